@@ -1,0 +1,361 @@
+"""Blocks to summaries to one summary: the only place that builds task graphs.
+
+:func:`summarize` maps a function over row blocks and merges what comes back up a tree whose shape depends on
+the number of blocks and on ``fan_in`` alone. Whatever runs the graph (nothing but this thread, threads,
+processes, or the ``dask.distributed`` client in force), the same blocks give the same bits: merges happen in
+block order, and BLAS has one thread inside a task.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import cache, partial
+from threading import Lock
+from types import TracebackType
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.linalg  # noqa: F401  loads SciPy's own BLAS, so that the controller below sees it
+from dask._task_spec import Task, TaskRef
+from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
+from scipy import sparse
+from threadpoolctl import ThreadpoolController
+
+from dspectral.summaries.base import Summary
+from dspectral.types import Rows
+
+S = TypeVar("S", bound=Summary)
+BLOCK_BYTES = 64 << 20
+"""Bytes of an in-memory array that one task takes."""
+
+
+def summarize(*streams: Any, of: Callable[..., S], fan_in: int = 2, name: str = "summary") -> S:
+    """Summarise every row block and merge the summaries up a tree.
+
+    Parameters
+    ----------
+    *streams : ndarray, SciPy sparse, Dask array, or an object with a Dask array ``counts``
+        Shape ``(n_rows, n_columns)`` each, cut into rows alike; ``of`` gets one block of each.
+    of : callable
+        ``of(block, ...) -> Summary``. A block is a ``csr_array`` or an ndarray.
+    fan_in : int
+        How many neighbours a merge takes, at least 2.
+    name : str
+        Task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
+
+    Returns
+    -------
+    Summary
+        Of all rows, in the caller's process.
+
+    Raises
+    ------
+    ValueError
+        If a stream is not cut into row blocks of known sizes, if streams are cut differently, or if ``of``
+        refuses a block: the message then begins with the block's number.
+
+    Notes
+    -----
+    One pass: each block is read by one task, which also summarises it. In-memory arrays are cut into blocks
+    of 64 MiB and summarised where they lie, by threads, also when a client is in force.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspectral.summaries.moments import Moments
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> summarize(X, of=Moments.of).gram
+    array([[20., 26.],
+           [26., 35.]])
+    """
+    if fan_in < 2:
+        raise ValueError(f"fan_in is {fan_in}, but a merge takes at least 2 summaries")
+    in_memory = all(_is_in_memory(stream) for stream in streams)
+    arrays = [_in_blocks(stream) if in_memory else lazy_rows(stream) for stream in streams]
+    cuts = {array.chunks[0] for array in arrays}
+    if len(cuts) > 1:
+        sizes = " and ".join(f"{len(cut)} blocks of {sum(cut)} rows" for cut in sorted(cuts))
+        raise ValueError(f"streams must be cut into the same row blocks, but they are {sizes}")
+    leaves = da.map_blocks(
+        partial(_summarize_block, of=of),
+        *arrays,
+        chunks=((1,) * arrays[0].numblocks[0], (1,)),
+        dtype=object,
+        meta=np.empty((0, 0), dtype=object),
+        name=f"{name}-block-{uuid4().hex}",
+    )
+    result = _merge_tree(leaves, fan_in)
+    (summary,) = dask.compute(result, **(_local_scheduler() if in_memory else {}))
+    return summary  # type: ignore[no-any-return]
+
+
+def map_rows(
+    X: Any,
+    function: Callable[[Rows], Rows],
+    *,
+    n_columns: int,
+    dtype: Any = np.float64,
+    sparse_output: bool = False,
+    name: str = "map",
+) -> Any:
+    """Apply a function to every row block.
+
+    Parameters
+    ----------
+    X : ndarray, SciPy sparse, Dask array, or an object with a Dask array ``counts``
+        Shape ``(n_rows, n_columns_in)``.
+    function : callable
+        Block to block, with as many rows.
+    n_columns : int
+        Columns of what ``function`` returns.
+    dtype : dtype
+        Of what ``function`` returns.
+    sparse_output : bool
+        Whether ``function`` returns CSR.
+    name : str
+        The task group is ``{name}-block``.
+
+    Returns
+    -------
+    Dask array for lazy input (nothing is computed), else an ndarray or ``csr_array``
+    """
+    if _is_in_memory(X):
+        array = _in_blocks(X)
+        parts = [_call(function, block, i) for i, block in enumerate(_slices(X, array.chunks[0]))]
+        return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
+    array = lazy_rows(X)
+    meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
+    return da.map_blocks(
+        partial(_map_block, function=function),
+        array,
+        chunks=(array.chunks[0], (n_columns,)),
+        dtype=dtype,
+        meta=meta,
+        name=f"{name}-block-{uuid4().hex}",
+    )
+
+
+def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str) -> list[Any]:
+    """Run ``function(item)`` as one task for each item; results come back in the order of the items.
+
+    Parameters
+    ----------
+    function : callable
+        Of one argument; BLAS has one thread while it runs.
+    items : sequence
+        Small values: they travel in the graph.
+    name : str
+        The task group.
+
+    Examples
+    --------
+    >>> run_tasks(len, ["a", "bc"], name="measure")
+    [1, 2]
+    """
+    label = f"{name}-{uuid4().hex}"
+    layer = {(label, i): Task((label, i), _pinned, function, item) for i, item in enumerate(items)}
+    graph = HighLevelGraph.from_collections(label, layer)
+    return list(dask.compute(*(Delayed(key, graph, layer=label) for key in layer)))
+
+
+def projected_memory(
+    *, summary_bytes: int, n_blocks: int, work_bytes: int, fan_in: int = 2, n_workers: int = 1
+) -> int:
+    """Bytes that a pass needs at most, over all workers, beside the interpreters themselves.
+
+    Parameters
+    ----------
+    summary_bytes : int
+        Of one summary.
+    n_blocks : int
+        Row blocks.
+    work_bytes : int
+        What summarising one block or merging ``fan_in`` summaries takes, the block included.
+    fan_in, n_workers : int
+        As given to :func:`summarize`, and tasks running at once.
+
+    Notes
+    -----
+    ``n_workers * (work + summary) + depth * (fan_in - 1) * summary``: each running task and the summary that
+    it leaves, and on each level of the tree the summaries that wait for their neighbours. The number of rows
+    enters through the depth alone, ``ceil(log(n_blocks, fan_in))``.
+
+    Examples
+    --------
+    >>> projected_memory(summary_bytes=10, n_blocks=8, work_bytes=100, n_workers=2)
+    250
+    """
+    depth = tree_depth(n_blocks, fan_in)
+    return n_workers * (work_bytes + summary_bytes) + depth * (fan_in - 1) * summary_bytes
+
+
+def tree_depth(n_blocks: int, fan_in: int = 2) -> int:
+    """Levels of merges above ``n_blocks`` summaries.
+
+    Examples
+    --------
+    >>> [tree_depth(n) for n in (1, 2, 3, 8, 9)]
+    [0, 1, 2, 3, 4]
+    """
+    depth = 0
+    while n_blocks > 1:
+        n_blocks = math.ceil(n_blocks / fan_in)
+        depth += 1
+    return depth
+
+
+def lazy_rows(X: Any) -> da.Array:
+    """Return the Dask array behind ``X``, cut into row blocks of known sizes.
+
+    Raises
+    ------
+    ValueError
+        If the array is not two-dimensional, is cut in columns, or has row blocks of unknown size.
+    """
+    array = getattr(X, "counts", X)
+    if _is_in_memory(array):
+        return _in_blocks(array)
+    if not isinstance(array, da.Array):
+        raise TypeError(f"expected an array, a SciPy sparse matrix, a Dask array or a store, got {type(X).__name__}")
+    if array.ndim != 2:
+        raise ValueError(f"expected a two-dimensional array, got {array.ndim} dimension(s)")
+    if len(array.chunks[1]) > 1:
+        raise ValueError(
+            f"the Dask array is cut into {len(array.chunks[1])} column chunks, but a block must hold whole rows: "
+            "call X.rechunk({1: -1}) first"
+        )
+    if any(math.isnan(size) for size in array.chunks[0]):
+        raise ValueError("the Dask array has row chunks of unknown size: call X.compute_chunk_sizes() first")
+    return array
+
+
+def blas_in_one_thread() -> AbstractContextManager[None]:
+    """Return a context in which BLAS uses one thread, also when several threads enter and leave it."""
+    return _BlasGate()
+
+
+class _BlasGate(AbstractContextManager[None]):
+    """Sets the limit when the first task enters and lifts it when the last one leaves.
+
+    The limit is the whole process's: were each task to restore what it found, one that ends would give its
+    running neighbours all threads back, and their results other last bits.
+    """
+
+    _lock = Lock()
+    _inside = 0
+    _limit: Any = None
+
+    def __enter__(self) -> None:
+        with _BlasGate._lock:
+            if _BlasGate._inside == 0:
+                _BlasGate._limit = _controller().limit(limits=1, user_api="blas")
+            _BlasGate._inside += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        with _BlasGate._lock:
+            _BlasGate._inside -= 1
+            if _BlasGate._inside == 0:
+                _BlasGate._limit.restore_original_limits()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _pinned(function: Callable[..., Any], *arguments: Any) -> Any:
+    with blas_in_one_thread():
+        return function(*arguments)
+
+
+def _call(function: Callable[..., Any], *blocks_and_number: Any) -> Any:
+    *blocks, number = blocks_and_number
+    try:
+        return _pinned(function, *(sparse.csr_array(b) if sparse.issparse(b) else np.asarray(b) for b in blocks))
+    except ValueError as error:
+        raise ValueError(f"row block {number}: {error}") from error
+
+
+def _summarize_block(*blocks: Any, of: Callable[..., S], block_id: tuple[int, int]) -> S:
+    return _call(of, *blocks, block_id[0])  # type: ignore[no-any-return]
+
+
+def _map_block(block: Any, *, function: Callable[[Rows], Rows], block_id: tuple[int, int]) -> Any:
+    return _call(function, block, block_id[0])
+
+
+def _merge(*summaries: S) -> S:
+    first, *others = summaries
+    return _pinned(first.merge, *others)  # type: ignore[no-any-return]
+
+
+def _merge_tree(leaves: da.Array, fan_in: int) -> Delayed:
+    # Optimised here: reading, weighting and summarising a block become one task, which a Delayed would not fuse.
+    (leaves,) = dask.optimize(leaves)
+    keys = [row[0] for row in leaves.__dask_keys__()]
+    token = uuid4().hex
+    layer: dict[Any, Task] = {}
+    level = 0
+    while len(keys) > 1:
+        level += 1
+        merged = []
+        for i, group in enumerate(_groups(keys, fan_in)):
+            if len(group) == 1:
+                merged.append(group[0])  # nobody to merge with: it moves up as it is
+                continue
+            key = (f"merge-level-{level}-{token}", i)
+            layer[key] = Task(key, _merge, *(TaskRef(k) for k in group))
+            merged.append(key)
+        keys = merged
+    if not layer:
+        return Delayed(keys[0], leaves.__dask_graph__())
+    graph = HighLevelGraph.from_collections(f"merge-{token}", layer, dependencies=[leaves])
+    return Delayed(keys[0], graph, layer=f"merge-{token}")
+
+
+def _groups(keys: list[Any], size: int) -> Iterator[list[Any]]:
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]
+
+
+def _is_in_memory(X: Any) -> bool:
+    return isinstance(X, np.ndarray) or sparse.issparse(X)
+
+
+def _in_blocks(X: Any) -> da.Array:
+    """Cut an in-memory array into row blocks: views of it, computed where it lies."""
+    if X.ndim != 2:
+        raise ValueError(f"expected a two-dimensional array, got {X.ndim} dimension(s)")
+    n_rows, n_columns = X.shape
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        n_bytes = X.nnz * (X.data.itemsize + X.indices.itemsize)
+    else:
+        n_bytes = X.nbytes
+    n_blocks = max(1, math.ceil(n_bytes / BLOCK_BYTES))
+    cuts = np.diff(np.linspace(0, n_rows, n_blocks + 1).astype(np.int64))
+    sizes = tuple(int(size) for size in cuts)
+    meta = sparse.csr_array((0, 0), dtype=X.dtype) if sparse.issparse(X) else np.empty((0, 0), dtype=X.dtype)
+    name = f"slice-{uuid4().hex}"
+    layer = {(name, i, 0): block for i, block in enumerate(_slices(X, sizes))}
+    return da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=meta)
+
+
+def _slices(X: Any, sizes: Sequence[int]) -> Iterator[Any]:
+    X = sparse.csr_array(X) if sparse.issparse(X) else X
+    stop = 0
+    for size in sizes:
+        start, stop = stop, stop + size
+        yield X[start:stop]
+
+
+def _local_scheduler() -> dict[str, str]:
+    """Threads, or the caller's own thread where the configuration asks for it."""
+    scheduler = dask.config.get("scheduler", None)
+    return {"scheduler": "sync" if scheduler in ("sync", "synchronous", "single-threaded") else "threads"}
