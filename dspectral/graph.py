@@ -124,8 +124,9 @@ def map_rows(
     Dask array for lazy input (nothing is computed), else an ndarray or ``csr_array``
     """
     if _is_in_memory(X):
-        array = _in_blocks(X)
-        parts = [_call(function, block, i) for i, block in enumerate(_slices(X, array.chunks[0]))]
+        X = sparse.csr_array(X) if sparse.issparse(X) else X
+        slices = _slices(X, _in_blocks(X).chunks[0])
+        parts = [_call(function, block, i) for i, block in enumerate(slices)]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     array = lazy_rows(X)
     meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
@@ -233,6 +234,11 @@ def lazy_rows(X: Any) -> da.Array:
     return array
 
 
+def is_lazy(X: Any) -> bool:
+    """Whether ``X`` is a Dask array or a store, and not an array in memory."""
+    return isinstance(getattr(X, "counts", X), da.Array)
+
+
 def blas_in_one_thread() -> AbstractContextManager[None]:
     """Return a context in which BLAS uses one thread, also when several threads enter and leave it."""
     return _BlasGate()
@@ -314,7 +320,7 @@ def _merge_tree(leaves: da.Array, fan_in: int) -> Delayed:
             merged.append(key)
         keys = merged
     if not layer:
-        return Delayed(keys[0], leaves.__dask_graph__())
+        return Delayed(keys[0], leaves.__dask_graph__(), layer=leaves.name)
     graph = HighLevelGraph.from_collections(f"merge-{token}", layer, dependencies=[leaves])
     return Delayed(keys[0], graph, layer=f"merge-{token}")
 
@@ -348,11 +354,17 @@ def _in_blocks(X: Any) -> da.Array:
 
 
 def _slices(X: Any, sizes: Sequence[int]) -> Iterator[Any]:
-    X = sparse.csr_array(X) if sparse.issparse(X) else X
     stop = 0
     for size in sizes:
         start, stop = stop, stop + size
-        yield X[start:stop]
+        yield _csr_view(X, start, stop) if sparse.issparse(X) else X[start:stop]
+
+
+def _csr_view(X: Any, start: int, stop: int) -> sparse.csr_array:
+    """Rows of a CSR matrix without copying its entries, which SciPy's own slicing does."""
+    first, last = X.indptr[start], X.indptr[stop]
+    parts = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
+    return sparse.csr_array(parts, shape=(stop - start, X.shape[1]))
 
 
 def _local_scheduler() -> dict[str, str]:

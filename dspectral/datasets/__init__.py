@@ -1,0 +1,23 @@
+"""Data to try things on, of any size and without a download."""
+
+from dspectral.datasets.counts import TopicParameters, low_rank_counts, topic_parameters
+from dspectral.datasets.dense import gaussian_rows, low_rank_axes, low_rank_rows
+from dspectral.datasets.standard_library import (
+    Intents,
+    LabelledDocuments,
+    standard_library_documents,
+    standard_library_intents,
+)
+
+__all__ = [
+    "Intents",
+    "LabelledDocuments",
+    "TopicParameters",
+    "gaussian_rows",
+    "low_rank_axes",
+    "low_rank_counts",
+    "low_rank_rows",
+    "standard_library_documents",
+    "standard_library_intents",
+    "topic_parameters",
+]

@@ -1,0 +1,224 @@
+"""Count matrices as text leaves them: a few topics per row over a Zipf background."""
+
+from functools import partial
+from typing import NamedTuple
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.datasets.blocks import random_rows
+
+TOPICS_PER_ROW = 3
+
+
+class TopicParameters(NamedTuple):
+    """What :func:`low_rank_counts` draws from.
+
+    Attributes
+    ----------
+    topics : csr_array of float64, shape (n_components, n_columns)
+        Distribution of each topic over its own columns: topic j has columns j, j + k, j + 2 k, ... for k
+        topics, no two topics share one.
+    popularity : ndarray of float64, shape (n_components,)
+        Probability of each topic, falling as ``1 / sqrt(j + 1)``.
+    background : ndarray of float64, shape (n_columns,)
+        Distribution of the words that belong to no topic.
+    noise : float
+        Share of words from the background.
+    """
+
+    topics: sparse.csr_array
+    popularity: NDArray[np.float64]
+    background: NDArray[np.float64]
+    noise: float
+
+    def expected_columns(self) -> NDArray[np.float64]:
+        """Return the probability of each column for a word of a random row, shape (n_columns,)."""
+        topical: NDArray[np.float64] = self.topics.T @ self.popularity
+        return self.noise * self.background + (1.0 - self.noise) * topical
+
+
+def low_rank_counts(
+    n_rows: int,
+    n_columns: int,
+    n_components: int,
+    *,
+    row_length: float = 100.0,
+    noise: float = 0.3,
+    exponent: float = 1.0,
+    block_rows: int = 8192,
+    seed: int = 0,
+) -> da.Array:
+    """Draw a sparse count matrix of low rank plus noise, with Zipf's column frequencies.
+
+    Each row mixes three topics at random weights. Each of its words comes from the background with
+    probability ``noise``, else from one of its topics, so the expected rows span ``n_components`` dimensions
+    when ``noise`` is 0, and one more otherwise.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Shape of the matrix.
+    n_components : int
+        Topics, at most ``n_columns``.
+    row_length : float
+        Words of a row on average, at least 1; a row's own number is one plus a Poisson number.
+    noise : float
+        Share of words from the background, in [0, 1].
+    exponent : float
+        Of Zipf's law, of the background and within each topic; 0 for equal frequencies.
+    block_rows : int
+        Rows of a block. Other blocks give other rows.
+    seed : int
+
+    Returns
+    -------
+    Dask array of float32, shape (n_rows, n_columns)
+        Each block a ``csr_array`` of counts with sorted columns, drawn when it is computed, the same under
+        every scheduler.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    Notes
+    -----
+    About 60 bytes for each word of a block at work.
+
+    Examples
+    --------
+    >>> X = low_rank_counts(1000, 500, 10, row_length=20, block_rows=250, seed=1)
+    >>> X.numblocks, X.dtype, X.blocks[0].compute().shape
+    ((4, 1), dtype('float32'), (250, 500))
+    """
+    _check(n_columns, n_components, noise, exponent)
+    if row_length < 1:
+        raise ValueError(f"row_length is {row_length}, but a row has at least 1 word")
+    draw = partial(
+        _draw_counts,
+        n_columns=n_columns,
+        n_components=n_components,
+        row_length=row_length,
+        noise=noise,
+        exponent=exponent,
+    )
+    meta = sparse.csr_array((0, 0), dtype=np.float32)
+    return random_rows(
+        draw,
+        n_rows=n_rows,
+        n_columns=n_columns,
+        block_rows=block_rows,
+        seed=seed,
+        meta=meta,
+        name="low-rank-counts",
+    )
+
+
+def topic_parameters(
+    n_columns: int, n_components: int, *, noise: float = 0.3, exponent: float = 1.0
+) -> TopicParameters:
+    """Return what :func:`low_rank_counts` with these parameters draws from.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> parameters = topic_parameters(6, 2)
+    >>> parameters.topics.toarray().round(2)
+    array([[0.5 , 0.  , 0.29, 0.  , 0.21, 0.  ],
+           [0.  , 0.5 , 0.  , 0.29, 0.  , 0.21]])
+    """
+    _check(n_columns, n_components, noise, exponent)
+    depth = n_columns // n_components
+    columns = np.arange(n_components)[:, None] + n_components * np.arange(depth)
+    weights = np.tile(_zipf(depth, exponent), n_components)
+    offsets = depth * np.arange(n_components + 1)
+    topics = sparse.csr_array((weights, columns.ravel(), offsets), shape=(n_components, n_columns))
+    return TopicParameters(topics, _popularity(n_components), _zipf(n_columns, exponent), noise)
+
+
+def _check(n_columns: int, n_components: int, noise: float, exponent: float) -> None:
+    if not 1 <= n_components <= n_columns:
+        raise ValueError(f"n_components is {n_components}, but must be from 1 to n_columns, {n_columns}")
+    if not 0 <= noise <= 1:
+        raise ValueError(f"noise is {noise}, but is a share, from 0 to 1")
+    if exponent < 0:
+        raise ValueError(f"exponent is {exponent}, but frequencies fall: it must be at least 0")
+
+
+def _draw_counts(
+    generator: np.random.Generator,
+    n_rows: int,
+    *,
+    n_columns: int,
+    n_components: int,
+    row_length: float,
+    noise: float,
+    exponent: float,
+) -> sparse.csr_array:
+    lengths = 1 + generator.poisson(row_length - 1, size=n_rows)
+    rows = np.repeat(np.arange(n_rows), lengths)
+    topics = _topics_of_words(generator, rows, n_rows, n_components)
+    topical = generator.random(len(rows)) >= noise
+    uniform = generator.random(len(rows))
+    columns = np.empty(len(rows), dtype=np.int64)
+    depth = n_columns // n_components
+    columns[topical] = topics[topical] + n_components * _zipf_rank(uniform[topical], depth, exponent)
+    columns[~topical] = _zipf_rank(uniform[~topical], n_columns, exponent)
+    return _count(rows, columns, (n_rows, n_columns))
+
+
+def _topics_of_words(
+    generator: np.random.Generator, rows: NDArray[np.int64], n_rows: int, n_components: int
+) -> NDArray[np.int64]:
+    """Draw the topics and the mixture of every row, then one of its topics for every word."""
+    cuts = np.cumsum(_popularity(n_components))[:-1]
+    topics = np.searchsorted(cuts, generator.random((n_rows, TOPICS_PER_ROW)), side="right")
+    weights = generator.exponential(size=(n_rows, TOPICS_PER_ROW))  # scaled to sum 1: uniform on the simplex
+    shares = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
+    uniform = generator.random(len(rows))
+    choice = np.zeros(len(rows), dtype=np.int64)
+    for i in range(TOPICS_PER_ROW - 1):
+        choice += uniform >= shares[rows, i]
+    return topics[rows, choice]
+
+
+def _popularity(n_components: int) -> NDArray[np.float64]:
+    weights = 1.0 / np.sqrt(np.arange(1.0, n_components + 1))
+    return weights / weights.sum()
+
+
+def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
+    """Probabilities of ranks 0 to n - 1: Zipf's density, integrated over each rank's unit interval."""
+    edges = np.arange(1.0, n + 2)
+    cumulated = np.log(edges) if exponent == 1 else (edges ** (1 - exponent) - 1) / (1 - exponent)
+    return np.diff(cumulated) / cumulated[-1]
+
+
+def _zipf_rank(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[np.int64]:
+    """Ranks of :func:`_zipf` by the inverse of its distribution, which has a closed form: no table is needed."""
+    if exponent == 1:
+        edge = np.exp(uniform * np.log(n + 1.0))
+    else:
+        power = 1.0 - exponent
+        edge = (1.0 + uniform * ((n + 1.0) ** power - 1.0)) ** (1.0 / power)
+    return np.minimum(edge.astype(np.int64) - 1, n - 1)  # rounding may reach the last edge
+
+
+def _count(rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]) -> sparse.csr_array:
+    n_rows, n_columns = shape
+    cells = rows * n_columns + columns
+    cells.sort()
+    first = np.flatnonzero(np.concatenate([[True], cells[1:] != cells[:-1]]))
+    counts = np.diff(first, append=len(cells)).astype(np.float32)
+    cells = cells[first]
+    in_rows = cells // n_columns
+    indices = (cells - in_rows * n_columns).astype(np.int32)
+    indptr = np.searchsorted(in_rows, np.arange(n_rows + 1)).astype(np.int32)
+    return sparse.csr_array((counts, indices, indptr), shape=shape)

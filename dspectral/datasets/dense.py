@@ -1,0 +1,151 @@
+"""Dense random rows: nothing but noise, or few directions and noise."""
+
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.datasets.blocks import random_rows
+from dspectral.graph import blas_in_one_thread
+from dspectral.types import FloatArray
+
+
+def gaussian_rows(
+    n_rows: int, n_columns: int, *, block_rows: int = 4096, dtype: Any = np.float64, seed: int = 0
+) -> da.Array:
+    """Draw independent standard normal numbers: the flattest spectrum, hence the hardest case for a sketch.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Shape of the array.
+    block_rows : int
+        Rows of a block. Other blocks give other rows.
+    dtype : dtype
+        float32 or float64.
+    seed : int
+
+    Returns
+    -------
+    Dask array, shape (n_rows, n_columns)
+        Drawn block by block when it is computed, the same under every scheduler.
+
+    Raises
+    ------
+    ValueError
+        If a size is below 1, or the seed below 0.
+
+    Examples
+    --------
+    >>> gaussian_rows(10, 3, block_rows=4).chunks
+    ((4, 4, 2), (3,))
+    """
+    draw = partial(_draw_gaussian, n_columns=n_columns, dtype=np.dtype(dtype))
+    return random_rows(
+        draw,
+        n_rows=n_rows,
+        n_columns=n_columns,
+        block_rows=block_rows,
+        seed=seed,
+        meta=np.empty((0, 0), dtype=dtype),
+        name="gaussian-rows",
+    )
+
+
+def low_rank_rows(
+    n_rows: int,
+    n_columns: int,
+    n_components: int,
+    *,
+    noise: float = 0.1,
+    block_rows: int = 4096,
+    dtype: Any = np.float64,
+    seed: int = 0,
+) -> da.Array:
+    """Draw rows near a subspace: ``S D U + noise * N``, the test matrices of Liberty (2013, section 4).
+
+    S and N are standard normal, D falls linearly from 1 to ``1 / n_components``, and the rows of U are
+    orthonormal.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Shape of the array.
+    n_components : int
+        Dimensions of the subspace, at most ``n_columns``.
+    noise : float
+        Standard deviation of the noise in each entry.
+    block_rows : int
+        Rows of a block. Other blocks give other rows.
+    dtype : dtype
+        float32 or float64.
+    seed : int
+
+    Returns
+    -------
+    Dask array, shape (n_rows, n_columns)
+        Drawn block by block when it is computed, the same under every scheduler.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    References
+    ----------
+    E. Liberty, "Simple and deterministic matrix sketching", KDD 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = low_rank_rows(100, 20, 3, noise=0.0, block_rows=50)
+    >>> int(np.linalg.matrix_rank(X.compute()))
+    3
+    """
+    axes = low_rank_axes(n_columns, n_components, seed=seed)
+    if noise < 0:
+        raise ValueError(f"noise is {noise}, but is a standard deviation, at least 0")
+    scaled = np.linspace(1.0, 1.0 / n_components, n_components)[:, None] * axes
+    return random_rows(
+        partial(_draw_low_rank, scaled=scaled.astype(dtype), noise=noise),
+        n_rows=n_rows,
+        n_columns=n_columns,
+        block_rows=block_rows,
+        seed=seed,
+        meta=np.empty((0, 0), dtype=dtype),
+        name="low-rank-rows",
+    )
+
+
+def low_rank_axes(n_columns: int, n_components: int, *, seed: int = 0) -> NDArray[np.float64]:
+    """Return U of :func:`low_rank_rows`, shape (n_components, n_columns): its true principal axes.
+
+    Raises
+    ------
+    ValueError
+        If ``n_components`` is not from 1 to ``n_columns``.
+    """
+    if not 1 <= n_components <= n_columns:
+        raise ValueError(f"n_components is {n_components}, but must be from 1 to n_columns, {n_columns}")
+    generator = np.random.default_rng(seed)
+    with blas_in_one_thread():
+        return np.linalg.qr(generator.standard_normal((n_columns, n_components)))[0].T
+
+
+def _draw_gaussian(
+    generator: np.random.Generator, n_rows: int, *, n_columns: int, dtype: np.dtype[Any]
+) -> FloatArray:
+    return generator.standard_normal((n_rows, n_columns), dtype=dtype)
+
+
+def _draw_low_rank(
+    generator: np.random.Generator, n_rows: int, *, scaled: FloatArray, noise: float
+) -> FloatArray:
+    n_components, n_columns = scaled.shape
+    signal = generator.standard_normal((n_rows, n_components), dtype=scaled.dtype)
+    with blas_in_one_thread():
+        rows = signal @ scaled
+    rows += scaled.dtype.type(noise) * generator.standard_normal((n_rows, n_columns), dtype=scaled.dtype)
+    return rows

@@ -1,0 +1,56 @@
+"""How the loops of this folder are compiled, and how arrays are handed to them."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """Compile a loop at its first call, without the interpreter lock, and keep the machine code on disk.
+
+    Parameters
+    ----------
+    function : callable
+        Of arrays, numbers and named tuples of them.
+
+    Returns
+    -------
+    callable
+        With the same signature.
+
+    Examples
+    --------
+    >>> @compiled
+    ... def twice(x):
+    ...     return 2 * x
+    """
+    loop: F = numba.njit(nogil=True, cache=True, boundscheck=False)(function)
+    return loop
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a contiguous read-only view, so that a loop is compiled once for all callers.
+
+    Parameters
+    ----------
+    array : ndarray
+        Copied only if it is not contiguous.
+
+    Returns
+    -------
+    ndarray
+        With the same dtype, shape and values.
+
+    Examples
+    --------
+    >>> read_only(np.zeros(3)).flags.writeable
+    False
+    """
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view

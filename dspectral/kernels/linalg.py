@@ -1,0 +1,148 @@
+"""Small dense linear algebra on tall or wide arrays, in panels, with a fixed sign convention.
+
+Every function works through a Gram matrix in double precision: it costs a fraction of a QR or SVD of the long
+side and no copy of it. The price is half the digits: directions whose singular value is below
+``sqrt(eps)`` of the largest are not told apart from rounding, and are dropped.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from dspectral.types import FloatArray
+
+PANEL = 8192
+"""Columns of the long side taken at a time: a panel of 500 rows in single precision fits a core's cache."""
+
+
+def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
+    """Return ``S S'`` for ``S`` the rows of all parts one under the other, in double precision.
+
+    Parameters
+    ----------
+    *parts : ndarray, shape (r_i, d)
+
+    Returns
+    -------
+    ndarray of float64, shape (sum r_i, sum r_i)
+
+    Notes
+    -----
+    Products are taken in the parts' precision, panel by panel, and summed in double.
+
+    Examples
+    --------
+    >>> row_gram(np.eye(2), np.ones((1, 2)))
+    array([[1., 0., 1.],
+           [0., 1., 1.],
+           [1., 1., 2.]])
+    """
+    size = sum(len(part) for part in parts)
+    total = np.zeros((size, size))
+    for panel in panels(parts[0].shape[1]):
+        stacked = np.concatenate([part[:, panel] for part in parts])
+        total += stacked @ stacked.T
+    return total
+
+
+def column_gram(Z: FloatArray) -> NDArray[np.float64]:
+    """Return ``Z' Z`` for a tall ``Z`` of shape (d, r), in double precision."""
+    total = np.zeros((Z.shape[1], Z.shape[1]))
+    for panel in panels(len(Z)):
+        total += Z[panel].T @ Z[panel]
+    return total
+
+
+def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
+    """Return ``coefficients @ S`` for ``S`` the rows of all parts one under the other, without stacking them.
+
+    Parameters
+    ----------
+    coefficients : ndarray, shape (m, sum r_i)
+    *parts : ndarray, shape (r_i, d)
+
+    Returns
+    -------
+    ndarray, shape (m, d), of the parts' dtype
+    """
+    n_columns = parts[0].shape[1]
+    out = np.empty((len(coefficients), n_columns), dtype=parts[0].dtype)
+    coefficients = coefficients.astype(out.dtype)
+    for panel in panels(n_columns):
+        out[:, panel] = coefficients @ np.concatenate([part[:, panel] for part in parts])
+    return out
+
+
+def eigh_descending(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Eigenvalues of a positive semidefinite matrix, largest first and floored at 0, and its eigenvectors."""
+    values, vectors = scipy.linalg.eigh(K, check_finite=False)
+    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+
+
+def rounding_floor(values: NDArray[np.float64], dtype: Any) -> float:
+    """Size below which an eigenvalue of a Gram matrix of ``dtype`` rows is rounding, not data."""
+    return float(16.0 * np.finfo(dtype).eps * values[0]) if len(values) else 0.0
+
+
+def numerical_rank(values: NDArray[np.float64], dtype: Any) -> int:
+    """How many eigenvalues of a Gram matrix stand out from the rounding of ``dtype``."""
+    return int(np.sum(values > rounding_floor(values, dtype)))
+
+
+def orthonormal_columns(Z: FloatArray) -> FloatArray:
+    """Return an orthonormal basis of the columns of a tall matrix.
+
+    Parameters
+    ----------
+    Z : ndarray, shape (d, r)
+
+    Returns
+    -------
+    ndarray, shape (d, rank), of Z's dtype
+        Columns beyond the numerical rank are left out.
+
+    Examples
+    --------
+    >>> orthonormal_columns(np.array([[3.0], [4.0]])).round(3)
+    array([[0.6],
+           [0.8]])
+    """
+    norms = column_norms(Z)
+    Z = Z[:, norms > 0] / norms[norms > 0].astype(Z.dtype)
+    for _ in range(2):  # once leaves an error of eps times the condition squared, the second time of eps
+        values, vectors = eigh_descending(column_gram(Z))
+        rank = numerical_rank(values, Z.dtype)
+        Z = times_in_panels(Z, vectors[:, :rank] / np.sqrt(values[:rank]))
+    return Z
+
+
+def column_norms(Z: FloatArray) -> NDArray[np.float64]:
+    """Euclidean norm of each column, in double precision."""
+    return np.asarray(np.sqrt(np.einsum("ij,ij->j", Z, Z, dtype=np.float64)))
+
+
+def times_in_panels(Z: FloatArray, C: FloatArray) -> FloatArray:
+    """Return ``Z C`` for a tall ``Z`` of shape (d, r), in Z's dtype."""
+    C = C.astype(Z.dtype)
+    out = np.empty((len(Z), C.shape[1]), dtype=Z.dtype)
+    for panel in panels(len(Z)):
+        out[panel] = Z[panel] @ C
+    return out
+
+
+def fixed_signs(rows: FloatArray) -> FloatArray:
+    """Flip rows so that the entry largest in magnitude of each is positive (the first of equals decides)."""
+    if not rows.size:
+        return rows
+    peaks = np.argmax(np.abs(rows), axis=1)
+    signs = np.sign(rows[np.arange(len(rows)), peaks])
+    return rows * np.where(signs == 0, 1, signs)[:, None].astype(rows.dtype)
+
+
+def panels(length: int) -> Iterator[slice]:
+    """Cut ``range(length)`` into slices of :data:`PANEL`."""
+    for start in range(0, length, PANEL):
+        yield slice(start, min(start + PANEL, length))

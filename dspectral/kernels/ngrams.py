@@ -1,0 +1,178 @@
+"""Exact counting of the n-grams of one block, by sorting whole numbers instead of strings.
+
+The words of the block are numbered in the order of their bytes. A space is smaller than every byte of a word, so
+n-grams joined by spaces are ordered by their bytes as tuples of word numbers are; and an n-gram is the number of the
+n-gram without its last word, followed by the number of that word. Nothing is hashed but words, whose bytes are
+compared: there are no collisions.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.kernels.compiled import compiled
+from dspectral.kernels.murmur import hash_slice
+from dspectral.kernels.radix import sort_pairs
+from dspectral.kernels.term_bytes import compare, equal
+from dspectral.kernels.tokens import Tokens
+
+
+class Distinct(NamedTuple):
+    """The distinct n-grams of one length, in the order of their bytes.
+
+    Attributes
+    ----------
+    first : ndarray of int64, shape (n,)
+        The first word of one place where each stands.
+    document_frequency, counts : ndarray of int64, shape (n,)
+        In how many documents, and how often.
+    """
+
+    first: NDArray[np.int64]
+    document_frequency: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def distinct_ngrams(tokens: Tokens, high: int) -> list[Distinct]:
+    """Count the n-grams of 1, 2, ..., `high` words.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    high : int
+
+    Returns
+    -------
+    list of Distinct
+        One for each length.
+
+    Notes
+    -----
+    Holds 40 bytes for each word of the block, beside the result.
+
+    Examples
+    --------
+    >>> tokens = Tokens(np.frombuffer(b"no no yes ", dtype=np.uint8), np.array([0, 3, 6, 10]), np.array([0, 3]))
+    >>> [len(distinct.counts) for distinct in distinct_ngrams(tokens, 2)]
+    [2, 2]
+    """
+    words, n_words = _number_words(tokens)
+    document_of = np.repeat(np.arange(len(tokens.bounds) - 1), np.diff(tokens.bounds))
+    numbers, n_numbers = np.zeros(len(words), dtype=np.int64), 1
+    levels = []
+    for length in range(1, high + 1):
+        keys, places = _keys(tokens.bounds, numbers, words, n_words, length)
+        n_bits = (n_numbers * n_words).bit_length()
+        keys, places = sort_pairs(keys, places, n_bits)
+        distinct = Distinct(*_count_runs(keys, places, document_of, numbers))
+        n_numbers = len(distinct.counts)
+        levels.append(distinct)
+    return levels
+
+
+@compiled
+def _keys(bounds: Any, numbers: Any, words: Any, n_words: Any, length: Any) -> Any:
+    """Return a number for the n-gram that starts at each word that has enough words after it, and the word."""
+    keys = np.empty(words.size, dtype=np.uint64)
+    places = np.empty(words.size, dtype=np.int64)
+    n = 0
+    for i in range(bounds.size - 1):
+        for word in range(bounds[i], bounds[i + 1] - length + 1):
+            keys[n] = numbers[word] * n_words + words[word + length - 1]
+            places[n] = word
+            n += 1
+    return keys[:n], places[:n]
+
+
+@compiled
+def _count_runs(keys: Any, places: Any, document_of: Any, numbers: Any) -> Any:
+    """Count runs of equal keys, and the documents in each; write the number of the run at each of its places."""
+    n = 0
+    for i in range(keys.size):
+        n += i == 0 or keys[i] != keys[i - 1]
+    first = np.empty(n, dtype=np.int64)
+    document_frequency, counts = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    run, document = -1, -1
+    for i in range(keys.size):
+        if i == 0 or keys[i] != keys[i - 1]:
+            run, document = run + 1, -1
+            first[run] = places[i]
+        # Places of a run rise, so that documents do.
+        document_frequency[run] += document_of[places[i]] != document
+        counts[run] += 1
+        document = document_of[places[i]]
+        numbers[places[i]] = run
+    return first, document_frequency, counts
+
+
+@compiled
+def _number_words(tokens: Any) -> Any:
+    """Number the distinct words in the order of their bytes; return the number of each word, and how many."""
+    names, first = _name_words(tokens)
+    order = _sorted_words(tokens.text, tokens.starts, first)
+    numbers = np.empty(order.size, dtype=np.int64)
+    for i in range(order.size):
+        numbers[order[i]] = i
+    for word in range(names.size):
+        names[word] = numbers[names[word]]
+    return names, order.size
+
+
+@compiled
+def _name_words(tokens: Any) -> Any:
+    """Give each word a number by first appearance; return these, and where each number appears first."""
+    text, starts = tokens.text, tokens.starts
+    names = np.empty(starts.size - 1, dtype=np.int64)
+    first, codes = np.empty_like(names), np.empty(names.size, dtype=np.uint32)
+    slots = np.full(1024, -1, dtype=np.int64)
+    n = 0
+    for word in range(names.size):
+        begin, end = starts[word], starts[word + 1] - 1
+        code = hash_slice(text, begin, end)
+        slot = code & (slots.size - 1)
+        while slots[slot] >= 0:
+            other = first[slots[slot]]
+            same = codes[slots[slot]] == code
+            if same and equal(text, begin, end, text, starts[other], starts[other + 1] - 1):
+                break
+            slot = (slot + 1) & (slots.size - 1)
+        if slots[slot] < 0:
+            slots[slot], first[n], codes[n] = n, word, code
+            n += 1
+        names[word] = slots[slot]
+        if 2 * n > slots.size:
+            slots = _enlarged(slots, codes, n)
+    return names, first[:n].copy()
+
+
+@compiled
+def _enlarged(slots: Any, codes: Any, n: Any) -> Any:
+    slots = np.full(4 * slots.size, -1, dtype=np.int64)
+    for name in range(n):
+        slot = codes[name] & (slots.size - 1)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & (slots.size - 1)
+        slots[slot] = name
+    return slots
+
+
+@compiled
+def _sorted_words(text: Any, starts: Any, words: Any) -> Any:
+    """Return the order of words by their bytes: a merge sort, for it compares least."""
+    order, spare = np.arange(words.size), np.empty(words.size, dtype=np.int64)
+    width = 1
+    while width < words.size:
+        for low in range(0, words.size, 2 * width):
+            i, middle = low, min(low + width, words.size)
+            j, end = middle, min(low + 2 * width, words.size)
+            for out in range(low, end):
+                left = j == end
+                if i < middle and j < end:
+                    a, b = words[order[i]], words[order[j]]
+                    left = compare(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1) < 0
+                spare[out] = order[i if left else j]
+                i, j = i + left, j + (not left)
+        order, spare = spare, order
+        width *= 2
+    return order

@@ -1,0 +1,157 @@
+"""The leading directions of a large sparse block by block Krylov iteration, and a measured bound on the rest.
+
+With ``K`` an orthonormal basis of the Krylov space of ``A'A`` from a random start, the block is replaced by the
+rows of ``(K'A'A K)^(-1/2) K'A'A``: the best that the space holds, and never more than the block itself.
+"""
+
+import math
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.kernels import sparse_products
+from dspectral.kernels.krylov import KrylovSpace
+from dspectral.kernels.linalg import column_norms, rounding_floor
+from dspectral.summaries.shrinking import Sketched, shrink_values
+from dspectral.types import FloatArray
+
+OVERSAMPLING = 20
+STEPS = 2
+"""Products with ``A'A``; each takes a half of the capacity at once."""
+PROBES = 8
+PROBE_STEPS = 9
+FAILURE = 1e-8
+"""Probability, block by block, that the measured bound is below the truth."""
+
+
+class CentredGram:
+    """``A'A``, or ``A'A - n mean mean'``, on the columns that occur in A, as a product.
+
+    Parameters
+    ----------
+    rows : csr_array, shape (n, d)
+    mean : ndarray of float64, shape (d,), optional
+        Zero in columns that do not occur.
+
+    Attributes
+    ----------
+    columns : ndarray of int64, shape (c,)
+        The columns that occur.
+    """
+
+    def __init__(self, rows: sparse.csr_array, mean: NDArray[np.float64] | None) -> None:
+        occurs = np.zeros(rows.shape[1], dtype=bool)
+        occurs[rows.indices] = True
+        self.columns = np.flatnonzero(occurs)
+        number = np.cumsum(occurs, dtype=rows.indices.dtype) - 1
+        self.rows = sparse.csr_array(
+            (rows.data, number[rows.indices], rows.indptr), shape=(rows.shape[0], len(self.columns))
+        )
+        self.mean = None if mean is None else mean[self.columns]
+
+    def __matmul__(self, Z: FloatArray) -> FloatArray:
+        """Return the product with ``Z`` of shape (c, r)."""
+        product = sparse_products.gram_times(self.rows, Z)
+        if self.mean is not None:
+            against = self.rows.shape[0] * (self.mean @ Z)
+            product -= np.outer(self.mean, against).astype(product.dtype)
+        return product
+
+    def random_range(self, r: int, seed: int) -> FloatArray:
+        """Return ``A'G`` for a Gaussian ``G`` of shape (n, r)."""
+        G = np.random.default_rng(seed).standard_normal((self.rows.shape[0], r), dtype=np.float32)
+        return sparse_products.transpose_times(self.rows, G.astype(self.rows.dtype))
+
+
+def sketch_large_sparse(
+    rows: sparse.csr_array,
+    capacity: int,
+    *,
+    mean: NDArray[np.float64] | None = None,
+    seed: int = 0,
+    n_steps: int = STEPS,
+) -> Sketched:
+    """Sketch a sparse block whose two sides are both large.
+
+    Parameters
+    ----------
+    rows : csr_array, shape (n, d)
+    capacity : int
+        Rows of the sketch at most.
+    mean : ndarray of float64, shape (d,), optional
+        Column means to subtract.
+    seed : int
+        Of the random start.
+    n_steps : int
+        Products with ``A'A``, each of ``(capacity + OVERSAMPLING) / STEPS`` columns.
+
+    Returns
+    -------
+    Sketched
+        Its error holds with probability ``1 - FAILURE``.
+
+    Notes
+    -----
+    With c the columns that occur and two steps: ``5 nnz capacity`` flops in sparse products and about
+    ``6 c capacity^2`` in dense ones; ``2.5 c capacity`` numbers at once.
+    """
+    gram = CentredGram(rows, mean)
+    width = math.ceil((capacity + OVERSAMPLING) / STEPS)
+    space = KrylovSpace.start(gram.random_range(min(width, *gram.rows.shape), seed))
+    for _ in range(n_steps - 1):
+        space = space.extend(gram @ space.newest)
+    best = space.close(gram @ space.newest)
+    del space
+    kept, _ = shrink_values(best.values, capacity, rows.dtype)
+    sketch = best.rows(np.sqrt(kept / best.values[: len(kept)]))
+    floor = rounding_floor(best.values, rows.dtype)
+    del best  # as large as the sketch
+    error = largest_eigenvalue_bound(gram, sketch, seed) + 2.0 * floor
+    if len(gram.columns) == rows.shape[1]:
+        return Sketched(sketch, error)
+    wide = np.zeros((len(sketch), rows.shape[1]), dtype=sketch.dtype)
+    wide[:, gram.columns] = sketch
+    return Sketched(wide, error)
+
+
+def largest_eigenvalue_bound(gram: CentredGram, sketch: FloatArray, seed: int) -> float:
+    """Bound the largest eigenvalue of ``A'A - B'B`` from above, by Lanczos from several random starts.
+
+    Parameters
+    ----------
+    gram : CentredGram
+        ``A'A``, on c columns.
+    sketch : ndarray, shape (m, c)
+        B.
+    seed : int
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    After q steps from one random start in c dimensions the largest Ritz value is below ``1 - e`` of the
+    eigenvalue with probability at most ``1.648 sqrt(c) exp(-sqrt(e) (2q - 1))`` (Kuczynski and Wozniakowski
+    1992, theorem 4.2). Several starts fail together only with the product of their probabilities.
+    """
+    n_columns = len(gram.columns)
+    for_one = FAILURE ** (1.0 / PROBES)
+    root = math.log(1.648 * math.sqrt(n_columns) / for_one) / (2 * PROBE_STEPS - 1)
+    q = np.random.default_rng([seed, 1]).standard_normal((n_columns, PROBES), dtype=np.float32).astype(sketch.dtype)
+    q /= column_norms(q)
+    before = np.zeros_like(q)
+    diagonals, off_diagonals = [], [np.zeros(PROBES)]
+    for _ in range(PROBE_STEPS):
+        product = gram @ q - sketch.T @ (sketch @ q) - before * off_diagonals[-1].astype(q.dtype)
+        diagonals.append(np.einsum("ij,ij->j", q, product, dtype=np.float64))
+        product -= q * diagonals[-1].astype(q.dtype)
+        off_diagonals.append(column_norms(product))
+        before, q = q, product / np.maximum(off_diagonals[-1], np.finfo(q.dtype).tiny).astype(q.dtype)
+    ritz = [
+        scipy.linalg.eigvalsh_tridiagonal(d, e).max()
+        for d, e in zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
+    ]
+    return max(0.0, float(max(ritz))) / (1.0 - root * root)
