@@ -190,21 +190,23 @@ def _topics_of_words(
 
 
 def _popularity(n_components: int) -> NDArray[np.float64]:
-    weights = 1.0 / np.sqrt(np.arange(1.0, n_components + 1))
-    return weights / weights.sum()
+    weights: NDArray[np.float64] = 1.0 / np.sqrt(np.arange(1.0, n_components + 1))
+    weights /= weights.sum()
+    return weights
 
 
 def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
     """Probabilities of ranks 0 to n - 1: Zipf's density, integrated over each rank's unit interval."""
     edges = np.arange(1.0, n + 2)
     cumulated = np.log(edges) if exponent == 1 else (edges ** (1 - exponent) - 1) / (1 - exponent)
-    return np.diff(cumulated) / cumulated[-1]
+    probabilities: NDArray[np.float64] = np.diff(cumulated) / cumulated[-1]
+    return probabilities
 
 
 def _zipf_rank(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[np.int64]:
-    """Ranks of :func:`_zipf` by the inverse of its distribution, which has a closed form: no table is needed."""
+    """Ranks of :func:`_zipf`, whose distribution has an inverse in closed form: no table is needed."""
     if exponent == 1:
-        edge = np.exp(uniform * np.log(n + 1.0))
+        edge: NDArray[np.float64] = np.exp(uniform * np.log(n + 1.0))
     else:
         power = 1.0 - exponent
         edge = (1.0 + uniform * ((n + 1.0) ** power - 1.0)) ** (1.0 / power)

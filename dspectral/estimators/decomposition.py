@@ -1,7 +1,7 @@
 """scikit-learn faces of the spectrum: ``SketchedPCA`` (centred) and ``TruncatedSVD`` (not)."""
 
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -9,13 +9,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dspectral.estimators.spectrum import Plan, Spectrum, chosen_solver, of_summary, spectrum, summary_of
+from dspectral.estimators.spectrum import Plan, Solver, Spectrum, of_summary, spectrum, summary_of
 from dspectral.graph import is_lazy, lazy_rows, map_rows, summarize
 from dspectral.kernels import sparse_products
 from dspectral.summaries.directions import Shrink
 from dspectral.types import FloatArray, Rows
 
-Solver = Literal["auto", "frequent_directions", "gram", "nystrom", "krylov"]
 
 
 def _can_grow(estimator: "_Decomposition") -> bool:

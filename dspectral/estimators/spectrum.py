@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from dspectral.summaries.directions import FrequentDirections, Shrink
 from dspectral.summaries.moments import GramProduct, Moments
 from dspectral.types import FloatArray
 
+Solver = Literal["auto", "frequent_directions", "gram", "nystrom", "krylov"]
 GRAM_COLUMNS = 2048
 """Columns up to which ``solver="auto"`` takes the exact Gram matrix (32 MiB)."""
 OVERSAMPLING = 10

@@ -25,8 +25,8 @@ def compiled(function: F) -> F:
 
     Examples
     --------
-    >>> @compiled
-    ... def twice(x):
+    >>> @compiled  # doctest: +SKIP
+    ... def twice(x):  # only in a file, beside which the machine code is kept
     ...     return 2 * x
     """
     loop: F = numba.njit(nogil=True, cache=True, boundscheck=False)(function)

@@ -6,12 +6,11 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.kernels.compiled import compiled
-from dspectral.kernels.murmur import absorb, finish, load
-from dspectral.kernels.rows import as_rows, end_of_group, new_buffers, sum_group
+from dspectral.kernels.rows import as_rows, end_of_group, hash_group, new_buffers, sum_group
 from dspectral.kernels.tokens import check_ngram_range, tokenize
 from dspectral.types import Documents
 
-MOST_FEATURES = 2**30  # the largest power of two whose columns scikit-learn can number as well
+MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
 
 
 class NgramHashing(NamedTuple):
@@ -26,8 +25,8 @@ class NgramHashing(NamedTuple):
     lowercase : bool
         Whether the case of the text is lowered first.
     alternate_sign : bool
-        Whether the hash of an n-gram also decides the sign that it counts with, so that n-grams which share a column
-        cancel each other in the mean.
+        Whether the hash of an n-gram also gives the sign that it counts with, so that those which share a
+        column cancel on average.
     """
 
     n_features: int = 2**18
@@ -35,8 +34,12 @@ class NgramHashing(NamedTuple):
     lowercase: bool = True
     alternate_sign: bool = True
 
-    def check(self) -> None:
-        """Raise a ValueError if the settings are not possible.
+    def checked(self) -> "NgramHashing":
+        """Return the same settings as plain numbers, or say what is wrong with them.
+
+        Returns
+        -------
+        NgramHashing
 
         Raises
         ------
@@ -45,7 +48,7 @@ class NgramHashing(NamedTuple):
 
         Examples
         --------
-        >>> NgramHashing(n_features=1000).check()
+        >>> NgramHashing(n_features=1000).checked()
         Traceback (most recent call last):
             ...
         ValueError: n_features is 1000, but must be a power of two from 2 to 1073741824.
@@ -54,13 +57,16 @@ class NgramHashing(NamedTuple):
         if not 2 <= n <= MOST_FEATURES or n != 1 << (int(n).bit_length() - 1):
             raise ValueError(f"n_features is {n!r}, but must be a power of two from 2 to {MOST_FEATURES}.")
         check_ngram_range(self.ngram_range)
+        low, high = self.ngram_range
+        return NgramHashing(int(n), (int(low), int(high)), bool(self.lowercase), bool(self.alternate_sign))
 
 
 def hash_documents(documents: Documents, settings: NgramHashing) -> sparse.csr_array:
-    r"""Count the n-grams of each document, hashed to columns.
+    """Count the n-grams of each document, hashed to columns.
 
-    Column and sign are those of scikit-learn's ``HashingVectorizer(norm=None)`` with the same settings and its own
-    token pattern: MurmurHash3 of the n-gram in UTF-8; the column is its absolute value modulo `n_features`.
+    Column and sign are those of scikit-learn's ``HashingVectorizer(norm=None)`` with the same settings and
+    its own token pattern: the MurmurHash3 of the n-gram in UTF-8, a signed number, gives the sign by its sign
+    and the column by its absolute value modulo `n_features`.
 
     Parameters
     ----------
@@ -76,63 +82,48 @@ def hash_documents(documents: Documents, settings: NgramHashing) -> sparse.csr_a
     Raises
     ------
     ValueError
-        If the settings are not possible, or a document is not UTF-8 (the message names it and the byte).
+        If the settings are not possible, or a document is not UTF-8: the message names it and the byte.
 
     Notes
     -----
-    One pass. The interpreter lock is released but for documents that `tokenize` leaves to Python. Beside the result
-    it holds `Tokens`, and 16 bytes for each n-gram of the longest document. Counts up to 2**24 are exact.
+    One pass, without the interpreter lock but for documents that `tokenize` leaves to Python. Beside the
+    result it holds `Tokens`, and 16 bytes for each n-gram of the longest document. Sums to 2**24 are exact.
 
     Examples
     --------
-    >>> rows = hash_documents(Documents.of(["to be or not to be", "be"]), NgramHashing(n_features=16))
-    >>> rows.toarray().astype(int)
-    array([[ 0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0],
-           [ 0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0]])
+    >>> rows = hash_documents(Documents.of(["to be or not to be", "be"]), NgramHashing(n_features=8))
+    >>> rows.toarray()
+    array([[ 0.,  0.,  0.,  0.,  1.,  1., -3.,  2.],
+           [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
     """
-    settings.check()
-    low, high = settings.ngram_range
-    n_bits = int(settings.n_features).bit_length() - 1
-    tokens = tokenize(documents, lowercase=bool(settings.lowercase))
-    buffers = _hash(tokens, int(low), int(high), n_bits, bool(settings.alternate_sign))
-    return as_rows(buffers, int(settings.n_features))
+    settings = settings.checked()
+    tokens = tokenize(documents, settings.lowercase)
+    buffers = _hash(tokens, settings, settings.n_features.bit_length() - 1)
+    return as_rows(buffers, settings.n_features)
 
 
 @compiled
-def _hash(tokens: Any, low: Any, high: Any, n_bits: Any, alternate_sign: Any) -> Any:
-    buffers = new_buffers(tokens.bounds, low, high)
-    n_documents = tokens.bounds.size - 1
+def _hash(tokens: Any, settings: Any, n_bits: Any) -> Any:
+    buffers = new_buffers(tokens.bounds, settings.ngram_range)
     first = 0
-    while first < n_documents:
+    while first < tokens.bounds.size - 1:
         last = end_of_group(buffers, first)
-        n_cells = 0
-        for i in range(first, last):
-            words = (tokens.bounds[i], tokens.bounds[i + 1])
-            row = np.uint64((i - first) << n_bits)
-            n_cells = _write_cells(tokens, words, low, high, n_bits, alternate_sign, row, buffers.keys, n_cells)
+        hash_group(tokens, settings.ngram_range, buffers, first, last)
+        n_cells = _write_cells(settings, n_bits, buffers, first, last)
         sum_group(buffers, first, last, n_cells, n_bits)
         first = last
     return buffers
 
 
 @compiled
-def _write_cells(
-    tokens: Any, words: Any, low: Any, high: Any, n_bits: Any, alternate_sign: Any, row: Any, keys: Any, n: Any
-) -> Any:
-    text, starts, (first, last) = tokens.text, tokens.starts, words
-    mask, signed = np.uint32((1 << n_bits) - 1), np.uint64(alternate_sign)
-    for word in range(first, last):
-        begin = position = starts[word]
-        state = np.uint32(0)
-        for length in range(1, min(high, last - word) + 1):
-            end = starts[word + length] - 1
-            while position + 4 <= end:
-                state = absorb(state, load(text, position))
-                position += 4
-            if length >= low:
-                code = finish(state, load(text, position), end - begin)
-                negative = code >> np.uint32(31)
-                column = np.uint64(((code ^ (np.uint32(0) - negative)) + negative) & mask)
-                keys[np.uint64(n)] = ((row | column) << np.uint64(1)) | (np.uint64(negative) & signed)
-                n += 1
-    return n
+def _write_cells(settings: Any, n_bits: Any, buffers: Any, first: Any, last: Any) -> Any:
+    """Write the cells of the n-grams of a group; return how many there are."""
+    mask, signed = np.uint32(settings.n_features - 1), np.uint64(settings.alternate_sign)
+    codes, keys, ngrams = buffers.codes, buffers.keys, buffers.ngrams
+    for document in range(first, last):
+        row = np.uint64((document - first) << n_bits)
+        for i in range(ngrams[document] - ngrams[first], ngrams[document + 1] - ngrams[first]):
+            negative = codes[i] >> np.uint32(31)
+            column = np.uint64(((codes[i] ^ (np.uint32(0) - negative)) + negative) & mask)
+            keys[i] = ((row | column) << np.uint64(1)) | (np.uint64(negative) & signed)
+    return ngrams[last] - ngrams[first]

@@ -133,6 +133,12 @@ def times_in_panels(Z: FloatArray, C: FloatArray) -> FloatArray:
     return out
 
 
+def unit_rows(rows: FloatArray) -> FloatArray:
+    """Scale each row to length 1; rows of zeros stay zero."""
+    sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    return np.asarray(rows / np.where(sizes > 0, sizes, 1.0)[:, None], dtype=rows.dtype)
+
+
 def fixed_signs(rows: FloatArray) -> FloatArray:
     """Flip rows so that the entry largest in magnitude of each is positive (the first of equals decides)."""
     if not rows.size:

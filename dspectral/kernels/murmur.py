@@ -9,7 +9,7 @@ import numpy as np
 
 from dspectral.kernels.compiled import compiled
 
-# The constants of the source: two multipliers for each word, one summand for the state, two for the last mixing.
+# The constants of the source: two multipliers of words, one summand of the state, two last multipliers.
 C1, C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 SUMMAND = np.uint32(0xE6546B64)
 M1, M2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
@@ -105,7 +105,7 @@ def hash_slice(text: Any, begin: Any, end: Any) -> Any:
     Examples
     --------
     >>> hash_slice(np.frombuffer(b"word", dtype=np.uint8), 0, 4)
-    2892594282
+    3326792864
     """
     state = np.uint32(0)
     position = begin

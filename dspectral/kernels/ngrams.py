@@ -1,9 +1,9 @@
 """Exact counting of the n-grams of one block, by sorting whole numbers instead of strings.
 
-The words of the block are numbered in the order of their bytes. A space is smaller than every byte of a word, so
-n-grams joined by spaces are ordered by their bytes as tuples of word numbers are; and an n-gram is the number of the
-n-gram without its last word, followed by the number of that word. Nothing is hashed but words, whose bytes are
-compared: there are no collisions.
+The words of the block are numbered in the order of their bytes. A space is smaller than every byte of a word,
+so the order of n-grams (words joined by spaces) by their bytes is the order of tuples of word numbers. And an
+n-gram is the number of itself without its last word, then the number of that word. Words alone are hashed,
+and their bytes are compared: nothing collides.
 """
 
 from typing import Any, NamedTuple
@@ -34,13 +34,13 @@ class Distinct(NamedTuple):
     counts: NDArray[np.int64]
 
 
-def distinct_ngrams(tokens: Tokens, high: int) -> list[Distinct]:
-    """Count the n-grams of 1, 2, ..., `high` words.
+def distinct_ngrams(tokens: Tokens, longest: int) -> list[Distinct]:
+    """Count the n-grams of 1, 2, ..., `longest` words.
 
     Parameters
     ----------
     tokens : Tokens
-    high : int
+    longest : int
 
     Returns
     -------
@@ -49,31 +49,30 @@ def distinct_ngrams(tokens: Tokens, high: int) -> list[Distinct]:
 
     Notes
     -----
-    Holds 40 bytes for each word of the block, beside the result.
+    Holds 56 bytes for each word of the block, beside the result.
 
     Examples
     --------
-    >>> tokens = Tokens(np.frombuffer(b"no no yes ", dtype=np.uint8), np.array([0, 3, 6, 10]), np.array([0, 3]))
-    >>> [len(distinct.counts) for distinct in distinct_ngrams(tokens, 2)]
-    [2, 2]
+    >>> text = np.frombuffer(b"no no yes ", dtype=np.uint8)
+    >>> levels = distinct_ngrams(Tokens(text, np.array([0, 3, 6, 10]), np.array([0, 3])), 2)
+    >>> [level.counts for level in levels]
+    [array([2, 1]), array([1, 1])]
     """
     words, n_words = _number_words(tokens)
     document_of = np.repeat(np.arange(len(tokens.bounds) - 1), np.diff(tokens.bounds))
     numbers, n_numbers = np.zeros(len(words), dtype=np.int64), 1
     levels = []
-    for length in range(1, high + 1):
+    for length in range(1, longest + 1):
         keys, places = _keys(tokens.bounds, numbers, words, n_words, length)
-        n_bits = (n_numbers * n_words).bit_length()
-        keys, places = sort_pairs(keys, places, n_bits)
-        distinct = Distinct(*_count_runs(keys, places, document_of, numbers))
-        n_numbers = len(distinct.counts)
-        levels.append(distinct)
+        keys, places = sort_pairs(keys, places, (n_numbers * n_words).bit_length())
+        levels.append(Distinct(*_count_runs(keys, places, document_of, numbers)))
+        n_numbers = len(levels[-1].counts)
     return levels
 
 
 @compiled
 def _keys(bounds: Any, numbers: Any, words: Any, n_words: Any, length: Any) -> Any:
-    """Return a number for the n-gram that starts at each word that has enough words after it, and the word."""
+    """Return a number for each n-gram of this length, and the word that it starts at."""
     keys = np.empty(words.size, dtype=np.uint64)
     places = np.empty(words.size, dtype=np.int64)
     n = 0
@@ -87,7 +86,7 @@ def _keys(bounds: Any, numbers: Any, words: Any, n_words: Any, length: Any) -> A
 
 @compiled
 def _count_runs(keys: Any, places: Any, document_of: Any, numbers: Any) -> Any:
-    """Count runs of equal keys, and the documents in each; write the number of the run at each of its places."""
+    """Count the runs of equal keys, and the documents in each; number the n-gram at each of its places."""
     n = 0
     for i in range(keys.size):
         n += i == 0 or keys[i] != keys[i - 1]
@@ -98,17 +97,17 @@ def _count_runs(keys: Any, places: Any, document_of: Any, numbers: Any) -> Any:
         if i == 0 or keys[i] != keys[i - 1]:
             run, document = run + 1, -1
             first[run] = places[i]
-        # Places of a run rise, so that documents do.
+        # Places rise within a run, and so documents do.
         document_frequency[run] += document_of[places[i]] != document
-        counts[run] += 1
         document = document_of[places[i]]
+        counts[run] += 1
         numbers[places[i]] = run
     return first, document_frequency, counts
 
 
 @compiled
 def _number_words(tokens: Any) -> Any:
-    """Number the distinct words in the order of their bytes; return the number of each word, and how many."""
+    """Return the number of each word in the order of bytes, and how many distinct words there are."""
     names, first = _name_words(tokens)
     order = _sorted_words(tokens.text, tokens.starts, first)
     numbers = np.empty(order.size, dtype=np.int64)
@@ -121,7 +120,7 @@ def _number_words(tokens: Any) -> Any:
 
 @compiled
 def _name_words(tokens: Any) -> Any:
-    """Give each word a number by first appearance; return these, and where each number appears first."""
+    """Return the number of each word by first appearance, and where each number appears first."""
     text, starts = tokens.text, tokens.starts
     names = np.empty(starts.size - 1, dtype=np.int64)
     first, codes = np.empty_like(names), np.empty(names.size, dtype=np.uint32)
@@ -159,7 +158,7 @@ def _enlarged(slots: Any, codes: Any, n: Any) -> Any:
 
 @compiled
 def _sorted_words(text: Any, starts: Any, words: Any) -> Any:
-    """Return the order of words by their bytes: a merge sort, for it compares least."""
+    """Return the order of words by their bytes: a merge sort, which compares least."""
     order, spare = np.arange(words.size), np.empty(words.size, dtype=np.int64)
     width = 1
     while width < words.size:

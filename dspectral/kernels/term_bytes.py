@@ -1,4 +1,4 @@
-"""Terms as slices of bytes: comparing, gathering and merging sorted lists of them."""
+"""Terms as slices of bytes: comparing, gathering, hashing and merging sorted lists of them."""
 
 from typing import Any
 
@@ -10,25 +10,23 @@ from dspectral.kernels.murmur import hash_slice
 from dspectral.types import Documents
 
 
-def take(terms: Documents, which: NDArray[np.int64]) -> Documents:
-    """Return the terms with these numbers, in this order.
+def read_only_terms(terms: Documents) -> Documents:
+    """Return read-only views of terms, so that a loop is compiled once for all callers.
 
     Parameters
     ----------
     terms : Documents
-    which : ndarray of int64, shape (n,)
 
     Returns
     -------
     Documents
-        Of n terms.
 
     Examples
     --------
-    >>> take(Documents.of(["a", "b", "c"]), np.array([2, 0])).data.tobytes()
-    b'ca'
+    >>> read_only_terms(Documents.of(["yes"])).offsets.flags.writeable
+    False
     """
-    return gather(terms.data, terms.offsets.take(which), terms.offsets.take(which + 1))
+    return Documents(read_only(terms.data), read_only(terms.offsets))
 
 
 def gather(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Documents:
@@ -54,6 +52,27 @@ def gather(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.
     return Documents(_gather(read_only(data), read_only(begins), offsets), offsets)
 
 
+def take(terms: Documents, which: NDArray[np.int64]) -> Documents:
+    """Return the terms with these numbers, in this order.
+
+    Parameters
+    ----------
+    terms : Documents
+    which : ndarray of int64, shape (n,)
+
+    Returns
+    -------
+    Documents
+        Of n terms.
+
+    Examples
+    --------
+    >>> take(Documents.of(["a", "b", "c"]), np.array([2, 0])).data.tobytes()
+    b'ca'
+    """
+    return gather(terms.data, terms.offsets.take(which), terms.offsets.take(which + 1))
+
+
 def hash_terms(terms: Documents) -> NDArray[np.uint32]:
     """Return the MurmurHash3 of each term.
 
@@ -68,9 +87,9 @@ def hash_terms(terms: Documents) -> NDArray[np.uint32]:
     Examples
     --------
     >>> hash_terms(Documents.of(["", "word"]))
-    array([         0, 2892594282], dtype=uint32)
+    array([         0, 3326792864], dtype=uint32)
     """
-    codes: NDArray[np.uint32] = _hash_terms(read_only(terms.data), read_only(terms.offsets))
+    codes: NDArray[np.uint32] = _hash_terms(read_only_terms(terms))
     return codes
 
 
@@ -93,12 +112,7 @@ def equal(a: Any, i: Any, i_end: Any, b: Any, j: Any, j_end: Any) -> Any:
     >>> equal(a, 0, 2, a, 2, 4)
     True
     """
-    if i_end - i != j_end - j:
-        return False
-    for k in range(i_end - i):
-        if a[i + k] != b[j + k]:
-            return False
-    return True
+    return i_end - i == j_end - j and _n_common(a, i, b, j, i_end - i) == i_end - i
 
 
 @compiled
@@ -121,10 +135,10 @@ def compare(a: Any, i: Any, i_end: Any, b: Any, j: Any, j_end: Any) -> Any:
     >>> compare(a, 0, 2, a, 0, 3)
     -1
     """
-    for k in range(min(i_end - i, j_end - j)):
-        difference = np.int64(a[i + k]) - np.int64(b[j + k])
-        if difference != 0:
-            return difference
+    shorter = min(i_end - i, j_end - j)
+    k = _n_common(a, i, b, j, shorter)
+    if k < shorter:
+        return np.int64(a[i + k]) - np.int64(b[j + k])
     return (i_end - i) - (j_end - j)
 
 
@@ -149,35 +163,39 @@ def merge_tables(a: Any, b: Any) -> Any:
     >>> merge_tables(table, table)[3]
     array([2, 4])
     """
-    n_a, n_b = a.counts.size, b.counts.size
-    data = np.empty(a.terms.data.size + b.terms.data.size, dtype=np.uint8)
+    # Arrays by themselves: one that is reached through a table is counted as in use at every visit.
+    (a_data, a_offsets), a_frequency, a_counts = a
+    (b_data, b_offsets), b_frequency, b_counts = b
+    n_a, n_b = a_counts.size, b_counts.size
+    data = np.empty(a_data.size + b_data.size, dtype=np.uint8)
     offsets = np.zeros(n_a + n_b + 1, dtype=np.int64)
-    document_frequency, counts = np.zeros(n_a + n_b, dtype=np.int64), np.zeros(n_a + n_b, dtype=np.int64)
+    frequency, counts = np.zeros(n_a + n_b, dtype=np.int64), np.zeros(n_a + n_b, dtype=np.int64)
     i = j = n = 0
     while i < n_a or j < n_b:
-        order = _order(a.terms, i, b.terms, j)
+        order = -1 if j == n_b else 1
+        if i < n_a and j < n_b:
+            order = compare(a_data, a_offsets[i], a_offsets[i + 1], b_data, b_offsets[j], b_offsets[j + 1])
         if order <= 0:
-            offsets[n + 1] = _copy(a.terms.data, a.terms.offsets[i], a.terms.offsets[i + 1], data, offsets[n])
-            document_frequency[n] += a.document_frequency[i]
-            counts[n] += a.counts[i]
+            offsets[n + 1] = _copy(a_data, a_offsets[i], a_offsets[i + 1], data, offsets[n])
+            frequency[n] += a_frequency[i]
+            counts[n] += a_counts[i]
             i += 1
         if order >= 0:
-            offsets[n + 1] = _copy(b.terms.data, b.terms.offsets[j], b.terms.offsets[j + 1], data, offsets[n])
-            document_frequency[n] += b.document_frequency[j]
-            counts[n] += b.counts[j]
+            offsets[n + 1] = _copy(b_data, b_offsets[j], b_offsets[j + 1], data, offsets[n])
+            frequency[n] += b_frequency[j]
+            counts[n] += b_counts[j]
             j += 1
         n += 1
-    return data[: offsets[n]].copy(), offsets[: n + 1].copy(), document_frequency[:n].copy(), counts[:n].copy()
+    # Copies, so that the room for terms that turned out to be common is given back.
+    return data[: offsets[n]].copy(), offsets[: n + 1].copy(), frequency[:n].copy(), counts[:n].copy()
 
 
 @compiled
-def _order(a: Any, i: Any, b: Any, j: Any) -> Any:
-    """Compare term i of one list with term j of another; a list that is at its end comes after."""
-    if i == a.offsets.size - 1:
-        return 1
-    if j == b.offsets.size - 1:
-        return -1
-    return compare(a.data, a.offsets[i], a.offsets[i + 1], b.data, b.offsets[j], b.offsets[j + 1])
+def _n_common(a: Any, i: Any, b: Any, j: Any, most: Any) -> Any:
+    k = 0
+    while k < most and a[i + k] == b[j + k]:
+        k += 1
+    return k
 
 
 @compiled
@@ -196,8 +214,8 @@ def _gather(data: Any, begins: Any, offsets: Any) -> Any:
 
 
 @compiled
-def _hash_terms(data: Any, offsets: Any) -> Any:
-    codes = np.empty(offsets.size - 1, dtype=np.uint32)
+def _hash_terms(terms: Any) -> Any:
+    codes = np.empty(terms.offsets.size - 1, dtype=np.uint32)
     for i in range(codes.size):
-        codes[i] = hash_slice(data, offsets[i], offsets[i + 1])
+        codes[i] = hash_slice(terms.data, terms.offsets[i], terms.offsets[i + 1])
     return codes

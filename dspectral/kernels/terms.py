@@ -1,13 +1,13 @@
 """Exact n-grams: counting them (`TermTable`), and finding their columns again (`TermIndex`)."""
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.kernels.compiled import read_only
 from dspectral.kernels.ngrams import distinct_ngrams
-from dspectral.kernels.term_bytes import gather, hash_terms, merge_tables, take
+from dspectral.kernels.term_bytes import gather, hash_terms, merge_tables, read_only_terms, take
 from dspectral.kernels.term_index import TermIndex, encode_documents
 from dspectral.kernels.tokens import check_ngram_range, tokenize
 from dspectral.types import Documents
@@ -33,7 +33,9 @@ class TermTable(NamedTuple):
     counts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, documents: Documents, ngram_range: tuple[int, int] = (1, 1), *, lowercase: bool = True) -> Self:
+    def of(
+        cls, documents: Documents, ngram_range: tuple[int, int] = (1, 1), lowercase: bool = True
+    ) -> "TermTable":
         """Count the n-grams of a block of documents.
 
         Parameters
@@ -56,8 +58,8 @@ class TermTable(NamedTuple):
 
         Notes
         -----
-        One pass. Holds at most 56 bytes for each word of the block, beside the table: its bytes, and 24 for each
-        term.
+        One pass. Beside the table, which has 24 bytes and its letters for each term, it holds `Tokens` and 56
+        bytes for each word of the block.
 
         Examples
         --------
@@ -67,16 +69,16 @@ class TermTable(NamedTuple):
         """
         check_ngram_range(ngram_range)
         low, high = ngram_range
-        tokens = tokenize(documents, lowercase=lowercase)
+        tokens = tokenize(documents, lowercase)
         tables = []
         for length, distinct in enumerate(distinct_ngrams(tokens, high), start=1):
             if length >= low:
-                first = distinct.first
-                terms = gather(tokens.text, tokens.starts.take(first), tokens.starts.take(first + length) - 1)
+                begins, ends = tokens.starts.take(distinct.first), tokens.starts.take(distinct.first + length)
+                terms = gather(tokens.text, begins, ends - 1)
                 tables.append(cls(terms, distinct.document_frequency, distinct.counts))
         return tables[0].merge(*tables[1:])
 
-    def merge(self, *others: Self) -> Self:
+    def merge(self, *others: "TermTable") -> "TermTable":
         """Return the table of the documents of all the tables together.
 
         Parameters
@@ -90,7 +92,7 @@ class TermTable(NamedTuple):
 
         Notes
         -----
-        Neighbours are merged two by two until one table is left.
+        Neighbours are merged two by two until one is left; a merge compares the bytes of terms.
 
         Examples
         --------
@@ -101,10 +103,10 @@ class TermTable(NamedTuple):
         tables = [self, *others]
         while len(tables) > 1:
             pairs = zip(tables[::2], tables[1::2], strict=False)
-            tables = [a._merge_one(b) for a, b in pairs] + tables[len(tables) & ~1 :]
+            tables = [_merged(a, b) for a, b in pairs] + tables[len(tables) & ~1 :]
         return tables[0]
 
-    def filter(self, mask: NDArray[np.bool_]) -> Self:
+    def filter(self, mask: NDArray[np.bool_]) -> "TermTable":
         """Return the terms that a mask keeps.
 
         Parameters
@@ -115,18 +117,29 @@ class TermTable(NamedTuple):
         -------
         TermTable
 
+        Raises
+        ------
+        ValueError
+            If the mask has another length.
+
         Examples
         --------
         >>> table = TermTable.of(Documents.of(["yes, no, yes"]))
         >>> table.filter(table.counts > 1).term(0)
         'yes'
         """
-        return self._take(np.flatnonzero(mask))
+        if len(mask) != len(self.counts):
+            raise ValueError(
+                f"The mask has {len(mask)} entries, but must have one for each of the "
+                f"{len(self.counts)} terms."
+            )
+        return _rows(self, np.flatnonzero(mask))
 
-    def partition(self, n_partitions: int) -> list[Self]:
-        """Split the table by a hash of the terms, the same for all tables.
+    def partition(self, n_partitions: int) -> list["TermTable"]:
+        """Split the table by a hash of the terms, in the same way for every table.
 
-        So the tables of many blocks can be merged one partition at a time when the whole is too large for memory.
+        Where all terms together are too many for memory, the tables of the blocks are merged one partition at
+        a time.
 
         Parameters
         ----------
@@ -155,7 +168,7 @@ class TermTable(NamedTuple):
         partition = ((codes * np.uint64(n_partitions)) >> np.uint64(32)).astype(np.uint16)
         order = np.argsort(partition, kind="stable")
         ends = np.cumsum(np.bincount(partition, minlength=n_partitions))
-        return [self._take(which) for which in np.split(order, ends[:-1])]
+        return [_rows(self, which) for which in np.split(order, ends[:-1])]
 
     def term(self, i: int) -> str:
         """Return term ``i``.
@@ -175,13 +188,17 @@ class TermTable(NamedTuple):
         """
         return self.terms.text(i).decode()
 
-    def _take(self, which: NDArray[np.int64]) -> Self:
-        return type(self)(take(self.terms, which), self.document_frequency.take(which), self.counts.take(which))
 
-    def _merge_one(self, other: Self) -> Self:
-        data, offsets, document_frequency, counts = merge_tables(self._read_only(), other._read_only())
-        return type(self)(Documents(data, offsets), document_frequency, counts)
+def _rows(table: TermTable, which: NDArray[np.int64]) -> TermTable:
+    return TermTable(take(table.terms, which), table.document_frequency.take(which), table.counts.take(which))
 
-    def _read_only(self) -> Self:
-        terms = Documents(read_only(self.terms.data), read_only(self.terms.offsets))
-        return type(self)(terms, read_only(self.document_frequency), read_only(self.counts))
+
+def _merged(a: TermTable, b: TermTable) -> TermTable:
+    data, offsets, document_frequency, counts = merge_tables(_read_only(a), _read_only(b))
+    return TermTable(Documents(data, offsets), document_frequency, counts)
+
+
+def _read_only(table: TermTable) -> TermTable:
+    return TermTable(
+        read_only_terms(table.terms), read_only(table.document_frequency), read_only(table.counts)
+    )

@@ -1,4 +1,4 @@
-r"""Cutting UTF-8 text into words, as ``re.findall(r"(?u)\b\w\w+\b", text.lower())`` does, without the lock."""
+r"""Cutting UTF-8 text into words as ``re.findall(r"(?u)\b\w\w+\b", text.lower())`` does, without the lock."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.kernels.compiled import compiled, read_only
-from dspectral.types import Documents, IntArray
+from dspectral.types import Documents
 
 N_CODE_POINTS = 0x110000
 PADDING = 8  # bytes after the last word, so that four bytes can be read from any place in a word
@@ -25,7 +25,7 @@ class Tokens(NamedTuple):
     Attributes
     ----------
     text : ndarray of uint8
-        The words in UTF-8, with `PADDING` bytes at the end that may be read and mean nothing.
+        The words in UTF-8, and `PADDING` zeros.
     starts : ndarray of int64, shape (n_tokens + 1,)
         Where each word starts.
     bounds : ndarray of int64, shape (n_documents + 1,)
@@ -37,8 +37,8 @@ class Tokens(NamedTuple):
     bounds: NDArray[np.int64]
 
 
-def tokenize(documents: Documents, *, lowercase: bool = True) -> Tokens:
-    r"""Cut documents into words: the longest runs of at least two word characters.
+def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
+    """Cut documents into words: the longest runs of at least two word characters.
 
     Parameters
     ----------
@@ -55,25 +55,23 @@ def tokenize(documents: Documents, *, lowercase: bool = True) -> Tokens:
     Raises
     ------
     ValueError
-        If a document is not UTF-8.
+        If a document is not UTF-8, or the offsets of the documents do not fit their data.
 
     Notes
     -----
-    One pass over the text, two if a document needs Python. Holds at most twice the bytes of the text and 8 bytes
-    for each word.
+    Reads the text once, or twice if a document needs Python. Holds at most twice the bytes of the text, and 8
+    bytes for each word.
 
     Examples
     --------
     >>> tokenize(Documents.of(["It was a dark night."])).text[:-PADDING].tobytes()
     b'it was dark night '
     """
-    data, offsets = read_only(documents.data), read_only(documents.offsets)
-    text, starts, bounds, odd, (bad_document, bad_byte) = _tokenize(data, offsets, _word_characters(lowercase))
-    if bad_document >= 0:
-        raise ValueError(_not_utf8(documents.text(bad_document), bad_document, bad_byte))
-    if odd.any():
-        return tokenize(_lowered(documents, odd), lowercase=lowercase)
-    return Tokens(text, starts, bounds)
+    documents = _checked(documents)
+    tokens, odd, (document, byte) = _tokenize(documents, _word_characters(lowercase))
+    if document >= 0:
+        raise ValueError(_not_utf8(documents.text(document), document, byte))
+    return tokenize(_lowered(documents, odd), lowercase) if odd.any() else Tokens(*tokens)
 
 
 def check_ngram_range(ngram_range: tuple[int, int]) -> None:
@@ -95,13 +93,14 @@ def check_ngram_range(ngram_range: tuple[int, int]) -> None:
     """
     low, high = ngram_range
     if not 1 <= low <= high <= 3:
-        message = f"ngram_range is {ngram_range!r}, but must be (low, high) with 1 <= low <= high <= 3."
-        raise ValueError(message)
+        raise ValueError(
+            f"ngram_range is {ngram_range!r}, but must be (low, high) with 1 <= low <= high <= 3."
+        )
 
 
 @cache
 def _word_characters(lowercase: bool) -> NDArray[np.uint32]:
-    """For each code point: itself (or its lower case) if it belongs to words, 0 if not, or `NEEDS_PYTHON`."""
+    """Return the lower case (or itself) of each code point, 0 if it is not of words, or `NEEDS_PYTHON`."""
     table = np.zeros(N_CODE_POINTS, dtype=np.uint32)
     for code in range(N_CODE_POINTS):
         character = chr(code).lower() if lowercase else chr(code)
@@ -114,78 +113,90 @@ def _word_characters(lowercase: bool) -> NDArray[np.uint32]:
     return read_only(table)
 
 
+def _checked(documents: Documents) -> Documents:
+    """Return the documents as the loop takes them, which trusts their offsets."""
+    data, offsets = read_only(documents.data), read_only(np.asarray(documents.offsets, dtype=np.int64))
+    inside = len(offsets) > 0 and offsets[0] >= 0 and offsets[-1] <= len(data)
+    if not inside or np.any(offsets[1:] < offsets[:-1]):
+        raise ValueError(
+            f"The {len(offsets)} offsets of the documents do not fit their {len(data)} bytes: "
+            "they must rise from 0 or more to at most that."
+        )
+    return Documents(data, offsets)
+
+
 def _lowered(documents: Documents, odd: NDArray[np.bool_]) -> Documents:
     texts = [documents.text(i) for i in range(documents.n_documents)]
-    return Documents.of([text.decode().lower().encode() if o else text for text, o in zip(texts, odd, strict=True)])
+    for i in np.flatnonzero(odd):
+        texts[i] = texts[i].decode().lower().encode()
+    return Documents.of(texts)
 
 
 def _not_utf8(text: bytes, document: int, byte: int) -> str:
     return (
-        f"Document {document} is not UTF-8 at byte {byte} of its {len(text)} "
-        f"({text[byte : byte + 4]!r}): decode it with its own encoding, or with errors='replace', first."
+        f"Document {document} of the block is not UTF-8 at byte {byte} of {len(text)} "
+        f"({text[byte : byte + 4]!r}): convert it from its own encoding, or replace such bytes, first."
     )
 
 
 @compiled
-def _tokenize(data: Any, offsets: Any, table: Any) -> Any:
+def _tokenize(documents: Any, table: Any) -> Any:
+    """Return the words, which documents need Python, and the document and byte that is not UTF-8 or -1."""
+    data, offsets = documents
     n_documents = offsets.size - 1
     n_bytes = offsets[n_documents] - offsets[0]
-    # Lower case has at most twice the bytes (ASCII stays ASCII); a word has two bytes and one that ends it.
+    # Lower case has at most twice the bytes, for ASCII stays ASCII; a word has two and one that ends it.
     text = np.empty(2 * n_bytes + n_documents + PADDING, dtype=np.uint8)
     starts = np.empty((n_bytes + n_documents) // 3 + 2, dtype=np.int64)
     bounds = np.zeros(n_documents + 1, dtype=np.int64)
     odd = np.zeros(n_documents, dtype=np.bool_)
-    n_tokens = 0
     starts[0] = 0
-    for document in range(n_documents):
-        n_tokens, bad = _tokenize_one(
-            data, offsets[document], offsets[document + 1], table, text, starts, n_tokens, odd, document
-        )
+    n, bad, document = 0, -1, -1
+    for i in range(n_documents):
+        n, odd[i], bad = _tokenize_one(data, offsets[i], offsets[i + 1], table, text, starts, n)
+        bounds[i + 1] = n
         if bad >= 0:
-            return text, starts, bounds, odd, (document, bad - offsets[document])
-        bounds[document + 1] = n_tokens
-    end = starts[n_tokens]
-    text[end : end + PADDING] = 0
-    return text[: end + PADDING], starts[: n_tokens + 1], bounds, odd, (-1, -1)
+            document = i
+            bad -= offsets[i]
+            break
+    text[starts[n] : starts[n] + PADDING] = 0
+    return (text[: starts[n] + PADDING], starts[: n + 1], bounds), odd, (document, bad)
 
 
 @compiled
-def _tokenize_one(
-    data: Any, i: Any, end: Any, table: Any, text: Any, starts: Any, n_tokens: Any, odd: Any, document: Any
-) -> Any:
-    """Write the words of one document; return how many words there are now, and the bad byte or -1."""
-    start = out = starts[n_tokens]
+def _tokenize_one(data: Any, i: Any, end: Any, table: Any, text: Any, starts: Any, n_words: Any) -> Any:
+    """Write the words of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1."""
+    start = out = starts[n_words]
     n_characters = 0
+    odd = False
     while i < end:
         code = np.uint32(data[np.uint64(i)])
         size = 1
         if code >= 0x80:
             code, size = _decode(data, i, end)
             if size == 0:
-                return n_tokens, i
+                return n_words, odd, i
         i += size
         character = table[np.uint64(code)]
         if character >= 0x80:
-            if character == NEEDS_PYTHON:
-                odd[document] = True
-                character = code
+            odd |= character == NEEDS_PYTHON
             out += _encode(character, text, out)
             n_characters += 1
             continue
-        # The rest has no branches: where a word ends is what a processor cannot foresee.
+        # What follows has no jumps: a processor cannot foresee where words end.
         separates = character == 0
         ends = separates & (n_characters >= 2)
         text[np.uint64(out)] = np.uint8(character) | (SPACE * separates)
         n_characters = (n_characters + 1) * (not separates)
         out = start if separates and not ends else out + 1
         start = out if ends else start
-        n_tokens += ends
-        starts[np.uint64(n_tokens)] = start
+        n_words += ends
+        starts[np.uint64(n_words)] = start
     if n_characters >= 2:
         text[out] = SPACE
-        n_tokens += 1
-        starts[n_tokens] = out + 1
-    return n_tokens, -1
+        n_words += 1
+        starts[n_words] = out + 1
+    return n_words, odd, -1
 
 
 @compiled
@@ -214,10 +225,7 @@ def _decode(data: Any, i: Any, end: Any) -> Any:
 
 @compiled
 def _encode(code: Any, text: Any, out: Any) -> Any:
-    """Write a code point as UTF-8; return its size in bytes."""
-    if code < 0x80:
-        text[out] = code
-        return 1
+    """Write a code point beyond ASCII as UTF-8; return its size in bytes."""
     size = 2 if code < 0x800 else (3 if code < 0x10000 else 4)
     for j in range(size - 1, 0, -1):
         text[out + j] = np.uint8(0x80 | (code & np.uint32(0x3F)))

@@ -112,6 +112,8 @@ class FrequentDirections(NamedTuple):
             stack.append(scatter.astype(self.sketch.dtype))
         found = shrink_stack(stack, capacity(self.size, self.shrink))
         error = math.fsum(part.error for part in parts) + found.error
+        if self.center:  # the scatter is rounded to the sketch's precision
+            error += 8.0 * float(np.finfo(self.sketch.dtype).eps) * energy
         return self._replace(sketch=found.rows, n_rows=n_rows, total=total, energy=energy, error=error)
 
     @property

@@ -1,0 +1,212 @@
+"""Text that every machine has: what the Python standard library says of itself."""
+
+import ast
+import re
+import sysconfig
+import tokenize
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+LEFT_OUT = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"})
+"""Folders of tests, and of what is installed beside the library."""
+LEAST_WORDS = 4
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class LabelledDocuments(NamedTuple):
+    """Texts and what they are about.
+
+    Attributes
+    ----------
+    texts : list of str
+    labels : list of str
+        One for each text.
+    unread : list of str
+        Files that could not be parsed, which therefore gave no text.
+    """
+
+    texts: list[str]
+    labels: list[str]
+    unread: list[str]
+
+
+class Intents(NamedTuple):
+    """A classification task; no text occurs twice in it, letter case aside.
+
+    Attributes
+    ----------
+    train_texts, train_labels, test_texts, test_labels : list of str
+    unlabelled_texts : list of str
+        Of other labels, or of more than one.
+    """
+
+    train_texts: list[str]
+    train_labels: list[str]
+    test_texts: list[str]
+    test_labels: list[str]
+    unlabelled_texts: list[str]
+
+
+def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
+    """Read the docstrings and comments of the Python standard library.
+
+    A document is one docstring, or one run of lines that hold nothing but a comment; white space is
+    collapsed, and documents of fewer than four words are left out. Its label is the module or top-level
+    package.
+
+    Parameters
+    ----------
+    root : Path, optional
+        Folder to read; by default the standard library of the running interpreter, whose version decides what
+        there is to read. Its tests are left out.
+
+    Returns
+    -------
+    LabelledDocuments
+        In order of the files' names, and in each file its docstrings before its comments.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder holds no Python source, as in an interpreter that comes with compiled files only.
+
+    Examples
+    --------
+    >>> import json
+    >>> documents = standard_library_documents(Path(json.__file__).parent)
+    >>> "decoder" in documents.labels, documents.unread
+    (True, [])
+    """
+    root = root or Path(sysconfig.get_path("stdlib"))
+    files = [path for path in sorted(root.rglob("*.py")) if not LEFT_OUT & set(path.relative_to(root).parts)]
+    if not files:
+        raise FileNotFoundError(f"no Python source in {root}, where this interpreter's standard library lies")
+    result = LabelledDocuments([], [], [])
+    for path in files:
+        name = path.relative_to(root)
+        try:
+            source, tree = _parse(path)
+        except (SyntaxError, ValueError):
+            result.unread.append(name.as_posix())
+            continue
+        texts = [text for text in map(_clean, _documents(source, tree)) if _n_words(text) >= LEAST_WORDS]
+        result.texts.extend(texts)
+        result.labels.extend([name.parts[0].removesuffix(".py")] * len(texts))
+    return result
+
+
+def standard_library_intents(
+    n_labels: int = 20, *, test_share: float = 0.3, seed: int = 0, documents: LabelledDocuments | None = None
+) -> Intents:
+    """Make a classification task of the standard library.
+
+    Which module or top-level package does a docstring or comment belong to?
+
+    Parameters
+    ----------
+    n_labels : int
+        The most frequent labels are kept.
+    test_share : float
+        Share of the texts of each label to test on, between 0 and 1; at least one text is on either side.
+    seed : int
+        Of the split.
+    documents : LabelledDocuments, optional
+        By default those of :func:`standard_library_documents`.
+
+    Returns
+    -------
+    Intents
+        Of texts that occur several times one is kept; those under two labels are unlabelled.
+
+    Raises
+    ------
+    ValueError
+        If ``n_labels`` is below 2 or above the number of labels with two texts, or ``test_share`` is not
+        between 0 and 1.
+
+    Examples
+    --------
+    >>> texts = ["a b c d", "A B c d", "e f g h", "one two three four", "five six seven eight", "x y z w"]
+    >>> labels = ["letters", "letters", "letters", "numbers", "numbers", "rest"]
+    >>> intents = standard_library_intents(2, documents=LabelledDocuments(texts, labels, []))
+    >>> len(intents.train_texts), len(intents.test_texts), intents.unlabelled_texts
+    (2, 2, ['x y z w'])
+    """
+    if not 0 < test_share < 1:
+        raise ValueError(f"test_share is {test_share}, but is a share between 0 and 1")
+    label_of, text_of = _distinct(documents or standard_library_documents())
+    counts = Counter(label for label in label_of.values() if label is not None)
+    kept = sorted(counts, key=lambda label: (-counts[label], label))[:n_labels]
+    if n_labels < 2 or len(kept) < n_labels or counts[kept[-1]] < 2:
+        usable = sum(count > 1 for count in counts.values())
+        raise ValueError(f"n_labels is {n_labels}, but must be from 2 to {usable}, the labels with two texts")
+    generator = np.random.default_rng(seed)
+    intents = Intents([], [], [], [], [])
+    for label in kept:
+        keys = [key for key, own in label_of.items() if own == label]
+        order = generator.permutation(len(keys))
+        n_test = min(max(1, round(test_share * len(keys))), len(keys) - 1)
+        for position, i in enumerate(order.tolist()):
+            side = intents[2:4] if position < n_test else intents[:2]
+            side[0].append(text_of[keys[i]])
+            side[1].append(label)
+    chosen = set(kept)
+    intents.unlabelled_texts.extend(text_of[key] for key, label in label_of.items() if label not in chosen)
+    return intents
+
+
+def _distinct(documents: LabelledDocuments) -> tuple[dict[str, str | None], dict[str, str]]:
+    """Label of every distinct text, None if it has several, and the text as it first stood."""
+    label_of: dict[str, str | None] = {}
+    text_of: dict[str, str] = {}
+    for text, label in zip(documents.texts, documents.labels, strict=True):
+        key = text.casefold()
+        text_of.setdefault(key, text)
+        label_of[key] = label if label_of.get(key, label) == label else None
+    return label_of, text_of
+
+
+def _parse(path: Path) -> tuple[str, ast.Module]:
+    with tokenize.open(path) as file:  # heeds a declared encoding
+        source = file.read()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what their authors may be told of is not this reader's business
+        return source, ast.parse(source)
+
+
+def _documents(source: str, tree: ast.Module) -> Iterator[str]:
+    nodes = list(ast.walk(tree))
+    for node in nodes:
+        if isinstance(node, DOCUMENTED):
+            yield ast.get_docstring(node, clean=False) or ""
+    yield from _comments(source.splitlines(), nodes)
+
+
+def _comments(lines: list[str], nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the runs of comment lines: those that begin with a hash outside of any string."""
+    in_string: set[int] = set()
+    for node in nodes:
+        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno is not None:
+            in_string.update(range(node.lineno + 1, node.end_lineno + 1))
+    run: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if text.startswith("#") and not text.startswith("#!") and number not in in_string:
+            run.append(text.lstrip("#"))
+        elif run:
+            yield "\n".join(run)
+            run = []
+    yield "\n".join(run)
+
+
+def _clean(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _n_words(text: str) -> int:
+    return len(re.findall(r"[^\W\d_]{2,}", text))

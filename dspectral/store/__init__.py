@@ -1,0 +1,1 @@
+"""Sparse counts in Zarr, and the text they come from."""

@@ -1,0 +1,163 @@
+"""Text to a store: one pass when hashing, two for an exact vocabulary."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from scipy import sparse
+
+from dspectral.graph import run_tasks
+from dspectral.kernels.hashing import NgramHashing, hash_documents
+from dspectral.kernels.term_index import encode_documents
+from dspectral.store.blocks import BlockInfo, finished, write_block
+from dspectral.store.counting import count_vocabulary
+from dspectral.store.counts import CountStore
+from dspectral.store.draft import Draft, begin, finish
+from dspectral.store.readers import read_span
+from dspectral.store.sources import Span, plan_spans
+from dspectral.store.vocabulary import VocabularySettings, read_vocabulary
+from dspectral.types import Documents
+
+BLOCK_BYTES = 16 << 20
+"""Bytes of text behind a block."""
+
+
+def build_store(
+    sources: str | Sequence[str],
+    store: str,
+    *,
+    unit: str | None = None,
+    field: str | None = None,
+    hashing: NgramHashing | None = None,
+    vocabulary: VocabularySettings | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    errors: str = "strict",
+    append: bool = False,
+    storage_options: dict[str, Any] | None = None,
+    source_options: dict[str, Any] | None = None,
+) -> CountStore:
+    """Count the n-grams of text files into a store.
+
+    Parameters
+    ----------
+    sources : str or sequence of str
+        Paths, globs or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2.
+    store : str
+        Local path or fsspec URL of the store to make.
+    unit : {"line", "file", "field"}, optional
+        What a document is: by default a line of a txt file, a field of a record elsewhere.
+    field : str, optional
+        The record's field that holds the text.
+    hashing : NgramHashing, optional
+        How n-grams become columns; the default settings, unless there is a vocabulary.
+    vocabulary : VocabularySettings, optional
+        Count an exact vocabulary instead: two passes over the text.
+    block_bytes : int
+        Bytes of text behind a block of rows, at most (a longer document is a block of its own).
+    errors : {"strict", "replace"}
+        What to do with bytes that are not UTF-8.
+    append : bool
+        Whether to add the documents behind those of a finished store, with its settings.
+    storage_options, source_options : dict, optional
+        Of the store's and the sources' file systems.
+
+    Returns
+    -------
+    CountStore
+
+    Raises
+    ------
+    ValueError
+        If a source cannot be read (the file and place are named), there is no document at all, or an
+        unfinished store of another plan is in the way.
+    StoreError
+        If the store exists already, or ``append`` finds none.
+
+    Notes
+    -----
+    One pass over the text when hashing; a task holds about five times ``block_bytes``. Empty lines are
+    documents: row numbers are line numbers. A build that was stopped goes on where it was: call it again.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> with fsspec.open("memory://docs.txt", "w") as file:
+    ...     _ = file.write("the cat sat\\nthe dog\\n")
+    >>> build_store("memory://docs.txt", "memory://docs.zarr").shape
+    (2, 262144)
+    """
+    if hashing is not None and vocabulary is not None:
+        raise ValueError("hashing and vocabulary are two ways to number columns: give one of them")
+    settings = (hashing or NgramHashing()).checked() if vocabulary is None else None
+    spans = plan_spans(
+        sources, unit=unit, field=field, span_bytes=block_bytes, storage_options=source_options
+    )
+    provenance = {
+        "sources": [span.describe() for span in spans],
+        "block_bytes": block_bytes,
+        "errors": errors,
+        "hashing": settings and settings._asdict(),
+        "vocabulary": vocabulary and vocabulary._asdict(),
+    }
+    draft = begin(store, storage_options, provenance, append=append)
+    read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
+    if settings is not None:
+        encode = partial(hash_documents, settings=settings)
+        draft, name = draft._replace(n_columns=settings.n_features), "hash-block"
+    else:
+        assert vocabulary is not None
+        known = read_vocabulary(draft.where) if append else count_vocabulary(draft, spans, read, vocabulary)
+        ngrams = {"ngram_range": vocabulary.ngram_range, "lowercase": vocabulary.lowercase}
+        encode = partial(encode_documents, index=known.term_index(), **ngrams)
+        draft, name = draft._replace(n_columns=known.documents.n_documents), "encode-block"
+    work = partial(_build_span, draft=draft._replace(earlier=()), read=read, encode=encode)
+    done = run_tasks(work, list(enumerate(spans)), name=name)
+    blocks = [block for of_span in done for block in of_span]
+    if not any(block.n_rows for block in blocks):
+        raise ValueError(f"no document at all in {sources}")
+    return finish(draft, blocks)
+
+
+def _build_span(
+    item: tuple[int, Span],
+    *,
+    draft: Draft,
+    read: Callable[[Span], Any],
+    encode: Callable[[Documents], sparse.csr_array],
+) -> list[BlockInfo]:
+    """Write the blocks of one span of text, but for those that are finished."""
+    number, span = item
+    done = _finished_parts(draft, number)
+    if done and done[-1].last:
+        return done
+    blocks: list[BlockInfo] = []
+    waiting: Documents | None = None
+    for documents in read(span):  # one behind, so that the last is known as such
+        if waiting is not None:
+            blocks.append(_build_part(draft, number, len(blocks), waiting, encode, done, last=False))
+        waiting = documents
+    if waiting is not None:
+        blocks.append(_build_part(draft, number, len(blocks), waiting, encode, done, last=True))
+    return blocks
+
+
+def _build_part(
+    draft: Draft,
+    number: int,
+    part: int,
+    documents: Documents,
+    encode: Callable[[Documents], sparse.csr_array],
+    done: list[BlockInfo],
+    *,
+    last: bool,
+) -> BlockInfo:
+    if part < len(done):
+        return done[part]
+    return write_block(draft.where, draft.name(number, part), encode(documents), last=last)
+
+
+def _finished_parts(draft: Draft, number: int) -> list[BlockInfo]:
+    parts: list[BlockInfo] = []
+    while (block := finished(draft.where, draft.name(number, len(parts)))) is not None:
+        parts.append(block)
+    return parts

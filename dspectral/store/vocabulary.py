@@ -1,0 +1,152 @@
+"""Exact vocabularies: which n-grams are columns, in order of falling document frequency."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.kernels.term_index import TermIndex
+from dspectral.kernels.terms import TermTable
+from dspectral.store.blocks import Location, read_array, write_array
+from dspectral.types import Documents
+
+PATH = "vocabulary"
+
+
+class VocabularySettings(NamedTuple):
+    """Which n-grams become columns.
+
+    Attributes
+    ----------
+    ngram_range : tuple of int
+        Fewest and most words, within 1 to 3.
+    lowercase : bool
+    min_document_frequency, max_document_frequency : int or float
+        Fewest and most documents that an n-gram may be in; a float is a share of the documents.
+    max_features : int, optional
+        Only the most frequent (by documents) are kept.
+    n_partitions : int
+        Parts, by a hash of the n-gram, in which n-grams are counted one after the other: more parts, less
+        memory.
+    """
+
+    ngram_range: tuple[int, int] = (1, 1)
+    lowercase: bool = True
+    min_document_frequency: int | float = 1
+    max_document_frequency: int | float = 1.0
+    max_features: int | None = None
+    n_partitions: int = 8
+
+    def limits(self, n_documents: int) -> tuple[float, float]:
+        """Return fewest and most documents, given how many there are."""
+        least, most = (
+            bound * n_documents if isinstance(bound, float) else bound
+            for bound in (self.min_document_frequency, self.max_document_frequency)
+        )
+        return least, most
+
+
+class Vocabulary(NamedTuple):
+    """The n-grams behind the columns: column 0 is in the most documents; equal ones are in byte order.
+
+    Attributes
+    ----------
+    documents : Documents
+        The n-grams, as UTF-8 bytes one after the other.
+    document_frequency, counts : ndarray of int64, shape (n,)
+
+    Examples
+    --------
+    >>> table = TermTable.of(Documents.of(["to be or not to be", "be"]))
+    >>> vocabulary = Vocabulary.of([table], max_features=2)
+    >>> vocabulary.terms, vocabulary.index("be")
+    (['be', 'not'], 0)
+    """
+
+    documents: Documents
+    document_frequency: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, tables: list[TermTable], *, max_features: int | None = None) -> "Vocabulary":
+        """Order the terms of tables that share none."""
+        merged = tables[0].merge(*tables[1:])  # in byte order
+        order = np.argsort(-merged.document_frequency, kind="stable")[:max_features]
+        lengths = np.diff(merged.terms.offsets)[order]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        starts = np.repeat(merged.terms.offsets[:-1][order] - offsets[:-1], lengths)
+        data = merged.terms.data[starts + np.arange(offsets[-1])]
+        return cls(Documents(data, offsets), merged.document_frequency[order], merged.counts[order])
+
+    @property
+    def terms(self) -> list[str]:
+        """The n-grams, in the order of columns."""
+        return [self.documents.text(i).decode() for i in range(self.documents.n_documents)]
+
+    def index(self, term: str) -> int:
+        """Return the column of an n-gram.
+
+        Raises
+        ------
+        KeyError
+            If it is not in the vocabulary.
+        """
+        columns = {known: column for column, known in enumerate(self.terms)}
+        if term not in columns:
+            raise KeyError(f"{term!r} is not among the {len(columns)} terms of the vocabulary")
+        return columns[term]
+
+    def term_index(self) -> TermIndex:
+        """Return the look-up table that encodes documents."""
+        return TermIndex.of(self.documents)
+
+
+def write_vocabulary(where: Location, vocabulary: Vocabulary) -> None:
+    """Write a vocabulary into a store."""
+    store = where.open(read_only=False)
+    for part, values in _parts(vocabulary).items():
+        write_array(store, f"{PATH}/{part}", values)
+
+
+def read_vocabulary(where: Location) -> Vocabulary:
+    """Read the vocabulary of a store.
+
+    Raises
+    ------
+    StoreError
+        If it is missing or damaged.
+    """
+    store = where.open()
+    parts = [read_array(where, store, PATH, part) for part in ("terms", "offsets", "document_frequency", "counts")]
+    return Vocabulary(Documents(parts[0], parts[1]), parts[2], parts[3])
+
+
+def pack(table: TermTable) -> NDArray[np.int64]:
+    """Return a table as one run of numbers, its text padded to whole ones."""
+    data = table.terms.data
+    padded = np.zeros(-(-len(data) // 8) * 8, dtype=np.uint8)
+    padded[: len(data)] = data
+    parts = [[len(table.counts)], table.terms.offsets, table.document_frequency, table.counts]
+    return np.concatenate([*(np.asarray(part, dtype=np.int64) for part in parts), padded.view(np.int64)])
+
+
+def unpack(packed: NDArray[np.int64]) -> TermTable:
+    """Return the table of :func:`pack`.
+
+    Examples
+    --------
+    >>> unpack(pack(TermTable.of(Documents.of(["to be"])))).term(1)
+    'to'
+    """
+    n = int(packed[0])
+    offsets, frequency, counts, text = np.split(packed[1:], [n + 1, 2 * n + 1, 3 * n + 1])
+    return TermTable(Documents(text.view(np.uint8)[: offsets[-1]], offsets), frequency, counts)
+
+
+def _parts(vocabulary: Vocabulary) -> dict[str, NDArray[Any]]:
+    return {
+        "terms": vocabulary.documents.data,
+        "offsets": vocabulary.documents.offsets,
+        "document_frequency": vocabulary.document_frequency,
+        "counts": vocabulary.counts,
+    }

@@ -1,0 +1,124 @@
+import asyncio
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from dspectral.datasets import LabelledDocuments, standard_library_documents, standard_library_intents
+
+MODULE = '''#!/usr/bin/env python3
+"""A module that measures   the
+depth of rivers."""
+
+# Rivers change their depth
+#   over the seasons.
+
+BANNER = """
+# this is not a comment at all
+"""
+TEXT = "a \\
+# nor is this one here"
+
+
+class River:
+    """Water that flows between two banks."""
+
+    def depth(self):
+        """Too short."""
+        return 3  # metres below the surface there
+        # The last comment has no line after it'''
+
+
+@pytest.fixture
+def library(tmp_path):
+    (tmp_path / "rivers.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "lakes").mkdir()
+    (tmp_path / "lakes" / "__init__.py").write_text('"""Lakes are still rivers."""\n', encoding="utf-8")
+    (tmp_path / "lakes" / "old.py").write_bytes(b'# coding: latin-1\n"""Fl\xfcsse und auch Seen hier"""\n')
+    (tmp_path / "broken.py").write_text("print 'no longer a statement'\n", encoding="utf-8")
+    (tmp_path / "bytes.py").write_bytes(b'"""not \xff utf-8"""')
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_rivers.py").write_text('"""Tests of all the rivers."""\n', encoding="utf-8")
+    return tmp_path
+
+
+def test_docstrings_and_comment_blocks_are_documents_of_their_package(library):
+    documents = standard_library_documents(library)
+    assert list(zip(documents.labels, documents.texts, strict=True)) == [
+        ("lakes", "Lakes are still rivers."),
+        ("lakes", "Flüsse und auch Seen hier"),
+        ("rivers", "A module that measures the depth of rivers."),
+        ("rivers", "Water that flows between two banks."),
+        ("rivers", "Rivers change their depth over the seasons."),
+        ("rivers", "The last comment has no line after it"),
+    ]
+
+
+def test_files_that_do_not_parse_are_reported(library):
+    assert standard_library_documents(library).unread == ["broken.py", "bytes.py"]
+
+
+def test_a_folder_without_source_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"no Python source in {tmp_path}"):
+        standard_library_documents(tmp_path)
+
+
+@pytest.fixture
+def documents():
+    return standard_library_documents(Path(asyncio.__file__).parent)
+
+
+def test_the_running_interpreter_has_thousands_of_documents():
+    documents = standard_library_documents()
+    assert len(documents.texts) == len(documents.labels) > 5000
+    assert len(set(documents.labels)) > 100
+    assert {"asyncio", "email", "logging"} <= set(documents.labels)
+    assert not {"test", "site-packages", "pytest"} & set(documents.labels)
+    assert min(len(text.split()) for text in documents.texts) >= 1
+    assert all(text == " ".join(text.split()) for text in documents.texts)
+
+
+def test_no_text_stands_twice_in_a_task_nor_is_one_lost(documents):
+    intents = standard_library_intents(6, seed=4, documents=documents)
+    everything = intents.train_texts + intents.test_texts + intents.unlabelled_texts
+    assert len({text.casefold() for text in everything}) == len(everything)
+    assert {text.casefold() for text in everything} == {text.casefold() for text in documents.texts}
+
+
+def test_a_task_has_the_most_frequent_labels_on_both_sides(documents):
+    intents = standard_library_intents(6, seed=4, documents=documents)
+    train, test = Counter(intents.train_labels), Counter(intents.test_labels)
+    assert len(train) == 6
+    assert set(train) == set(test)
+    assert all(abs(test[label] - 0.3 * (train[label] + test[label])) <= 0.5 for label in train)
+    labels_of = defaultdict(set)
+    for text, label in zip(documents.texts, documents.labels, strict=True):
+        labels_of[text.casefold()].add(label)
+    sizes = Counter(label for labels in labels_of.values() for label in labels if len(labels) == 1)
+    assert sorted((train + test).values()) == sorted(sizes.values())[-6:]
+
+
+def test_the_seed_decides_the_split_and_not_the_texts(documents):
+    one, again, other = (standard_library_intents(5, seed=seed, documents=documents) for seed in (1, 1, 2))
+    assert one == again
+    assert one.test_texts != other.test_texts
+    assert one.unlabelled_texts == other.unlabelled_texts
+
+
+def test_a_text_of_two_labels_is_unlabelled():
+    texts = ["both", "Both", "a1", "a2", "b1", "b2"]
+    intents = standard_library_intents(2, documents=LabelledDocuments(texts, list("abaabb"), []))
+    assert intents.unlabelled_texts == ["both"]
+    assert sorted(intents.train_labels + intents.test_labels) == list("aabb")
+
+
+@pytest.mark.parametrize("n_labels", [1, 3])
+def test_too_few_or_too_many_labels_are_refused(n_labels):
+    documents = LabelledDocuments(["a1", "a2", "b1", "b2", "c1"], list("aabbc"), [])
+    with pytest.raises(ValueError, match=f"n_labels is {n_labels}, but must be from 2 to 2"):
+        standard_library_intents(n_labels, documents=documents)
+
+
+def test_a_share_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="test_share is 1"):
+        standard_library_intents(2, test_share=1)
