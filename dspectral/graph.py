@@ -25,6 +25,7 @@ from dask.highlevelgraph import HighLevelGraph
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
+from dspectral.kernels.sparse_products import row_slice
 from dspectral.summaries.base import Summary
 from dspectral.types import Rows
 
@@ -357,14 +358,7 @@ def _slices(X: Any, sizes: Sequence[int]) -> Iterator[Any]:
     stop = 0
     for size in sizes:
         start, stop = stop, stop + size
-        yield _csr_view(X, start, stop) if sparse.issparse(X) else X[start:stop]
-
-
-def _csr_view(X: Any, start: int, stop: int) -> sparse.csr_array:
-    """Rows of a CSR matrix without copying its entries, which SciPy's own slicing does."""
-    first, last = X.indptr[start], X.indptr[stop]
-    parts = (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first)
-    return sparse.csr_array(parts, shape=(stop - start, X.shape[1]))
+        yield row_slice(X, start, stop) if sparse.issparse(X) else X[start:stop]
 
 
 def _local_scheduler() -> dict[str, str]:

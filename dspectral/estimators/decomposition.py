@@ -170,9 +170,9 @@ class SketchedPCA(_Decomposition):
         - ``"auto"``: ``"gram"`` up to 2,048 columns, else ``"frequent_directions"`` for one pass and
           ``"krylov"`` for more.
     n_passes : int
-        How often ``"krylov"`` reads the rows.
+        How often ``"krylov"`` reads the rows: each pass multiplies by ``sketch_size / (n_passes - 1)`` columns.
     sketch_size : int, optional
-        l, rows of the sketch; ``2 k + 10`` by default.
+        l, rows of the sketch; ``2 k + 10`` by default, at least k.
     shrink : {"full", "median"}
         Schedule of Frequent Directions; ``"median"`` is the paper's figure 1.
     fan_in : int
@@ -278,7 +278,7 @@ class TruncatedSVD(_Decomposition):
         n_components: int = 2,
         *,
         solver: Solver = "auto",
-        n_passes: int = 4,
+        n_passes: int = 5,
         sketch_size: int | None = None,
         shrink: Shrink = "full",
         fan_in: int = 2,

@@ -162,10 +162,11 @@ def _by_krylov(X: Any, plan: Plan, solver: str) -> Spectrum:
     array = lazy_rows(X)
     n_columns = array.shape[1]
     n_passes = 1 if solver == "nystrom" else plan.n_passes
-    # Fewer passes need a wider block to reach as far.
-    width = plan.rows_of_sketch if n_passes <= 2 else plan.n_components + OVERSAMPLING
-    start = np.random.default_rng(plan.seed).standard_normal((n_columns, min(width, n_columns)), dtype=np.float32)
-    space, n_done = KrylovSpace.start(start.astype(plan.dtype)), 0
+    # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
+    width = min(n_columns, math.ceil(plan.rows_of_sketch / max(1, n_passes - 1)))
+    start = np.random.default_rng(plan.seed).standard_normal((n_columns, width), dtype=np.float32)
+    space, n_done = KrylovSpace.start(start.astype(plan.dtype, copy=False)), 0
+    del start
     while True:
         part = summarize(X, of=partial(GramProduct.of, factor=space.newest), fan_in=plan.fan_in, name="product")
         n_done += 1

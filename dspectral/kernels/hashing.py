@@ -87,7 +87,7 @@ def hash_documents(documents: Documents, settings: NgramHashing) -> sparse.csr_a
     Notes
     -----
     One pass, without the interpreter lock but for documents that `tokenize` leaves to Python. Beside the
-    result it holds `Tokens`, and 16 bytes for each n-gram of the longest document. Sums to 2**24 are exact.
+    result it holds `Tokens`, and 36 bytes for each n-gram of the longest document. Sums to 2**24 are exact.
 
     Examples
     --------

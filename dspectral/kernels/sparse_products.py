@@ -1,7 +1,8 @@
 """Products of a CSR block with dense matrices.
 
-SciPy's products hold the interpreter lock, so threads would wait for each other; these release it, and read
-the block once where ``A' (A Z)`` by two products reads it twice and keeps ``A Z`` in between.
+SciPy's products hold the interpreter lock, so threads would wait for each other; these release it. Where the
+dense side is wide, ``A' Y`` goes through the transposed block: rows of Y are gathered and each row of the result
+is written once, which is nearly twice as fast as scattering into it.
 """
 
 from typing import Any
@@ -12,6 +13,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.types import FloatArray
+
+WIDE = 32
+"""Columns from which transposing a block pays."""
+CACHED_BYTES = 16 << 20
+"""Bytes of ``A Z`` held at a time by :func:`gram_times`."""
 
 # A product may become one multiply-add; the order of the sums stays as written.
 _compiled = numba.njit(nogil=True, cache=True, fastmath={"contract"}, boundscheck=False)
@@ -37,7 +43,7 @@ def times(A: sparse.csr_array, Z: FloatArray) -> FloatArray:
            [1., 0.]])
     """
     out = np.zeros((A.shape[0], Z.shape[1]), dtype=Z.dtype)
-    _times(A.data, A.indices, A.indptr, np.ascontiguousarray(Z), out)
+    _gather(A.data, A.indices, A.indptr, np.ascontiguousarray(Z), out)
     return out
 
 
@@ -61,12 +67,12 @@ def transpose_times(A: sparse.csr_array, Y: FloatArray) -> FloatArray:
            [2., 0.]])
     """
     out = np.zeros((A.shape[1], Y.shape[1]), dtype=Y.dtype)
-    _transpose_times(A.data, A.indices, A.indptr, np.ascontiguousarray(Y), out)
+    _add_transpose_times(A, np.ascontiguousarray(Y), out)
     return out
 
 
 def gram_times(A: sparse.csr_array, Z: FloatArray) -> FloatArray:
-    """Return ``A' (A Z)``, reading A once and never holding ``A Z``.
+    """Return ``A' (A Z)``.
 
     Parameters
     ----------
@@ -79,7 +85,8 @@ def gram_times(A: sparse.csr_array, Z: FloatArray) -> FloatArray:
 
     Notes
     -----
-    ``4 nnz r`` flops; beside the result it holds ``r`` numbers.
+    ``4 nnz r`` flops. Beside the result it holds 16 MiB of ``A Z`` and a transposed copy of as many rows; for
+    narrow Z one row of ``A Z``, and A is read once.
 
     Examples
     --------
@@ -88,8 +95,15 @@ def gram_times(A: sparse.csr_array, Z: FloatArray) -> FloatArray:
     array([[1., 0.],
            [0., 4.]])
     """
+    Z = np.ascontiguousarray(Z)
     out = np.zeros((A.shape[1], Z.shape[1]), dtype=Z.dtype)
-    _gram_times(A.data, A.indices, A.indptr, np.ascontiguousarray(Z), out)
+    if Z.shape[1] < WIDE:
+        _gram_gather_scatter(A.data, A.indices, A.indptr, Z, out)
+        return out
+    step = max(1, CACHED_BYTES // (Z.shape[1] * Z.itemsize))
+    for start in range(0, A.shape[0], step):
+        piece = row_slice(A, start, min(start + step, A.shape[0]))
+        _add_transpose_times(piece, times(piece, Z), out)
     return out
 
 
@@ -116,43 +130,68 @@ def gram(A: sparse.csr_array) -> NDArray[np.float64]:
     return out
 
 
+def row_slice(A: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
+    """Return rows of a CSR matrix without copying their entries, which SciPy's own slicing does."""
+    first, last = A.indptr[start], A.indptr[stop]
+    parts = (A.data[first:last], A.indices[first:last], A.indptr[start : stop + 1] - first)
+    return sparse.csr_array(parts, shape=(stop - start, A.shape[1]))
+
+
+def _add_transpose_times(A: sparse.csr_array, Y: FloatArray, out: FloatArray) -> None:
+    if Y.shape[1] < WIDE:
+        _scatter(A.data, A.indices, A.indptr, Y, out)
+    else:
+        columns = A.T.tocsr()
+        _gather(columns.data, columns.indices, columns.indptr, Y, out)
+
+
 @_compiled
-def _times(data: Any, indices: Any, indptr: Any, Z: Any, out: Any) -> None:
+def _gather(data: Any, indices: Any, indptr: Any, Z: Any, out: Any) -> None:
+    number = Z.dtype.type
     for i in range(indptr.size - 1):
         row = out[i]
-        for entry in range(indptr[i], indptr[i + 1]):
-            value = Z.dtype.type(data[entry])
-            source = Z[indices[entry]]
-            for c in range(row.size):
-                row[c] += value * source[c]
+        entry, end = indptr[i], indptr[i + 1]
+        while entry + 4 <= end:  # four at a time: the row is loaded and stored a fourth as often
+            a, b = number(data[entry]), number(data[entry + 1])
+            c, d = number(data[entry + 2]), number(data[entry + 3])
+            za, zb = Z[indices[entry]], Z[indices[entry + 1]]
+            zc, zd = Z[indices[entry + 2]], Z[indices[entry + 3]]
+            for k in range(row.size):
+                row[k] += (a * za[k] + b * zb[k]) + (c * zc[k] + d * zd[k])
+            entry += 4
+        while entry < end:
+            a, za = number(data[entry]), Z[indices[entry]]
+            for k in range(row.size):
+                row[k] += a * za[k]
+            entry += 1
 
 
 @_compiled
-def _transpose_times(data: Any, indices: Any, indptr: Any, Y: Any, out: Any) -> None:
+def _scatter(data: Any, indices: Any, indptr: Any, Y: Any, out: Any) -> None:
     for i in range(indptr.size - 1):
         source = Y[i]
         for entry in range(indptr[i], indptr[i + 1]):
             value = Y.dtype.type(data[entry])
             row = out[indices[entry]]
-            for c in range(row.size):
-                row[c] += value * source[c]
+            for k in range(row.size):
+                row[k] += value * source[k]
 
 
 @_compiled
-def _gram_times(data: Any, indices: Any, indptr: Any, Z: Any, out: Any) -> None:
+def _gram_gather_scatter(data: Any, indices: Any, indptr: Any, Z: Any, out: Any) -> None:
     product = np.zeros(Z.shape[1], dtype=Z.dtype)
     for i in range(indptr.size - 1):
         product[:] = 0
         for entry in range(indptr[i], indptr[i + 1]):
             value = Z.dtype.type(data[entry])
             source = Z[indices[entry]]
-            for c in range(product.size):
-                product[c] += value * source[c]
+            for k in range(product.size):
+                product[k] += value * source[k]
         for entry in range(indptr[i], indptr[i + 1]):
             value = Z.dtype.type(data[entry])
             row = out[indices[entry]]
-            for c in range(product.size):
-                row[c] += value * product[c]
+            for k in range(product.size):
+                row[k] += value * product[k]
 
 
 @_compiled

@@ -1,4 +1,4 @@
-"""Exact n-grams: counting them (`TermTable`), and finding their columns again (`TermIndex`)."""
+"""Exact n-grams: tables of how often each occurs, which merge."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,8 @@ from numpy.typing import NDArray
 from dspectral.kernels.compiled import read_only
 from dspectral.kernels.ngrams import distinct_ngrams
 from dspectral.kernels.term_bytes import gather, hash_terms, merge_tables, read_only_terms, take
-from dspectral.kernels.term_index import TermIndex, encode_documents
 from dspectral.kernels.tokens import check_ngram_range, tokenize
 from dspectral.types import Documents
-
-__all__ = ["TermIndex", "TermTable", "encode_documents"]
 
 MOST_PARTITIONS = 2**16
 

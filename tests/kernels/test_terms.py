@@ -1,5 +1,6 @@
 """Exact n-grams: counted, merged and looked up as scikit-learn's CountVectorizer does."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -7,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
-from tests.kernels import texts
 
 from dspectral.kernels import term_bytes
-from dspectral.kernels.terms import TermIndex, TermTable, encode_documents
+from dspectral.kernels.term_index import TermIndex, encode_documents
+from dspectral.kernels.terms import TermTable
 from dspectral.types import Documents
+from tests.kernels import texts
 
 
 def terms_of(table):
@@ -34,7 +36,7 @@ def by_scikit_learn(documents, ngram_range, lowercase):
         return [], [], []
     vectorizer = CountVectorizer(ngram_range=ngram_range, lowercase=lowercase, vocabulary=terms)
     rows = vectorizer.transform(documents)
-    return terms, (rows > 0).sum(axis=0).tolist(), rows.sum(axis=0).tolist()
+    return terms, *(np.ravel(counted.sum(axis=0)).tolist() for counted in (rows > 0, rows))
 
 
 @settings(deadline=None, derandomize=True, max_examples=150)
@@ -70,7 +72,7 @@ def test_any_cuts_of_the_documents_merge_to_the_same_table(documents, ngram_rang
 
 
 @settings(deadline=None, derandomize=True, max_examples=50)
-@given(texts.documents(), st.sampled_from([1, 2, 3, 7, 65536]))
+@given(texts.documents(), st.sampled_from([1, 2, 3, 7, 64]))
 def test_partitions_merge_to_the_whole_and_are_the_same_for_every_table(documents, n_partitions):
     table = TermTable.of(Documents.of(documents), (1, 2))
     parts = table.partition(n_partitions)
@@ -83,14 +85,14 @@ def test_partitions_merge_to_the_whole_and_are_the_same_for_every_table(document
 
 def test_merging_and_filtering_leave_their_tables_as_they_were():
     table = TermTable.of(Documents.of(["to be or not to be", "to do"]), (1, 2))
-    before = pickle.dumps(table)
+    before = copy.deepcopy(table)
     for array in (*table.terms, *table[1:]):
         array.flags.writeable = False
     kept = table.merge(table).filter(table.counts >= 2)
     assert terms_of(kept) == ["be", "to", "to be"]
     assert kept.counts.tolist() == [4, 6, 4]
     assert kept.document_frequency.tolist() == [2, 4, 2]
-    assert_same_table(table, pickle.loads(before))  # noqa: S301 (our own bytes)
+    assert_same_table(table, before)
 
 
 @settings(deadline=None, derandomize=True, max_examples=150)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kernels import texts
 
 from dspectral.kernels.tokens import PADDING, tokenize
 from dspectral.types import Documents
+from tests.kernels import texts
 
 WORD = re.compile(r"(?u)\b\w\w+\b")
 
@@ -57,6 +57,25 @@ def test_what_is_not_utf8_is_named_where_python_finds_it(documents, data):
     else:
         expected = [WORD.findall(text.decode().lower()) for text in documents]
         assert words_of(tokenize(Documents.of(documents))) == expected
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"\x80",  # continues nothing
+        b"\xc1\xbf",  # two bytes where one does
+        b"\xe0\x9f\xbf",  # three where two do
+        b"\xf0\x8f\xbf\xbf",  # four where three do
+        b"\xed\xa0\x80",  # half of a surrogate pair
+        b"\xf4\x90\x80\x80",  # beyond the last code point
+        b"\xf5\x80\x80\x80",
+        b"\xe2\x80",  # cut short
+        b"\xe2(\x80",
+    ],
+)
+def test_bytes_that_only_look_like_utf8_are_refused(bad):
+    with pytest.raises(ValueError, match=r"Document 1 of the block is not UTF-8 at byte 3 of \d+ \(b'"):
+        tokenize(Documents.of([b"good", b"bad" + bad]))
 
 
 def test_a_character_cut_by_the_end_of_its_document_is_not_taken_from_the_next():

@@ -59,6 +59,15 @@ def test_a_terminal_gets_one_line_that_is_cleared(impatient):
     assert text.endswith(" \r")
 
 
+def test_a_sentence_does_not_run_into_the_line(impatient, capsys):
+    stream = Terminal()
+    with progress.Progress(None, stream) as shown, shown.step("hash"):
+        wait_for(stream.getvalue)
+        shown.say("A word.")
+        assert stream.getvalue().endswith(" \r")
+    assert capsys.readouterr().out == "A word.\n"
+
+
 def test_a_quick_step_says_nothing():
     stream = io.StringIO()
     with progress.Progress(None, stream) as shown, shown.step("hash"):

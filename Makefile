@@ -1,0 +1,50 @@
+# All that a fresh machine needs is make and Python 3.11 or newer. The network is needed once, for the package
+# index, when the environment is made. `make PYTHON=/path/to/python venv` takes another Python.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+NOTEBOOKS = $(wildcard notebooks/*.ipynb)
+
+.PHONY: help venv demo test lint notebooks clean
+
+help:
+	@echo 'make venv       make $(VENV) and install dspectral and its tools into it'
+	@echo 'make demo       run the main job on the Python standard library; writes out/demo/report.html'
+	@echo 'make test       lint, types and tests'
+	@echo 'make lint       lint and types'
+	@echo 'make notebooks  run all notebooks; writes out/notebooks'
+	@echo 'make clean      remove what these wrote, except $(VENV)'
+
+venv: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'make: $(PYTHON) is missing or older than 3.11; name another: make PYTHON=/path/to/python venv' >&2; \
+	  exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo 'make: $(PYTHON) cannot make environments; on Debian and Ubuntu: apt install python3-venv' >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,workflows,text,notebooks]'
+	@touch $@
+
+demo: venv
+	$(BIN)/python -m workflows.demo --out out/demo --workers 2
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+notebooks: venv
+	@test -n '$(NOTEBOOKS)' || { echo 'make: there is no notebook in notebooks/' >&2; exit 1; }
+	$(BIN)/python -m nbconvert --to notebook --execute --output-dir out/notebooks $(NOTEBOOKS)
+
+clean:
+	rm -rf out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +

@@ -1,0 +1,76 @@
+import json
+
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
+from dspectral.store.counts import open_store
+from workflows import build_store
+
+LINES = ["the cat sat on the mat", "the dog sat", "a cat and a dog", "the mat", "no more"]
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def build(tmp_path):
+    def run(*options):
+        build_store.main(["--store", str(tmp_path / "store"), "--out", str(tmp_path / "out"), *options])
+        report = json.loads((tmp_path / "out" / "report.json").read_text())
+        store = open_store(str(tmp_path / "store"))
+        return store, report, {row["metric"]: row["value"] for row in report["rows"]}
+
+    return run
+
+
+def test_text_is_hashed_in_one_pass_and_described(build, text, tmp_path):
+    store, report, value = build("--text", text, "--columns-bits", "10", "--block-bytes", "30")
+    expected = HashingVectorizer(n_features=1 << 10, ngram_range=(1, 3), norm=None).transform(LINES)
+    assert (store.counts.compute() != expected).nnz == 0
+    assert report["passes"] == 1
+    assert {row["method"] for row in report["rows"]} == {"hashing"}
+    assert (value["rows"], value["columns"], value["nnz"]) == (5, 1 << 10, store.nnz)
+    assert value["blocks"] == len(store.counts.chunks[0]) > 1
+    assert value["bytes"] == sum(
+        path.stat().st_size for path in (tmp_path / "store").rglob("*") if path.is_file()
+    )
+    assert value["documents_per_second"] > 0
+    assert report["plots"] == ["block_sizes.png", "document_frequency.png"]
+
+
+def test_a_vocabulary_takes_two_passes(build, text):
+    store, report, value = build(
+        "--text", text, "--vocabulary", "--min-document-frequency", "2", "--ngrams", "1", "2"
+    )
+    expected = CountVectorizer(min_df=2, ngram_range=(1, 2)).fit(LINES)
+    assert set(store.vocabulary.terms) == set(expected.vocabulary_)
+    assert value["columns"] == len(expected.vocabulary_)
+    assert report["passes"] == 2
+    assert {row["method"] for row in report["rows"]} == {"vocabulary"}
+
+
+def test_documents_are_appended_to_a_finished_store(build, text):
+    build("--text", text, "--columns-bits", "8")
+    store, _, value = build("--text", text, "--columns-bits", "8", "--append")
+    assert value["rows"] == store.n_rows == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--text", "nowhere.txt"], "nowhere.txt"),
+        (["--text", "{text}", "--columns-bits", "40"], "n_features"),
+        (["--text", "{text}", "--append"], "store"),
+    ],
+)
+def test_what_cannot_be_built_is_one_sentence(build, text, options, message, capsys):
+    with pytest.raises(SystemExit) as caught:
+        build(*(option.format(text=text) for option in options))
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

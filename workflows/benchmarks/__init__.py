@@ -1,0 +1,1 @@
+"""Races against other libraries, on the same data in the same run."""

@@ -1,0 +1,154 @@
+"""Count the n-grams of text files into a store, from which everything else reads.
+
+Texts are hashed to columns in one pass, or counted over an exact vocabulary in two. Both are parallel, and a
+build that was stopped goes on where it was when the same command is given again.
+"""
+
+import argparse
+from typing import Any
+
+import fsspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.kernels.hashing import NgramHashing
+from dspectral.store.build import build_store
+from dspectral.store.counts import CountStore, open_store
+from dspectral.store.vocabulary import VocabularySettings
+from workflows import form
+from workflows.plots import new_plot
+
+POINTS = 500
+"""Of a curve over all columns."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Build a store and describe it."""
+    arguments = options().parse_args(argv)
+    with form.run(arguments) as run:
+        before = open_store(arguments.store).n_rows if arguments.append else 0
+        hashing, vocabulary = settings(arguments)
+        with run.measure("build") as used:
+            store = build_store(
+                arguments.text,
+                arguments.store,
+                unit=arguments.unit,
+                field=arguments.field,
+                hashing=hashing,
+                vocabulary=vocabulary,
+                block_bytes=arguments.block_bytes,
+                errors=arguments.errors,
+                append=arguments.append,
+            )
+        run.passes = 2 if arguments.vocabulary and not arguments.append else 1
+        describe(run, store, (store.n_rows - before) / used.seconds)
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("build_store", __doc__)
+    add = parser.add_argument
+    add("--text", nargs="+", required=True, metavar="SOURCE", help="files, patterns of files, or URLs")
+    add("--store", required=True, metavar="STORE", help="folder or URL to write")
+    add("--unit", choices=("line", "file", "field"), help="what a document is (default: by the format)")
+    add("--field", metavar="NAME", help="of a record, which holds the text")
+    add("--errors", choices=("strict", "replace"), default="strict", help="bytes that are not UTF-8")
+    add(
+        "--block-bytes",
+        type=form.positive,
+        default=16 << 20,
+        metavar="N",
+        help="text behind a block (16777216)",
+    )
+    add("--append", action="store_true", help="add the documents to a finished store")
+    add_columns(parser)
+    return parser
+
+
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what a column is."""
+    add = parser.add_argument_group("columns").add_argument
+    pair: dict[str, Any] = {"type": form.positive, "nargs": 2, "metavar": ("MIN", "MAX")}
+    add("--ngrams", **pair, help="words of an n-gram (default: 1 3 when hashing, 1 1 with a vocabulary)")
+    add("--columns-bits", type=form.positive, default=18, metavar="B", help="hash to 2^B columns (18)")
+    add("--vocabulary", action="store_true", help="do not hash, count over an exact vocabulary")
+    share: dict[str, Any] = {"type": count_or_share, "metavar": "F"}
+    add(
+        "--min-document-frequency", **share, default=1, help="a number of documents, or a share like 0.01 (1)"
+    )
+    add("--max-document-frequency", **share, default=1.0, help="words in more documents are left out (1.0)")
+    add("--max-features", type=form.positive, metavar="N", help="keep the N most frequent words")
+
+
+def count_or_share(text: str) -> int | float:
+    """Read a number of documents, or a share of them, as a ``type`` of argparse.
+
+    Examples
+    --------
+    >>> count_or_share("5"), count_or_share("0.5")
+    (5, 0.5)
+    """
+    return int(text) if text.isdigit() else float(text)
+
+
+def settings(arguments: argparse.Namespace) -> tuple[NgramHashing | None, VocabularySettings | None]:
+    """Return how n-grams become columns: one of two ways."""
+    ngrams: dict[str, Any] = {"ngram_range": tuple(arguments.ngrams)} if arguments.ngrams else {}
+    if not arguments.vocabulary:
+        return NgramHashing(n_features=1 << arguments.columns_bits, **ngrams), None
+    return None, VocabularySettings(
+        min_document_frequency=arguments.min_document_frequency,
+        max_document_frequency=arguments.max_document_frequency,
+        max_features=arguments.max_features,
+        **ngrams,
+    )
+
+
+def describe(run: form.Run, store: CountStore, documents_per_second: float) -> None:
+    """Add rows and plots."""
+    sizes = store.counts.chunks[0]
+    metrics = {
+        "rows": store.n_rows,
+        "columns": store.n_columns,
+        "nnz": store.nnz,
+        "bytes": stored_bytes(run.arguments.store),
+        "blocks": len(sizes),
+        "documents_per_second": documents_per_second,
+    }
+    method = "vocabulary" if run.arguments.vocabulary else "hashing"
+    for metric, value in metrics.items():
+        run.row(data=run.arguments.store, method=method, metric=metric, value=value)
+    figure, axes = new_plot("Rows of each block", x="block", y="rows")
+    axes.stairs(sizes, fill=True)
+    run.plot("block_sizes", figure, "Rows of each block, in the order of the text.")
+    figure, axes = new_plot(
+        "Documents with each column", x="column, most frequent first", y="documents", log="xy"
+    )
+    axes.plot(*falling(store.document_frequency))
+    run.plot(
+        "document_frequency", figure, "How many documents each column occurs in: words follow Zipf's law."
+    )
+
+
+def falling(frequencies: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return ranks, evenly spread on a logarithmic axis, and the frequencies there, largest first.
+
+    Examples
+    --------
+    >>> ranks, values = falling(np.array([0, 2, 7]))
+    >>> ranks.tolist(), values.tolist()
+    ([1, 2], [7, 2])
+    """
+    ordered = np.sort(frequencies[frequencies > 0])[::-1]
+    ranks = np.unique(np.geomspace(1, max(1, len(ordered)), POINTS).round().astype(np.int64))[: len(ordered)]
+    return ranks, ordered[ranks - 1]
+
+
+def stored_bytes(url: str) -> int:
+    """Return what a store takes where it lies."""
+    file_system, path = fsspec.url_to_fs(url)
+    return int(file_system.du(path))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""What a stretch of work takes: seconds, CPU seconds and peak memory, over this process and all workers."""
+
+import os
+import resource
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from distributed import Client
+
+HERE = "this process"
+
+
+@dataclass
+class Used:
+    """What a stretch of work took; filled when it ends.
+
+    Attributes
+    ----------
+    seconds : float
+        Wall clock.
+    cpu_seconds : float
+        User and system time of this process, its descendants and all workers.
+    peaks : dict of str to int
+        Largest resident memory in bytes of this process and of each worker, by its address.
+    workers_lost : int
+        Workers that ended meanwhile. What a lost worker used is counted where it ran on this machine as a
+        child of this process; on another machine it is known to nobody.
+    """
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peaks: dict[str, int] = field(default_factory=dict)
+    workers_lost: int = 0
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """The largest process, in bytes."""
+        return max(self.peaks.values(), default=0)
+
+
+class Meter:
+    """Reads this process and the workers of a client at both ends of a stretch of work.
+
+    Parameters
+    ----------
+    client : distributed.Client or None
+        Whose workers to read, besides this process.
+
+    Notes
+    -----
+    Stretches may lie within each other. Where the system allows it (Linux), the peak is that of the stretch;
+    elsewhere it is the process's peak since it started, and ``resets`` is False.
+    """
+
+    def __init__(self, client: Client | None = None) -> None:
+        self._client = client
+        self._open: list[Used] = []
+        self.resets = reset_peak()
+
+    @contextmanager
+    def measure(self) -> Iterator[Used]:
+        """Measure the body of a ``with``."""
+        before = self._read()
+        used = Used()
+        self._open.append(used)
+        start = time.perf_counter()
+        try:
+            yield used
+            used.seconds = time.perf_counter() - start
+            used.cpu_seconds, used.workers_lost = _difference(before, self._read())
+        finally:
+            self._open.remove(used)
+
+    def _read(self) -> "dict[str, dict[str, Any]]":
+        readings = {HERE: read_usage()}
+        local = _descendants()
+        readings[HERE]["cpu_seconds"] += sum(local.values())
+        if self._client is not None:
+            # A worker that ends at this moment is left out, as any that ended before.
+            readings |= self._client.run(read_usage, on_error="ignore")
+        for used in self._open:
+            for name, reading in readings.items():
+                used.peaks[name] = max(used.peaks.get(name, 0), reading["peak_bytes"])
+        for reading in readings.values():
+            # Counted already, as this process or one below it.
+            below = reading["pid"] in local or reading["pid"] == os.getpid()
+            reading["counted"] = below and reading["host"] == socket.gethostname()
+        return readings
+
+
+def read_usage() -> dict[str, Any]:
+    """Read the process that this runs in, and let its peak start anew.
+
+    Returns
+    -------
+    dict
+        ``host``, ``pid``, ``cpu_seconds`` (with those of children that ended) and ``peak_bytes``.
+    """
+    peak = peak_bytes()
+    reset_peak()
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "cpu_seconds": sum(os.times()[:4]),
+        "peak_bytes": peak,
+    }
+
+
+def peak_bytes() -> int:
+    """Return this process's largest resident memory since it started, or since :func:`reset_peak`."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Not getrusage: a child begins with its parent's maximum there.
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def reset_peak() -> bool:
+    """Let the peak start anew from what is resident now; False where the system offers no such thing."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+        return True
+    return False
+
+
+def _descendants() -> dict[int, float]:
+    """CPU seconds of each live process below this one, by its number."""
+    seconds = {}
+    for child in psutil.Process().children(recursive=True):
+        # One that ends meanwhile is counted with its parent.
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            seconds[child.pid] = sum(child.cpu_times()[:4])
+    return seconds
+
+
+def _difference(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> tuple[float, int]:
+    """CPU seconds between two readings, and how many processes of the first are gone."""
+    total = after[HERE]["cpu_seconds"] - before[HERE]["cpu_seconds"]
+    for name, reading in after.items():
+        if name != HERE and not reading["counted"]:
+            total += reading["cpu_seconds"] - before.get(name, {"cpu_seconds": 0.0})["cpu_seconds"]
+    lost = {(r["host"], r["pid"]) for r in before.values()} - {(r["host"], r["pid"]) for r in after.values()}
+    return total, len(lost)
