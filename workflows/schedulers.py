@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -13,8 +14,6 @@ from multiprocessing import resource_tracker
 import cloudpickle
 import dask
 from distributed import Client, LocalCluster
-
-import workflows
 
 WAIT_SECONDS = 60
 """For the first worker of a cluster that is there already."""
@@ -49,7 +48,8 @@ def scheduler(arguments: argparse.Namespace) -> Iterator[Client | None]:
         If the cluster there has no worker within a minute.
     """
     # Workers elsewhere have dspectral, but need not have this folder: its functions travel by value.
-    cloudpickle.register_pickle_by_value(workflows)
+    for name in [name for name in sys.modules if name.split(".")[0] == "workflows"]:
+        cloudpickle.register_pickle_by_value(sys.modules[name])
     logging.getLogger("asyncio").addFilter(_is_worth_telling)
     if arguments.scheduler:
         with _existing_cluster(arguments.scheduler) as client:

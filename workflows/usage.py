@@ -83,8 +83,7 @@ class Meter:
         local = _descendants()
         readings[HERE]["cpu_seconds"] += sum(local.values())
         if self._client is not None:
-            # A worker that ends at this moment is left out, as any that ended before.
-            readings |= self._client.run(read_usage, on_error="ignore")
+            readings |= _of_workers(self._client)
         for used in self._open:
             for name, reading in readings.items():
                 used.peaks[name] = max(used.peaks.get(name, 0), reading["peak_bytes"])
@@ -131,6 +130,17 @@ def reset_peak() -> bool:
         Path("/proc/self/clear_refs").write_text("5")
         return True
     return False
+
+
+def _of_workers(client: Client) -> dict[str, dict[str, Any]]:
+    readings = {}
+    for address, reading in client.run(read_usage, on_error="return").items():
+        if isinstance(reading, OSError):
+            continue  # it ends at this moment, and is left out as any that ended before
+        if isinstance(reading, Exception):
+            raise reading
+        readings[address] = reading
+    return readings
 
 
 def _descendants() -> dict[int, float]:

@@ -1,0 +1,34 @@
+"""Which classes a saved model may name: loading makes nothing else."""
+
+from typing import Any
+
+from sklearn.svm import LinearSVC
+
+from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
+from dspectral.estimators.intent import Choice, IntentClassifier
+from dspectral.estimators.sentence import SentenceRepresentation
+from dspectral.estimators.spectrum import Certificate
+from dspectral.kernels.hashing import NgramHashing
+from dspectral.summaries.counts import DocumentFrequencies
+from dspectral.summaries.directions import FrequentDirections
+from dspectral.summaries.moments import Moments
+from dspectral.weighting import Weighting
+
+ESTIMATORS: dict[str, Any] = {
+    "IntentClassifier": IntentClassifier,
+    "SentenceRepresentation": SentenceRepresentation,
+    "SketchedPCA": SketchedPCA,
+    "TruncatedSVD": TruncatedSVD,
+    "sklearn.svm.LinearSVC": LinearSVC,
+}
+"""Made from their parameters, then given their fitted attributes."""
+RECORDS: dict[str, Any] = {
+    "Certificate": Certificate,
+    "Choice": Choice,
+    "DocumentFrequencies": DocumentFrequencies,
+    "FrequentDirections": FrequentDirections,
+    "Moments": Moments,
+    "NgramHashing": NgramHashing,
+    "Weighting": Weighting,
+}
+"""Named tuples, made from their fields."""

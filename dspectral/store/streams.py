@@ -1,0 +1,88 @@
+"""Bytes of local, remote and compressed files; a damaged file says so, and which it is."""
+
+import bz2
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import fsspec
+
+
+@contextmanager
+def open_bytes(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is missing.
+    ValueError
+        If it is truncated or damaged; it is named.
+    """
+    with fsspec.open(url, "rb", **options) as raw:
+        try:
+            yield _decompressed(raw, compression)
+        except EOFError as error:
+            raise ValueError(f"{url} is truncated: its compressed data ends too early") from error
+        except (zlib.error, gzip.BadGzipFile, _zstd_error()) as error:
+            raise ValueError(f"{url} is damaged, or not a .{compression} file: {error}") from error
+        except OSError as error:
+            if compression != "bz2" or error.errno is not None:
+                raise
+            raise ValueError(f"{url} is damaged, or not a .bz2 file: {error}") from error
+
+
+def _decompressed(raw: IO[bytes], compression: str | None) -> Any:
+    if compression == "gz":
+        return gzip.GzipFile(fileobj=raw)
+    if compression == "bz2":
+        return bz2.BZ2File(raw)
+    return io.BufferedReader(_Zstandard(raw)) if compression == "zst" else raw
+
+
+class _Zstandard(io.RawIOBase):
+    """Frames of zstandard as one stream; its own reader takes a truncated frame for a whole one."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._frame = _zstandard().ZstdDecompressor().decompressobj()
+        self._inside = False
+        self._ready = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            data = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame, self._inside = _zstandard().ZstdDecompressor().decompressobj(), False
+            data = data or self._raw.read(1 << 17)
+            if not data:
+                if self._inside:
+                    raise EOFError
+                return 0
+            self._inside = True
+            self._ready = self._frame.decompress(data)
+        size = min(len(buffer), len(self._ready))
+        buffer[:size], self._ready = self._ready[:size], self._ready[size:]
+        return size
+
+
+def _zstandard() -> Any:
+    try:
+        import zstandard  # noqa: PLC0415  an optional extra
+    except ImportError as error:
+        raise ImportError(".zst files need zstandard: pip install 'dspectral[text]'") from error
+    return zstandard
+
+
+def _zstd_error() -> type[Exception]:
+    try:
+        error: type[Exception] = _zstandard().ZstdError
+    except ImportError:
+        return zlib.error
+    return error
