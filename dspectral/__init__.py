@@ -10,6 +10,7 @@ from dspectral.estimators.sentence import SentenceRepresentation
 from dspectral.graph import projected_memory, summarize
 from dspectral.kernels.hashing import NgramHashing
 from dspectral.models import load, save
+from dspectral.store.build import build_store
 from dspectral.store.counts import open_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
@@ -26,6 +27,7 @@ __all__ = [
     "VocabularySettings",
     "Weighting",
     "__version__",
+    "build_store",
     "load",
     "open_store",
     "projected_memory",

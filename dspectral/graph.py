@@ -23,7 +23,7 @@ from dask._task_spec import Task, TaskRef
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from dspectral.kernels.sparse_products import row_slice
 from dspectral.summaries.base import Summary
@@ -90,7 +90,9 @@ def summarize(*streams: Any, of: Callable[..., S], fan_in: int = 2, name: str = 
         name=f"{name}-block-{uuid4().hex}",
     )
     result = _merge_tree(leaves, fan_in)
-    (summary,) = dask.compute(result, **(_local_scheduler() if in_memory else {}))
+    # Held from first to last: BLAS starts its threads anew each time that its limit changes.
+    with blas_in_one_thread():
+        (summary,) = dask.compute(result, **(_local_scheduler() if in_memory else {}))
     return summary  # type: ignore[no-any-return]
 
 
@@ -161,7 +163,8 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
     label = f"{name}-{uuid4().hex}"
     layer = {(label, i): Task((label, i), _pinned, function, item) for i, item in enumerate(items)}
     graph = HighLevelGraph.from_collections(label, layer)
-    return list(dask.compute(*(Delayed(key, graph, layer=label) for key in layer)))
+    with blas_in_one_thread():
+        return list(dask.compute(*(Delayed(key, graph, layer=label) for key in layer)))
 
 
 def projected_memory(
@@ -259,6 +262,7 @@ class _BlasGate(AbstractContextManager[None]):
     def __enter__(self) -> None:
         with _BlasGate._lock:
             if _BlasGate._inside == 0:
+                _take_control_of_blas()
                 _BlasGate._limit = _controller().limit(limits=1, user_api="blas")
             _BlasGate._inside += 1
 
@@ -268,7 +272,19 @@ class _BlasGate(AbstractContextManager[None]):
         with _BlasGate._lock:
             _BlasGate._inside -= 1
             if _BlasGate._inside == 0:
+                _take_control_of_blas()
                 _BlasGate._limit.restore_original_limits()
+
+
+def _take_control_of_blas() -> None:
+    """Make OpenBLAS listen to this thread.
+
+    From threadpoolctl 3.8 on it heeds only the thread that was first to set a limit and ignores all others;
+    here the thread that lifts the limit is often another than the one that set it.
+    """
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
 
 
 @cache

@@ -11,10 +11,8 @@ import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.kernels.hashing import NgramHashing
-from dspectral.store.build import build_store
-from dspectral.store.counts import CountStore, open_store
-from dspectral.store.vocabulary import VocabularySettings
+from dspectral import NgramHashing, VocabularySettings, build_store, open_store
+from dspectral.store.counts import CountStore
 from workflows import form
 from workflows.plots import new_plot
 
@@ -119,7 +117,8 @@ def describe(run: form.Run, store: CountStore, documents_per_second: float) -> N
     for metric, value in metrics.items():
         run.row(data=run.arguments.store, method=method, metric=metric, value=value)
     figure, axes = new_plot("Rows of each block", x="block", y="rows")
-    axes.stairs(sizes, fill=True)
+    axes.stairs(sizes, np.arange(len(sizes) + 1) - 0.5, fill=True)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     run.plot("block_sizes", figure, "Rows of each block, in the order of the text.")
     figure, axes = new_plot(
         "Documents with each column", x="column, most frequent first", y="documents", log="xy"

@@ -111,6 +111,14 @@ class Run:
         """Add a row to the report; ``fields`` say under which settings it holds."""
         self.report.rows.append({"data": data, "method": method, "metric": metric, "value": value, **fields})
 
+    def detail(
+        self, *, data: str, method: str, metric: str, value: float | str | None, **fields: Any
+    ) -> None:
+        """Add a row that is not printed: one of many, each intent's for instance."""
+        self.report.details.append(
+            {"data": data, "method": method, "metric": metric, "value": value, **fields}
+        )
+
     def note(self, sentence: str) -> None:
         """Add a sentence to the report, and print it."""
         self.report.notes.append(sentence)

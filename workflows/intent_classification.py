@@ -2,8 +2,8 @@
 
 The unlabelled text and the training sentences (without their labels) are counted into a store and sketched
 in one pass; the test side is never looked at. Methods: `none` is a Crammer-Singer SVM on hashed n-grams,
-`vectors` adds averaged word vectors, `sent` the sketched representation (equation 2 of the paper), `sent+` also
-the first two words and the scores of a supervised model. Every choice (C, the weights) is cross-validated on
+`vectors` adds averaged word vectors, `sent` the sketched representation (equation 2 of the paper), `sent+`
+also the first two words and the scores of a supervised model. Every choice (C, weights) is cross-validated on
 the training side.
 """
 
@@ -54,14 +54,24 @@ def options() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--train", required=True, metavar="TSV", help="labelled sentences: a header with text and intent")
     add("--test", required=True, metavar="TSV", help="the same, to be classified")
-    add("--unlabeled", nargs="*", default=[], metavar="FILE", help="text, one sentence a line; also .gz, URLs")
+    add(
+        "--unlabeled", nargs="*", default=[], metavar="FILE", help="text, one sentence a line; also .gz, URLs"
+    )
     add("--vectors", metavar="W2V", help="word vectors in word2vec's text or binary format")
+    add_choices(parser)
+    return parser
+
+
+def add_choices(parser: argparse.ArgumentParser) -> None:
+    """Add the options that do not say where the text is."""
+    add = parser.add_argument
     add("--shares", nargs="+", type=share, default=[1.0], metavar="S", help="of the unlabelled text (1)")
     add("--labelled", type=form.positive, metavar="N", help="labelled sentences an intent (default: all)")
     add("--draws", type=form.positive, default=1, metavar="R", help="random draws of the N (1)")
-    add("--n-components", type=form.positive, default=200, metavar="K", help="length of a word's vector (200)")
+    add(
+        "--n-components", type=form.positive, default=200, metavar="K", help="length of a word's vector (200)"
+    )
     add("--columns-bits", type=form.positive, default=18, metavar="B", help="hash to 2^B columns (18)")
-    return parser
 
 
 def share(text: str) -> float:
@@ -81,8 +91,11 @@ class Task(NamedTuple):
     store: CountStore
 
 
-def classify(run: form.Run, task: Task) -> None:
-    """Fit and score every method, for every share of the unlabelled text and every draw of labels."""
+def classify(run: form.Run, task: Task) -> SentenceRepresentation:
+    """Fit and score every method, for every share of the unlabelled text and every draw of labels.
+
+    Returns the representation learned from all of the text.
+    """
     arguments = run.arguments
     shares = sorted({*arguments.shares, 1.0})
     representations = {}
@@ -93,8 +106,8 @@ def classify(run: form.Run, task: Task) -> None:
     full = representations[1.0]
     run.note(
         f"{task.name}: {len(task.train.texts)} training and {len(task.test.texts)} test sentences, "
-        f"{task.store.n_rows} sentences of text, {len(full.words_)} words with a vector; the sketch's certificate "
-        f"is {full.certificate_.relative:.2e} of the energy"
+        f"{task.store.n_rows} sentences of text, {len(full.words_)} words with a vector; the sketch's "
+        f"certificate is {full.certificate_.relative:.2e} of the energy"
     )
     scores = Scores(run, task)
     for draw in range(arguments.draws if arguments.labelled else 1):
@@ -113,6 +126,7 @@ def classify(run: form.Run, task: Task) -> None:
             if plus:
                 run.save(lambda path, model=model: dspectral.save(model, path))
     scores.report()
+    return full
 
 
 def sketched(arguments: argparse.Namespace, task: Task, part: float) -> SentenceRepresentation:
@@ -120,7 +134,9 @@ def sketched(arguments: argparse.Namespace, task: Task, part: float) -> Sentence
     representation = SentenceRepresentation(
         arguments.n_components, n_features=task.store.n_columns, random_state=arguments.seed
     )
-    return representation.fit(task.store if part == 1.0 else first_rows(task.store, len(task.train.texts), part))
+    return representation.fit(
+        task.store if part == 1.0 else first_rows(task.store, len(task.train.texts), part)
+    )
 
 
 def first_rows(store: CountStore, n_training: int, part: float) -> da.Array:
@@ -159,7 +175,9 @@ def read_labelled(path: str) -> Labelled:
         for number, line in enumerate(file, start=2):
             fields = line.rstrip("\r\n").split("\t")
             if len(fields) != len(header):
-                raise ValueError(f"{path}, line {number} has {len(fields)} columns, but the header {len(header)}")
+                raise ValueError(
+                    f"{path}, line {number} has {len(fields)} columns, but the header {len(header)}"
+                )
             texts.append(fields[header.index("text")])
             intents.append(fields[header.index("intent")])
     return Labelled(texts, np.asarray(intents))
@@ -170,7 +188,9 @@ def drawn(labelled: Labelled, n: int | None, seed: int) -> Labelled:
     if n is None:
         return labelled
     order = np.random.default_rng(seed).permutation(len(labelled.texts))
-    rows = np.concatenate([order[labelled.intents[order] == intent][:n] for intent in np.unique(labelled.intents)])
+    rows = np.concatenate(
+        [order[labelled.intents[order] == intent][:n] for intent in np.unique(labelled.intents)]
+    )
     return Labelled([labelled.texts[row] for row in rows], labelled.intents[rows])
 
 
@@ -219,7 +239,12 @@ class Scores:
         for intent in np.unique(intents):
             value = float(right[intents == intent].mean())
             self.run.detail(
-                data=self.task.name, method=method, metric="recall", value=value, unlabeled=1.0, intent=str(intent)
+                data=self.task.name,
+                method=method,
+                metric="recall",
+                value=value,
+                unlabeled=1.0,
+                intent=str(intent),
             )
 
     def _plot(self) -> None:
@@ -228,11 +253,13 @@ class Scores:
             points = sorted((part, np.mean(draws)) for (m, part), draws in self.right.items() if m == method)
             axes.plot(*zip(*points, strict=True), marker="o", label=method)
         axes.legend(frameon=False)
-        self.run.plot("accuracy", figure, "Accuracy on the test sentences against the share of unlabelled text.")
+        self.run.plot(
+            "accuracy", figure, "Accuracy on the test sentences against the share of unlabelled text."
+        )
 
 
 def margins(ours: list[NDArray[np.bool_]], theirs: list[NDArray[np.bool_]]) -> tuple[float, float]:
-    """Return the mean margin and its standard error: over draws, or over sentences where there is one draw."""
+    """Return the mean margin and its standard error, over draws or (for one) over sentences."""
     paired = [a.astype(float) - b for a, b in zip(ours, theirs, strict=True)]
     values = np.array([pair.mean() for pair in paired]) if len(paired) > 1 else paired[0]
     return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))

@@ -38,6 +38,7 @@ def page(report: Report) -> str:
         "<h2>Results</h2>",
         table(report.rows),
         *(_figure(plot) for plot in report.plots),
+        *_folded(report.details),
         "<h2>What it took</h2>",
         table(_took(report.used)),
         "<h2>Arguments</h2>",
@@ -48,6 +49,12 @@ def page(report: Report) -> str:
     head = f'<meta charset="utf-8">\n<title>{title}</title>\n<style>{STYLE}</style>'
     body = "\n".join(parts)
     return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+
+
+def _folded(details: list[dict[str, Any]]) -> list[str]:
+    if not details:
+        return []
+    return [f"<details><summary>{len(details)} more rows</summary>{table(details)}</details>"]
 
 
 def table(rows: list[dict[str, Any]]) -> str:

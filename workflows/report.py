@@ -48,6 +48,8 @@ class Report:
         ``seconds``, ``cpu_seconds``, ``passes``, ``peak_memory_bytes`` and ``memory``.
     rows : list of dict
         Each with ``data``, ``method``, ``metric`` and ``value``.
+    details : list of dict
+        More of the same, for the report's file and a folded part of its page only.
     notes : list of str
         Sentences that a reader should know.
     plots : list of Plot
@@ -58,6 +60,7 @@ class Report:
     arguments: dict[str, Any]
     used: dict[str, Any] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
+    details: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
 
@@ -68,7 +71,7 @@ class Report:
             "arguments": self.arguments,
             "versions": versions(),
             **self.used,
-            "rows": self.rows,
+            "rows": [*self.rows, *self.details],
             "notes": self.notes,
             "plots": [f"{plot.name}.png" for plot in self.plots],
         }

@@ -1,6 +1,6 @@
-"""Sketch random rows in more and more batches: time falls, the error does not grow (the paper's Table 3).
+"""Sketch random rows in more and more batches: time falls, the error does not (the paper's Table 3).
 
-Gaussian rows are cut into batches, each leaves a Frequent Directions sketch, and the sketches merge up a tree.
+Gaussian rows are cut into batches, each leaves a Frequent Directions sketch, and sketches merge up a tree.
 For each number of batches: the true error, that is the spectral norm of the difference of the two Gram
 matrices; the certificate that the sketch carries; the paper's bound; and seconds, beside those of the plain
 product of the matrix with its transpose.

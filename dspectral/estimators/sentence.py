@@ -231,4 +231,4 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
 
 
 def _is_text(X: Any) -> bool:
-    return isinstance(X, list | tuple) or getattr(getattr(X, "dtype", None), "kind", "-") in "OUT"
+    return type(X) in (list, tuple) or getattr(getattr(X, "dtype", None), "kind", "-") in "OUT"

@@ -4,12 +4,10 @@ The mark is the group's attributes, written last and at once: a block whose writ
 but none, and is written again.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import numcodecs.blosc
 import numpy as np
 import zarr
-import zarr.errors
 from numpy.typing import NDArray
 from scipy import sparse
 from zarr.codecs import BloscCodec, Crc32cCodec
@@ -48,6 +46,29 @@ class Location(NamedTuple):
         if "://" in self.url or "::" in self.url:
             return FsspecStore.from_url(self.url, storage_options=dict(self.options), read_only=read_only)
         return LocalStore(self.url, read_only=read_only)
+
+    def attributes(self, path: str = "", *, zarr_format: Literal[2, 3] | None = 3) -> dict[str, Any] | None:
+        """Return the attributes of a group, or None where there is no group.
+
+        Raises
+        ------
+        StoreError
+            If there is something else, or its metadata is damaged.
+        """
+        try:
+            group = zarr.open_group(
+                self.open(), path=path, mode="r", zarr_format=zarr_format, use_consolidated=False
+            )
+        except FileNotFoundError:
+            return None
+        except ValueError as error:  # of Zarr and of JSON
+            at = f"{self.url}, {path}" if path else self.url
+            raise StoreError(f"{at} is not a group of Zarr with readable metadata: {error}") from error
+        return dict(group.attrs.asdict())
+
+    def mark(self, path: str, attributes: dict[str, Any]) -> None:
+        """Add attributes to a group, at once; it is made if need be."""
+        zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3).attrs.update(attributes)
 
 
 class BlockInfo(NamedTuple):
@@ -96,35 +117,34 @@ def write_block(where: Location, name: str, rows: sparse.csr_array, *, last: boo
         If an entry is NaN or infinite.
     """
     store = where.open(read_only=False)
-    energy = energy_of(rows)
+    n_rows, n_columns = rows.shape
     n_bytes = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes
-    info = BlockInfo(name, *rows.shape, rows.nnz, n_bytes, energy, last)
-    frequency = np.bincount(rows.indices[rows.data != 0], minlength=rows.shape[1])
-    write_array(store, f"{name}/data", rows.data)
-    write_array(store, f"{name}/indices", rows.indices)
-    write_array(store, f"{name}/indptr", rows.indptr)
-    write_array(store, f"{name}/column_sums", total_of(rows))
-    write_array(store, f"{name}/document_frequency", frequency)
+    info = BlockInfo(name, n_rows, n_columns, rows.nnz, n_bytes, energy_of(rows), last)
+    parts = {
+        "data": rows.data,
+        "indices": rows.indices,
+        "indptr": rows.indptr,
+        "column_sums": total_of(rows),
+        "document_frequency": np.bincount(rows.indices[rows.data != 0], minlength=n_columns),
+    }
+    for part, values in parts.items():
+        write_array(store, f"{name}/{part}", values)
     attributes = {
         "encoding-type": "csr_matrix",
         "encoding-version": "0.1.0",
-        "shape": list(rows.shape),
+        "shape": [n_rows, n_columns],
         "nnz": info.nnz,
         "bytes": info.n_bytes,
         "energy": info.energy,
         "last": last,
     }
-    zarr.open_group(store, path=name, mode="a", zarr_format=3).attrs.update(attributes)
+    where.mark(name, attributes)
     return info
 
 
 def finished(where: Location, name: str) -> BlockInfo | None:
     """Return what a block's mark says, or None if it has none."""
-    try:
-        group = zarr.open_group(where.open(), path=name, mode="r", zarr_format=3)
-    except (FileNotFoundError, zarr.errors.GroupNotFoundError):
-        return None
-    of = group.attrs.asdict()
+    of = where.attributes(name)
     if not of:  # Zarr makes the group with its first array; the mark comes last
         return None
     n_rows, n_columns = of["shape"]
@@ -139,14 +159,17 @@ def read_block(where: Location, info: BlockInfo) -> sparse.csr_array:
     StoreError
         If a part is missing or damaged; the message names the store and the block.
     """
-    # Each task decodes in its own thread: Blosc's would come on top of them.
-    numcodecs.blosc.use_threads = False
     store = where.open()
-    data, indices, indptr = (read_array(where, store, info.name, part) for part in ("data", "indices", "indptr"))
+    data, indices, indptr = (
+        read_array(where, store, info.name, part) for part in ("data", "indices", "indptr")
+    )
     if len(indptr) != info.n_rows + 1 or indptr[-1] != info.nnz or not len(data) == len(indices) == info.nnz:
-        raise StoreError(f"store {where.url}, block {info.name}: its parts do not fit together; build it again")
+        raise StoreError(
+            f"store {where.url}, block {info.name}: its parts do not fit together; "
+            "remove the block and build the store again"
+        )
     rows = sparse.csr_array((data, indices, indptr), shape=(info.n_rows, info.n_columns))
-    rows.has_sorted_indices = True
+    rows.has_sorted_indices = True  # as they were written: SciPy need not look
     return rows
 
 
@@ -173,16 +196,16 @@ def read_array(where: Location, store: Any, block: str, part: str) -> NDArray[An
         If it is not there, fails its checksum, or lacks a chunk.
     """
     damaged = f"store {where.url}, block {block}: {part}"
+    again = "remove the block and build the store again"
     try:
         array = zarr.open_array(store, path=f"{block}/{part}", mode="r", zarr_format=3)
         values = np.asarray(array[:])
-    except (FileNotFoundError, zarr.errors.ArrayNotFoundError) as error:
-        raise StoreError(f"{damaged} is missing; remove the block and build the store again") from error
+    except FileNotFoundError as error:
+        raise StoreError(f"{damaged} is missing; {again}") from error
     except (ValueError, RuntimeError) as error:
-        raise StoreError(f"{damaged} is damaged ({error}); remove the block and build the store again") from error
-    first_of_chunks = values[:: array.chunks[0]]
-    if _is_absent(first_of_chunks).any():  # Zarr fills a chunk that is not there
-        raise StoreError(f"{damaged} lacks a chunk; remove the block and build the store again")
+        raise StoreError(f"{damaged} is damaged ({error}); {again}") from error
+    if _is_absent(values[:: array.chunks[0]]).any():  # Zarr fills a chunk that is not there
+        raise StoreError(f"{damaged} lacks a chunk; {again}")
     return values
 
 
@@ -192,4 +215,6 @@ def _absent(dtype: np.dtype[Any]) -> Any:
 
 
 def _is_absent(values: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.isnan(values) if values.dtype.kind == "f" else values == np.iinfo(values.dtype).max
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    return np.asarray(values == _absent(values.dtype))

@@ -1,26 +1,28 @@
 """A finished store of sparse counts, opened lazily."""
 
+import math
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
-from uuid import uuid4
+from typing import Any
 
 import dask.array as da
 import numpy as np
-import zarr
-import zarr.errors
 from numpy.typing import NDArray
-from scipy import sparse
 
-from dspectral.graph import map_rows, run_tasks
+from dspectral.graph import run_tasks
 from dspectral.kernels.hashing import NgramHashing
+from dspectral.store.anndata import AnnDataCounts, open_anndata
 from dspectral.store.blocks import BlockInfo, Location, StoreError, finished, read_array, read_block
+from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
-from dspectral.weighting import Weighting
 
 FORMAT = 1
+KEY = "dspectral"
+"""Attribute of the root that makes a store finished."""
 
 
-class CountStore(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class CountStore(OpenedCounts):
     """Sparse counts in Zarr, cut into row blocks; only metadata is in memory.
 
     Attributes
@@ -32,10 +34,11 @@ class CountStore(NamedTuple):
     generation : int
         How often rows were appended.
     provenance : dict
-        Where the counts come from: sources, settings, versions.
+        Where the counts come from: sources, settings, versions; rows added later are under ``"appended"``.
 
     Examples
     --------
+    >>> from scipy import sparse
     >>> from dspectral.store.matrix import write_counts
     >>> store = write_counts(sparse.csr_array(np.eye(4, dtype=np.float32)), "memory://eye", block_rows=2)
     >>> store.shape, store.nnz, store.counts.chunks
@@ -48,42 +51,25 @@ class CountStore(NamedTuple):
     generation: int
     provenance: dict[str, Any]
 
+    def __repr__(self) -> str:
+        n_rows, n_columns = self.shape
+        size = f"{n_rows} x {n_columns}, {self.nnz} entries in {self.n_blocks} blocks"
+        return f"CountStore({self.where.url!r}: {size})"
+
     @property
     def counts(self) -> da.Array:
         """The rows as a Dask array: CSR blocks of known sizes, one task a block, nothing read yet."""
-        return da.map_blocks(
-            partial(_load, where=self.where, blocks=self.blocks),
-            chunks=(tuple(block.n_rows for block in self.blocks), (self.n_columns,)),
-            dtype=np.float32,
-            meta=sparse.csr_array((0, 0), dtype=np.float32),
-            name=f"read-block-{uuid4().hex}",
-        )
-
-    def weighted(self, weighting: Weighting) -> da.Array:
-        """Return the rows weighted as they are read, as a Dask array of CSR blocks."""
-        width = self.n_columns if weighting.columns is None else len(weighting.columns)
-        return map_rows(  # type: ignore[no-any-return]
-            self, weighting.apply, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
-        )
-
-    def tfidf(self) -> da.Array:
-        """Return tf-idf rows of unit length, from the frequencies that the store holds: no further pass."""
-        return self.weighted(Weighting.tfidf(self.document_frequency, self.n_rows))
+        return read_lazily(partial(read_block, self.where), self.blocks, self.block_rows, self.n_columns)
 
     @property
-    def n_rows(self) -> int:
-        """Rows in all blocks."""
-        return sum(block.n_rows for block in self.blocks)
+    def block_rows(self) -> list[int]:
+        """Rows of each block."""
+        return [block.n_rows for block in self.blocks]
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        return self.n_rows, self.n_columns
-
-    @property
-    def dtype(self) -> np.dtype[np.float32]:
-        """Type of the counts."""
-        return np.dtype(np.float32)
+        return sum(self.block_rows), self.n_columns
 
     @property
     def nnz(self) -> int:
@@ -98,27 +84,32 @@ class CountStore(NamedTuple):
     @property
     def energy(self) -> float:
         """Sum of squares of all entries."""
-        return float(np.sum([block.energy for block in self.blocks]))
+        return math.fsum(block.energy for block in self.blocks)
 
     @property
     def column_sums(self) -> NDArray[np.float64]:
         """Sum of each column, shape (n_columns,)."""
-        return read_array(self.where, self.where.open(), f"totals/{self.generation:04d}", "column_sums")
+        return self._total("column_sums")
 
     @property
     def document_frequency(self) -> NDArray[np.int64]:
         """Rows in which each column is not zero, shape (n_columns,)."""
-        return read_array(self.where, self.where.open(), f"totals/{self.generation:04d}", "document_frequency")
+        return self._total("document_frequency")
+
+    def _total(self, part: str) -> NDArray[Any]:
+        return read_array(self.where, self.where.open(), totals_path(self.generation), part)
 
     @property
     def hashing(self) -> NgramHashing | None:
         """How n-grams became columns, if they were hashed."""
         settings = self.provenance.get("hashing")
-        return settings and NgramHashing(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
+        if settings is None:
+            return None
+        return NgramHashing(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """The words behind the columns, if there is a vocabulary."""
+        """The words behind the columns, if there is a vocabulary; it is read at each call."""
         return read_vocabulary(self.where) if self.provenance.get("vocabulary") else None
 
     def check(self) -> None:
@@ -127,13 +118,15 @@ class CountStore(NamedTuple):
         Raises
         ------
         StoreError
-            For the first block that is missing or damaged.
+            If a block is missing or damaged.
         """
-        run_tasks(partial(_verify, self.where), list(self.blocks), name="check-block")
+        run_tasks(partial(_verify, self.where), self.blocks, name="check-block")
 
 
-def open_store(url: str, *, storage_options: dict[str, Any] | None = None) -> CountStore:
-    """Open a finished store: its metadata alone is read.
+def open_store(
+    url: str, *, storage_options: dict[str, Any] | None = None
+) -> CountStore | AnnDataCounts:
+    """Open a finished store, or the ``X`` of an AnnData ``.zarr``: metadata alone is read.
 
     Parameters
     ----------
@@ -143,40 +136,55 @@ def open_store(url: str, *, storage_options: dict[str, Any] | None = None) -> Co
 
     Returns
     -------
-    CountStore
+    CountStore or AnnDataCounts
+        Alike, but the sums of AnnData's columns take a pass (and its row pointers are read here).
 
     Raises
     ------
     StoreError
-        If there is no finished store of this format, or a block's finished mark is missing.
+        If there is no finished store of this format, or an ``X`` that is not a CSR matrix. Blocks are looked
+        at when they are read.
     """
-    where = Location(str(url), tuple(sorted((storage_options or {}).items())))
-    head = read_head(where)
+    where = location(url, storage_options)
+    attributes = where.attributes(zarr_format=None) or {}
+    if attributes.get("encoding-type") == "anndata":
+        return open_anndata(where)
+    store = open_finished(where)
+    if store is not None:
+        return store
+    if where.attributes("plans") is not None:
+        raise StoreError(
+            f"the store at {url} is not finished: the call that began it goes on where it stopped"
+        )
+    raise StoreError(f"no store at {url}: build_store or write_counts makes one")
+
+
+def open_finished(where: Location) -> CountStore | None:
+    """Open a store of this library, or return None if there is no finished one."""
+    head = (where.attributes() or {}).get(KEY)
     if head is None:
-        raise StoreError(f"no finished store at {url}: build it (again) with the same call, finished blocks are kept")
+        return None
+    if head["format"] != FORMAT:
+        raise StoreError(f"store {where.url} has format {head['format']}, but this version reads {FORMAT}")
     blocks = tuple(BlockInfo(*block) for block in head["blocks"])
     return CountStore(where, blocks, head["n_columns"], head["generation"], head["provenance"])
 
 
-def read_head(where: Location) -> dict[str, Any] | None:
-    """Return the root metadata of a finished store, or None."""
-    try:
-        attributes = zarr.open_group(where.open(), mode="r", zarr_format=3).attrs.asdict()
-    except (FileNotFoundError, zarr.errors.GroupNotFoundError):
-        return None
-    head: dict[str, Any] | None = attributes.get("dspectral")
-    if head is not None and head["format"] != FORMAT:
-        raise StoreError(f"store {where.url} has format {head['format']}, but this version reads {FORMAT}")
-    return head
+def location(url: str, storage_options: dict[str, Any] | None) -> Location:
+    """Return the place that a user named."""
+    return Location(str(url), tuple(sorted((storage_options or {}).items())))
 
 
-def _load(block_id: tuple[int, int], *, where: Location, blocks: tuple[BlockInfo, ...]) -> sparse.csr_array:
-    return read_block(where, blocks[block_id[0]])
+def totals_path(generation: int) -> str:
+    """Path of the sums over all blocks, after so many appends."""
+    return f"totals/{generation:04d}"
 
 
 def _verify(where: Location, block: BlockInfo) -> None:
     if finished(where, block.name) is None:
-        raise StoreError(f"store {where.url}, block {block.name}: its finished mark is missing; build it again")
+        raise StoreError(
+            f"store {where.url}, block {block.name}: its finished mark is missing; build the store again"
+        )
     read_block(where, block)
     for part in ("column_sums", "document_frequency"):
         read_array(where, where.open(), block.name, part)

@@ -122,15 +122,14 @@ def _lines(text: bytes) -> Documents:
     """Cut text at its line ends, without a loop over lines."""
     data = np.frombuffer(text, dtype=np.uint8)
     ends = np.flatnonzero(data == 10)
-    drop = np.zeros(len(data), dtype=bool)
-    drop[ends] = True
-    returns = ends[ends > 0] - 1
-    drop[returns[data[returns] == 13]] = True
-    if not text.endswith(b"\n"):
-        ends = np.append(ends, len(data))
-    kept_before = np.concatenate([[0], np.cumsum(~drop)])
-    offsets = np.concatenate([[0], kept_before[ends]]).astype(np.int64)
-    return Documents(data[~drop], offsets)
+    returns = (ends > 0) & (data[ends - 1] == 13)
+    stops = np.append(ends - returns, len(data)) if not text.endswith(b"\n") else ends - returns
+    starts = np.concatenate([[0], ends + 1])[: len(stops)]
+    offsets = np.concatenate([[0], np.cumsum(stops - starts)]).astype(np.int64)
+    keep = np.ones(len(data), dtype=bool)
+    keep[ends] = False
+    keep[ends[returns] - 1] = False
+    return Documents(data[keep], offsets)
 
 
 def _fields(text: bytes, chunk: _Chunk, span: Span, take: Callable[[str], str | None]) -> Documents:

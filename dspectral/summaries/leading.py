@@ -47,7 +47,7 @@ def sketch_block(rows: Rows, capacity: int, *, mean: FloatArray | None = None, s
             gram = gram_of(rows)
             if mean is not None:
                 gram -= n_rows * np.outer(mean, mean)
-            return shrink_gram(gram, capacity, rows.dtype)
+            return shrink_gram(gram, capacity, rows.dtype, n_terms=n_rows)
         if n_rows <= exact_side:
             return _sketch_few_sparse_rows(rows, capacity, mean)
         found = sketch_large_sparse(rows, capacity, mean=mean, seed=seed)
@@ -55,7 +55,7 @@ def sketch_block(rows: Rows, capacity: int, *, mean: FloatArray | None = None, s
     if mean is not None:
         rows = rows - mean.astype(rows.dtype)
     if n_columns <= exact_side:
-        return shrink_gram(gram_of(rows), capacity, rows.dtype)
+        return shrink_gram(gram_of(rows), capacity, rows.dtype, n_terms=n_rows)
     return _in_dense_pieces(rows, capacity, exact_side)
 
 

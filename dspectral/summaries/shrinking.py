@@ -1,5 +1,6 @@
 """The shrink step of Frequent Directions, through the smaller of the two Gram matrices."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ class Sketched(NamedTuple):
 
 
 def shrink_values(
-    values: NDArray[np.float64], capacity: int, dtype: Any
+    values: NDArray[np.float64], capacity: int, dtype: Any, n_terms: int = 1
 ) -> tuple[NDArray[np.float64], float]:
     """Subtract the first eigenvalue beyond ``capacity`` from all; what falls to rounding is dropped.
 
@@ -37,6 +38,8 @@ def shrink_values(
         How many may be kept.
     dtype : dtype
         Of the rows behind them.
+    n_terms : int
+        How many products each entry of the Gram matrix sums, for the rounding of these sums.
 
     Returns
     -------
@@ -59,7 +62,8 @@ def shrink_values(
     cut = float(values[capacity]) if len(values) > capacity else 0.0
     floor = rounding_floor(values, dtype)
     reduced = values[:capacity] - cut
-    return reduced[reduced > floor], cut + 2.0 * floor
+    of_sums = rounding_floor(values, np.float64) * math.sqrt(n_terms)
+    return reduced[reduced > floor], cut + 2.0 * (floor + of_sums)
 
 
 def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
@@ -80,14 +84,14 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
         return Sketched(np.concatenate(parts), 0.0)
     if n_columns < n_rows:
         gram = sum((np.asarray(part.T @ part, dtype=np.float64) for part in parts), np.zeros((n_columns,) * 2))
-        return shrink_gram(gram, capacity, parts[0].dtype)
+        return shrink_gram(gram, capacity, parts[0].dtype, n_terms=n_rows)
     values, vectors = eigh_descending(row_gram(*parts))
     kept, error = shrink_values(values, capacity, parts[0].dtype)
     coefficients = vectors[:, : len(kept)] * np.sqrt(kept / values[: len(kept)])
     return Sketched(combine_rows(coefficients.T, *parts), error)
 
 
-def shrink_gram(gram: NDArray[np.float64], capacity: int, dtype: Any) -> Sketched:
+def shrink_gram(gram: NDArray[np.float64], capacity: int, dtype: Any, *, n_terms: int) -> Sketched:
     """Sketch rows of which only ``A'A`` is known.
 
     Parameters
@@ -96,12 +100,14 @@ def shrink_gram(gram: NDArray[np.float64], capacity: int, dtype: Any) -> Sketche
     capacity : int
     dtype : dtype
         Of the rows to return.
+    n_terms : int
+        How many rows there were.
 
     Returns
     -------
     Sketched
     """
     values, vectors = eigh_descending(gram)
-    kept, error = shrink_values(values, capacity, dtype)
+    kept, error = shrink_values(values, capacity, dtype, n_terms)
     rows = (vectors[:, : len(kept)] * np.sqrt(kept)).T
     return Sketched(np.ascontiguousarray(rows, dtype=dtype), error)

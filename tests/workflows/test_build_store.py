@@ -3,7 +3,7 @@ import json
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
-from dspectral.store.counts import open_store
+from dspectral import open_store
 from workflows import build_store
 
 LINES = ["the cat sat on the mat", "the dog sat", "a cat and a dog", "the mat", "no more"]

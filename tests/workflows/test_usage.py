@@ -2,8 +2,9 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
-from workflows.usage import Meter, _difference, peak_bytes, read_usage, reset_peak
+from workflows.usage import Meter, _difference, _of_workers, peak_bytes, read_usage, reset_peak
 
 
 def test_the_peak_holds_what_was_freed_until_it_is_reset():
@@ -45,6 +46,22 @@ def test_workers_elsewhere_are_added_and_those_below_are_not_added_again():
         "new": reading("there", 4, 0.5),
     }
     assert _difference(before, after) == (4.0 + 2.0 + 0.5, 1)
+
+
+class Cluster:
+    def __init__(self, **readings):
+        self.readings = readings
+
+    def run(self, _function, on_error):
+        assert on_error == "return"
+        return self.readings
+
+
+def test_a_worker_that_ends_meanwhile_is_left_out_and_a_fault_is_not():
+    alive = reading("there", 7, 1.0)
+    assert _of_workers(Cluster(a=alive, b=OSError("gone"))) == {"a": alive}
+    with pytest.raises(ImportError):
+        _of_workers(Cluster(a=alive, b=ImportError("psutil")))
 
 
 def test_a_reading_names_its_process():

@@ -19,8 +19,9 @@ import fsspec
 from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer
 
+from dspectral import NgramHashing
 from dspectral.datasets import standard_library_documents
-from dspectral.kernels.hashing import NgramHashing, hash_documents
+from dspectral.kernels.hashing import hash_documents
 from dspectral.types import Documents
 from workflows import form
 from workflows.plots import COLOURS, new_plot

@@ -1,0 +1,206 @@
+"""A CSR matrix that AnnData wrote, opened as a store: slices of it are read, nothing is converted."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Self
+
+import dask.array as da
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.graph import summarize
+from dspectral.store.blocks import Location, StoreError
+from dspectral.store.opened import OpenedCounts, read_lazily
+from dspectral.summaries.moments import energy_of, total_of
+
+BLOCK_BYTES = 32 << 20
+"""Of a block in memory, at most, unless one row is longer."""
+ENTRY_BYTES = 8
+"""A float32 and an int32."""
+
+
+class Slice(NamedTuple):
+    """Rows ``start`` to ``stop``, which are entries ``first`` to ``last``."""
+
+    start: int
+    stop: int
+    first: int
+    last: int
+    n_columns: int
+
+
+class ColumnTotals(NamedTuple):
+    """Sums over rows: of each column, of its rows that are not zero, and of squares."""
+
+    column_sums: NDArray[np.float64]
+    document_frequency: NDArray[np.int64]
+    energy: float
+
+    @classmethod
+    def of(cls, rows: sparse.csr_array) -> Self:
+        """Summarise one block; NaN and infinity raise a ValueError."""
+        frequency = np.bincount(rows.indices, minlength=rows.shape[1])
+        return cls(total_of(rows), frequency, energy_of(rows))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the sums over all rows."""
+        sums, frequencies, energies = zip(self, *others, strict=True)
+        return type(self)(np.add.reduce(sums), np.add.reduce(frequencies), math.fsum(energies))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AnnDataCounts(OpenedCounts):
+    """The matrix ``X`` of an AnnData file in Zarr, as blocks of rows.
+
+    Attributes
+    ----------
+    where : Location
+    slices : tuple of Slice
+        The blocks.
+    nnz : int
+        Stored entries.
+    n_columns : int
+
+    Notes
+    -----
+    The first of ``column_sums``, ``document_frequency`` and ``energy`` to be asked for takes one pass over the
+    rows, which finds all three. AnnData writes no checksums: damage shows only where it breaks the structure.
+    """
+
+    where: Location
+    slices: tuple[Slice, ...]
+    nnz: int
+    n_columns: int
+
+    def __repr__(self) -> str:
+        n_rows, n_columns = self.shape
+        size = f"{n_rows} x {n_columns}, {self.nnz} entries in {self.n_blocks} blocks"
+        return f"AnnDataCounts({self.where.url!r}: {size})"
+
+    @property
+    def counts(self) -> da.Array:
+        """The rows as a Dask array: CSR blocks of known sizes, one task a block, nothing read yet."""
+        return read_lazily(partial(read_slice, self.where), self.slices, self.block_rows, self.n_columns)
+
+    @property
+    def block_rows(self) -> list[int]:
+        """Rows of each block."""
+        return [piece.stop - piece.start for piece in self.slices]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return sum(self.block_rows), self.n_columns
+
+    @cached_property
+    def _totals(self) -> ColumnTotals:
+        return summarize(self, of=ColumnTotals.of, name="total")
+
+    @property
+    def column_sums(self) -> NDArray[np.float64]:
+        """Sum of each column, shape (n_columns,): one pass."""
+        return self._totals.column_sums
+
+    @property
+    def document_frequency(self) -> NDArray[np.int64]:
+        """Rows in which each column is not zero, shape (n_columns,): one pass."""
+        return self._totals.document_frequency
+
+    @property
+    def energy(self) -> float:
+        """Sum of squares of all entries: one pass."""
+        return self._totals.energy
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Where the counts come from."""
+        return {"anndata": self.where.url}
+
+    @property
+    def hashing(self) -> None:
+        """Not known."""
+
+    @property
+    def vocabulary(self) -> None:
+        """Not known."""
+
+
+def open_anndata(where: Location, block_bytes: int = BLOCK_BYTES) -> AnnDataCounts:
+    """Open ``X``; its row pointers are read, which take 4 or 8 bytes a row.
+
+    Raises
+    ------
+    StoreError
+        If ``X`` is missing, or is not a CSR matrix.
+    """
+    attributes = _attributes_of_matrix(where)
+    if attributes.get("encoding-type") != "csr_matrix":
+        kind = attributes.get("encoding-type", "not there")
+        raise StoreError(
+            f"X of {where.url} is {kind}, but must be a csr_matrix: set adata.X = scipy.sparse.csr_matrix(adata.X) "
+            "and write it again"
+        )
+    n_rows, n_columns = attributes["shape"]
+    indptr = np.asarray(_part(where, "indptr")[:])
+    if len(indptr) != n_rows + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+        raise StoreError(f"X of {where.url}: indptr does not fit its {n_rows} rows; write it again")
+    if not n_rows:
+        raise StoreError(f"X of {where.url} has no rows")
+    cuts = _cuts(indptr, block_bytes // ENTRY_BYTES)
+    slices = tuple(
+        Slice(start, stop, int(indptr[start]), int(indptr[stop]), n_columns)
+        for start, stop in zip(cuts, cuts[1:], strict=False)
+    )
+    return AnnDataCounts(where, slices, int(indptr[-1]), n_columns)
+
+
+def read_slice(where: Location, piece: Slice) -> sparse.csr_array:
+    """Read rows as float32, their columns sorted, duplicates summed and zeros dropped.
+
+    Raises
+    ------
+    StoreError
+        If the parts of ``X`` are missing or do not fit together; the message names store and rows.
+    """
+    rows_of = f"X of {where.url}, rows {piece.start} to {piece.stop}"
+    entries = slice(piece.first, piece.last)
+    try:
+        indptr = np.asarray(_part(where, "indptr")[piece.start : piece.stop + 1]) - piece.first
+        indices = np.asarray(_part(where, "indices")[entries])
+        data = np.asarray(_part(where, "data")[entries]).astype(np.float32)
+    except (ValueError, RuntimeError) as error:
+        raise StoreError(f"{rows_of}: {error}") from error
+    fits = len(indices) == len(data) == piece.last - piece.first
+    if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < piece.n_columns):
+        raise StoreError(f"{rows_of}: indices and data do not fit its {piece.n_columns} columns")
+    shape = (piece.stop - piece.start, piece.n_columns)
+    rows = sparse.csr_array((data, indices.astype(np.int32), indptr.astype(np.int32)), shape=shape)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
+
+
+def _attributes_of_matrix(where: Location) -> dict[str, Any]:
+    """Return the attributes of ``X``, whether it is an array or a group."""
+    root = zarr.open_group(where.open(), mode="r", zarr_format=None, use_consolidated=False)
+    return dict(root["X"].attrs.asdict()) if "X" in root else {}
+
+
+def _part(where: Location, part: str) -> Any:
+    """Open an array of ``X``."""
+    try:
+        return zarr.open_array(where.open(), path=f"X/{part}", mode="r", zarr_format=None)
+    except FileNotFoundError as error:
+        raise StoreError(f"X of {where.url}: {part} is missing; write it again") from error
+
+
+def _cuts(indptr: NDArray[Any], entries: int) -> list[int]:
+    """Rows at which to cut, so that a block has so many entries at most, or is one row."""
+    cuts = [0]
+    while cuts[-1] < len(indptr) - 1:
+        end = int(np.searchsorted(indptr, indptr[cuts[-1]] + entries, side="right")) - 1
+        cuts.append(max(cuts[-1] + 1, end))
+    return cuts

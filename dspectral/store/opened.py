@@ -1,0 +1,92 @@
+"""What every opened matrix of counts can do, wherever its rows are stored."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import uuid4
+
+import dask.array as da
+import numpy as np
+from dask.blockwise import BlockwiseDepDict, blockwise
+from dask.highlevelgraph import HighLevelGraph
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.graph import map_rows
+from dspectral.weighting import Weighting
+
+
+class OpenedCounts(ABC):
+    """Sparse counts that are read block by block; subclasses say where from."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> da.Array:
+        """The rows as a Dask array: CSR blocks of known sizes, one task a block, nothing read yet."""
+
+    @property
+    @abstractmethod
+    def block_rows(self) -> list[int]:
+        """Rows of each block."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    @property
+    @abstractmethod
+    def document_frequency(self) -> NDArray[np.int64]:
+        """Rows in which each column is not zero, shape (n_columns,)."""
+
+    def weighted(self, weighting: Weighting) -> da.Array:
+        """Return the rows weighted as they are read, as a Dask array of CSR blocks."""
+        width = self.shape[1] if weighting.columns is None else len(weighting.columns)
+        return map_rows(
+            self, weighting.apply, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
+        )
+
+    def tfidf(self) -> da.Array:
+        """Return tf-idf rows of unit length, by the document frequencies of all rows."""
+        return self.weighted(Weighting.tfidf(self.document_frequency, self.n_rows))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all blocks."""
+        return self.shape[0]
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of rows."""
+        return len(self.block_rows)
+
+    @property
+    def dtype(self) -> np.dtype[np.float32]:
+        """Type of the counts as they are read."""
+        return np.dtype(np.float32)
+
+
+def read_lazily(
+    read: Callable[[Any], sparse.csr_array], items: Sequence[Any], sizes: Sequence[int], n_columns: int
+) -> da.Array:
+    """Return a Dask array whose block ``i`` is ``read(items[i])``.
+
+    Parameters
+    ----------
+    read : callable
+        From an item to float32 rows.
+    items : sequence
+        One a block. Each travels with its own task alone, so that a graph grows with the blocks, not their square.
+    sizes : sequence of int
+        Rows of each block.
+    n_columns : int
+    """
+    name = f"read-block-{uuid4().hex}"
+    numbered = BlockwiseDepDict({(i, 0): item for i, item in enumerate(items)}, numblocks=(len(items), 1))
+    layer = blockwise(read, name, "ij", numbered, "ij", numblocks={})
+    return da.Array(
+        HighLevelGraph.from_collections(name, layer),
+        name,
+        chunks=(tuple(sizes), (n_columns,)),
+        meta=sparse.csr_array((0, 0), dtype=np.float32),
+    )

@@ -1,0 +1,59 @@
+"""The main job on text that every Python installation has: docstrings and comments of the standard library.
+
+Documents are labelled by their top-level package. Representations are learned from the unlabelled part by
+matrix sketching; a few labelled documents a package then train the classifier.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from dspectral import SentenceRepresentation, build_store
+from dspectral.datasets import standard_library_intents
+from workflows import form
+from workflows.intent_classification import Labelled, Task, add_choices, classify
+
+QUERIES = ("open a socket and connect to the server", "parse the arguments", "wait until the thread is done")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the demo."""
+    parser = form.parser("demo", __doc__)
+    parser.add_argument("--packages", type=form.positive, default=20, metavar="N", help="to tell apart (20)")
+    parser.set_defaults(vectors=None)
+    add_choices(parser)
+    parser.set_defaults(labelled=20, draws=5, shares=[0.0, 0.5, 1.0], n_components=100)
+    arguments = parser.parse_args(argv)
+    with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
+        with run.measure("read the standard library"):
+            found = standard_library_intents(arguments.packages, seed=arguments.seed)
+        with run.measure("count the unlabelled text"):
+            hashing = SentenceRepresentation(n_features=1 << arguments.columns_bits).word_hashing
+            for name, texts in (("train", found.train_texts), ("unlabelled", found.unlabelled_texts)):
+                lines = "".join(" ".join(text.split()) + "\n" for text in texts)
+                Path(scratch, f"{name}.txt").write_text(lines, encoding="utf-8")
+            store = f"{scratch}/unlabelled.zarr"
+            sources = [f"{scratch}/train.txt", f"{scratch}/unlabelled.txt"]
+            counts = build_store(sources, store, hashing=hashing, block_bytes=1 << 18)
+        train = Labelled(found.train_texts, np.asarray(found.train_labels))
+        test = Labelled(found.test_texts, np.asarray(found.test_labels))
+        full = classify(run, Task("standard library", train, test, counts))
+        for query, neighbours in nearest(full, found.unlabelled_texts, QUERIES):
+            run.note(f"nearest to “{query}”: " + "; ".join(f"“{text}”" for text in neighbours))
+
+
+def nearest(
+    representation: SentenceRepresentation, texts: list[str], queries: tuple[str, ...], k: int = 3
+) -> list[tuple[str, list[str]]]:
+    """Return the documents whose representations are closest to each query's, shortened to a line."""
+    similarity = representation.embed(list(queries)) @ representation.embed(texts).T
+    best = np.argsort(-similarity, axis=1, kind="stable")[:, :k]
+    return [
+        (query, [" ".join(texts[i].split())[:90] for i in row])
+        for query, row in zip(queries, best, strict=True)
+    ]
+
+
+if __name__ == "__main__":
+    main()
