@@ -300,9 +300,15 @@ def _pinned(function: Callable[..., Any], *arguments: Any) -> Any:
 def _call(function: Callable[..., Any], *blocks_and_number: Any) -> Any:
     *blocks, number = blocks_and_number
     try:
-        return _pinned(function, *(sparse.csr_array(b) if sparse.issparse(b) else np.asarray(b) for b in blocks))
+        return _pinned(function, *map(_as_rows, blocks))
     except ValueError as error:
         raise ValueError(f"row block {number}: {error}") from error
+
+
+def _as_rows(block: Any) -> Rows:
+    if isinstance(block, sparse.csr_array):
+        return block  # as it is: to wrap a view again copies it
+    return sparse.csr_array(block) if sparse.issparse(block) else np.asarray(block)
 
 
 def _summarize_block(*blocks: Any, of: Callable[..., S], block_id: tuple[int, int]) -> S:

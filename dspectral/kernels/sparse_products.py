@@ -133,8 +133,14 @@ def gram(A: sparse.csr_array) -> NDArray[np.float64]:
 def row_slice(A: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
     """Return rows of a CSR matrix without copying their entries, which SciPy's own slicing does."""
     first, last = A.indptr[start], A.indptr[stop]
-    parts = (A.data[first:last], A.indices[first:last], A.indptr[start : stop + 1] - first)
-    return sparse.csr_array(parts, shape=(stop - start, A.shape[1]))
+    rows = sparse.csr_array((stop - start, A.shape[1]), dtype=A.dtype)
+    # Set afterwards: given to the constructor, views of less than a half are copied.
+    rows.data, rows.indices, rows.indptr = (
+        A.data[first:last],
+        A.indices[first:last],
+        A.indptr[start : stop + 1] - first,
+    )
+    return rows
 
 
 def _add_transpose_times(A: sparse.csr_array, Y: FloatArray, out: FloatArray) -> None:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import dask.array as da
@@ -66,8 +67,9 @@ class AnnDataCounts(OpenedCounts):
 
     Notes
     -----
-    The first of ``column_sums``, ``document_frequency`` and ``energy`` to be asked for takes one pass over the
-    rows, which finds all three. AnnData writes no checksums: damage shows only where it breaks the structure.
+    The first of ``column_sums``, ``document_frequency`` and ``energy`` to be asked for takes one pass over
+    the rows, which finds all three. AnnData writes no checksums: damage shows only where it breaks the
+    structure.
     """
 
     where: Location
@@ -140,8 +142,8 @@ def open_anndata(where: Location, block_bytes: int = BLOCK_BYTES) -> AnnDataCoun
     if attributes.get("encoding-type") != "csr_matrix":
         kind = attributes.get("encoding-type", "not there")
         raise StoreError(
-            f"X of {where.url} is {kind}, but must be a csr_matrix: set adata.X = scipy.sparse.csr_matrix(adata.X) "
-            "and write it again"
+            f"X of {where.url} is {kind}, but must be a csr_matrix: "
+            "set adata.X = scipy.sparse.csr_matrix(adata.X) and write it again"
         )
     n_rows, n_columns = attributes["shape"]
     indptr = np.asarray(_part(where, "indptr")[:])
@@ -151,8 +153,7 @@ def open_anndata(where: Location, block_bytes: int = BLOCK_BYTES) -> AnnDataCoun
         raise StoreError(f"X of {where.url} has no rows")
     cuts = _cuts(indptr, block_bytes // ENTRY_BYTES)
     slices = tuple(
-        Slice(start, stop, int(indptr[start]), int(indptr[stop]), n_columns)
-        for start, stop in zip(cuts, cuts[1:], strict=False)
+        Slice(start, stop, int(indptr[start]), int(indptr[stop]), n_columns) for start, stop in pairwise(cuts)
     )
     return AnnDataCounts(where, slices, int(indptr[-1]), n_columns)
 

@@ -67,8 +67,9 @@ class Location(NamedTuple):
         return dict(group.attrs.asdict())
 
     def mark(self, path: str, attributes: dict[str, Any]) -> None:
-        """Add attributes to a group, at once; it is made if need be."""
-        zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3).attrs.update(attributes)
+        """Add attributes to a group, all at once; it is made if need be."""
+        group = zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
+        group.update_attributes(attributes)  # one write, where attrs.update is one for each key
 
 
 class BlockInfo(NamedTuple):
@@ -104,6 +105,7 @@ def write_block(where: Location, name: str, rows: sparse.csr_array, *, last: boo
     where : Location
     name : str
     rows : csr_array, shape (n, d)
+        Columns sorted, without duplicates.
     last : bool
         Recorded in the mark.
 
@@ -118,6 +120,10 @@ def write_block(where: Location, name: str, rows: sparse.csr_array, *, last: boo
     """
     store = where.open(read_only=False)
     n_rows, n_columns = rows.shape
+    if rows.indices.dtype != np.int32 and max(rows.nnz, n_columns) < 2**31:
+        rows = sparse.csr_array(
+            (rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), shape=rows.shape
+        )
     n_bytes = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes
     info = BlockInfo(name, n_rows, n_columns, rows.nnz, n_bytes, energy_of(rows), last)
     parts = {
@@ -216,5 +222,5 @@ def _absent(dtype: np.dtype[Any]) -> Any:
 
 def _is_absent(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind == "f":
-        return np.isnan(values)
+        return np.asarray(np.isnan(values))
     return np.asarray(values == _absent(values.dtype))

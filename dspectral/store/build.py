@@ -1,15 +1,17 @@
 """Text to a store: one pass when hashing, two for an exact vocabulary."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from threading import Lock
+from typing import Any, TypeAlias
+from uuid import uuid4
 
 from scipy import sparse
 
 from dspectral.graph import run_tasks
 from dspectral.kernels.hashing import NgramHashing, hash_documents
-from dspectral.kernels.term_index import encode_documents
-from dspectral.store.blocks import BlockInfo, finished, write_block
+from dspectral.kernels.term_index import TermIndex, encode_documents
+from dspectral.store.blocks import BlockInfo, Location, finished, write_block
 from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
@@ -20,9 +22,11 @@ from dspectral.types import Documents
 
 BLOCK_BYTES = 16 << 20
 """Bytes of text behind a block."""
+Settings: TypeAlias = NgramHashing | VocabularySettings
+_INDEX_LOCK = Lock()
 
 
-def build_store(
+def build_store(  # noqa: PLR0913  what to read, how to count it, and where to: each is a choice of its own
     sources: str | Sequence[str],
     store: str,
     *,
@@ -36,7 +40,7 @@ def build_store(
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> CountStore:
-    """Count the n-grams of text files into a store.
+    r"""Count the n-grams of text files into a store.
 
     Parameters
     ----------
@@ -57,7 +61,8 @@ def build_store(
     errors : {"strict", "replace"}
         What to do with bytes that are not UTF-8.
     append : bool
-        Whether to add the documents behind those of a finished store, with its settings.
+        Whether to add the documents behind those of a finished store, with its settings. Until all are
+        written, and for whoever has it open, the store stays as it was.
     storage_options, source_options : dict, optional
         Of the store's and the sources' file systems.
 
@@ -82,13 +87,12 @@ def build_store(
     --------
     >>> import fsspec
     >>> with fsspec.open("memory://docs.txt", "w") as file:
-    ...     _ = file.write("the cat sat\\nthe dog\\n")
+    ...     _ = file.write("the cat sat\nthe dog\n")
     >>> build_store("memory://docs.txt", "memory://docs.zarr").shape
     (2, 262144)
     """
-    if hashing is not None and vocabulary is not None:
-        raise ValueError("hashing and vocabulary are two ways to number columns: give one of them")
-    settings = (hashing or NgramHashing()).checked() if vocabulary is None else None
+    settings = _settings(hashing, vocabulary)
+    hashed = isinstance(settings, NgramHashing)
     spans = plan_spans(
         sources, unit=unit, field=field, span_bytes=block_bytes, storage_options=source_options
     )
@@ -96,26 +100,52 @@ def build_store(
         "sources": [span.describe() for span in spans],
         "block_bytes": block_bytes,
         "errors": errors,
-        "hashing": settings and settings._asdict(),
-        "vocabulary": vocabulary and vocabulary._asdict(),
+        "hashing": settings._asdict() if hashed else None,
+        "vocabulary": None if hashed else settings._asdict(),
     }
     draft = begin(store, storage_options, provenance, append=append)
     read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
-    if settings is not None:
-        encode = partial(hash_documents, settings=settings)
-        draft, name = draft._replace(n_columns=settings.n_features), "hash-block"
-    else:
-        assert vocabulary is not None
-        known = read_vocabulary(draft.where) if append else count_vocabulary(draft, spans, read, vocabulary)
-        ngrams = {"ngram_range": vocabulary.ngram_range, "lowercase": vocabulary.lowercase}
-        encode = partial(encode_documents, index=known.term_index(), **ngrams)
-        draft, name = draft._replace(n_columns=known.documents.n_documents), "encode-block"
-    work = partial(_build_span, draft=draft._replace(earlier=()), read=read, encode=encode)
-    done = run_tasks(work, list(enumerate(spans)), name=name)
+    draft, encode = _encoder(draft, spans, read, settings)
+    work = partial(_build_span, draft=draft.for_tasks(), read=read, encode=encode)
+    done = run_tasks(work, list(enumerate(spans)), name="hash-block" if hashed else "encode-block")
     blocks = [block for of_span in done for block in of_span]
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"no document at all in {sources}")
     return finish(draft, blocks)
+
+
+def _settings(hashing: NgramHashing | None, vocabulary: VocabularySettings | None) -> Settings:
+    if vocabulary is None:
+        return (hashing or NgramHashing()).checked()
+    if hashing is not None:
+        raise ValueError("hashing and vocabulary are two ways to number columns: give one of them")
+    return vocabulary
+
+
+def _encoder(
+    draft: Draft, spans: list[Span], read: Callable[[Span], Any], settings: Settings
+) -> tuple[Draft, Callable[[Documents], sparse.csr_array]]:
+    """Return the draft with its columns known, and how documents become rows."""
+    if isinstance(settings, NgramHashing):
+        return draft._replace(n_columns=settings.n_features), partial(hash_documents, settings=settings)
+    if not draft.generation:
+        known = count_vocabulary(draft, spans, read, settings)
+        draft = draft._replace(n_columns=known.documents.n_documents)
+    return draft, partial(_encode, where=draft.where, call=uuid4().hex, settings=settings)
+
+
+def _encode(
+    documents: Documents, *, where: Location, call: str, settings: VocabularySettings
+) -> sparse.csr_array:
+    with _INDEX_LOCK:  # the other threads wait for the first one's
+        index = _index(where, call)
+    return encode_documents(documents, index, settings.ngram_range, settings.lowercase)
+
+
+@lru_cache(maxsize=1)
+def _index(where: Location, _call: str) -> TermIndex:
+    """Read the vocabulary once in a process and call: it would travel with every task otherwise."""
+    return read_vocabulary(where).term_index()
 
 
 def _build_span(

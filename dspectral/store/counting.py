@@ -9,7 +9,14 @@ from dspectral.kernels.terms import TermTable
 from dspectral.store.blocks import Location, read_array, write_array
 from dspectral.store.draft import Draft
 from dspectral.store.sources import Span
-from dspectral.store.vocabulary import Vocabulary, VocabularySettings, pack, unpack, write_vocabulary
+from dspectral.store.vocabulary import (
+    Vocabulary,
+    VocabularySettings,
+    find_vocabulary,
+    pack,
+    unpack,
+    write_vocabulary,
+)
 
 
 def count_vocabulary(
@@ -36,21 +43,30 @@ def count_vocabulary(
 
     Notes
     -----
-    The n-grams of each block go to scratch in the store, cut by a hash; then one task merges one part of all
-    blocks and keeps what is frequent enough. A task holds the n-grams of a block, or of a part.
+    One pass. The n-grams of each block go to scratch in the store, cut by a hash; then one task merges one
+    part of all blocks and keeps what is frequent enough. A task holds the n-grams of a block, or about two
+    times those of a part. A count that was stopped goes on with the spans that are not counted yet.
     """
+    if draft.resumed and (there := find_vocabulary(draft.where)) is not None:
+        return there
     scratch = f"scratch/{draft.generation:04d}"
     count = partial(_count_span, where=draft.where, scratch=scratch, read=read, settings=settings)
     counted = run_tasks(count, list(enumerate(spans)), name="count-terms")
-    names = [name for of_span in counted for name, _ in of_span]
-    n_documents = sum(n for of_span in counted for _, n in of_span)
+    names = [
+        f"{scratch}/{number:06d}/{part}"
+        for number, of_span in enumerate(counted)
+        for part in range(len(of_span))
+    ]
+    n_documents = sum(sum(of_span) for of_span in counted)
     if not n_documents:
-        raise ValueError(f"no document at all in {', '.join(span.url for span in spans)}")
+        raise ValueError(f"no document at all in {', '.join(sorted({span.url for span in spans}))}")
     merge = partial(_merge_part, where=draft.where, names=names, limits=settings.limits(n_documents))
     tables = run_tasks(merge, list(range(settings.n_partitions)), name="merge-terms")
     vocabulary = Vocabulary.of(tables, max_features=settings.max_features)
     if not vocabulary.documents.n_documents:
-        raise ValueError(f"no n-gram of {n_documents} document(s) is within the document frequencies of {settings}")
+        raise ValueError(
+            f"no n-gram of {n_documents} document(s) is within the document frequencies of {settings}"
+        )
     write_vocabulary(draft.where, vocabulary)
     return vocabulary
 
@@ -62,24 +78,32 @@ def _count_span(
     scratch: str,
     read: Callable[[Span], Any],
     settings: VocabularySettings,
-) -> list[tuple[str, int]]:
+) -> list[int]:
+    """Write the n-grams of a span to scratch; return the documents of each of its blocks."""
     number, span = item
-    store, written = where.open(read_only=False), []
+    path = f"{scratch}/{number:06d}"
+    if there := where.attributes(path):
+        return list(there["n_documents"])
+    store, n_documents = where.open(read_only=False), []
     for part, documents in enumerate(read(span)):
-        name = f"{scratch}/{number:06d}-{part:06d}"
         table = TermTable.of(documents, settings.ngram_range, settings.lowercase)
         for partition, terms in enumerate(table.partition(settings.n_partitions)):
-            write_array(store, f"{name}/{partition}", pack(terms))
-        written.append((name, documents.n_documents))
-    return written
+            write_array(store, f"{path}/{part}/{partition}", pack(terms))
+        n_documents.append(documents.n_documents)
+    where.mark(path, {"n_documents": n_documents})
+    return n_documents
 
 
-def _merge_part(
-    part: int, *, where: Location, names: list[str], limits: tuple[float, float]
-) -> TermTable:
-    store = where.open()
-    merged = unpack(read_array(where, store, names[0], str(part)))
-    for name in names[1:]:  # one at a time: the n-grams of a part repeat from block to block
-        merged = merged.merge(unpack(read_array(where, store, name, str(part))))
-    least, most = limits
+def _merge_part(part: int, *, where: Location, names: list[str], limits: tuple[float, float]) -> TermTable:
+    """Merge a part of all blocks, read one after the other, in a balanced tree."""
+    store, least, most = where.open(), *limits
+    waiting: list[tuple[int, TermTable]] = []  # tables of 2**level blocks, each level once at most
+    for name in names:
+        level, table = 0, unpack(read_array(where, store, name, str(part)))
+        while waiting and waiting[-1][0] == level:
+            level, table = level + 1, waiting.pop()[1].merge(table)
+        waiting.append((level, table))
+    *earlier, merged = (table for _, table in waiting)
+    for table in reversed(earlier):
+        merged = table.merge(merged)
     return merged.filter((merged.document_frequency >= least) & (merged.document_frequency <= most))

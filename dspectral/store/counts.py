@@ -123,9 +123,7 @@ class CountStore(OpenedCounts):
         run_tasks(partial(_verify, self.where), self.blocks, name="check-block")
 
 
-def open_store(
-    url: str, *, storage_options: dict[str, Any] | None = None
-) -> CountStore | AnnDataCounts:
+def open_store(url: str, *, storage_options: dict[str, Any] | None = None) -> CountStore | AnnDataCounts:
     """Open a finished store, or the ``X`` of an AnnData ``.zarr``: metadata alone is read.
 
     Parameters

@@ -1,7 +1,7 @@
 """The protocol of every write: a plan first, blocks with marks, the root's metadata last.
 
-Nothing that is finished is written again. Until the root is written a new store does not open, and one that is
-being appended to opens as it was.
+Nothing that is finished is written again. Until the root is written a new store does not open, and one that
+is being appended to opens as it was.
 """
 
 from importlib.metadata import version
@@ -9,24 +9,43 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import zarr
-import zarr.errors
 
 from dspectral.store.blocks import BlockInfo, Location, StoreError, read_array, write_array
-from dspectral.store.counts import FORMAT, CountStore, open_store, read_head
+from dspectral.store.counts import FORMAT, KEY, CountStore, location, open_finished, totals_path
 
 
 class Draft(NamedTuple):
-    """A store being built or appended to."""
+    """A store being built or appended to.
+
+    Attributes
+    ----------
+    where : Location
+    generation : int
+        0, or how often rows have been appended when this is finished.
+    n_columns : int
+        0 while a vocabulary is not known yet.
+    provenance : dict
+        Of the whole store, once this is finished.
+    earlier : tuple of BlockInfo
+        Blocks of the store that is being appended to.
+    resumed : bool
+        Whether some of it may be written already.
+    """
 
     where: Location
     generation: int
-    n_columns: int | None
+    n_columns: int
     provenance: dict[str, Any]
     earlier: tuple[BlockInfo, ...]
+    resumed: bool
 
     def name(self, *numbers: int) -> str:
         """Path of a block: names sort in the order of the rows."""
         return f"blocks/{self.generation:04d}-" + "-".join(f"{number:06d}" for number in numbers)
+
+    def for_tasks(self) -> "Draft":
+        """Return what a task needs: the rest grows with the store, and would travel with every task."""
+        return self._replace(provenance={}, earlier=())
 
 
 def begin(
@@ -37,73 +56,125 @@ def begin(
     append: bool,
     n_columns: int | None = None,
 ) -> Draft:
-    """Write the plan, or find the same plan half done."""
-    where = Location(str(store), tuple(sorted((storage_options or {}).items())))
-    head = read_head(where)
-    if head is None and append:
+    """Write the plan, or find the same plan half done.
+
+    Raises
+    ------
+    StoreError
+        If the store is finished, or there is none to append to, or it has other columns, or another plan is
+        half done, or something else is there.
+    """
+    where = location(store, storage_options)
+    finished = open_finished(where)
+    if finished is None and append:
         raise StoreError(f"no finished store at {store} to append to")
-    if head is not None and not append:
+    if finished is not None and not append:
         raise StoreError(f"there is a finished store at {store} already: append=True adds to it")
-    generation = 0 if head is None else head["generation"] + 1
-    if head is not None:
-        _check_same_settings(store, head, provenance, n_columns)
-    plan = {"format": FORMAT, **provenance}
-    path = f"plans/{generation:04d}"
-    try:
-        found = zarr.open_group(where.open(), path=path, mode="r", zarr_format=3).attrs.asdict()
-    except (FileNotFoundError, zarr.errors.GroupNotFoundError):
-        zarr.create_group(where.open(read_only=False), path=path, attributes=plan)
-    else:
-        different = sorted(key for key in {*found, *plan} if plain(found.get(key)) != plain(plan.get(key)))
-        if different:
-            raise StoreError(
-                f"an unfinished store of another plan is at {store} (its {', '.join(different)} differ): "
-                "finish it with the same call, or remove it"
-            )
-    earlier = () if head is None else tuple(BlockInfo(*block) for block in head["blocks"])
     versions = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
-    return Draft(where, generation, n_columns, {**provenance, "versions": versions}, earlier)
-
-
-def _check_same_settings(
-    store: str, head: dict[str, Any], provenance: dict[str, Any], n_columns: int | None
-) -> None:
-    if n_columns is not None and n_columns != head["n_columns"]:
-        raise StoreError(f"the rows to append have {n_columns} columns, but store {store} has {head['n_columns']}")
-    for key in ("hashing", "vocabulary"):
-        ours, theirs = plain(provenance.get(key)), plain(head["provenance"].get(key))
-        if ours != theirs:
-            raise StoreError(f"the {key} to append with is {ours}, but store {store} was built with {theirs}")
-
-
-def plain(value: Any) -> Any:
-    """As JSON gives it back."""
-    if isinstance(value, dict):
-        return {key: plain(entry) for key, entry in value.items()}
-    return [plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+    made = {**provenance, "versions": versions}
+    if finished is None:
+        if where.attributes(zarr_format=None):
+            raise StoreError(f"there is something else at {store}: choose another place, or remove it")
+        resumed = _plan(where, 0, provenance)
+        return Draft(where, 0, n_columns or 0, made, (), resumed)
+    _check_same_settings(finished, provenance, n_columns)
+    generation = finished.generation + 1
+    resumed = _plan(where, generation, provenance)
+    history = {**finished.provenance, "appended": [*finished.provenance.get("appended", []), made]}
+    return Draft(where, generation, finished.n_columns, history, finished.blocks, resumed)
 
 
 def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
     """Add up the blocks' sums, in order, and write the root: from then on the store opens."""
     store = draft.where.open(read_only=False)
-    assert draft.n_columns is not None
-    every = [*draft.earlier, *(block for block in blocks if block.n_rows)]
-    sums, frequency = np.zeros(draft.n_columns), np.zeros(draft.n_columns, dtype=np.int64)
-    for block in every:
-        sums += read_array(draft.where, store, block.name, "column_sums")
-        frequency += read_array(draft.where, store, block.name, "document_frequency")
-    totals = f"totals/{draft.generation:04d}"
-    write_array(store, f"{totals}/column_sums", sums)
-    write_array(store, f"{totals}/document_frequency", frequency)
+    new = [block for block in blocks if block.n_rows]
+    for part, dtype in (("column_sums", np.float64), ("document_frequency", np.int64)):
+        total = np.zeros(draft.n_columns, dtype=dtype)
+        if draft.earlier:
+            total += read_array(draft.where, store, totals_path(draft.generation - 1), part)
+        for block in new:
+            total += read_array(draft.where, store, block.name, part)
+        write_array(store, f"{totals_path(draft.generation)}/{part}", total)
+    every = (*draft.earlier, *new)
     head = {
         "format": FORMAT,
         "generation": draft.generation,
         "n_columns": draft.n_columns,
         "blocks": [list(block) for block in every],
-        "provenance": plain(draft.provenance),
+        "provenance": _as_json(draft.provenance),
     }
+    draft.where.mark("", {KEY: head})
     root = zarr.open_group(store, mode="a", zarr_format=3)
-    root.attrs.update({"dspectral": head})
     if "scratch" in root:
         del root["scratch"]
-    return open_store(draft.where.url, storage_options=dict(draft.where.options))
+    return CountStore(draft.where, every, draft.n_columns, draft.generation, head["provenance"])
+
+
+def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = None) -> None:
+    """Remove what an unfinished build or append has written; a finished store is as it was before the append.
+
+    Parameters
+    ----------
+    store : str
+        Local path or fsspec URL.
+    storage_options : dict, optional
+
+    Examples
+    --------
+    >>> from dspectral.store.matrix import write_counts
+    >>> store = write_counts(np.eye(2), "memory://kept")
+    >>> discard_unfinished("memory://kept")
+    >>> store.counts.compute().toarray()
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    where = location(store, storage_options)
+    finished = open_finished(where)
+    generation = f"{0 if finished is None else finished.generation + 1:04d}"
+    if where.attributes(f"plans/{generation}") is None:
+        return
+    root = zarr.open_group(where.open(read_only=False), mode="a", zarr_format=3)
+    if finished is None and "vocabulary" in root:
+        del root["vocabulary"]
+    if "blocks" in root:
+        blocks = zarr.open_group(root.store, path="blocks", mode="a", zarr_format=3)
+        for name in [name for name in blocks if name.startswith(f"{generation}-")]:
+            del blocks[name]
+    for path in ("scratch", f"totals/{generation}", f"plans/{generation}"):  # the plan last
+        if path in root:
+            del root[path]
+
+
+def _plan(where: Location, generation: int, provenance: dict[str, Any]) -> bool:
+    """Write the plan; return whether it was there already."""
+    path, plan = f"plans/{generation:04d}", _as_json({"format": FORMAT, **provenance})
+    found = where.attributes(path)
+    if not found:
+        where.mark(path, plan)
+        return False
+    different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
+    if different:
+        raise StoreError(
+            f"an unfinished write of another plan is at {where.url} (its {', '.join(different)} differ): "
+            "finish it with the same call, or remove it with dspectral.store.draft.discard_unfinished"
+        )
+    return True
+
+
+def _check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
+    url = store.where.url
+    for key in ("hashing", "vocabulary"):
+        ours, theirs = _as_json(provenance.get(key)), store.provenance.get(key)
+        if ours != theirs:
+            raise StoreError(f"the {key} to append with is {ours}, but store {url} was built with {theirs}")
+    if n_columns is not None and n_columns != store.n_columns:
+        raise StoreError(
+            f"the rows to append have {n_columns} columns, but store {url} has {store.n_columns}"
+        )
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value as JSON gives it back."""
+    if isinstance(value, dict):
+        return {key: _as_json(entry) for key, entry in value.items()}
+    return [_as_json(entry) for entry in value] if isinstance(value, list | tuple) else value

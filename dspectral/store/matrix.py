@@ -1,14 +1,16 @@
 """A matrix of counts to a store."""
 
 from functools import partial
+from itertools import groupby
 from typing import Any
+from uuid import uuid4
 
 import dask
 import dask.array as da
 import numpy as np
 from scipy import sparse
 
-from dspectral.graph import is_lazy, lazy_rows
+from dspectral.graph import is_lazy, lazy_rows, run_tasks
 from dspectral.store.blocks import BlockInfo, finished, write_block
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
@@ -32,11 +34,12 @@ def write_counts(
     store : str
         Local path or fsspec URL of the store to make.
     block_rows : int, optional
-        Rows of a block, for an array in memory; a Dask array's chunks are the blocks.
+        Rows of a block; by default the blocks are a Dask array's chunks, or 64 MiB of an array in memory.
     signed : bool
         Whether negative entries are allowed, as signed hashing gives.
     append : bool
-        Whether to add the rows behind those of a finished store.
+        Whether to add the rows behind those of a finished store. Until all are written, and for whoever has
+        it open, the store stays as it was.
     provenance : dict, optional
         Recorded in the store.
     storage_options : dict, optional
@@ -48,9 +51,16 @@ def write_counts(
     Raises
     ------
     ValueError
-        If an entry is NaN, infinite or (unless ``signed``) negative, or the array is not cut by rows.
+        If an entry is NaN, infinite or (unless ``signed``) negative, the array is not cut by rows, or it has
+        no rows.
     StoreError
-        If the store exists already, or ``append`` finds none or one of another width.
+        If the store exists already, or ``append`` finds none or one of another width, or an unfinished write
+        of another plan is there.
+
+    Notes
+    -----
+    One pass: a task computes, checks and writes one block. Values are stored as float32. A write that was
+    stopped goes on where it was: call it again with the same rows, and finished blocks are not computed.
 
     Examples
     --------
@@ -61,38 +71,64 @@ def write_counts(
     """
     in_memory = not is_lazy(X)
     rows = lazy_rows(X)
-    if in_memory and block_rows is not None:
+    if block_rows is not None:
         rows = rows.rechunk({0: block_rows})
-    made = {"matrix": {"shape": list(rows.shape), "block_rows": block_rows}, "signed": signed, **(provenance or {})}
-    draft = begin(store, storage_options, made, append=append, n_columns=rows.shape[1])
+    n_rows, n_columns = rows.shape
+    if not n_rows:
+        raise ValueError("there are no rows to write")
+    cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
+    made = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
+    draft = begin(store, storage_options, made, append=append, n_columns=n_columns)
+    blocks = _write_blocks(draft, rows, signed=signed, **({"scheduler": "threads"} if in_memory else {}))
+    for number, (block, size) in enumerate(zip(blocks, rows.chunks[0], strict=True)):
+        if block.n_rows != size:
+            raise ValueError(f"row block {number} has {block.n_rows} rows, but its array says {size}")
+    return finish(draft, blocks)
+
+
+def _write_blocks(draft: Draft, rows: da.Array, *, signed: bool, **scheduler: str) -> list[BlockInfo]:
+    n_blocks = rows.numblocks[0]
+    there = _finished_blocks(draft, n_blocks)
     written = da.map_blocks(
-        partial(_write_rows, draft=draft._replace(earlier=()), signed=signed),
+        partial(_write_rows, draft=draft.for_tasks(), signed=signed),
         rows,
-        chunks=((1,) * rows.numblocks[0], (1,)),
+        chunks=((1,) * n_blocks, (1,)),
         dtype=object,
         meta=np.empty((0, 0), dtype=object),
-        name=f"write-block-{dask.base.tokenize(store, rows.name, draft.generation)}",
+        name=f"write-block-{uuid4().hex}",
     )
-    keys = [block for row in written.to_delayed() for block in row]
-    return finish(draft, list(dask.compute(*keys, **({"scheduler": "threads"} if in_memory else {}))))
+    tasks = [row[0] for row, info in zip(written.to_delayed(), there, strict=True) if info is None]
+    new = iter(dask.compute(*tasks, **scheduler))
+    return [next(new) if info is None else info for info in there]
+
+
+def _finished_blocks(draft: Draft, n_blocks: int) -> list[BlockInfo | None]:
+    """Look for blocks of an earlier call before the graph is made: their rows are not computed again."""
+    if not draft.resumed:
+        return [None] * n_blocks
+    return run_tasks(
+        partial(finished, draft.where), [draft.name(i) for i in range(n_blocks)], name="find-block"
+    )
 
 
 def _write_rows(block: Any, *, block_id: tuple[int, int], draft: Draft, signed: bool) -> BlockInfo:
-    name = draft.name(block_id[0])
-    done = finished(draft.where, name)
-    if done is not None:
-        return done
-    rows = sparse.csr_array(block).astype(np.float32)
+    number = block_id[0]
+    if block.shape[1] != draft.n_columns:
+        raise ValueError(f"row block {number} has {block.shape[1]} columns, but must have {draft.n_columns}")
+    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is found below
+        rows = sparse.csr_array(block).astype(np.float32)
     rows.sum_duplicates()
-    if rows.shape[1] != draft.n_columns:
-        raise ValueError(f"row block {block_id[0]} has {rows.shape[1]} columns, but must have {draft.n_columns}")
-    if not signed and rows.nnz and rows.data.min() < 0:
-        raise ValueError(
-            f"row block {block_id[0]} has a negative count ({rows.data.min()}): counts are 0 or more, "
-            "signed=True allows others"
-        )
+    _check_entries(rows, number, signed=signed)
     rows.eliminate_zeros()
-    try:
-        return write_block(draft.where, name, rows)
-    except ValueError as error:
-        raise ValueError(f"row block {block_id[0]}: {error}") from error
+    return write_block(draft.where, draft.name(number), rows)
+
+
+def _check_entries(rows: sparse.csr_array, number: int, *, signed: bool) -> None:
+    finite = np.isfinite(rows.data)
+    wrong = np.flatnonzero(~finite if signed else ~(finite & (rows.data >= 0)))
+    if not len(wrong):
+        return
+    value, column = rows.data[wrong[0]], rows.indices[wrong[0]]
+    row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
+    right = "be finite in float32" if not np.isfinite(value) else "be 0 or more, or signed=True be given"
+    raise ValueError(f"row block {number}: row {row}, column {column} is {value}, but must {right}")

@@ -76,7 +76,7 @@ def read_lazily(
     read : callable
         From an item to float32 rows.
     items : sequence
-        One a block. Each travels with its own task alone, so that a graph grows with the blocks, not their square.
+        One a block. Each travels with its own task alone: a graph grows with the blocks, not their square.
     sizes : sequence of int
         Rows of each block.
     n_columns : int

@@ -1,10 +1,13 @@
 """Exact vocabularies: which n-grams are columns, in order of falling document frequency."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.kernels.term_bytes import take
 from dspectral.kernels.term_index import TermIndex
 from dspectral.kernels.terms import TermTable
 from dspectral.store.blocks import Location, read_array, write_array
@@ -46,7 +49,8 @@ class VocabularySettings(NamedTuple):
         return least, most
 
 
-class Vocabulary(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
     """The n-grams behind the columns: column 0 is in the most documents; equal ones are in byte order.
 
     Attributes
@@ -72,11 +76,8 @@ class Vocabulary(NamedTuple):
         """Order the terms of tables that share none."""
         merged = tables[0].merge(*tables[1:])  # in byte order
         order = np.argsort(-merged.document_frequency, kind="stable")[:max_features]
-        lengths = np.diff(merged.terms.offsets)[order]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        starts = np.repeat(merged.terms.offsets[:-1][order] - offsets[:-1], lengths)
-        data = merged.terms.data[starts + np.arange(offsets[-1])]
-        return cls(Documents(data, offsets), merged.document_frequency[order], merged.counts[order])
+        terms = take(merged.terms, order)
+        return cls(terms, merged.document_frequency[order], merged.counts[order])
 
     @property
     def terms(self) -> list[str]:
@@ -84,17 +85,21 @@ class Vocabulary(NamedTuple):
         return [self.documents.text(i).decode() for i in range(self.documents.n_documents)]
 
     def index(self, term: str) -> int:
-        """Return the column of an n-gram.
+        """Return the column of an n-gram; the first call makes a dictionary of all.
 
         Raises
         ------
         KeyError
             If it is not in the vocabulary.
         """
-        columns = {known: column for column, known in enumerate(self.terms)}
+        columns = self._columns
         if term not in columns:
             raise KeyError(f"{term!r} is not among the {len(columns)} terms of the vocabulary")
         return columns[term]
+
+    @cached_property
+    def _columns(self) -> dict[str, int]:
+        return {term: column for column, term in enumerate(self.terms)}
 
     def term_index(self) -> TermIndex:
         """Return the look-up table that encodes documents."""
@@ -102,10 +107,22 @@ class Vocabulary(NamedTuple):
 
 
 def write_vocabulary(where: Location, vocabulary: Vocabulary) -> None:
-    """Write a vocabulary into a store."""
+    """Write a vocabulary into a store, its finished mark last."""
     store = where.open(read_only=False)
-    for part, values in _parts(vocabulary).items():
+    parts: dict[str, NDArray[Any]] = {
+        "terms": vocabulary.documents.data,
+        "offsets": vocabulary.documents.offsets,
+        "document_frequency": vocabulary.document_frequency,
+        "counts": vocabulary.counts,
+    }
+    for part, values in parts.items():
         write_array(store, f"{PATH}/{part}", values)
+    where.mark(PATH, {"n_terms": vocabulary.documents.n_documents})
+
+
+def find_vocabulary(where: Location) -> Vocabulary | None:
+    """Read the vocabulary of a store that may be unfinished, or return None if it has none yet."""
+    return read_vocabulary(where) if where.attributes(PATH) else None
 
 
 def read_vocabulary(where: Location) -> Vocabulary:
@@ -117,8 +134,10 @@ def read_vocabulary(where: Location) -> Vocabulary:
         If it is missing or damaged.
     """
     store = where.open()
-    parts = [read_array(where, store, PATH, part) for part in ("terms", "offsets", "document_frequency", "counts")]
-    return Vocabulary(Documents(parts[0], parts[1]), parts[2], parts[3])
+    terms, offsets, document_frequency, counts = (
+        read_array(where, store, PATH, part) for part in ("terms", "offsets", "document_frequency", "counts")
+    )
+    return Vocabulary(Documents(terms, offsets), document_frequency, counts)
 
 
 def pack(table: TermTable) -> NDArray[np.int64]:
@@ -141,12 +160,3 @@ def unpack(packed: NDArray[np.int64]) -> TermTable:
     n = int(packed[0])
     offsets, frequency, counts, text = np.split(packed[1:], [n + 1, 2 * n + 1, 3 * n + 1])
     return TermTable(Documents(text.view(np.uint8)[: offsets[-1]], offsets), frequency, counts)
-
-
-def _parts(vocabulary: Vocabulary) -> dict[str, NDArray[Any]]:
-    return {
-        "terms": vocabulary.documents.data,
-        "offsets": vocabulary.documents.offsets,
-        "document_frequency": vocabulary.document_frequency,
-        "counts": vocabulary.counts,
-    }

@@ -18,8 +18,8 @@ from dspectral.summaries.shrinking import Sketched, shrink_values
 from dspectral.types import FloatArray
 
 OVERSAMPLING = 20
-STEPS = 2
-"""Products with ``A'A``; each takes a half of the capacity at once."""
+STEPS = 4
+"""Products with ``A'A``; each takes a fourth of the capacity at once."""
 PROBES = 8
 PROBE_STEPS = 9
 FAILURE = 1e-8
@@ -94,8 +94,8 @@ def sketch_large_sparse(
 
     Notes
     -----
-    With c the columns that occur and two steps: ``5 nnz capacity`` flops in sparse products and about
-    ``6 c capacity^2`` in dense ones; ``2.5 c capacity`` numbers at once.
+    With c the columns that occur: about ``5 nnz capacity`` flops in sparse products and ``12 c capacity^2`` in
+    dense ones; ``2.5 c capacity`` numbers at once, beside a second copy of the block's indices.
     """
     gram = CentredGram(rows, mean)
     width = math.ceil((capacity + OVERSAMPLING) / STEPS)

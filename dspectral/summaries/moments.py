@@ -86,12 +86,13 @@ class GramProduct(NamedTuple):
         ValueError
             If the rows hold NaN or infinity.
         """
+        energy = energy_of(rows)  # first, so that nothing is multiplied by infinity
         if sparse.issparse(rows):
             product = sparse_products.gram_times(rows, factor)
         else:
             rows = np.asarray(rows, dtype=factor.dtype)
             product = rows.T @ (rows @ factor)
-        return cls(rows.shape[0], total_of(rows), energy_of(rows), product)
+        return cls(rows.shape[0], total_of(rows), energy, product)
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""

@@ -249,7 +249,7 @@ def test_single_precision_stays_and_all_else_becomes_double(solver, dtype, lazy)
     X = DENSE.astype(dtype)
     for rows in (X, sparse.csr_array(X)):
         given_rows = csr_blocks(sparse.csr_array(X), 100) if lazy else rows
-        found = SketchedPCA(2, solver=solver, n_passes=2).fit(given_rows)
+        found = SketchedPCA(2, solver=solver, n_passes=2, sketch_size=100).fit(given_rows)
         expected = np.float32 if dtype == np.float32 else np.float64
         projected = found.transform(given_rows)
         assert found.components_.dtype == projected.dtype == np.asarray(projected).dtype == expected
@@ -317,13 +317,14 @@ def test_a_parameter_that_makes_no_sense_is_named(parameters, message):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_another_seed_is_another_start_of_the_same_answer(solver):
+def test_a_seed_gives_the_same_bits_and_another_an_answer_as_good(solver):
     one, same, other = (
-        SketchedPCA(3, solver=solver, n_passes=4, random_state=seed).fit(DENSE).components_
-        for seed in (0, 0, 1)
+        SketchedPCA(3, solver=solver, n_passes=4, random_state=seed).fit(DENSE) for seed in (0, 0, 1)
     )
-    assert one.tobytes() == same.tobytes()
-    np.testing.assert_allclose(one, other, atol=0.6 if solver == "nystrom" else 1e-2)
+    assert one.components_.tobytes() == same.components_.tobytes()
+    assert (one.components_.tobytes() != other.components_.tobytes()) == (solver in ("nystrom", "krylov"))
+    allowed = max(one.certificate_.absolute, other.certificate_.absolute)
+    assert np.abs(one.singular_values_**2 - other.singular_values_**2).max() <= allowed
 
 
 def test_columns_have_names():

@@ -1,0 +1,145 @@
+"""One block of rows: what is written is read, and whatever is missing or damaged is named."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from scipy import sparse
+
+from dspectral.store.blocks import Location, StoreError, finished, read_array, read_block, write_block
+from dspectral.store.counts import open_store
+from dspectral.store.matrix import write_counts
+from tests.strategies import zipf_counts
+
+ROWS = zipf_counts(60, 40, 9)
+PARTS = ("data", "indices", "indptr", "column_sums", "document_frequency")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return write_counts(ROWS, str(tmp_path / "counts.zarr"), block_rows=20)
+
+
+def chunk_of(store, part, block=1):
+    return Path(store.where.url) / store.blocks[block].name / part / "c" / "0"
+
+
+def test_a_block_is_read_as_it_was_written(tmp_path):
+    where = Location(str(tmp_path))
+    info = write_block(where, "blocks/a", ROWS)
+    rows = read_block(where, info)
+    assert info == finished(where, "blocks/a")
+    assert (info.n_rows, info.n_columns, info.nnz) == (*ROWS.shape, ROWS.nnz)
+    assert info.n_bytes == sum(part.nbytes for part in (rows.data, rows.indices, rows.indptr))
+    assert info.energy == pytest.approx((ROWS.toarray().astype(float) ** 2).sum(), rel=1e-12)
+    assert isinstance(rows, sparse.csr_array)
+    assert (rows.dtype, rows.indices.dtype) == (np.float32, np.int32)
+    assert np.array_equal(rows.toarray(), ROWS.toarray())
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (3, 5), (1, 1)])
+def test_a_block_without_entries_is_read_back(tmp_path, shape):
+    where = Location(str(tmp_path))
+    info = write_block(where, "empty", sparse.csr_array(shape, dtype=np.float32))
+    assert read_block(where, info).shape == shape
+
+
+def test_the_sums_of_a_block_are_those_of_its_rows(tmp_path):
+    where = Location(str(tmp_path))
+    write_block(where, "a", ROWS)
+    dense = ROWS.toarray()
+    assert np.array_equal(read_array(where, where.open(), "a", "column_sums"), dense.sum(axis=0, dtype=float))
+    assert np.array_equal(read_array(where, where.open(), "a", "document_frequency"), (dense != 0).sum(axis=0))
+
+
+def test_a_block_counts_only_once_it_has_its_mark(tmp_path):
+    where = Location(str(tmp_path))
+    assert finished(where, "a") is None
+    write_block(where, "a", ROWS)
+    (tmp_path / "a" / "zarr.json").unlink()
+    assert finished(where, "a") is None
+
+
+def test_another_program_can_open_a_block(store):
+    anndata = pytest.importorskip("anndata")
+    group = zarr.open_group(str(Path(store.where.url) / store.blocks[0].name), mode="r")
+    assert np.array_equal(anndata.io.read_elem(group).toarray(), ROWS[:20].toarray())
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_flipped_byte_is_found_and_named(store, part):
+    chunk = chunk_of(store, part)
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    chunk.write_bytes(content)
+    with pytest.raises(StoreError, match=rf"{re.escape(store.where.url)}, block .*-000001: {part} is damaged"):
+        store.check()
+
+
+@pytest.mark.parametrize("part", ["data", "indices", "indptr"])
+def test_a_damaged_block_is_never_computed_with(store, part):
+    chunk = chunk_of(store, part)
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    with pytest.raises(StoreError, match=f"-000001: {part}"):
+        store.counts.compute(scheduler="sync")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_missing_chunk_is_found_and_named(store, part):
+    chunk_of(store, part).unlink()
+    with pytest.raises(StoreError, match=rf"-000001: {part} lacks a chunk"):
+        store.check()
+
+
+def test_parts_of_two_blocks_do_not_pass_for_one(store):
+    first, second = store.blocks[:2]
+    assert first.nnz != second.nnz
+    root = Path(store.where.url)
+    shutil.rmtree(root / first.name / "data")
+    shutil.copytree(root / second.name / "data", root / first.name / "data")
+    with pytest.raises(StoreError, match=r"-000000: its parts do not fit together"):
+        store.counts.compute(scheduler="sync")
+
+
+def test_a_missing_block_is_named_when_it_is_read_or_checked(store):
+    shutil.rmtree(Path(store.where.url) / store.blocks[1].name)
+    opened = open_store(store.where.url)
+    assert np.array_equal(opened.counts[:20].compute().toarray(), ROWS[:20].toarray())
+    with pytest.raises(StoreError, match=rf"{re.escape(store.where.url)}, block .*-000001: data is missing"):
+        opened.counts.compute()
+    with pytest.raises(StoreError, match=r"-000001: its finished mark is missing"):
+        opened.check()
+
+
+def test_a_whole_store_passes_its_check(store):
+    store.check()
+
+
+def test_damaged_metadata_is_named(store):
+    (Path(store.where.url) / store.blocks[1].name / "zarr.json").write_text("{", encoding="utf-8")
+    with pytest.raises(StoreError, match=r"blocks/0000-000001 is not a group of Zarr"):
+        store.check()
+    (Path(store.where.url) / "zarr.json").write_text("{", encoding="utf-8")
+    with pytest.raises(StoreError, match=re.escape(store.where.url)):
+        open_store(store.where.url)
+
+
+def test_what_is_no_store_does_not_open(tmp_path):
+    (tmp_path / "text").write_text("words", encoding="utf-8")
+    zarr.create_group(tmp_path / "group")
+    for name in ("nothing", "text", "group"):
+        with pytest.raises(StoreError, match=f"no store at .*{name}"):
+            open_store(str(tmp_path / name))
+    zarr.create_array(tmp_path / "array", shape=(3,), dtype="f4")
+    with pytest.raises(StoreError, match=r"array is not a group"):
+        open_store(str(tmp_path / "array"))
+
+
+def test_a_store_of_a_later_format_does_not_open(store):
+    root = zarr.open_group(store.where.url, mode="a")
+    root.attrs["dspectral"] = {**root.attrs["dspectral"], "format": 2}
+    with pytest.raises(StoreError, match="format 2, but this version reads 1"):
+        open_store(store.where.url)

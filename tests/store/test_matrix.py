@@ -1,0 +1,244 @@
+"""A matrix becomes a store and comes back; what is not a matrix of counts does not."""
+
+import pickle
+from itertools import count
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from dspectral.store.blocks import StoreError
+from dspectral.store.counts import open_store
+from dspectral.store.draft import discard_unfinished
+from dspectral.store.matrix import write_counts
+from dspectral.weighting import Weighting
+from tests.store.contents import contents, with_entry
+from tests.strategies import zipf_counts
+
+ROWS = zipf_counts(60, 40, 9)
+NUMBERS = count()
+
+
+def in_chunks(X, *sizes):
+    parts = [da.from_array(part, chunks=part.shape, asarray=False) for part in np.split(X, np.cumsum(sizes)[:-1])]
+    return da.concatenate(parts).map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0), dtype=X.dtype))
+
+
+@pytest.fixture
+def url(tmp_path):
+    return str(tmp_path / "counts.zarr")
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    n=st.integers(1, 40),
+    d=st.integers(1, 12),
+    density=st.sampled_from([0.0, 0.1, 1.0]),
+    block_rows=st.integers(1, 45),
+    number=st.integers(0, 10**9),
+)
+def test_a_matrix_comes_back_for_any_block_size(n, d, density, block_rows, number):
+    X = sparse.random_array((n, d), density=density, rng=number, dtype=np.float32, format="csr")
+    store = write_counts(X, f"memory://matrix-{next(NUMBERS)}", block_rows=block_rows)
+    back = store.counts.compute(scheduler="sync")
+    assert isinstance(back, sparse.csr_array)
+    assert np.array_equal(back.toarray(), X.toarray())
+    assert store.block_rows == [min(block_rows, n - start) for start in range(0, n, block_rows)]
+    opened = open_store(store.where.url)
+    assert (opened.shape, opened.nnz) == (X.shape, X.nnz)
+
+
+def test_sums_are_those_of_the_matrix(url):
+    store = write_counts(ROWS, url, block_rows=7)
+    dense = ROWS.toarray().astype(float)
+    assert np.array_equal(store.column_sums, dense.sum(axis=0))
+    assert np.array_equal(store.document_frequency, (dense != 0).sum(axis=0))
+    assert store.energy == (dense**2).sum()
+    assert (store.nnz, store.n_blocks, store.n_rows, store.dtype) == (ROWS.nnz, 9, 60, np.float32)
+    assert store.provenance["matrix"]["shape"] == [60, 40]
+    assert "60 x 40" in repr(store)
+
+
+def test_one_task_reads_a_block_and_what_follows(url):
+    store = write_counts(ROWS, url, block_rows=7)
+    doubled = store.counts.map_blocks(lambda block: block * 2, meta=store.counts._meta)
+    (optimized,) = dask.optimize(doubled)
+    assert len(optimized.__dask_graph__()) == store.n_blocks
+    assert len(dask.optimize(store.tfidf())[0].__dask_graph__()) == store.n_blocks
+
+
+def test_a_task_carries_its_own_block_alone(url):
+    def bytes_a_block(block_rows):
+        store = write_counts(ROWS, f"{url}-{block_rows}", block_rows=block_rows)
+        graph = dict(store.counts.__dask_graph__())
+        return max(len(pickle.dumps(task)) for task in graph.values())
+
+    assert bytes_a_block(1) <= bytes_a_block(30) + 50
+
+
+def test_weights_are_applied_as_rows_are_read(url):
+    store = write_counts(ROWS, url, block_rows=7)
+    binary = store.weighted(Weighting(tf="binary", norm=None)).compute()
+    assert np.array_equal(binary.toarray(), ROWS.toarray() != 0)
+    assert np.allclose(np.linalg.norm(store.tfidf().compute().toarray(), axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["csr_matrix", "csc", "coo", "dense", "int64", "dask"])
+def test_every_kind_of_matrix_makes_the_same_store(tmp_path, kind):
+    X = {
+        "csr_matrix": sparse.csr_matrix(ROWS),
+        "csc": ROWS.tocsc(),
+        "coo": ROWS.tocoo(),
+        "dense": ROWS.toarray(),
+        "int64": ROWS.astype(np.int64),
+        "dask": in_chunks(ROWS.toarray(), 20, 20, 20),
+    }[kind]
+    expected = write_counts(ROWS, str(tmp_path / "expected"), block_rows=20)
+    made = write_counts(X, str(tmp_path / "made"), block_rows=20)
+    assert contents(expected.where.url) == contents(made.where.url)
+
+
+def test_repeated_and_zero_entries_are_put_in_order(url):
+    X = sparse.csr_array(
+        (np.array([1, 2, 0, 4.0]), np.array([3, 3, 0, 1]), np.array([0, 3, 4])), shape=(2, 4)
+    )
+    store = write_counts(X, url)
+    assert np.array_equal(store.counts.compute().toarray(), [[0, 0, 0, 3], [0, 4, 0, 0]])
+    assert (store.nnz, list(store.document_frequency)) == (2, [0, 1, 0, 1])
+    assert X.nnz == 4
+
+
+def test_a_block_without_rows_is_left_out(url):
+    store = write_counts(in_chunks(ROWS.toarray(), 20, 0, 40), url)
+    assert store.block_rows == [20, 40]
+    assert np.array_equal(store.counts.compute().toarray(), ROWS.toarray())
+    assert np.array_equal(open_store(url).counts[20:].compute().toarray(), ROWS[20:].toarray())
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(np.nan, "nan"), (np.inf, "inf"), (-1.0, "-1.0, but must be 0 or more"), (1e300, "inf, but must be finite")],
+)
+@pytest.mark.parametrize("lazy", [False, True])
+def test_what_is_no_count_is_named_by_its_place(url, value, message, lazy):
+    X = with_entry(ROWS.toarray().astype(float), 47, 3, value)
+    X = in_chunks(X, 20, 20, 20) if lazy else X
+    with pytest.raises(ValueError, match=f"row block 2: row 7, column 3 is {message}"):
+        write_counts(X, url, block_rows=20)
+    with pytest.raises(StoreError, match="is not finished"):
+        open_store(url)
+
+
+def test_signed_counts_are_written_when_asked(url):
+    X = with_entry(ROWS.toarray(), 47, 3, -2)
+    assert write_counts(X, url, signed=True).counts[47].compute().toarray().ravel()[3] == -2
+    with pytest.raises(ValueError, match=r"is nan"):
+        write_counts(with_entry(X, 2, 2, np.nan), f"{url}-nan", signed=True)
+
+
+def test_arrays_that_are_not_cut_by_rows_are_refused_before_anything_is_written(tmp_path, url):
+    X = da.from_array(ROWS.toarray(), chunks=(20, 20))
+    with pytest.raises(ValueError, match=r"2 column chunks.*rechunk"):
+        write_counts(X, url)
+    unknown = da.from_array(ROWS.toarray(), chunks=(20, 40))
+    with pytest.raises(ValueError, match=r"unknown size.*compute_chunk_sizes"):
+        write_counts(unknown[unknown[:, 0] >= 0], url)
+    with pytest.raises(ValueError, match="no rows"):
+        write_counts(ROWS[:0], url)
+    with pytest.raises(TypeError, match="list"):
+        write_counts([[1, 2]], url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_blocks_that_are_not_what_their_array_says_are_refused(url):
+    narrow = da.map_blocks(lambda block: block[:, :-1], da.from_array(ROWS.toarray(), (20, 40)), dtype="f4")
+    with pytest.raises(ValueError, match="row block . has 39 columns, but must have 40"):
+        write_counts(narrow, url)
+    short = da.map_blocks(lambda block: block[:-1], da.from_array(ROWS.toarray(), (20, 40)), dtype="f4")
+    with pytest.raises(ValueError, match="row block 0 has 19 rows, but its array says 20"):
+        write_counts(short, f"{url}-short")
+
+
+def test_a_finished_store_is_not_written_over(url):
+    before = contents(write_counts(ROWS, url).where.url)
+    with pytest.raises(StoreError, match=r"finished store at .*append=True"):
+        write_counts(ROWS * 2, url)
+    assert contents(url) == before
+
+
+def test_what_is_no_store_is_not_written_into(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    path = tmp_path / "cells.zarr"
+    with pytest.warns():  # of the format to come
+        anndata.AnnData(X=sparse.csr_matrix(ROWS)).write_zarr(path)
+    with pytest.raises(StoreError, match="something else"):
+        write_counts(ROWS, str(path))
+
+
+def test_appended_rows_come_behind_and_old_readers_keep_theirs(url):
+    old = write_counts(ROWS[:25], url, block_rows=10)
+    lazy = old.counts
+    new = write_counts(ROWS[25:50], url, block_rows=20, append=True)
+    newest = write_counts(ROWS[50:], url, append=True)
+    assert np.array_equal(lazy.compute().toarray(), ROWS[:25].toarray())
+    for store, n in ((old, 25), (new, 50), (newest, 60), (open_store(url), 60)):
+        dense = ROWS[:n].toarray().astype(float)
+        assert store.shape == (n, 40)
+        assert np.array_equal(store.counts.compute().toarray(), dense)
+        assert np.array_equal(store.column_sums, dense.sum(axis=0))
+        assert np.array_equal(store.document_frequency, (dense != 0).sum(axis=0))
+        assert store.energy == (dense**2).sum()
+    assert [made["matrix"]["shape"][0] for made in newest.provenance["appended"]] == [25, 10]
+    assert newest.provenance["matrix"]["shape"] == [25, 40]
+
+
+def test_rows_of_another_width_or_hashing_are_not_appended(url):
+    write_counts(ROWS, url, provenance={"hashing": {"n_features": 40}})
+    before = contents(url)
+    with pytest.raises(StoreError, match=r"\{'n_features': 50\}.*built with \{'n_features': 40\}"):
+        write_counts(ROWS, url, append=True, provenance={"hashing": {"n_features": 50}})
+    with pytest.raises(StoreError, match=r"have 39 columns, but store .* has 40"):
+        write_counts(ROWS[:, :39], url, append=True, provenance={"hashing": {"n_features": 40}})
+    assert contents(url) == before
+    with pytest.raises(StoreError, match="no finished store"):
+        write_counts(ROWS, f"{url}-other", append=True)
+
+
+def test_an_append_that_fails_leaves_the_store_as_it_was(url):
+    write_counts(ROWS, url, block_rows=20)
+    before = contents(url)
+    bad = with_entry(ROWS.toarray(), 30, 3, np.nan)
+    with pytest.raises(ValueError, match="row block 1: row 10, column 3"):
+        write_counts(bad, url, block_rows=20, append=True)
+    store = open_store(url)
+    assert (store.n_rows, store.generation) == (60, 0)
+    assert np.array_equal(store.counts.compute().toarray(), ROWS.toarray())
+    assert before.items() <= contents(url).items()
+    with pytest.raises(StoreError, match=r"its matrix differ.*discard_unfinished"):
+        write_counts(ROWS, url, block_rows=30, append=True)
+    discard_unfinished(url)
+    assert contents(url) == before
+    assert write_counts(ROWS, url, block_rows=30, append=True).n_rows == 120
+
+
+def test_the_plan_of_an_unfinished_store_must_be_the_same(url):
+    bad = with_entry(ROWS.toarray(), 50, 3, np.nan)
+    with pytest.raises(ValueError, match="is nan"):
+        write_counts(bad, url, block_rows=20)
+    with pytest.raises(StoreError, match="its matrix differ"):
+        write_counts(ROWS, url, block_rows=10)
+    with pytest.raises(StoreError, match="its signed differ"):
+        write_counts(ROWS, url, block_rows=20, signed=True)
+    assert write_counts(ROWS, url, block_rows=20).n_rows == 60
+
+
+def test_a_store_in_memory_is_written_and_opened():
+    store = write_counts(ROWS, "memory://ours/counts.zarr", block_rows=20)
+    assert np.array_equal(open_store(store.where.url).counts.compute().toarray(), ROWS.toarray())
+    more = write_counts(ROWS, "memory://ours/counts.zarr", append=True)
+    assert (more.n_rows, open_store("memory://ours/counts.zarr").n_rows) == (120, 120)
+    store.check()

@@ -1,0 +1,204 @@
+"""Writes that are cut short: killed, or on a full disk. What was finished stays, and is not made again."""
+
+import errno
+import signal
+import subprocess
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+from zarr.storage import LocalStore
+
+from dspectral.kernels.hashing import NgramHashing
+from dspectral.store import build
+from dspectral.store.blocks import Location, StoreError, finished, read_block
+from dspectral.store.build import build_store
+from dspectral.store.counts import open_store
+from dspectral.store.matrix import write_counts
+from dspectral.store.vocabulary import VocabularySettings
+from tests.store.contents import contents
+from tests.store.interrupted import N_BLOCKS, generated, write, write_until
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "lines.txt"
+    words = [f"word{i * i % 37} and word{i % 11}" for i in range(150)]
+    path.write_text("\n".join(words) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Where new processes come from: what they import is imported once."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["pytest", "tests.store.interrupted"])
+    return context
+
+
+@pytest.fixture
+def killed_at(processes):
+    """A function that runs a writer until it has written an array, and kills it there."""
+
+    def run(stop, *arguments):
+        reached = processes.Event()
+        child = processes.Process(target=write_until, args=(stop, reached, *map(str, arguments)))
+        child.start()
+        there = reached.wait(60)
+        child.kill()
+        child.join()
+        assert there
+        assert child.exitcode == -signal.SIGKILL
+
+    return run
+
+
+def finished_blocks(store):
+    where = Location(str(store))
+    names = [f"blocks/{folder.name}" for folder in sorted((Path(store) / "blocks").glob("*-*"))]
+    return [info for info in (finished(where, name) for name in names) if info is not None]
+
+
+@pytest.fixture
+def spans_read(monkeypatch):
+    """The spans of text that are read from here on."""
+    seen = []
+    original = build.read_span
+
+    def read_span(span, **options):
+        seen.append(span.start)
+        return original(span, **options)
+
+    monkeypatch.setattr(build, "read_span", read_span)
+    return seen
+
+
+def test_a_killed_write_of_a_matrix_goes_on_where_it_was(tmp_path, killed_at):
+    store, log = tmp_path / "store", tmp_path / "log"
+    killed_at("blocks/0000-000003/indices", "matrix", store, log)
+    started = log.read_text(encoding="utf-8").split()
+    infos = finished_blocks(store)
+    whole = generated(tmp_path / "other-log").compute(scheduler="sync").toarray()
+    assert {info.name[-1] for info in infos} == {*started} - {"3"}
+    for info in infos:
+        first = 30 * int(info.name[-1])
+        assert np.array_equal(read_block(Location(str(store)), info).toarray(), whole[first : first + 30])
+    with pytest.raises(StoreError, match=r"store at .* is not finished: the call that began it goes on"):
+        open_store(str(store))
+    write("matrix", store, log)
+    assert sorted(log.read_text(encoding="utf-8").split()) == sorted([*map(str, range(N_BLOCKS)), "3"])
+    write("matrix", tmp_path / "expected", log)
+    assert contents(store) == contents(tmp_path / "expected")
+    assert np.array_equal(open_store(str(store)).counts.compute().toarray(), whole)
+
+
+@pytest.mark.parametrize("kind", ["hashing", "vocabulary"])
+def test_a_killed_build_goes_on_where_it_was(tmp_path, text, kind, spans_read, killed_at):
+    store = tmp_path / "store"
+    killed_at("blocks/0000-000003-000000/indices", kind, store, text)
+    done = {400 * int(info.name.split("-")[1]) for info in finished_blocks(store)}
+    assert done
+    with pytest.raises(StoreError, match="is not finished"):
+        open_store(str(store))
+    made = write(kind, store, text)
+    assert sorted(spans_read) == sorted({400 * i for i in range(made.n_blocks)} - done)
+    write(kind, tmp_path / "expected", text)
+    assert contents(store) == contents(tmp_path / "expected")
+
+
+def test_a_killed_count_of_a_vocabulary_goes_on_where_it_was(tmp_path, text, spans_read, killed_at):
+    store = tmp_path / "store"
+    killed_at("scratch/0000/000002/0/5", "vocabulary", store, text)
+    marks = [Location(str(store)).attributes(f"scratch/0000/{i:06d}") for i in range(9)]
+    counted = {400 * i for i, mark in enumerate(marks) if mark}
+    assert counted
+    made = write("vocabulary", store, text)
+    every = [400 * i for i in range(made.n_blocks)]
+    assert sorted(spans_read) == sorted([*every, *({*every} - counted)])
+    write("vocabulary", tmp_path / "expected", text)
+    assert contents(store) == contents(tmp_path / "expected")
+    assert not (store / "scratch").exists()
+
+
+def test_a_full_disk_is_reported_and_costs_no_finished_block(tmp_path, monkeypatch):
+    store, log = tmp_path / "store", tmp_path / "log"
+    original, left = LocalStore.set, [35]
+
+    async def full(self, key, value):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device", key)
+        await original(self, key, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "set", full)
+        with pytest.raises(OSError, match="No space left"):
+            write("matrix", store, log)
+    check_resumed(tmp_path, store, log)
+
+
+def test_a_disk_that_is_really_full_costs_no_finished_block(tmp_path):
+    disk, log = tmp_path / "disk", tmp_path / "log"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", str(disk)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if mounted.returncode:
+        pytest.skip(f"a file system of 160 kB cannot be mounted: {mounted.stderr.decode().strip()}")
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            write("matrix", disk / "store", log)
+        subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+        check_resumed(tmp_path, disk / "store", log)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def check_resumed(tmp_path, store, log):
+    done = finished_blocks(store)
+    assert 0 < len(done) < N_BLOCKS
+    for info in done:
+        assert read_block(Location(str(store)), info).shape == (30, 50)
+    log.unlink()
+    write("matrix", store, log)
+    assert len(log.read_text(encoding="utf-8").split()) == N_BLOCKS - len(done)
+    write("matrix", tmp_path / "expected", log)
+    assert contents(store) == contents(tmp_path / "expected")
+
+
+def test_a_write_whose_last_step_is_missing_computes_nothing(tmp_path, monkeypatch):
+    store, log = tmp_path / "store", tmp_path / "log"
+    with monkeypatch.context() as patch:
+        patch.setattr("dspectral.store.matrix.finish", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            write("matrix", store, log)
+    log.unlink()
+    assert write("matrix", store, log).n_blocks == N_BLOCKS
+    assert not log.exists()
+
+
+@pytest.fixture(scope="module")
+def pool(processes):
+    with ProcessPoolExecutor(2, mp_context=processes) as executor:
+        yield executor
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+def test_every_scheduler_writes_the_same_bytes(tmp_path, text, scheduler, pool):
+    def make(folder):
+        write_counts(generated(tmp_path / "log"), str(tmp_path / folder / "matrix"))
+        ours = {"hashing": NgramHashing(n_features=64), "vocabulary": VocabularySettings((1, 2))}
+        for kind, settings in ours.items():
+            build_store(str(text), str(tmp_path / folder / kind), block_bytes=400, **{kind: settings})
+        return contents(tmp_path / folder)
+
+    with dask.config.set(scheduler="sync"):
+        expected = make("sync")
+    options = {"pool": pool} if scheduler == "processes" else {"num_workers": 4}
+    with dask.config.set(scheduler=scheduler, **options):
+        assert make(scheduler) == expected
