@@ -225,7 +225,9 @@ def lazy_rows(X: Any) -> da.Array:
     if _is_in_memory(array):
         return _in_blocks(array)
     if not isinstance(array, da.Array):
-        raise TypeError(f"expected an array, a SciPy sparse matrix, a Dask array or a store, got {type(X).__name__}")
+        raise TypeError(
+            f"expected an array, a SciPy sparse matrix, a Dask array or a store, got {type(X).__name__}"
+        )
     if array.ndim != 2:
         raise ValueError(f"expected a two-dimensional array, got {array.ndim} dimension(s)")
     if len(array.chunks[1]) > 1:

@@ -53,7 +53,7 @@ def save(
     """
     if type(model) not in portable.ESTIMATORS.values():
         raise TypeError(f"a {type(model).__name__} cannot be saved, but {', '.join(portable.ESTIMATORS)} can")
-    if not any(name.endswith("_") for name in vars(model)):
+    if vars(model).keys() <= model.get_params(deep=False).keys():
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
     where = _location(path, storage_options)
     there = read_record(where)

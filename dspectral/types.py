@@ -4,12 +4,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
-Rows: TypeAlias = "sparse.csr_array | FloatArray"
-"""A block of rows: a SciPy CSR array or a dense array, shape ``(n_rows, n_columns)``."""
+Rows: TypeAlias = Any
+"""A block of rows: a SciPy ``csr_array`` (which has no types) or an ndarray, shape ``(n_rows, n_columns)``."""
 
 
 class Documents(NamedTuple):

@@ -33,7 +33,7 @@ class Weighting(NamedTuple):
     """
 
     tf: TermFrequency = "count"
-    column_weights: NDArray[np.float64] | None = None
+    column_weights: NDArray[np.floating] | None = None
     columns: NDArray[np.int64] | None = None
     norm: Literal["l1", "l2"] | None = None
 
@@ -82,9 +82,9 @@ def inverse_document_frequency(document_frequency: NDArray[np.int64], n_rows: in
 
 def _transformed(data: NDArray[np.floating], tf: TermFrequency) -> NDArray[np.floating]:
     if tf == "count":
-        return data.copy()
+        return np.array(data)
     if tf == "binary":
-        return (data != 0).astype(data.dtype)
+        return np.asarray(data != 0, dtype=data.dtype)
     if tf == "sqrt":
         return np.asarray(np.sign(data) * np.sqrt(np.abs(data)))
     if tf == "log":

@@ -11,8 +11,10 @@ from sklearn.preprocessing import StandardScaler
 
 import dspectral
 from dspectral import IntentClassifier, SentenceRepresentation, SketchedPCA, TruncatedSVD, load, save
+from dspectral.estimators.word_vectors import WordVectorRepresentation
 from dspectral.store.blocks import Location, StoreError
 from dspectral.store.records import read_record, write_record
+from dspectral.types import Documents
 from tests.strategies import zipf_counts
 
 TEXTS = ["play some jazz", "play loud rock", "book cheap flight", "book my flight", "what weather today"] * 4
@@ -80,6 +82,17 @@ def test_partial_fit_continues_where_the_saved_model_was(path, solver):
 
 def test_a_sentence_representation_comes_back_whole(path):
     model = SentenceRepresentation(2, n_features=1024, ngram_range=(1, 2), first_words=0.5).fit(TEXTS)
+    save(model, path)
+    loaded = load(path)
+    assert_same(loaded, model)
+    assert_same(loaded.transform(TEXTS).toarray(), model.transform(TEXTS).toarray())
+
+
+def test_word_vectors_come_back_whole(path):
+    words = Documents.of(["jazz", "rock", "flight"])
+    model = WordVectorRepresentation(
+        words, np.array([[1, 0.1], [1, 0], [0, 1]], dtype=np.float32), n_features=64
+    )
     save(model, path)
     loaded = load(path)
     assert_same(loaded, model)

@@ -1,0 +1,1 @@
+"""scikit-learn faces; each fit reads as its recipe."""

@@ -16,7 +16,6 @@ from dspectral.summaries.directions import Shrink
 from dspectral.types import FloatArray, Rows
 
 
-
 def _can_grow(estimator: "_Decomposition") -> bool:
     """Whether a solver of one pass was asked for; ``"auto"`` is known only when the data is."""
     return estimator.solver in ("auto", "frequent_directions", "gram")
@@ -116,7 +115,9 @@ class _Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         X = checked_rows(self, X, reset=False)
         offset = self.mean_ @ self.components_.T if self.center else None
         project = partial(_project, axes=np.ascontiguousarray(self.components_.T), offset=offset)
-        return map_rows(X, project, n_columns=len(self.components_), dtype=self.components_.dtype, name="project")
+        return map_rows(
+            X, project, n_columns=len(self.components_), dtype=self.components_.dtype, name="project"
+        )
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Return the rows of which ``X`` (ndarray, shape (n_rows, n_components)) are the projections."""

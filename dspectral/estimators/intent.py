@@ -146,7 +146,11 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         halves = self._halves(X)
         if self.plus:
-            halves = [*halves, self._base.positions(X), _shares(_decisions(self.scorer_, halves[0], self.classes_))]
+            halves = [
+                *halves,
+                self._base.positions(X),
+                _shares(_decisions(self.scorer_, halves[0], self.classes_)),
+            ]
         return _joined(halves, self.choice_)
 
     @property
@@ -225,9 +229,7 @@ def _folds(
         yield np.setdiff1d(np.arange(len(y)), test), np.sort(test)
 
 
-def _decisions(
-    model: LinearSVC, features: sparse.csr_array, classes: NDArray[Any]
-) -> NDArray[np.float64]:
+def _decisions(model: LinearSVC, features: sparse.csr_array, classes: NDArray[Any]) -> NDArray[np.float64]:
     """Scores with a column for every class, also those that the model has not seen."""
     found = model.decision_function(features)
     found = np.column_stack([-found, found]) if found.ndim == 1 else found

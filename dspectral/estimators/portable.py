@@ -8,10 +8,12 @@ from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
 from dspectral.estimators.intent import Choice, IntentClassifier
 from dspectral.estimators.sentence import SentenceRepresentation
 from dspectral.estimators.spectrum import Certificate
+from dspectral.estimators.word_vectors import WordVectorRepresentation
 from dspectral.kernels.hashing import NgramHashing
 from dspectral.summaries.counts import DocumentFrequencies
 from dspectral.summaries.directions import FrequentDirections
 from dspectral.summaries.moments import Moments
+from dspectral.types import Documents
 from dspectral.weighting import Weighting
 
 ESTIMATORS: dict[str, Any] = {
@@ -19,6 +21,7 @@ ESTIMATORS: dict[str, Any] = {
     "SentenceRepresentation": SentenceRepresentation,
     "SketchedPCA": SketchedPCA,
     "TruncatedSVD": TruncatedSVD,
+    "WordVectorRepresentation": WordVectorRepresentation,
     "sklearn.svm.LinearSVC": LinearSVC,
 }
 """Made from their parameters, then given their fitted attributes."""
@@ -26,6 +29,7 @@ RECORDS: dict[str, Any] = {
     "Certificate": Certificate,
     "Choice": Choice,
     "DocumentFrequencies": DocumentFrequencies,
+    "Documents": Documents,
     "FrequentDirections": FrequentDirections,
     "Moments": Moments,
     "NgramHashing": NgramHashing,

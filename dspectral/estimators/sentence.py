@@ -196,7 +196,8 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
     def positions(self, X: Any) -> sparse.csr_array:
         """Return the first two words by position, hashed, shape (n_sentences, n_features); it needs no fit."""
         marked = [
-            " ".join(f"{place}_{word}" for place, word in enumerate(WORD.findall(text.lower())[:2])) for text in X
+            " ".join(f"{place}_{word}" for place, word in enumerate(WORD.findall(text.lower())[:2]))
+            for text in X
         ]
         return hash_documents(Documents.of(marked), self.word_hashing).astype(np.float64)
 
@@ -214,7 +215,9 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
             raise ValueError(f"the counts have {width} columns, but n_features is {self.n_features}")
         hashing = getattr(counts, "hashing", None)
         if hashing is not None and hashing != self.word_hashing:
-            raise ValueError(f"the store was hashed with {hashing}, but words are hashed with {self.word_hashing}")
+            raise ValueError(
+                f"the store was hashed with {hashing}, but words are hashed with {self.word_hashing}"
+            )
 
     def _plan(self) -> Plan:
         return Plan(

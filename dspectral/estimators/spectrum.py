@@ -23,7 +23,10 @@ OVERSAMPLING = 10
 
 
 class Certificate(NamedTuple):
-    """A bound on the spectral norm of ``A'A - B'B``, for A the (centred) rows and B what was kept of them.
+    """A bound on the spectral norm of ``A'A - B'B``, for A the (centred) rows and B what stands for them.
+
+    B is the sketch, the Gram matrix itself, or (``"krylov"``, ``"nystrom"``) all that the Krylov space holds: the
+    bound is then the energy outside it. Each squared singular value is from below, and within the bound.
 
     Attributes
     ----------
@@ -135,7 +138,11 @@ def summary_of(plan: Plan, solver: str) -> Callable[..., Any]:
     if solver == "gram":
         return Moments.of
     return partial(
-        FrequentDirections.of, size=plan.rows_of_sketch, shrink=plan.shrink, center=plan.center, seed=plan.seed
+        FrequentDirections.of,
+        size=plan.rows_of_sketch,
+        shrink=plan.shrink,
+        center=plan.center,
+        seed=plan.seed,
     )
 
 
@@ -144,7 +151,12 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
     mean = summary.total / max(1, summary.n_rows)
     if isinstance(summary, FrequentDirections):
         axes, singular_values = principal_axes(summary.sketch, plan.n_components)
-        values, energy, error, solver = singular_values**2, summary.energy, summary.error, "frequent_directions"
+        values, energy, error, solver = (
+            singular_values**2,
+            summary.energy,
+            summary.error,
+            "frequent_directions",
+        )
     else:
         gram = summary.gram - summary.n_rows * np.outer(mean, mean) if plan.center else summary.gram
         values, vectors = eigh_descending(gram)
@@ -168,7 +180,9 @@ def _by_krylov(X: Any, plan: Plan, solver: str) -> Spectrum:
     space, n_done = KrylovSpace.start(start.astype(plan.dtype, copy=False)), 0
     del start
     while True:
-        part = summarize(X, of=partial(GramProduct.of, factor=space.newest), fan_in=plan.fan_in, name="product")
+        part = summarize(
+            X, of=partial(GramProduct.of, factor=space.newest), fan_in=plan.fan_in, name="product"
+        )
         n_done += 1
         mean = part.total / max(1, part.n_rows)
         product = part.product

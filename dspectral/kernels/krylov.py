@@ -58,10 +58,10 @@ class KrylovSpace(NamedTuple):
         coefficients = [np.zeros((block.shape[1], product.shape[1])) for block in self.basis]
         size = column_norms(product).max(initial=0.0)
         for _ in range(2):  # once is not enough for orthogonality to rounding
-            for block, total in zip(self.basis, coefficients, strict=True):
+            for i, block in enumerate(self.basis):
                 inside = block.T @ product
                 product -= times_in_panels(block, inside)
-                total += inside
+                coefficients[i] += inside
         product[:, column_norms(product) <= 64.0 * np.finfo(product.dtype).eps * size] = 0
         block = orthonormal_columns(product)
         column = (*coefficients, np.asarray(block.T @ product, dtype=np.float64))

@@ -1,0 +1,1 @@
+"""What turns a merged summary into parameters: pure functions of small arrays."""

@@ -26,7 +26,7 @@ Settings: TypeAlias = NgramHashing | VocabularySettings
 _INDEX_LOCK = Lock()
 
 
-def build_store(  # noqa: PLR0913  what to read, how to count it, and where to: each is a choice of its own
+def build_store(
     sources: str | Sequence[str],
     store: str,
     *,

@@ -1,52 +1,113 @@
 """Parquet columns of text; pyarrow is the optional extra ``dspectral[text]``."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import fsspec
+import numpy as np
 
-from dspectral.types import Documents
+from dspectral.types import Documents, IntArray
 
-
-def row_groups(url: str, options: dict[str, Any]) -> int:
-    """Return how many row groups a Parquet file has."""
-    with fsspec.open(url, "rb", **options) as file:
-        return int(_parquet().ParquetFile(file).num_row_groups)
+_ROWS = 1024
+_BUFFER = 1 << 20  # without one a whole column of a row group is read before its first row
 
 
-def read_row_group(
-    url: str, options: dict[str, Any], group: int, field: str, block_bytes: int
-) -> Iterator[Documents]:
-    """Yield the texts of a column of a row group, at most ``block_bytes`` at a time.
+def row_groups(url: str, options: dict[str, Any], field: str) -> int:
+    """Return how many row groups a Parquet file has; its footer alone is read.
 
     Raises
     ------
     ValueError
-        If there is no such column, or it holds nulls or no strings.
+        If it is no Parquet file, or has no column of strings of that name.
     """
+    with _opened(url, options) as file:
+        schema = file.schema_arrow
+        if schema.names.count(field) != 1:
+            raise ValueError(f"{url} has no column {field!r}, or several, but {', '.join(schema.names)}")
+        kind = schema.field(field).type
+        if not _holds_strings(kind):
+            raise ValueError(f"{url}: column {field!r} holds {kind}, not strings")
+        return int(file.num_row_groups)
+
+
+def read_row_group(
+    url: str, options: dict[str, Any], group: int, field: str, errors: str
+) -> Iterator[Documents]:
+    """Yield the texts of a column of a row group, some rows at a time.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or the column holds nulls or strings that are not UTF-8.
+    """
+    row = 0
+    with _opened(url, options) as file:
+        for batch in file.iter_batches(row_groups=[group], columns=[field], batch_size=_ROWS):
+            column = batch.column(0)
+            place = f"{url}, row group {group}, row"
+            if column.null_count:
+                null = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+                raise ValueError(f"{place} {row + null}: column {field!r} holds a null, not a string")
+            yield _checked(_documents(column), place, row, errors)
+            row += len(column)
+
+
+def _documents(column: Any) -> Documents:
+    """Take the buffers of a column of strings as they are."""
+    strings = column.cast(_arrow().large_string(), safe=False)
+    _, offsets, data = strings.buffers()
+    if not len(strings):
+        return Documents.of([])
+    bounds = np.frombuffer(offsets, dtype=np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    text = np.frombuffer(data or b"", dtype=np.uint8)[bounds[0] : bounds[-1]]
+    return Documents(text, bounds - bounds[0])
+
+
+def _checked(documents: Documents, place: str, row: int, errors: str) -> Documents:
+    try:
+        documents.data.tobytes().decode()
+        wrong = _begin_inside_letters(documents)
+    except UnicodeDecodeError as error:
+        wrong = np.searchsorted(documents.offsets, [error.start], side="right") - 1
+    if not len(wrong):
+        return documents
+    if errors == "replace":
+        texts = [documents.text(i).decode(errors="replace") for i in range(documents.n_documents)]
+        return Documents.of(texts)
+    raise ValueError(f"{place} {row + int(wrong[0])}: not UTF-8; errors='replace' reads on")
+
+
+def _begin_inside_letters(documents: Documents) -> IntArray:
+    """Return the documents that begin with the rest of a letter, whose first byte ends the one before."""
+    some: IntArray = np.flatnonzero(np.diff(documents.offsets))
+    inside = (documents.data[documents.offsets[some]] & 0xC0) == 0x80
+    return np.compress(inside, some)
+
+
+@contextmanager
+def _opened(url: str, options: dict[str, Any]) -> Iterator[Any]:
+    arrow = _arrow()
     with fsspec.open(url, "rb", **options) as file:
-        parquet = _parquet().ParquetFile(file)
-        if field not in parquet.schema_arrow.names:
-            raise ValueError(f"{url} has no column {field!r}, but {', '.join(parquet.schema_arrow.names)}")
-        texts: list[str] = []
-        n_bytes = 0
-        for batch in parquet.iter_batches(row_groups=[group], columns=[field], batch_size=4096):
-            for text in batch.column(0).to_pylist():
-                if not isinstance(text, str):
-                    raise ValueError(f"{url}, row group {group}: column {field!r} holds {text!r}, not text")
-                size = len(text.encode())
-                if texts and n_bytes + size > block_bytes:
-                    yield Documents.of(texts)
-                    texts, n_bytes = [], 0
-                texts.append(text)
-                n_bytes += size
-        if texts:
-            yield Documents.of(texts)
+        try:
+            yield arrow.parquet.ParquetFile(file, buffer_size=_BUFFER)
+        except arrow.ArrowException as error:
+            raise ValueError(f"{url} is damaged, or not a Parquet file: {error}") from error
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise ValueError(f"{url} is damaged, or not a Parquet file: {error}") from error
 
 
-def _parquet() -> Any:
+def _holds_strings(kind: Any) -> bool:
+    arrow = _arrow()
+    values = kind.value_type if arrow.types.is_dictionary(kind) else kind
+    return values in (arrow.string(), arrow.large_string(), arrow.string_view())
+
+
+def _arrow() -> Any:
     try:
         import pyarrow.parquet  # noqa: PLC0415  an optional extra
     except ImportError as error:
         raise ImportError("Parquet files need pyarrow: pip install 'dspectral[text]'") from error
-    return pyarrow.parquet
+    return pyarrow

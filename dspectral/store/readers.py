@@ -1,19 +1,16 @@
 """Reading one span of text into blocks of documents."""
 
-import csv
-import io
-import json
-from collections.abc import Callable, Iterator
-from typing import IO, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
-
+from dspectral.store.csv_records import csv_texts
+from dspectral.store.fields import json_texts, tsv_texts
+from dspectral.store.lines import PIECE_BYTES, Piece, checked, split_lines, whole_lines
+from dspectral.store.packing import pack
 from dspectral.store.parquet import read_row_group
 from dspectral.store.sources import Span
 from dspectral.store.streams import open_bytes
 from dspectral.types import Documents
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_span(
@@ -23,21 +20,25 @@ def read_span(
     errors: str = "strict",
     storage_options: dict[str, Any] | None = None,
 ) -> Iterator[Documents]:
-    """Yield the documents of a span, at most ``block_bytes`` of text at a time.
+    r"""Yield the documents of a span, at most ``block_bytes`` of text at a time.
 
     Parameters
     ----------
     span : Span
     block_bytes : int
-        A longer document is a block of its own.
+        Most bytes of text of a block, and of its offsets (8 a document); as many documents as fit make a
+        block. A longer document is a block of its own.
     errors : {"strict", "replace"}
         What to do with bytes that are not UTF-8.
     storage_options : dict, optional
+        Of the file system.
 
     Yields
     ------
     Documents
-        In the order of the file. An empty line, or an empty field, is a document.
+        In the order of the file; never none at a time. An empty line of text, or an empty field, is a
+        document: row numbers are line numbers. So is what follows the last line end, and an empty file where
+        a document is a file. Line ends (LF or CR LF) and a byte order mark are dropped.
 
     Raises
     ------
@@ -47,165 +48,46 @@ def read_span(
 
     Notes
     -----
-    About twice ``block_bytes`` at once, also of compressed files.
+    One pass over the span. About twice ``block_bytes`` at once, and a few MiB, also of compressed files; of
+    a Parquet file also the pages of the column that are open. The cut into blocks depends on the documents of
+    the span and ``block_bytes`` alone.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> with fsspec.open("memory://two.txt", "w") as file:
+    ...     _ = file.write("the cat\nsat\n")
+    >>> blocks = read_span(Span("memory://two.txt", "txt", None, "line", None), block_bytes=8)
+    >>> [block.data.tobytes() for block in blocks]
+    [b'the cat', b'sat']
     """
     if errors not in ("strict", "replace"):
         raise ValueError(f"errors is {errors!r}, but it must be 'strict' or 'replace'")
-    options = storage_options or {}
+    if block_bytes < 1:
+        raise ValueError(f"block_bytes is {block_bytes}, but it must be 1 or more")
+    return pack(_parts(span, min(block_bytes, PIECE_BYTES), errors, storage_options or {}), block_bytes)
+
+
+def _parts(span: Span, piece_bytes: int, errors: str, options: dict[str, Any]) -> Iterator[Documents]:
+    """Yield the documents of a span, in parts of some size."""
     if span.format == "parquet":
-        yield from read_row_group(span.url, options, span.start, str(span.field), block_bytes)
+        for group in range(span.start, span.stop):
+            yield from read_row_group(span.url, options, group, str(span.field), errors)
         return
     with open_bytes(span.url, span.compression, options) as file:
+        pieces = whole_lines(file, span.url, start=span.start, stop=span.stop, piece_bytes=piece_bytes)
         if span.format == "csv":
-            yield from _csv(file, span, block_bytes, errors)
+            yield from csv_texts(pieces, span.url, span.column, errors)
         elif span.unit == "file":
-            yield Documents.of([_utf8(_Chunk(file.read().removeprefix(BYTE_ORDER_MARK), 0, 1), span, errors)])
+            yield Documents.of([b"".join(checked(piece, errors).data for piece in pieces)])
         else:
-            take = _field_reader(span, options)
-            for chunk in _whole_lines(file, span, block_bytes):
-                text = _utf8(chunk, span, errors)
-                yield _lines(text) if take is None else _fields(text, chunk, span, take)
+            for piece in pieces:
+                yield _of_lines(checked(piece, errors), span, errors)
 
 
-class _Chunk(NamedTuple):
-    """Whole lines of a file, and where they begin."""
-
-    data: bytes
-    byte: int
-    line: int | None
-
-    def place(self, offset: int, text: bytes) -> str:
-        """Say where byte ``offset`` of ``text`` is: by line where lines were counted from the file's start."""
-        if self.line is None:
-            return f"byte {self.byte + offset}"
-        return f"line {self.line + text[:offset].count(10)}"
-
-
-def _whole_lines(file: IO[bytes], span: Span, block_bytes: int) -> Iterator[_Chunk]:
-    """Yield the lines that begin in the span; the last may end behind it."""
-    position, line = span.start, 1 if span.start == 0 else None
-    if span.start:
-        file.seek(span.start - 1)
-        position = span.start - 1 + len(file.readline())
-    rest = b""
-    while span.stop < 0 or position + len(rest) < span.stop:
-        size = block_bytes if span.stop < 0 else min(block_bytes, span.stop - position - len(rest))
-        data = rest + file.read(max(1, size - len(rest)) if rest and size > len(rest) else size)
-        ended = len(data) == len(rest)
-        if not ended and span.stop >= 0 and position + len(data) >= span.stop and not data.endswith(b"\n"):
-            data += file.readline()
-        cut = len(data) if ended or (span.stop >= 0 and position + len(data) >= span.stop) else data.rfind(b"\n") + 1
-        whole, rest = data[:cut], data[cut:]
-        if whole:
-            begins = whole.removeprefix(BYTE_ORDER_MARK) if position == 0 else whole
-            yield _Chunk(begins, position, line)
-            line = None if line is None else line + whole.count(10)
-            position += len(whole)
-        if ended:
-            return
-
-
-def _utf8(chunk: _Chunk, span: Span, errors: str) -> bytes:
-    try:
-        chunk.data.decode()
-    except UnicodeDecodeError as error:
-        if errors == "replace":
-            return chunk.data.decode(errors="replace").encode()
-        place = chunk.place(error.start, chunk.data)
-        raise ValueError(
-            f"{span.url}, {place}: not UTF-8 ({error.reason}); errors='replace' reads on"
-        ) from error
-    return chunk.data
-
-
-def _lines(text: bytes) -> Documents:
-    """Cut text at its line ends, without a loop over lines."""
-    data = np.frombuffer(text, dtype=np.uint8)
-    ends = np.flatnonzero(data == 10)
-    returns = (ends > 0) & (data[ends - 1] == 13)
-    stops = np.append(ends - returns, len(data)) if not text.endswith(b"\n") else ends - returns
-    starts = np.concatenate([[0], ends + 1])[: len(stops)]
-    offsets = np.concatenate([[0], np.cumsum(stops - starts)]).astype(np.int64)
-    keep = np.ones(len(data), dtype=bool)
-    keep[ends] = False
-    keep[ends[returns] - 1] = False
-    return Documents(data[keep], offsets)
-
-
-def _fields(text: bytes, chunk: _Chunk, span: Span, take: Callable[[str], str | None]) -> Documents:
-    texts, offset = [], 0
-    for raw in text.splitlines(keepends=True) if b"\r" not in text else io.BytesIO(text):
-        line = raw.decode().rstrip("\r\n")
-        try:
-            found = take(line)
-        except ValueError as error:
-            raise ValueError(f"{span.url}, {chunk.place(offset, text)}: {error}") from error
-        offset += len(raw)
-        if found is not None:
-            texts.append(found)
-    return Documents.of(texts)
-
-
-def _field_reader(span: Span, options: dict[str, Any]) -> Callable[[str], str | None] | None:
-    """Return what takes the text from a line, or None where the line is the text."""
-    if span.unit == "line":
-        return None
-    field = str(span.field)
+def _of_lines(piece: Piece, span: Span, errors: str) -> Documents:
     if span.format == "jsonl":
-        return lambda line: _json_field(line, field)
-    with open_bytes(span.url, span.compression, options) as file:
-        first = file.readline().removeprefix(BYTE_ORDER_MARK)
-    names = first.decode(errors="replace").rstrip("\r\n").split("\t")
-    if field not in names:
-        raise ValueError(f"{span.url} has no column {field!r}, but {', '.join(names)}")
-    header = iter([span.start == 0])
-    return lambda line: None if next(header, False) else _column(line, names.index(field), len(names))
-
-
-def _json_field(line: str, field: str) -> str | None:
-    if not line.strip():
-        return None  # a blank line between records is no record
-    record = json.loads(line)  # its error is a ValueError that says what is wrong
-    if not isinstance(record, dict) or not isinstance(record.get(field), str):
-        raise ValueError(f"expected a JSON object with a text in {field!r}")
-    return str(record[field])
-
-
-def _column(line: str, column: int, n_columns: int) -> str:
-    fields = line.split("\t")
-    if len(fields) <= column:
-        raise ValueError(f"{len(fields)} column(s), but the header has {n_columns}")
-    return fields[column]
-
-
-def _csv(file: IO[bytes], span: Span, block_bytes: int, errors: str) -> Iterator[Documents]:
-    """Records as RFC 4180 has them: a quoted field may hold line ends."""
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", errors=errors, newline="")
-    records = csv.reader(text, strict=True)
-    texts: list[str] = []
-    n_bytes = 0
-    try:
-        names = next(records, [])
-        if names and span.field not in names:
-            raise ValueError(f"{span.url} has no column {span.field!r}, but {', '.join(names)}")
-        for record in records:
-            if len(record) != len(names):
-                raise ValueError(
-                    f"{span.url}, line {records.line_num}: {len(record)} column(s), but the header has {len(names)}"
-                )
-            found = record[names.index(str(span.field))]
-            size = len(found.encode())
-            if texts and n_bytes + size > block_bytes:
-                yield Documents.of(texts)
-                texts, n_bytes = [], 0
-            texts.append(found)
-            n_bytes += size
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{span.url}, after line {records.line_num}: not UTF-8 ({error.reason}); errors='replace' reads on"
-        ) from error
-    except csv.Error as error:
-        raise ValueError(f"{span.url}, line {records.line_num}: {error}") from error
-    if texts:
-        yield Documents.of(texts)
-    text.detach()
+        return json_texts(piece, str(span.field), errors)
+    if span.format == "tsv":
+        return tsv_texts(piece, span.column, span.n_columns, with_header=piece.line == 1)
+    return split_lines(piece.data)

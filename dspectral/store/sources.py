@@ -1,14 +1,21 @@
 """What the documents are: files, their formats, and the spans that are read in parallel."""
 
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import fsspec
 
+from dspectral.store.csv_records import csv_records
+from dspectral.store.lines import PIECE_BYTES, split_lines, whole_lines
+from dspectral.store.parquet import row_groups
+from dspectral.store.streams import open_bytes
+
 COMPRESSIONS = ("gz", "bz2", "zst")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
 """What a document is in each format, unless the caller says."""
-SPLITTABLE = ("txt", "jsonl", "tsv")
+UNITS = ("line", "file", "field")
+SPAN_BYTES = 16 << 20
 
 
 class Span(NamedTuple):
@@ -28,6 +35,8 @@ class Span(NamedTuple):
     start, stop : int
         The span has the lines that begin at these bytes, ``start <= byte < stop``; of a Parquet file the row
         groups; a ``stop`` of -1 is the end.
+    column, n_columns : int
+        Of a CSV or TSV file: which column holds the text, from 0, of how many.
     """
 
     url: str
@@ -37,6 +46,8 @@ class Span(NamedTuple):
     field: str | None
     start: int = 0
     stop: int = -1
+    column: int = 0
+    n_columns: int = 0
 
     def describe(self) -> dict[str, Any]:
         """Return the span as JSON takes it."""
@@ -48,97 +59,130 @@ def plan_spans(
     *,
     unit: str | None = None,
     field: str | None = None,
-    span_bytes: int = 16 << 20,
+    span_bytes: int = SPAN_BYTES,
     storage_options: dict[str, Any] | None = None,
 ) -> list[Span]:
-    """Cut files into spans; nothing is read but sizes, and the footers of Parquet files.
+    r"""Cut files into spans; nothing is read but sizes, headers and the footers of Parquet files.
 
     Parameters
     ----------
     sources : str or sequence of str
-        Paths, globs or fsspec URLs.
+        Paths, globs or fsspec URLs of txt, jsonl, csv, tsv or parquet files, also .gz, .bz2 or .zst. Files
+        with other endings are plain text where ``unit`` says what a document is.
     unit : {"line", "file", "field"}, optional
         What a document is: by default a line of txt, a field of a record elsewhere.
     field : str, optional
-        Of the records.
+        Of the records: key of JSON objects, or name of a column.
     span_bytes : int
-        Bytes of a span of an uncompressed file of lines.
+        Bytes of a span of an uncompressed txt, jsonl or TSV file of lines. Parquet files have a span for each
+        row group; of all others the file is one span.
     storage_options : dict, optional
+        Of the file system.
 
     Returns
     -------
     list of Span
-        In the order of the sources, those of a glob by name.
+        In the order of the sources, those of a glob by name. Spans pickle.
 
     Raises
     ------
     FileNotFoundError
         If a file is missing or a glob matches none.
     ValueError
-        If an ending is unknown, or unit and field do not fit the format.
+        If an ending is unknown, unit and field do not fit the format, or there is no such column.
+    ImportError
+        If a file needs pyarrow or zstandard, and it is not there.
 
     Examples
     --------
     >>> with fsspec.open("memory://lines.txt", "w") as file:
-    ...     _ = file.write("a b\\n" * 100)
+    ...     _ = file.write("a b\n" * 100)
     >>> [(span.start, span.stop) for span in plan_spans("memory://lines.txt", span_bytes=300)]
     [(0, 300), (300, 400)]
     """
-    spans: list[Span] = []
-    for source in [sources] if isinstance(sources, str) else sources:
-        for url, size in _files(str(source), storage_options or {}):
-            spans += _spans_of(url, size, unit, field, span_bytes, storage_options or {})
+    if unit not in (None, *UNITS):
+        raise ValueError(f"unit is {unit!r}, but it must be 'line', 'file' or 'field'")
+    if span_bytes < 1:
+        raise ValueError(f"span_bytes is {span_bytes}, but it must be 1 or more")
+    options, spans = storage_options or {}, []
+    for source in [sources] if isinstance(sources, str | os.PathLike) else sources:
+        for url, path, size in _files(os.fspath(source), options):
+            spans += _spans(_whole(url, path, unit, field), size, span_bytes, options)
     return spans
 
 
-def _files(source: str, options: dict[str, Any]) -> list[tuple[str, int]]:
+def _files(source: str, options: dict[str, Any]) -> list[tuple[str, str, int | None]]:
+    """Return URL, path and size (None if unknown) of each file that a path or glob names."""
     system, path = fsspec.url_to_fs(source, **options)
-    paths = sorted(system.glob(path)) if any(sign in path for sign in "*?[") else [path]
-    paths = [found for found in paths if not system.isdir(found)]
-    if not paths or not system.exists(paths[0]):
+    if not any(sign in path for sign in "*?[") or system.exists(path):
+        if not system.isfile(path):
+            raise FileNotFoundError(f"no file {source}")
+        return [(_url(system, path, source), path, system.info(path)["size"])]
+    if "::" in source:
+        raise ValueError(f"{source} is a pattern behind '::': name its files one by one")
+    found = {name: info for name, info in system.glob(path, detail=True).items() if info["type"] == "file"}
+    if not found:
         raise FileNotFoundError(f"no file matches {source}")
+    return [(_url(system, name, source), name, found[name]["size"]) for name in sorted(found)]
+
+
+def _url(system: Any, path: str, source: str) -> str:
+    """Return what opens a file from any directory."""
+    if "::" in source:
+        return source
     local = "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
-    return [(found if local else system.unstrip_protocol(found), system.size(found)) for found in paths]
+    return str(path if local else system.unstrip_protocol(path))
 
 
-def _spans_of(
-    url: str, size: int, unit: str | None, field: str | None, span_bytes: int, options: dict[str, Any]
-) -> list[Span]:
-    file_format, compression = _format_of(url, unit)
+def _whole(url: str, path: str, unit: str | None, field: str | None) -> Span:
+    """Return the whole of a file as a span, if unit and field fit its format."""
+    *parts, ending = path.rsplit("/", 1)[-1].lower().split(".")
+    compression = ending if ending in COMPRESSIONS else None
+    if compression:
+        *parts, ending = parts
+    file_format = ending if parts and ending in FORMATS else "txt" if unit in ("line", "file") else None
+    if file_format is None:
+        known = ", ".join(f".{name}" for name in FORMATS)
+        raise ValueError(
+            f"{url} ends in none of {known} (and .gz, .bz2 or .zst): unit='line' or 'file' reads it as text"
+        )
     unit = unit or FORMATS[file_format]
-    if unit not in ("line", "file", "field"):
-        raise ValueError(f"unit is {unit!r}, but it must be 'line', 'file' or 'field'")
-    if unit == "field" and field is None:
-        raise ValueError(f"{url} holds records: field= must name the one with the text")
-    if unit == "field" and file_format == "txt":
-        raise ValueError(f"{url} is plain text without fields: unit must be 'line' or 'file'")
-    if unit != "field" and file_format == "parquet":
-        raise ValueError(f"{url} holds records: unit must be 'field'")
-    file_format = file_format if unit == "field" else "txt"
-    whole = Span(url, file_format, compression, unit, field)
-    if file_format == "parquet":
-        return [whole._replace(start=i, stop=i + 1) for i in range(_row_groups(url, options))]
-    if unit == "file" or compression or file_format not in SPLITTABLE or size <= span_bytes:
+    if file_format == "txt" and (unit == "field" or field is not None):
+        raise ValueError(f"{url} is text without fields: unit must be 'line' or 'file', without field=")
+    if file_format != "txt" and (unit != "field" or field is None):
+        raise ValueError(f"{url} holds records: field= must name the one with the text, and unit be 'field'")
+    if file_format == "parquet" and compression:
+        raise ValueError(f"{url} is compressed from outside: Parquet files are read as they are")
+    return Span(url, file_format, compression, unit, field)
+
+
+def _spans(whole: Span, size: int | None, span_bytes: int, options: dict[str, Any]) -> list[Span]:
+    if whole.format == "parquet":
+        groups = range(row_groups(whole.url, options, str(whole.field)))
+        return [whole._replace(start=group, stop=group + 1) for group in groups]
+    if whole.format in ("csv", "tsv"):
+        whole = _with_column(whole, options)
+    streamed = whole.unit == "file" or whole.compression or whole.format == "csv"
+    if streamed or size is None or size <= span_bytes:
         return [whole]
     starts = range(0, size, span_bytes)
     return [whole._replace(start=start, stop=min(start + span_bytes, size)) for start in starts]
 
 
-def _format_of(url: str, unit: str | None) -> tuple[str, str | None]:
-    endings = url.rsplit("/", 1)[-1].lower().split(".")
-    compression = endings.pop() if endings[-1] in COMPRESSIONS else None
-    ending = endings[-1] if len(endings) > 1 else ""
-    if ending in FORMATS:
-        return ending, compression
-    if unit in ("line", "file"):
-        return "txt", compression
-    raise ValueError(
-        f"{url} ends in none of {', '.join('.' + known for known in FORMATS)} (and .gz, .bz2 or .zst): "
-        "unit='line' or unit='file' reads it as plain text"
-    )
+def _with_column(whole: Span, options: dict[str, Any]) -> Span:
+    names = _header(whole, options)
+    if names is None:
+        return whole
+    if names.count(str(whole.field)) != 1:
+        raise ValueError(f"{whole.url} has no column {whole.field!r}, or several, but {', '.join(names)}")
+    return whole._replace(column=names.index(str(whole.field)), n_columns=len(names))
 
 
-def _row_groups(url: str, options: dict[str, Any]) -> int:
-    from dspectral.store.parquet import row_groups  # noqa: PLC0415  pyarrow is an optional extra
-
-    return row_groups(url, options)
+def _header(whole: Span, options: dict[str, Any]) -> list[str] | None:
+    """Return the names of the columns of a CSV or TSV file, or None if it is empty."""
+    with open_bytes(whole.url, whole.compression, options) as file:
+        pieces = whole_lines(file, whole.url, piece_bytes=PIECE_BYTES >> 4)
+        if whole.format == "csv":  # bytes that are not UTF-8 are for the reader to refuse
+            return next((record for _, record in csv_records(pieces, whole.url, "replace")), None)
+        first = next(pieces, None)
+        return first and split_lines(first.data).text(0).decode(errors="replace").split("\t")

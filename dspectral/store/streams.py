@@ -10,6 +10,9 @@ from typing import IO, Any
 
 import fsspec
 
+_FEW = 256
+"""Bytes that zstandard decompresses at once: of repeated text they can stand for ten thousand times more."""
+
 
 @contextmanager
 def open_bytes(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[IO[bytes]]:
@@ -48,28 +51,36 @@ class _Zstandard(io.RawIOBase):
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
-        self._frame = _zstandard().ZstdDecompressor().decompressobj()
-        self._inside = False
-        self._ready = b""
+        self._frame: Any = None
+        self._compressed = memoryview(b"")
+        self._text = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            data = self._frame.unused_data if self._frame.eof else b""
-            if self._frame.eof:
-                self._frame, self._inside = _zstandard().ZstdDecompressor().decompressobj(), False
-            data = data or self._raw.read(1 << 17)
-            if not data:
-                if self._inside:
+        while not self._text:
+            self._compressed = self._compressed or memoryview(self._raw.read(1 << 17))
+            if not self._compressed:
+                if self._frame is not None:
                     raise EOFError
                 return 0
-            self._inside = True
-            self._ready = self._frame.decompress(data)
-        size = min(len(buffer), len(self._ready))
-        buffer[:size], self._ready = self._ready[:size], self._ready[size:]
+            self._text = memoryview(self._decompress())
+        size = min(len(buffer), len(self._text))
+        buffer[:size] = self._text[:size]
+        self._text = self._text[size:]
         return size
+
+    def _decompress(self) -> bytes:
+        if self._frame is None:
+            self._frame = _zstandard().ZstdDecompressor().decompressobj()
+        few = self._compressed[:_FEW]
+        text: bytes = self._frame.decompress(few)
+        behind = len(self._frame.unused_data)  # of the next frame
+        self._compressed = self._compressed[len(few) - behind :]
+        if self._frame.eof:
+            self._frame = None
+        return text
 
 
 def _zstandard() -> Any:

@@ -10,7 +10,7 @@ from dspectral.types import Documents
 def read_word2vec(
     path: str, *, binary: bool | None = None, storage_options: dict[str, object] | None = None
 ) -> tuple[Documents, NDArray[np.float32]]:
-    """Read word vectors.
+    r"""Read word vectors.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def read_word2vec(
     Examples
     --------
     >>> with fsspec.open("memory://two.txt", "w") as file:
-    ...     _ = file.write("2 3\\nyes 1 0 0\\nno 0 1 0\\n")
+    ...     _ = file.write("2 3\nyes 1 0 0\nno 0 1 0\n")
     >>> words, vectors = read_word2vec("memory://two.txt")
     >>> words.text(1), vectors.shape
     (b'no', (2, 3))
@@ -44,7 +44,9 @@ def read_word2vec(
     with fsspec.open(path, "rb", compression="infer", **(storage_options or {})) as file:
         head = file.readline().split()
         if len(head) != 2 or not all(part.isdigit() for part in head):
-            raise ValueError(f"{path}: the first line must be the numbers of words and of dimensions, not {head}")
+            raise ValueError(
+                f"{path}: the first line must be the numbers of words and of dimensions, not {head}"
+            )
         n_words, n_dimensions = map(int, head)
         read = _read_binary if binary else _read_text
         words, vectors = read(file, path, n_words, n_dimensions)

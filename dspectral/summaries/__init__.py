@@ -1,0 +1,1 @@
+"""What a block of rows leaves behind, and how two of them merge."""

@@ -18,8 +18,8 @@ from dspectral.summaries.shrinking import Sketched, shrink_values
 from dspectral.types import FloatArray
 
 OVERSAMPLING = 20
-STEPS = 4
-"""Products with ``A'A``; each takes a fourth of the capacity at once."""
+BLOCKS = 4
+"""Each product takes a fourth of the capacity at once."""
 PROBES = 8
 PROBE_STEPS = 9
 FAILURE = 1e-8
@@ -71,7 +71,7 @@ def sketch_large_sparse(
     *,
     mean: NDArray[np.float64] | None = None,
     seed: int = 0,
-    n_steps: int = STEPS,
+    n_steps: int = 4,
 ) -> Sketched:
     """Sketch a sparse block whose two sides are both large.
 
@@ -85,7 +85,7 @@ def sketch_large_sparse(
     seed : int
         Of the random start.
     n_steps : int
-        Products with ``A'A``, each of ``(capacity + OVERSAMPLING) / STEPS`` columns.
+        Products with ``A'A``, each of ``(capacity + OVERSAMPLING) / BLOCKS`` columns.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def sketch_large_sparse(
     dense ones; ``2.5 c capacity`` numbers at once, beside a second copy of the block's indices.
     """
     gram = CentredGram(rows, mean)
-    width = math.ceil((capacity + OVERSAMPLING) / STEPS)
+    width = math.ceil((capacity + OVERSAMPLING) / BLOCKS)
     space = KrylovSpace.start(gram.random_range(min(width, *gram.rows.shape), seed))
     for _ in range(n_steps - 1):
         space = space.extend(gram @ space.newest)
@@ -140,7 +140,11 @@ def largest_eigenvalue_bound(gram: CentredGram, sketch: FloatArray, seed: int) -
     n_columns = len(gram.columns)
     for_one = FAILURE ** (1.0 / PROBES)
     root = math.log(1.648 * math.sqrt(n_columns) / for_one) / (2 * PROBE_STEPS - 1)
-    q = np.random.default_rng([seed, 1]).standard_normal((n_columns, PROBES), dtype=np.float32).astype(sketch.dtype)
+    q = (
+        np.random.default_rng([seed, 1])
+        .standard_normal((n_columns, PROBES), dtype=np.float32)
+        .astype(sketch.dtype)
+    )
     q /= column_norms(q)
     before = np.zeros_like(q)
     diagonals, off_diagonals = [], [np.zeros(PROBES)]

@@ -124,7 +124,7 @@ class FrequentDirections(NamedTuple):
     @property
     def n_bytes(self) -> int:
         """Bytes of the sketch when it is full."""
-        return self.size * self.sketch.shape[1] * self.sketch.itemsize
+        return int(self.size * self.sketch.shape[1] * self.sketch.itemsize)
 
 
 def capacity(size: int, shrink: Shrink) -> int:

@@ -14,8 +14,13 @@ from dspectral.types import FloatArray, Rows
 EXACT_SIDE = 1024
 """Side up to which a Gram matrix is decomposed exactly (twice the capacity, if that is more)."""
 
+STEPS = (4, 6, 8)
+"""Of the iteration; more, where the energy that it lost does not pay for the error that it leaves."""
 
-def sketch_block(rows: Rows, capacity: int, *, mean: FloatArray | None = None, seed: int = 0) -> Sketched:
+
+def sketch_block(
+    rows: Rows, capacity: int, *, mean: NDArray[np.float64] | None = None, seed: int = 0
+) -> Sketched:
     """Sketch one block of rows.
 
     Parameters
@@ -50,8 +55,11 @@ def sketch_block(rows: Rows, capacity: int, *, mean: FloatArray | None = None, s
             return shrink_gram(gram, capacity, rows.dtype, n_terms=n_rows)
         if n_rows <= exact_side:
             return _sketch_few_sparse_rows(rows, capacity, mean)
-        found = sketch_large_sparse(rows, capacity, mean=mean, seed=seed)
-        return found if _keeps_the_bound(found, rows, capacity, mean) else _in_pieces(rows, capacity, mean)
+        for n_steps in STEPS:
+            found = sketch_large_sparse(rows, capacity, mean=mean, seed=seed, n_steps=n_steps)
+            if _keeps_the_bound(found, rows, capacity, mean):
+                return found
+        return _in_pieces(rows, capacity, mean)
     if mean is not None:
         rows = rows - mean.astype(rows.dtype)
     if n_columns <= exact_side:
@@ -92,7 +100,7 @@ def _in_pieces(rows: sparse.csr_array, capacity: int, mean: NDArray[np.float64] 
 
 
 def _sketch_few_sparse_rows(
-    rows: sparse.csr_array, capacity: int, mean: FloatArray | None
+    rows: sparse.csr_array, capacity: int, mean: NDArray[np.float64] | None
 ) -> Sketched:
     """Through the Gram matrix of the rows, centred by rank-one corrections."""
     gram = (rows.astype(np.float64) @ rows.T.astype(np.float64)).toarray()

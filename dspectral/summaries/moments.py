@@ -112,7 +112,9 @@ def total_of(rows: Rows) -> NDArray[np.float64]:
     """Sum of the rows, in double precision."""
     if sparse.issparse(rows):
         weights = np.asarray(rows.data, dtype=np.float64)
-        return np.bincount(rows.indices, weights=weights, minlength=rows.shape[1])
+        return np.asarray(
+            np.bincount(rows.indices, weights=weights, minlength=rows.shape[1]), dtype=np.float64
+        )
     return np.asarray(rows.sum(axis=0, dtype=np.float64))
 
 

@@ -83,7 +83,9 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
     if n_rows <= capacity:
         return Sketched(np.concatenate(parts), 0.0)
     if n_columns < n_rows:
-        gram = sum((np.asarray(part.T @ part, dtype=np.float64) for part in parts), np.zeros((n_columns,) * 2))
+        gram = sum(
+            (np.asarray(part.T @ part, dtype=np.float64) for part in parts), np.zeros((n_columns,) * 2)
+        )
         return shrink_gram(gram, capacity, parts[0].dtype, n_terms=n_rows)
     values, vectors = eigh_descending(row_gram(*parts))
     kept, error = shrink_values(values, capacity, parts[0].dtype)

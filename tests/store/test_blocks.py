@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import zarr
 from scipy import sparse
+from zarr.storage import LocalStore
 
 from dspectral.store.blocks import Location, StoreError, finished, read_array, read_block, write_block
 from dspectral.store.counts import open_store
@@ -52,7 +53,9 @@ def test_the_sums_of_a_block_are_those_of_its_rows(tmp_path):
     write_block(where, "a", ROWS)
     dense = ROWS.toarray()
     assert np.array_equal(read_array(where, where.open(), "a", "column_sums"), dense.sum(axis=0, dtype=float))
-    assert np.array_equal(read_array(where, where.open(), "a", "document_frequency"), (dense != 0).sum(axis=0))
+    assert np.array_equal(
+        read_array(where, where.open(), "a", "document_frequency"), (dense != 0).sum(axis=0)
+    )
 
 
 def test_a_block_counts_only_once_it_has_its_mark(tmp_path):
@@ -61,6 +64,19 @@ def test_a_block_counts_only_once_it_has_its_mark(tmp_path):
     write_block(where, "a", ROWS)
     (tmp_path / "a" / "zarr.json").unlink()
     assert finished(where, "a") is None
+
+
+def test_the_mark_is_the_last_write_and_one_alone(tmp_path, monkeypatch):
+    written, original = [], LocalStore.set
+
+    async def spy(self, key, value):
+        written.append(key)
+        await original(self, key, value)
+
+    monkeypatch.setattr(LocalStore, "set", spy)
+    write_block(Location(str(tmp_path)), "a", ROWS)
+    assert written[-1] == "a/zarr.json"
+    assert written.count("a/zarr.json") == 1
 
 
 def test_another_program_can_open_a_block(store):
@@ -75,7 +91,9 @@ def test_a_flipped_byte_is_found_and_named(store, part):
     content = bytearray(chunk.read_bytes())
     content[len(content) // 2] ^= 0xFF
     chunk.write_bytes(content)
-    with pytest.raises(StoreError, match=rf"{re.escape(store.where.url)}, block .*-000001: {part} is damaged"):
+    with pytest.raises(
+        StoreError, match=rf"{re.escape(store.where.url)}, block .*-000001: {part} is damaged"
+    ):
         store.check()
 
 

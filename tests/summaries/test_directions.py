@@ -1,13 +1,15 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from tests.reference import frequent_directions, theory_bound
-from tests.strategies import cuts, matrices, split, zipf_counts
 
 from dspectral.summaries import block_krylov, leading
 from dspectral.summaries.directions import FrequentDirections, capacity
+from tests.reference import frequent_directions, theory_bound
+from tests.strategies import cuts, matrices, split, zipf_counts
 
 
 def difference(X, summary, center=False):
@@ -92,7 +94,9 @@ def test_large_sparse_blocks_go_through_the_iteration_and_keep_all_bounds(monkey
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10**6), n=st.integers(100, 300), size=st.integers(4, 30), decay=st.floats(0.5, 1.0))
+@given(
+    seed=st.integers(0, 10**6), n=st.integers(100, 300), size=st.integers(4, 30), decay=st.floats(0.5, 1.0)
+)
 def test_measured_bound_of_the_iteration_holds_on_any_spectrum(seed, n, size, decay):
     rng = np.random.default_rng(seed)
     X = sparse.random(n, 150, 0.1, rng=rng, format="csr", dtype=np.float64) @ sparse.diags_array(
@@ -120,9 +124,7 @@ def test_spectrum_that_the_iteration_cannot_resolve_falls_back_to_exact_pieces(m
 
 
 def test_sparse_block_is_never_made_dense():
-    import tracemalloc
-
-    X = sparse.random(20_000, 100_000, 1e-4, format="csr", random_state=0, dtype=np.float32)
+    X = sparse.random_array((20_000, 100_000), density=1e-4, format="csr", rng=0, dtype=np.float32)
     FrequentDirections.of(sparse.csr_array(X[:1500]), size=10)  # compiled
     tracemalloc.start()
     FrequentDirections.of(sparse.csr_array(X), size=10)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from tests.strategies import cuts, matrices, split
 
 from dspectral.summaries.directions import FrequentDirections
 from dspectral.summaries.moments import GramProduct, Moments
+from tests.strategies import cuts, matrices, split
 
 
 def product_with_ones(rows):
@@ -63,7 +63,7 @@ def test_inputs_are_not_written_to_and_the_same_bits_come_back(of, kind):
 def test_sparse_and_dense_rows_leave_the_same_summary(of):
     X = np.random.default_rng(1).poisson(0.4, size=(40, 9)).astype(float)
     dense, csr = of(X), of(sparse.csr_array(X))
-    for ours, theirs in zip(arrays(dense), arrays(csr), strict=True):
-        if ours.ndim == 2 and len(ours) != ours.shape[1] and ours.shape[1] == 9:  # rows of a sketch: up to sign
-            ours, theirs = ours.T @ ours, theirs.T @ theirs
+    for pair in zip(arrays(dense), arrays(csr), strict=True):
+        is_sketch = pair[0].ndim == 2 and pair[0].shape[1] == 9 and len(pair[0]) != 9
+        ours, theirs = (rows.T @ rows for rows in pair) if is_sketch else pair  # rows of a sketch: up to sign
         np.testing.assert_allclose(ours, theirs, atol=1e-9)

@@ -1,0 +1,152 @@
+"""Whole lines of a file, piece by piece, and how they become documents without a loop over lines."""
+
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from dspectral.types import Documents
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+PIECE_BYTES = 1 << 20
+"""Bytes that are read and checked at once."""
+_FEW = 1 << 14
+
+
+class Piece(NamedTuple):
+    """Some whole lines of a file, and where they begin in it.
+
+    Attributes
+    ----------
+    data : bytes
+        With the line ends.
+    url : str
+    byte : int
+        Place of the first byte in the (decompressed) file.
+    line : int or None
+        Number of the first line, from 1; None where the lines before were not counted.
+    """
+
+    data: bytes
+    url: str
+    byte: int
+    line: int | None
+
+    def error(self, offset: int, what: str) -> ValueError:
+        """Return an error that says what is wrong, and where: the line, or else the byte of the file."""
+        if self.line is None:
+            return ValueError(f"{self.url}, byte {self.byte + offset}: {what}")
+        return ValueError(f"{self.url}, line {self.line + self.data.count(10, 0, offset)}: {what}")
+
+    def line_error(self, number: int, what: str) -> ValueError:
+        """Return an error about one line of the piece, from 0."""
+        ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == 10)
+        return self.error(int(ends[number - 1]) + 1 if number else 0, what)
+
+
+def whole_lines(
+    file: IO[bytes], url: str, *, start: int = 0, stop: int = -1, piece_bytes: int = PIECE_BYTES
+) -> Iterator[Piece]:
+    r"""Yield the lines that begin at the bytes ``start <= byte < stop`` of a file.
+
+    Parameters
+    ----------
+    file : file of bytes
+        At its beginning; of a ``start`` above 0 it must be able to seek.
+    url : str
+        For the errors.
+    start, stop : int
+        A ``stop`` of -1 is the end. The last line may end behind ``stop``.
+    piece_bytes : int
+        How much is read at once. A piece is longer only where one line is.
+
+    Yields
+    ------
+    Piece
+        Never empty. A byte order mark at the beginning of the file is dropped.
+
+    Examples
+    --------
+    >>> import io
+    >>> [piece.data for piece in whole_lines(io.BytesIO(b"ab\ncd\nef"), "a.txt", start=1, stop=4)]
+    [b'cd\n']
+    """
+    begins, line = _first_line(file, start), None if start else 1
+    for data in _cut_at_lines(file, begins, stop, piece_bytes):
+        text = data if begins else data.removeprefix(BYTE_ORDER_MARK)
+        if text:
+            yield Piece(text, url, begins + len(data) - len(text), line)
+        begins += len(data)
+        line = None if line is None else line + data.count(10)
+
+
+def _first_line(file: IO[bytes], start: int) -> int:
+    """Go to the first line that begins at byte ``start`` or behind it, and return where that is."""
+    if not start:
+        return 0
+    at = start - 1  # a line end there means that a line begins at start
+    file.seek(at)
+    while data := file.read(_FEW):
+        if (found := data.find(b"\n")) >= 0:
+            file.seek(at + found + 1)
+            return at + found + 1
+        at += len(data)
+    return at
+
+
+def _cut_at_lines(file: IO[bytes], at: int, stop: int, piece_bytes: int) -> Iterator[bytes]:
+    held: list[bytes] = []
+    while stop < 0 or at < stop or held:
+        data = file.read(piece_bytes if stop < 0 else min(piece_bytes, max(_FEW, stop - at)))
+        if not data:
+            break
+        # the line end that closes the span's last line is the first one at stop - 1 or behind it
+        end = data.find(b"\n", max(0, stop - 1 - at)) if stop >= 0 else -1
+        cut = (end if end >= 0 else data.rfind(b"\n")) + 1
+        at += len(data)
+        if not cut:
+            held.append(data)
+            continue
+        yield b"".join((*held, data[:cut]))
+        if end >= 0:
+            return
+        held = [data[cut:]] if cut < len(data) else []
+    if held:
+        yield b"".join(held)
+
+
+def checked(piece: Piece, errors: str) -> Piece:
+    """Return the piece if it is UTF-8, or mended with U+FFFD where ``errors`` is "replace".
+
+    Raises
+    ------
+    ValueError
+        If it is not UTF-8 and ``errors`` is "strict".
+    """
+    if piece.data.isascii():
+        return piece
+    try:
+        piece.data.decode()
+    except UnicodeDecodeError as error:
+        if errors == "replace":
+            return piece._replace(data=piece.data.decode(errors="replace").encode())
+        what = f"not UTF-8 ({error.reason}); errors='replace' reads on"
+        raise piece.error(error.start, what) from error
+    return piece
+
+
+def split_lines(data: bytes) -> Documents:
+    r"""Make each line a document, without its line end (LF or CR LF); the last one may lack it.
+
+    Examples
+    --------
+    >>> lines = split_lines(b"the cat\r\n\nsat")
+    >>> [lines.text(i) for i in range(lines.n_documents)]
+    [b'the cat', b'', b'sat']
+    """
+    data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 10)
+    text = data.replace(b"\n", b"")
+    last = [] if data.endswith(b"\n") or not data else [len(text)]
+    offsets = np.concatenate([[0], ends - np.arange(len(ends)), last]).astype(np.int64)
+    return Documents(np.frombuffer(text, dtype=np.uint8), offsets)

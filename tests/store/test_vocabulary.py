@@ -1,0 +1,105 @@
+"""Which n-grams are columns, and in which order."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dspectral.kernels.terms import TermTable
+from dspectral.store.blocks import Location, StoreError
+from dspectral.store.counting import _merge_part
+from dspectral.store.vocabulary import (
+    Vocabulary,
+    VocabularySettings,
+    find_vocabulary,
+    pack,
+    read_vocabulary,
+    unpack,
+    write_vocabulary,
+)
+from dspectral.types import Documents
+
+TEXTS = st.lists(st.text("ab é\u4e2d ", max_size=12), max_size=6)
+
+
+def table_of(texts):
+    return TermTable.of(Documents.of(texts), (1, 2))
+
+
+def as_lists(table):
+    terms = [table.terms.text(i) for i in range(table.terms.n_documents)]
+    return terms, table.document_frequency.tolist(), table.counts.tolist()
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(TEXTS)
+def test_a_packed_table_is_unpacked_as_it_was(texts):
+    table = table_of(texts)
+    assert as_lists(unpack(pack(table))) == as_lists(table)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.lists(TEXTS, min_size=1, max_size=7))
+def test_parts_of_any_number_of_blocks_merge_to_the_table_of_all(blocks):
+    packed = {f"block{i}": pack(table_of(texts)) for i, texts in enumerate(blocks)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dspectral.store.counting.read_array", lambda where, store, name, part: packed[name])
+        where = Location("memory://not-read")
+        merged = _merge_part(0, where=where, names=list(packed), limits=(0, np.inf))
+    assert as_lists(merged) == as_lists(table_of([text for texts in blocks for text in texts]))
+
+
+def test_columns_are_ordered_by_documents_then_by_bytes():
+    table = table_of(["zoo ab", "zoo ab", "zoo", "éa zz", "éa zz aa"])
+    vocabulary = Vocabulary.of(table.partition(4))
+    keys = list(zip(-vocabulary.document_frequency, (t.encode() for t in vocabulary.terms), strict=True))
+    assert keys == sorted(keys)
+    assert vocabulary.terms[0] == "zoo"
+    assert Vocabulary.of(table.partition(4), max_features=3).terms == vocabulary.terms[:3]
+
+
+def test_a_term_has_its_column_and_a_stranger_none():
+    vocabulary = Vocabulary.of([table_of(["zoo ab", "zoo", "éa zz"])])
+    assert [vocabulary.index(term) for term in vocabulary.terms] == list(range(len(vocabulary.terms)))
+    with pytest.raises(KeyError, match="'cat' is not among the"):
+        vocabulary.index("cat")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"), [((2, 5), (2, 5)), ((0.1, 0.5), (2.0, 10.0)), ((1, 1.0), (1, 20.0))]
+)
+def test_bounds_are_numbers_of_documents_or_shares(bounds, expected):
+    settings = VocabularySettings(min_document_frequency=bounds[0], max_document_frequency=bounds[1])
+    assert settings.limits(20) == expected
+
+
+def test_a_vocabulary_is_read_as_it_was_written(tmp_path):
+    where = Location(str(tmp_path))
+    assert find_vocabulary(where) is None
+    vocabulary = Vocabulary.of([table_of(["zoo ab", "zoo", "éa zz"])])
+    write_vocabulary(where, vocabulary)
+    for read in (read_vocabulary, find_vocabulary):
+        assert read(where).terms == vocabulary.terms
+        assert np.array_equal(read(where).counts, vocabulary.counts)
+        assert np.array_equal(read(where).document_frequency, vocabulary.document_frequency)
+
+
+def test_a_damaged_vocabulary_is_named(tmp_path):
+    where = Location(str(tmp_path))
+    write_vocabulary(where, Vocabulary.of([table_of(["zoo ab"])]))
+    chunk = Path(tmp_path) / "vocabulary" / "terms" / "c" / "0"
+    chunk.write_bytes(chunk.read_bytes()[::-1])
+    with pytest.raises(StoreError, match="block vocabulary: terms is damaged"):
+        read_vocabulary(where)
+    chunk.unlink()
+    with pytest.raises(StoreError, match="block vocabulary: terms lacks a chunk"):
+        read_vocabulary(where)
+
+
+def test_a_vocabulary_without_its_mark_does_not_count(tmp_path, monkeypatch):
+    where = Location(str(tmp_path))
+    monkeypatch.setattr(Location, "mark", lambda *_: None)
+    write_vocabulary(where, Vocabulary.of([table_of(["zoo ab"])]))
+    assert find_vocabulary(where) is None

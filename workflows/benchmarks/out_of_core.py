@@ -1,0 +1,151 @@
+"""Peak memory against rows: sketch a store far larger than the workers' memory, at 1, 2, 4, 8 times the rows.
+
+A store of sparse counts is generated once, block by block; its first eighth, fourth, half and all of it are
+then sketched in one pass each. The law, stated before each run, allows every worker its interpreter, the work
+of one block and the summary it leaves, and all of them together one waiting summary a level of the tree: rows
+enter through the tree's depth alone.
+"""
+
+import argparse
+import tempfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+from distributed import Client
+
+from dspectral import open_store, projected_memory, summarize, write_counts
+from dspectral.datasets import low_rank_counts
+from dspectral.graph import tree_depth
+from dspectral.store.counts import CountStore
+from dspectral.summaries.directions import FrequentDirections
+from workflows import form
+from workflows.plots import new_plot
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Generate, then sketch larger and larger parts."""
+    parser = options()
+    arguments = parser.parse_args(argv)
+    if not arguments.workers and not arguments.scheduler:
+        parser.error("peak memory is each worker's own: give --workers N or --scheduler ADDRESS")
+    with (
+        form.run(arguments) as run,
+        tempfile.TemporaryDirectory(prefix="dspectral-", dir=arguments.scratch) as scratch,
+    ):
+        with run.measure("generate the store"):
+            store = generated(arguments, f"{scratch}/counts.zarr")
+        run.note(
+            f"{store.n_rows} rows x {store.n_columns} columns, {store.nnz} entries in {len(store.blocks)} "
+            f"blocks: {store.n_bytes / 1e9:.2f} GB not compressed"
+        )
+        points = [sketch_part(run, store, factor) for factor in arguments.factors]
+        plot(run, points)
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("benchmarks.out_of_core", __doc__)
+    add = parser.add_argument
+    add("--rows", type=form.positive, default=500_000, help="at factor 1 (500000)")
+    add("--columns", type=form.positive, default=1 << 18, help="of the counts (262144)")
+    add("--row-length", type=form.positive, default=200, help="words of a row on average (200)")
+    add("--block-rows", type=form.positive, default=50_000, help="rows of a block (50000)")
+    add("--sketch-size", type=form.positive, default=200, help="rows of the sketch (200)")
+    add("--factors", type=form.positive, nargs="+", default=[1, 2, 4, 8], help="times the rows (1 2 4 8)")
+    add("--scratch", type=Path, help="folder for the store (default: the system's)")
+    return parser
+
+
+def generated(arguments: argparse.Namespace, path: str) -> CountStore:
+    """Write topic-model counts with Zipf's column frequencies."""
+    counts = low_rank_counts(
+        arguments.rows * max(arguments.factors),
+        arguments.columns,
+        100,
+        row_length=arguments.row_length,
+        block_rows=arguments.block_rows,
+        seed=arguments.seed,
+    )
+    write_counts(counts, path)
+    return open_store(path)
+
+
+def sketch_part(run: form.Run, store: CountStore, factor: int) -> tuple[int, int, int]:
+    """Sketch the first part of the rows; return its bytes, the peak and what the law allows."""
+    arguments = run.arguments
+    n_blocks = -(-len(store.blocks) * factor // max(arguments.factors))
+    part = replace(store, blocks=store.blocks[:n_blocks])
+    law = allowed(run, part)
+    run.note(
+        f"x{factor}: {n_blocks} blocks, {part.n_bytes / 1e9:.2f} GB; the law allows {law / 1e9:.2f} GB in all"
+    )
+    before = spilled(run)
+    of = partial(FrequentDirections.of, size=arguments.sketch_size, seed=arguments.seed)
+    with run.measure(f"sketch x{factor}") as used:
+        summary = summarize(part, of=of, name="sketch")
+    run.passes += 1
+    workers = [peak for name, peak in used.peaks.items() if name != "this process"]
+    values = {
+        "store_bytes": part.n_bytes,
+        "peak_memory_bytes": max(workers),
+        "peak_memory_bytes_of_all_workers": sum(workers),
+        "allowed_memory_bytes_of_all_workers": law,
+        "spilled_bytes": spilled(run) - before,
+        "seconds": used.seconds,
+        "cpu_seconds": used.cpu_seconds,
+        "relative_certificate": summary.error / summary.energy,
+    }
+    for metric, value in values.items():
+        run.row(data=f"x{factor}", method="frequent_directions", metric=metric, value=value, blocks=n_blocks)
+    return part.n_bytes, sum(workers), law
+
+
+def allowed(run: form.Run, part: CountStore) -> int:
+    """Return the bytes that the memory law allows all workers together, their interpreters included."""
+    summary = run.arguments.sketch_size * part.n_columns * 4
+    block = max(block.n_bytes for block in part.blocks)
+    client: Client = run.client
+    interpreters = sum(client.run(_resident).values())
+    n_workers = len(client.nthreads())
+    # A block, a second copy of its indices, its transpose; 2.5 sketches' worth of basis (see block_krylov).
+    work = int(2.5 * block + 2.5 * summary)
+    return interpreters + projected_memory(
+        summary_bytes=summary, n_blocks=len(part.blocks), work_bytes=work, n_workers=n_workers
+    )
+
+
+def _resident() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+def spilled(run: form.Run) -> int:
+    """Return the bytes that workers have written to disk to free memory, since they started."""
+    client: Client = run.client
+    return sum(client.run(_spilled).values())
+
+
+def _spilled(dask_worker: Any) -> int:
+    metrics = getattr(dask_worker.data, "cumulative_metrics", {})
+    return int(sum(value for key, value in metrics.items() if key[0] == "disk-write" and key[-1] == "bytes"))
+
+
+def plot(run: form.Run, points: list[tuple[int, int, int]]) -> None:
+    """Draw memory against the store's size."""
+    figure, axes = new_plot("Memory of all workers", x="store, GB not compressed", y="GB")
+    sizes, peaks, laws = ([value / 1e9 for value in values] for values in zip(*points, strict=True))
+    axes.plot(sizes, peaks, marker="o", label="peak, measured")
+    axes.plot(sizes, laws, marker="s", linestyle="--", label="allowed by the law")
+    axes.plot(sizes, sizes, color="#999", linewidth=0.8, label="the store itself")
+    axes.legend(frameon=False)
+    axes.set_ylim(bottom=0)
+    depth = tree_depth(run.report.rows[-1]["blocks"])
+    run.plot(
+        "memory", figure, f"Peak memory of all workers against the store; the last tree has {depth} levels."
+    )
+
+
+if __name__ == "__main__":
+    main()
