@@ -325,6 +325,14 @@ def parquet_of(column, **options):
     return put("a.parquet", file.getvalue())
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_a_row_group_of_many_rows_is_read_in_parts(kind):
+    rows = [f"row {i}" for i in range(2500)]
+    assert texts(blocks(parquet_of(pa.array(rows).cast(kind)), field="text", block_bytes=300)) == rows
+    with pytest.raises(ValueError, match="row group 0, row 2499: column 'text' holds a null"):
+        blocks(parquet_of(pa.array([*rows[:-1], None]).cast(kind)), field="text")
+
+
 def test_a_null_in_a_parquet_column_is_named():
     url = parquet_of(pa.array(["a", "b", "c", None]), row_group_size=2)
     with pytest.raises(ValueError, match=r"a\.parquet, row group 1, row 1: column 'text' holds a null"):
