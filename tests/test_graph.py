@@ -110,7 +110,7 @@ def scheduler(request):
 def cluster():
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
         ) as made,
         Client(made),
     ):

@@ -4,10 +4,12 @@ The mark is the group's attributes, written last and at once: a block whose writ
 but none, and is written again.
 """
 
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import zarr
+import zarr.errors
 from numpy.typing import NDArray
 from scipy import sparse
 from zarr.codecs import BloscCodec, Crc32cCodec
@@ -181,7 +183,8 @@ def read_block(where: Location, info: BlockInfo) -> sparse.csr_array:
 
 def write_array(store: Any, path: str, values: NDArray[Any]) -> None:
     """Write an array, compressed, with a crc32c checksum a chunk."""
-    zarr.create_array(
+    create = partial(
+        zarr.create_array,
         store,
         name=path,
         shape=values.shape,
@@ -189,8 +192,12 @@ def write_array(store: Any, path: str, values: NDArray[Any]) -> None:
         chunks=(max(1, min(len(values), CHUNK)),),
         compressors=[VALUES if values.dtype.kind == "f" else INTEGERS, Crc32cCodec()],
         fill_value=_absent(values.dtype),
-        overwrite=True,
-    )[:] = values
+    )
+    try:
+        array = create()
+    except zarr.errors.ContainsArrayError:  # cut short before; looking first would list all files, each time
+        array = create(overwrite=True)
+    array[:] = values
 
 
 def read_array(where: Location, store: Any, block: str, part: str) -> NDArray[Any]:

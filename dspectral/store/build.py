@@ -1,7 +1,7 @@
 """Text to a store: one pass when hashing, two for an exact vocabulary."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from threading import Lock
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -24,6 +24,8 @@ BLOCK_BYTES = 16 << 20
 """Bytes of text behind a block."""
 Settings: TypeAlias = NgramHashing | VocabularySettings
 _INDEX_LOCK = Lock()
+_INDEXES: dict[str, TermIndex] = {}
+"""Of the last call alone: in each process the vocabulary is read once, as it would travel with every task."""
 
 
 def build_store(
@@ -138,14 +140,11 @@ def _encode(
     documents: Documents, *, where: Location, call: str, settings: VocabularySettings
 ) -> sparse.csr_array:
     with _INDEX_LOCK:  # the other threads wait for the first one's
-        index = _index(where, call)
+        if call not in _INDEXES:
+            _INDEXES.clear()
+            _INDEXES[call] = read_vocabulary(where).term_index()
+        index = _INDEXES[call]
     return encode_documents(documents, index, settings.ngram_range, settings.lowercase)
-
-
-@lru_cache(maxsize=1)
-def _index(where: Location, _call: str) -> TermIndex:
-    """Read the vocabulary once in a process and call: it would travel with every task otherwise."""
-    return read_vocabulary(where).term_index()
 
 
 def _build_span(

@@ -49,7 +49,7 @@ def count_vocabulary(
     """
     if draft.resumed and (there := find_vocabulary(draft.where)) is not None:
         return there
-    scratch = f"scratch/{draft.generation:04d}"
+    scratch = draft.scratch
     count = partial(_count_span, where=draft.where, scratch=scratch, read=read, settings=settings)
     counted = run_tasks(count, list(enumerate(spans)), name="count-terms")
     names = [

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -169,8 +170,10 @@ def open_finished(where: Location) -> CountStore | None:
 
 
 def location(url: str, storage_options: dict[str, Any] | None) -> Location:
-    """Return the place that a user named."""
-    return Location(str(url), tuple(sorted((storage_options or {}).items())))
+    """Return the place that a user named; a path is made absolute, as workers have directories of their own."""
+    url = str(url)
+    place = url if "://" in url or "::" in url else str(Path(url).absolute())
+    return Location(place, tuple(sorted((storage_options or {}).items())))
 
 
 def totals_path(generation: int) -> str:

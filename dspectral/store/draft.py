@@ -39,6 +39,11 @@ class Draft(NamedTuple):
     earlier: tuple[BlockInfo, ...]
     resumed: bool
 
+    @property
+    def scratch(self) -> str:
+        """Path of what is removed once the store is finished."""
+        return f"scratch/{self.generation:04d}"
+
     def name(self, *numbers: int) -> str:
         """Path of a block: names sort in the order of the rows."""
         return f"blocks/{self.generation:04d}-" + "-".join(f"{number:06d}" for number in numbers)

@@ -8,12 +8,13 @@ from uuid import uuid4
 import dask
 import dask.array as da
 import numpy as np
+from dask.base import tokenize
 from scipy import sparse
 
 from dspectral.graph import is_lazy, lazy_rows, run_tasks
 from dspectral.store.blocks import BlockInfo, finished, write_block
 from dspectral.store.counts import CountStore
-from dspectral.store.draft import Draft, begin, finish
+from dspectral.store.draft import Draft, begin, discard_unfinished, finish
 
 
 def write_counts(
@@ -59,8 +60,10 @@ def write_counts(
 
     Notes
     -----
-    One pass: a task computes, checks and writes one block. Values are stored as float32. A write that was
-    stopped goes on where it was: call it again with the same rows, and finished blocks are not computed.
+    One pass: a task computes, checks and writes one block. Values are stored as float32, integers above 2**24
+    rounded. A write that was stopped goes on where it was: call it again with the same rows, and finished
+    blocks are not computed. Rows are taken for the same if they are equal in memory, or if Dask gave the array
+    the same name; of other rows all blocks are written anew.
 
     Examples
     --------
@@ -76,14 +79,29 @@ def write_counts(
     n_rows, n_columns = rows.shape
     if not n_rows:
         raise ValueError("there are no rows to write")
+    if rows.dtype.kind not in "biuf":
+        raise ValueError(f"the entries are {rows.dtype}, but counts are real numbers")
     cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
     made = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
-    draft = begin(store, storage_options, made, append=append, n_columns=n_columns)
+    open_draft = partial(begin, store, storage_options, made, append=append, n_columns=n_columns)
+    draft, rows_are = open_draft(), _token(X, rows)
+    if draft.resumed and (draft.where.attributes(draft.scratch) or {}).get("rows") != rows_are:
+        discard_unfinished(store, storage_options=storage_options)  # it is of other rows
+        draft = open_draft()
+    draft.where.mark(draft.scratch, {"rows": rows_are})
     blocks = _write_blocks(draft, rows, signed=signed, **({"scheduler": "threads"} if in_memory else {}))
     for number, (block, size) in enumerate(zip(blocks, rows.chunks[0], strict=True)):
         if block.n_rows != size:
             raise ValueError(f"row block {number} has {block.n_rows} rows, but its array says {size}")
     return finish(draft, blocks)
+
+
+def _token(X: Any, rows: da.Array) -> str:
+    """Return what tells rows from others: a hash of those in memory, else what Dask named them after."""
+    if is_lazy(X):
+        return str(rows.name)
+    csr = sparse.csr_array(X) if sparse.issparse(X) else None
+    return str(tokenize(X if csr is None else (csr.data, csr.indices, csr.indptr), X.shape))
 
 
 def _write_blocks(draft: Draft, rows: da.Array, *, signed: bool, **scheduler: str) -> list[BlockInfo]:

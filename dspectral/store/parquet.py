@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import fsspec
 import numpy as np
 
+from dspectral.store.streams import open_raw
 from dspectral.types import Documents, IntArray
 
 _ROWS = 1024
@@ -88,7 +88,7 @@ def _begin_inside_letters(documents: Documents) -> IntArray:
 @contextmanager
 def _opened(url: str, options: dict[str, Any]) -> Iterator[Any]:
     arrow = _arrow()
-    with fsspec.open(url, "rb", **options) as file:
+    with open_raw(url, options) as file:
         try:
             yield arrow.parquet.ParquetFile(file, buffer_size=_BUFFER)
         except arrow.ArrowException as error:

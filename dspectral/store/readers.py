@@ -65,7 +65,9 @@ def read_span(
         raise ValueError(f"errors is {errors!r}, but it must be 'strict' or 'replace'")
     if block_bytes < 1:
         raise ValueError(f"block_bytes is {block_bytes}, but it must be 1 or more")
-    return pack(_parts(span, min(block_bytes, PIECE_BYTES), errors, storage_options or {}), block_bytes)
+    piece_bytes, options = min(block_bytes, PIECE_BYTES), storage_options or {}
+    parts = (part for file in span.files() for part in _parts(file, piece_bytes, errors, options))
+    return pack(parts, block_bytes)
 
 
 def _parts(span: Span, piece_bytes: int, errors: str, options: dict[str, Any]) -> Iterator[Documents]:

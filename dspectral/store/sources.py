@@ -1,7 +1,8 @@
 """What the documents are: files, their formats, and the spans that are read in parallel."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import fsspec
@@ -19,7 +20,7 @@ SPAN_BYTES = 16 << 20
 
 
 class Span(NamedTuple):
-    """A piece of a file that one task reads.
+    """A piece of a file, or a few small files, that one task reads.
 
     Attributes
     ----------
@@ -37,6 +38,10 @@ class Span(NamedTuple):
         groups; a ``stop`` of -1 is the end.
     column, n_columns : int
         Of a CSV or TSV file: which column holds the text, from 0, of how many.
+    n_bytes : int or None
+        As stored; None where that is not known.
+    also : tuple of str
+        Further files of the same kind, whole, which follow the first.
     """
 
     url: str
@@ -48,10 +53,16 @@ class Span(NamedTuple):
     stop: int = -1
     column: int = 0
     n_columns: int = 0
+    n_bytes: int | None = None
+    also: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """Return the span as JSON takes it."""
         return dict(self._asdict())
+
+    def files(self) -> "list[Span]":
+        """Return a span for each of its files."""
+        return [self._replace(url=url, also=()) for url in (self.url, *self.also)]
 
 
 def plan_spans(
@@ -75,7 +86,8 @@ def plan_spans(
         Of the records: key of JSON objects, or name of a column.
     span_bytes : int
         Bytes of a span of an uncompressed txt, jsonl or TSV file of lines. Parquet files have a span for each
-        row group; of all others the file is one span.
+        row group; all others are not cut. Whole files that follow one another are a span together while they
+        have no more bytes.
     storage_options : dict, optional
         Of the file system.
 
@@ -108,7 +120,7 @@ def plan_spans(
     for source in [sources] if isinstance(sources, str | os.PathLike) else sources:
         for url, path, size in _files(os.fspath(source), options):
             spans += _spans(_whole(url, path, unit, field), size, span_bytes, options)
-    return spans
+    return list(_together(spans, span_bytes))
 
 
 def _files(source: str, options: dict[str, Any]) -> list[tuple[str, str, int | None]]:
@@ -164,9 +176,29 @@ def _spans(whole: Span, size: int | None, span_bytes: int, options: dict[str, An
         whole = _with_column(whole, options)
     streamed = whole.unit == "file" or whole.compression or whole.format == "csv"
     if streamed or size is None or size <= span_bytes:
-        return [whole]
-    starts = range(0, size, span_bytes)
-    return [whole._replace(start=start, stop=min(start + span_bytes, size)) for start in starts]
+        return [whole._replace(n_bytes=size)]
+    borders = pairwise([*range(0, size, span_bytes), size])
+    return [whole._replace(start=start, stop=stop, n_bytes=stop - start) for start, stop in borders]
+
+
+def _together(spans: list[Span], span_bytes: int) -> Iterator[Span]:
+    """Yield spans, small files together: each would be a task and a block, however small."""
+    for _, group in groupby(spans, key=lambda span: span._replace(url="", n_bytes=None)):
+        held, *others = group
+        for span in others:
+            n_bytes = _sum_of(held, span)
+            if n_bytes is not None and n_bytes <= span_bytes:
+                held = held._replace(n_bytes=n_bytes, also=(*held.also, span.url))
+            else:
+                yield held
+                held = span
+        yield held
+
+
+def _sum_of(a: Span, b: Span) -> int | None:
+    """Return the bytes of two spans, if they are whole files of known sizes."""
+    whole = a.stop < 0 and b.stop < 0
+    return a.n_bytes + b.n_bytes if whole and a.n_bytes is not None and b.n_bytes is not None else None
 
 
 def _with_column(whole: Span, options: dict[str, Any]) -> Span:

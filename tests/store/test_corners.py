@@ -1,0 +1,135 @@
+import gzip
+from functools import partial
+
+import dask.array as da
+import fsspec
+import numpy as np
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from scipy import sparse
+
+from dspectral import NgramHashing, VocabularySettings, build_store, open_store, write_counts
+from dspectral.store import matrix
+from dspectral.store.blocks import Location, StoreError, read_block, write_block
+from dspectral.store.readers import read_span
+from dspectral.store.sources import plan_spans
+
+SMALL = NgramHashing(n_features=64)
+
+
+@pytest.fixture
+def url(tmp_path):
+    return str(tmp_path / "store")
+
+
+def texts(blocks):
+    return [block.text(i) for block in blocks for i in range(block.n_documents)]
+
+
+def test_a_file_in_memory_is_read_by_several_at_once():
+    lines = [b"line %d" % i for i in range(20)]
+    with fsspec.open("memory://several.txt", "wb") as file:
+        file.write(b"\n".join(lines))
+    readers = [read_span(span, block_bytes=8) for span in plan_spans("memory://several.txt", span_bytes=40)]
+    first = [[next(reader)] for reader in readers]
+    found = [texts([*head, *reader]) for head, reader in zip(first, readers, strict=True)]
+    assert [text for of_span in found for text in of_span] == lines
+
+
+def test_small_files_are_read_and_blocked_together(tmp_path, url):
+    for i in range(10):
+        (tmp_path / f"{i}.txt").write_text(f"document {i}\n" * 2)
+    (tmp_path / "a.txt").write_text("large\n" * 20)
+    spans = plan_spans(str(tmp_path / "*.txt"), span_bytes=100)
+    assert [len(span.files()) for span in spans] == [4, 4, 2, 1, 1]
+    assert [span.n_bytes for span in spans] == [88, 88, 44, 100, 20]
+    expected = [f"document {i // 2}".encode() for i in range(20)] + [b"large"] * 20
+    assert texts(block for span in spans for block in read_span(span, block_bytes=64)) == expected
+    store = build_store(str(tmp_path / "*.txt"), url, unit="file", hashing=SMALL)
+    assert store.block_rows == [11]
+
+
+def test_files_of_different_columns_are_not_read_together(tmp_path):
+    (tmp_path / "a.tsv").write_text("text\tx\none\t.\n")
+    (tmp_path / "b.tsv").write_text("x\ttext\n.\ttwo\n")
+    (tmp_path / "c.tsv").write_text("x\ttext\n.\tthree\n")
+    spans = plan_spans(str(tmp_path / "*.tsv"), field="text")
+    assert [len(span.files()) for span in spans] == [1, 2]
+    assert texts(block for span in spans for block in read_span(span, block_bytes=99)) == [
+        b"one",
+        b"two",
+        b"three",
+    ]
+
+
+def test_a_fault_in_one_of_several_small_files_names_that_file(tmp_path, url):
+    for i in range(3):
+        (tmp_path / f"{i}.jsonl").write_text("[]\n" if i == 1 else '{"text": "a"}\n')
+    with pytest.raises(ValueError, match=r"1\.jsonl, line 1: "):
+        build_store(str(tmp_path / "*.jsonl"), url, field="text", hashing=SMALL)
+
+
+def test_a_source_that_changed_while_a_build_was_stopped_is_refused(tmp_path, url):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"text": "a"}\n' * 9 + b"[]\n", mtime=0))
+    build = partial(build_store, str(path), url, field="text", hashing=SMALL, block_bytes=8)
+    with pytest.raises(ValueError, match="line 10"):
+        build()
+    path.write_bytes(gzip.compress(b'{"text": "other"}\n' * 9, mtime=0))
+    with pytest.raises(StoreError, match="its sources differ"):
+        build()
+
+
+def test_storage_options_may_hold_dictionaries(tmp_path):
+    (tmp_path / "a.txt").write_text("to be or not to be\n")
+    options = {"client_kwargs": {"endpoint_url": "nowhere"}}
+    where = f"memory://options/{tmp_path.name}"
+    store = build_store(
+        str(tmp_path / "a.txt"), where, vocabulary=VocabularySettings(), storage_options=options
+    )
+    assert store.counts.compute().toarray().tolist() == [[2.0, 1.0, 1.0, 2.0]]
+
+
+def test_a_relative_path_is_found_from_any_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written, opened = write_counts(np.eye(2), "here"), open_store("here")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for store in (written, opened):
+        assert store.counts.compute().toarray().tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def rows_of(X, kind):
+    return {"dense": X, "csr": sparse.csr_array(X), "dask": da.from_array(X, chunks=(2, 4))}[kind]
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr", "dask"])
+def test_blocks_of_other_rows_are_not_taken_for_those_of_these(url, monkeypatch, kind):
+    X = np.arange(1.0, 41.0).reshape(10, 4)
+    write = partial(write_counts, store=url, block_rows=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(matrix, "finish", stop)
+        with pytest.raises(KeyboardInterrupt):
+            write(rows_of(X, kind))
+    store = write(rows_of(2 * X, kind))
+    assert store.counts.compute().toarray().tolist() == (2 * X).tolist()
+
+
+def stop(*_arguments):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("values", [[[1 + 2j]], [["a"]], [[b"a"]]])
+def test_what_is_no_real_number_is_refused(url, values):
+    with pytest.raises(ValueError, match=r"the entries are .*, but counts are real numbers"):
+        write_counts(np.array(values), url)
+
+
+def test_a_new_block_is_written_without_listing_files(tmp_path, monkeypatch):
+    def find(*_arguments, **_options):
+        raise AssertionError("a list of all files")
+
+    monkeypatch.setattr(MemoryFileSystem, "find", find)
+    where = Location(f"memory://listed/{tmp_path.name}")
+    rows = sparse.csr_array(np.eye(4, dtype=np.float32))
+    assert (read_block(where, write_block(where, "block", rows)) != rows).nnz == 0
