@@ -3,7 +3,8 @@
 Gaussian rows are cut into batches, each leaves a Frequent Directions sketch, and sketches merge up a tree.
 For each number of batches: the true error, that is the spectral norm of the difference of the two Gram
 matrices; the certificate that the sketch carries; the paper's bound; and seconds, beside those of the plain
-product of the matrix with its transpose.
+product of the matrix with its transpose. With `--store` the rows are a store's, of text for instance, in its own
+blocks; the true error is then found by power iteration, many passes.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -18,18 +20,25 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral import open_store
 from dspectral.datasets import gaussian_rows
 from dspectral.graph import blas_in_one_thread, summarize
+from dspectral.store.counts import CountStore
 from dspectral.summaries.directions import FrequentDirections
-from dspectral.summaries.moments import Moments
+from dspectral.summaries.moments import GramProduct, Moments
 from workflows import form
 from workflows.plots import new_plot
+
+POWER_STEPS = 15
 
 
 def main(argv: list[str] | None = None) -> None:
     """Sketch at every number of batches."""
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
+        if arguments.store:
+            sketch_store(run, open_store(arguments.store))
+            return
         name = f"gaussian {arguments.rows} x {arguments.columns}"
         with run.measure("draw the rows"):
             drawn = gaussian_rows(arguments.rows, arguments.columns, seed=arguments.seed)
@@ -58,6 +67,7 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("sketch_scaling", __doc__)
     add = parser.add_argument
+    add("--store", metavar="STORE", help="sketch its rows, not random ones")
     add("--rows", type=form.positive, default=1_000_000, help="of the random matrix (1000000)")
     add("--columns", type=form.positive, default=100, help="of the random matrix (100)")
     add("--sketch-size", type=form.positive, default=100, help="rows of the sketch (100)")
@@ -65,6 +75,40 @@ def options() -> argparse.ArgumentParser:
     add("--shrink", choices=("full", "median"), default="full", help="median is the paper's schedule (full)")
     add("--repeats", type=form.positive, default=3, help="of each timing, of which the median counts (3)")
     return parser
+
+
+def sketch_store(run: form.Run, store: CountStore) -> None:
+    """Sketch the rows of a store once, and measure the error."""
+    arguments = run.arguments
+    of = partial(FrequentDirections.of, size=arguments.sketch_size, shrink=arguments.shrink)
+    with run.measure("sketch") as used:
+        summary = summarize(store, of=of, name="sketch")
+    with run.measure("true error"):
+        error = true_error(store, summary.sketch, arguments.seed)
+    run.passes += 1 + POWER_STEPS
+    values = {
+        "error": error,
+        "certificate": summary.error,
+        "certificate_over_error": summary.error / error if error else None,
+        "bound": bound(store.energy, arguments),
+        "energy": store.energy,
+        "seconds": used.seconds,
+    }
+    name = Path(arguments.store).name
+    for metric, value in values.items():
+        run.row(data=name, method=arguments.shrink, metric=metric, value=value, batches=len(store.blocks))
+
+
+def true_error(store: CountStore, sketch: NDArray[np.floating], seed: int) -> float:
+    """Return the largest eigenvalue of ``A'A - B'B``, from below, by power iteration on a few vectors."""
+    vectors = np.random.default_rng(seed).standard_normal((sketch.shape[1], 8)).astype(sketch.dtype)
+    for _ in range(POWER_STEPS):
+        vectors, _ = np.linalg.qr(vectors)
+        product = summarize(store, of=partial(GramProduct.of, factor=vectors), name="product").product
+        product -= sketch.T @ (sketch @ vectors)
+        largest = float(np.linalg.eigvalsh(vectors.T @ product)[-1])
+        vectors = product
+    return largest
 
 
 def sketch(rows: NDArray[np.float64], batches: int, arguments: argparse.Namespace) -> FrequentDirections:

@@ -3,8 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from dspectral import load
+from dspectral import load, write_counts
+from dspectral.summaries.directions import FrequentDirections
 from tests.estimators.test_sentence import sentences
+from tests.strategies import zipf_counts
 from workflows import intent_classification, sketch_scaling
 from workflows.benchmarks import lsi
 
@@ -96,6 +98,28 @@ def test_sketch_scaling_reports_error_below_certificate_below_bound(tmp_path, sh
     for batches in (1, 3):
         of = {r["metric"]: r["value"] for r in rows if r["batches"] == batches and r["method"] == shrink}
         assert 0 < of["error"] <= of["certificate"] <= of["bound"]
+
+
+def test_sketch_scaling_of_a_store_measures_the_same_error_as_numpy(tmp_path):
+    counts = zipf_counts(300, 80, 10)
+    write_counts(counts, str(tmp_path / "counts.zarr"), block_rows=100)
+    arguments = [
+        "--store",
+        str(tmp_path / "counts.zarr"),
+        "--sketch-size",
+        "10",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    sketch_scaling.main(arguments)
+    rows = json.loads((tmp_path / "out" / "report.json").read_text())["rows"]
+    of = {row["metric"]: row["value"] for row in rows}
+    dense = counts.toarray().astype(float)
+    blocks = [FrequentDirections.of(dense[i : i + 100].astype(np.float32), size=10) for i in (0, 100, 200)]
+    merged = blocks[0].merge(blocks[1]).merge(blocks[2])
+    truth = np.linalg.norm(dense.T @ dense - merged.sketch.T @ merged.sketch, 2)
+    assert of["error"] == pytest.approx(truth, rel=0.02)
+    assert of["error"] <= of["certificate"] <= of["bound"]
 
 
 def test_lsi_race_runs_small(tmp_path):
