@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.preprocessing import normalize
+
+from dspectral import Weighting
+from tests.strategies import zipf_counts
+
+
+@st.composite
+def counts(draw):
+    """Counts with empty rows and columns."""
+    shape = draw(st.integers(1, 12)), draw(st.integers(1, 8))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = rng.poisson(draw(st.sampled_from([0.0, 0.3, 2.0])), size=shape).astype(np.float32)
+    return sparse.csr_array(X)
+
+
+def frequency(X):
+    return np.bincount(X.indices, minlength=X.shape[1])
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(X=counts(), norm=st.sampled_from(["l1", "l2", None]))
+def test_tf_idf_is_scikit_learns(X, norm):
+    expected = TfidfTransformer(norm=norm, smooth_idf=True).fit_transform(sparse.csr_matrix(X))
+    found = Weighting.tfidf(frequency(X), X.shape[0], norm=norm).apply(X)
+    np.testing.assert_allclose(found.toarray(), expected.toarray(), rtol=1e-5, atol=1e-7)
+    assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("tf", "of"),
+    [
+        ("count", lambda c: c),
+        ("binary", lambda c: (c != 0).astype(float)),
+        ("sqrt", lambda c: np.sign(c) * np.sqrt(np.abs(c))),
+        ("log", lambda c: np.sign(c) * np.log1p(np.abs(c))),
+    ],
+)
+def test_entries_are_transformed_and_keep_their_signs_but_for_binary(tf, of):
+    dense = np.array([[4.0, -9.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, -1.0]])
+    np.testing.assert_allclose(Weighting(tf).apply(sparse.csr_array(dense)).toarray(), of(dense))
+
+
+def test_columns_are_kept_in_the_given_order_with_their_own_weights():
+    X = zipf_counts(40, 20, 6)
+    columns, weights = np.array([7, 0, 3]), np.array([1.0, 0.5, 0.0])
+    found = Weighting(columns=columns, column_weights=weights).apply(X).toarray()
+    np.testing.assert_allclose(found, X.toarray()[:, columns] * weights)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_rows_have_unit_length_and_empty_ones_stay_empty(norm):
+    X = sparse.vstack([zipf_counts(30, 20, 6), sparse.csr_array((2, 20), dtype=np.float32)], format="csr")
+    X.data[::2] *= -1
+    found = Weighting("sqrt", norm=norm).apply(X)
+    np.testing.assert_allclose(
+        found.toarray(),
+        normalize(np.sign(X.toarray()) * np.sqrt(np.abs(X.toarray())), norm),
+        rtol=1e-5,
+        atol=1e-7,
+    )
+
+
+def test_rows_are_not_changed():
+    X = zipf_counts(30, 20, 6)
+    for part in (X.data, X.indices, X.indptr):
+        part.flags.writeable = False
+    weighting = Weighting("log", np.arange(20.0)[:5], np.arange(5), "l2")
+    assert weighting.apply(X).shape == (30, 5)
+
+
+def test_unknown_names_are_refused():
+    X = zipf_counts(3, 20, 6)
+    with pytest.raises(ValueError, match=r"tf is 'boolean', but it must be 'count'"):
+        Weighting("boolean").apply(X)
+    with pytest.raises(ValueError, match=r"norm is 'max', but it must be 'l1'"):
+        Weighting(norm="max").apply(X)
