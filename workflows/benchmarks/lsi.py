@@ -63,10 +63,15 @@ np.save(out, model.projection.u[:, :k].T)
 MEASURE = """
 import resource
 used = resource.getrusage(resource.RUSAGE_SELF)
-print(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+peak = used.ru_maxrss * 1024
+try:  # what getrusage says begins with the parent's memory
+    peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) * 1024
+except OSError:
+    pass
+print(used.ru_utime + used.ru_stime, peak)
 """
 ENTRIES = {
-    "dspectral": ("n_passes", (1, 2, 3, 5)),
+    "dspectral": ("n_passes", (1, 2, 3, 5, 8)),
     "scikit-learn": ("n_iter", (2, 5, 10)),
     "gensim": ("chunksize", (20_000,)),
 }
@@ -94,7 +99,8 @@ def options() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--rows", type=form.positive, default=200_000, help="of the matrix (200000)")
     add("--columns", type=form.positive, default=50_000, help="of the matrix (50000)")
-    add("--topics", type=form.positive, default=150, help="planted (150)")
+    add("--topics", type=form.positive, default=100, help="planted (100)")
+    add("--noise", type=float, default=0.3, help="share of words of no topic: more is harder (0.3)")
     add("--row-length", type=form.positive, default=100, help="words of a row on average (100)")
     add("--n-components", type=form.positive, default=100, help="k (100)")
     add("--repeats", type=form.positive, default=1, help="of the race; each run is a row (1)")
@@ -108,7 +114,7 @@ def prepared(arguments: argparse.Namespace, scratch: Path) -> CountStore:
         arguments.columns,
         arguments.topics,
         row_length=arguments.row_length,
-        noise=0.5,
+        noise=arguments.noise,
         block_rows=16_384,
         seed=arguments.seed,
     )
