@@ -9,6 +9,7 @@ the training side.
 
 import argparse
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,7 +46,7 @@ def main(argv: list[str] | None = None) -> None:
         with TemporaryDirectory(prefix="dspectral-") as scratch:
             with run.measure("count the unlabelled text"):
                 store = unlabelled_store(arguments, f"{scratch}/unlabelled.zarr")
-            classify(run, Task(Path(arguments.train).name.split(".")[0], train, test, store))
+            classify(run, Task(name_of(arguments.train), train, test, store))
 
 
 def options() -> argparse.ArgumentParser:
@@ -156,6 +157,18 @@ def unlabelled_store(arguments: argparse.Namespace, path: str) -> CountStore:
     if arguments.unlabeled:
         store = build_store(arguments.unlabeled, path, unit="line", hashing=hashing, append=True)
     return store
+
+
+def name_of(path: str) -> str:
+    """Name data by its file, or by its folder where the file is just called train.
+
+    Examples
+    --------
+    >>> name_of("intent/clinc150/train.tsv.gz"), name_of("queries.tsv")
+    ('clinc150', 'queries')
+    """
+    name = Path(path).name.split(".")[0]
+    return Path(path).parent.name if name == "train" and Path(path).parent.name else name
 
 
 def read_labelled(path: str) -> Labelled:
@@ -271,7 +284,9 @@ def spread(run: form.Run) -> Iterator[None]:
     if run.client is None:
         yield
         return
-    with joblib.parallel_config("dask"):
+    with joblib.parallel_config("dask"), warnings.catch_warnings():
+        # The features of a few thousand labelled sentences travel with each batch of fits: tens of megabytes.
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
         yield
 
 
