@@ -74,7 +74,8 @@ class Meter:
         try:
             yield used
             used.seconds = time.perf_counter() - start
-            used.cpu_seconds, used.workers_lost = _difference(before, self._read())
+            cpu_seconds, used.workers_lost = _difference(before, self._read())
+            used.cpu_seconds = max(0.0, cpu_seconds)  # a difference of sums may round to below nothing
         finally:
             self._open.remove(used)
 
