@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from functools import cache, partial
 from threading import Lock
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import dask
@@ -34,15 +34,41 @@ BLOCK_BYTES = 64 << 20
 """Bytes of an in-memory array that one task takes."""
 
 
+class Blocks(NamedTuple):
+    """A stream of blocks that are not rows of a matrix: sentences of token ids, tagged sequences.
+
+    Attributes
+    ----------
+    read : callable
+        ``read(item)`` returns a block; called inside the task.
+    items : sequence
+        One for each block: small values that travel in the graph, unless ``in_memory``.
+    in_memory : bool
+        Whether the items are the data themselves: threads then work on them where they lie, also when a
+        client is in force.
+
+    Examples
+    --------
+    >>> from dspectral.summaries.moments import Moments
+    >>> summarize(Blocks(np.diag, [[1.0, 2.0], [3.0, 4.0]]), of=Moments.of).gram
+    array([[10.,  0.],
+           [ 0., 20.]])
+    """
+
+    read: Callable[[Any], Any]
+    items: Sequence[Any]
+    in_memory: bool = False
+
+
 def summarize(*streams: Any, of: Callable[..., S], fan_in: int = 2, name: str = "summary") -> S:
     """Summarise every row block and merge the summaries up a tree.
 
     Parameters
     ----------
-    *streams : ndarray, SciPy sparse, Dask array, or an object with a Dask array ``counts``
+    *streams : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
         Shape ``(n_rows, n_columns)`` each, cut into rows alike; ``of`` gets one block of each.
     of : callable
-        ``of(block, ...) -> Summary``. A block is a ``csr_array`` or an ndarray.
+        ``of(block, ...) -> Summary``. A block is a ``csr_array`` or an ndarray, or what :class:`Blocks` read.
     fan_in : int
         How many neighbours a merge takes, at least 2.
     name : str
@@ -76,7 +102,7 @@ def summarize(*streams: Any, of: Callable[..., S], fan_in: int = 2, name: str = 
     if fan_in < 2:
         raise ValueError(f"fan_in is {fan_in}, but a merge takes at least 2 summaries")
     in_memory = all(_is_in_memory(stream) for stream in streams)
-    arrays = [_in_blocks(stream) if in_memory else lazy_rows(stream) for stream in streams]
+    arrays = [_in_cuts(stream, name, in_memory=in_memory) for stream in streams]
     cuts = {array.chunks[0] for array in arrays}
     if len(cuts) > 1:
         sizes = " and ".join(f"{len(cut)} blocks of {sum(cut)} rows" for cut in sorted(cuts))
@@ -308,9 +334,9 @@ def _call(function: Callable[..., Any], *blocks_and_number: Any) -> Any:
 
 
 def _as_rows(block: Any) -> Rows:
-    if isinstance(block, sparse.csr_array):
-        return block  # as it is: to wrap a view again copies it
-    return sparse.csr_array(block) if sparse.issparse(block) else np.asarray(block)
+    if sparse.issparse(block) and not isinstance(block, sparse.csr_array):
+        return sparse.csr_array(block)
+    return block  # as it is: to wrap a view again copies it
 
 
 def _summarize_block(*blocks: Any, of: Callable[..., S], block_id: tuple[int, int]) -> S:
@@ -356,7 +382,22 @@ def _groups(keys: list[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _is_in_memory(X: Any) -> bool:
-    return isinstance(X, np.ndarray) or sparse.issparse(X)
+    return X.in_memory if isinstance(X, Blocks) else isinstance(X, np.ndarray) or sparse.issparse(X)
+
+
+def _in_cuts(X: Any, name: str, *, in_memory: bool) -> da.Array:
+    if isinstance(X, Blocks):
+        return _as_array(X, f"{name}-block-{uuid4().hex}")  # read and summarised by one task, of this name
+    return _in_blocks(X) if in_memory else lazy_rows(X)
+
+
+def _as_array(blocks: Blocks, name: str) -> da.Array:
+    """Return an array with one element a block, so that one mechanism serves rows and all else."""
+    if not len(blocks.items):
+        raise ValueError("there is no block at all")
+    layer = {(name, i, 0): Task((name, i, 0), blocks.read, item) for i, item in enumerate(blocks.items)}
+    meta = np.empty((0, 0), dtype=object)
+    return da.Array(layer, name, chunks=((1,) * len(layer), (1,)), meta=meta)
 
 
 def _in_blocks(X: Any) -> da.Array:
