@@ -42,8 +42,8 @@ def cut_words(documents: Documents, cut: Cut = "blanks", *, lowercase: bool = Fa
         UTF-8 text, a sentence each.
     cut : {"blanks", "words"}
         - ``"blanks"``: as ``text.split()`` does, for text that is tokenised already;
-        - ``"words"``: as ``re.findall(r"\w+(?:['’]\w+)*|[^\w\s]", text)`` does: words with the apostrophes
-          inside them, and every other character that is not a blank by itself.
+        - ``"words"``: as ``re.findall(r"\w+(?:['\u2019]\w+)*|[^\w\s]", text)`` does: words with the
+          apostrophes inside them, and every other character that is not a blank by itself.
     lowercase : bool
         Lower the case first, as :meth:`str.lower` does.
 
@@ -84,7 +84,9 @@ def count_words(tokens: Tokens) -> TermTable:
     array([2, 2, 1])
     """
     first, counts, frequency = _count_words(tokens)
-    return TermTable(gather(tokens.text, tokens.starts[first], tokens.starts[first + 1] - 1), frequency, counts)
+    return TermTable(
+        gather(tokens.text, tokens.starts[first], tokens.starts[first + 1] - 1), frequency, counts
+    )
 
 
 def number_words(tokens: Tokens, index: TermIndex) -> Sentences:

@@ -116,7 +116,7 @@ def build_corpus(
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> Corpus:
-    r"""Number the words of text files, a sentence a line, and write their sentences as ids.
+    r"""Write the sentences of text files, one a line, as ids of their words.
 
     Parameters
     ----------
@@ -263,13 +263,11 @@ def _table_of(documents: Documents, *, cut: Callable[[Documents], Any]) -> TermT
     return count_words(cut(documents))
 
 
-def _merge_types(
-    part: int, *, where: Location, names: list[str], min_count: int
-) -> tuple[TermTable, int]:
+def _merge_types(part: int, *, where: Location, names: list[str], min_count: int) -> tuple[TermTable, int]:
     """Merge a part of all blocks; return the types that are frequent enough, and the tokens of all."""
     merged = merged_part(part, where=where, names=names)
     kept = merged.counts >= min_count
-    literal = [i for i in np.flatnonzero(kept) if merged.terms.text(i) == RARE.encode()]
+    literal = [i for i in np.flatnonzero(kept).tolist() if merged.terms.text(i) == RARE.encode()]
     kept[literal] = False
     return merged.filter(kept), int(merged.counts.sum())
 

@@ -154,7 +154,9 @@ def open_store(url: str, *, storage_options: dict[str, Any] | None = None) -> Co
     if store is not None:
         return store
     if CORPUS_KEY in attributes:
-        raise StoreError(f"at {url} there is a corpus of sentences, not a store of counts: open_corpus opens it")
+        raise StoreError(
+            f"at {url} there is a corpus of sentences, not a store of counts: open_corpus opens it"
+        )
     if where.attributes("plans") is not None:
         raise StoreError(
             f"the store at {url} is not finished: the call that began it goes on where it stopped"
