@@ -11,6 +11,7 @@ from dspectral.graph import projected_memory, summarize
 from dspectral.kernels.hashing import NgramHashing
 from dspectral.models import load, save
 from dspectral.store.build import build_store
+from dspectral.store.corpus import build_corpus, open_corpus
 from dspectral.store.counts import open_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
@@ -27,8 +28,10 @@ __all__ = [
     "VocabularySettings",
     "Weighting",
     "__version__",
+    "build_corpus",
     "build_store",
     "load",
+    "open_corpus",
     "open_store",
     "projected_memory",
     "save",
