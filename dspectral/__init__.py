@@ -4,17 +4,21 @@ A block of rows leaves a small summary; summaries merge up a tree; a solver turn
 parameters.
 """
 
-from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
-from dspectral.estimators.intent import IntentClassifier
-from dspectral.estimators.sentence import SentenceRepresentation
-from dspectral.graph import projected_memory, summarize
-from dspectral.kernels.hashing import NgramHashing
-from dspectral.models import load, save
-from dspectral.store.build import build_store
-from dspectral.store.counts import open_store
-from dspectral.store.matrix import write_counts
-from dspectral.store.vocabulary import VocabularySettings
-from dspectral.weighting import Weighting
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
+    from dspectral.estimators.intent import IntentClassifier
+    from dspectral.estimators.sentence import SentenceRepresentation
+    from dspectral.graph import projected_memory, summarize
+    from dspectral.kernels.hashing import NgramHashing
+    from dspectral.models import load, save
+    from dspectral.store.build import build_store
+    from dspectral.store.counts import open_store
+    from dspectral.store.matrix import write_counts
+    from dspectral.store.vocabulary import VocabularySettings
+    from dspectral.weighting import Weighting
 
 __version__ = "0.1.0"
 
@@ -35,3 +39,30 @@ __all__ = [
     "summarize",
     "write_counts",
 ]
+
+_PLACES = {
+    "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
+    "estimators.intent": ("IntentClassifier",),
+    "estimators.sentence": ("SentenceRepresentation",),
+    "graph": ("projected_memory", "summarize"),
+    "kernels.hashing": ("NgramHashing",),
+    "models": ("load", "save"),
+    "store.build": ("build_store",),
+    "store.counts": ("open_store",),
+    "store.matrix": ("write_counts",),
+    "store.vocabulary": ("VocabularySettings",),
+    "weighting": ("Weighting",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: a worker that only sketches blocks need not hold scikit-learn, over 100 MB."""
+    for module, names in _PLACES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"dspectral.{module}"), name)
+            return value
+    raise AttributeError(f"module 'dspectral' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
