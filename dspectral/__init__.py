@@ -4,18 +4,24 @@ A block of rows leaves a small summary; summaries merge up a tree; a solver turn
 parameters.
 """
 
-from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
-from dspectral.estimators.intent import IntentClassifier
-from dspectral.estimators.sentence import SentenceRepresentation
-from dspectral.graph import projected_memory, summarize
-from dspectral.kernels.hashing import NgramHashing
-from dspectral.models import load, save
-from dspectral.store.build import build_store
-from dspectral.store.corpus import build_corpus, open_corpus
-from dspectral.store.counts import open_store
-from dspectral.store.matrix import write_counts
-from dspectral.store.vocabulary import VocabularySettings
-from dspectral.weighting import Weighting
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
+    from dspectral.estimators.embedding import WordEmbedding
+    from dspectral.estimators.intent import IntentClassifier
+    from dspectral.estimators.sentence import SentenceRepresentation
+    from dspectral.graph import projected_memory, summarize
+    from dspectral.kernels.hashing import NgramHashing
+    from dspectral.models import load, save
+    from dspectral.store.build import build_store
+    from dspectral.store.corpus import build_corpus, open_corpus
+    from dspectral.store.counts import open_store
+    from dspectral.store.matrix import write_counts
+    from dspectral.store.vocabulary import VocabularySettings
+    from dspectral.store.word2vec import read_word2vec, write_word2vec
+    from dspectral.weighting import Weighting
 
 __version__ = "0.1.0"
 
@@ -27,6 +33,7 @@ __all__ = [
     "TruncatedSVD",
     "VocabularySettings",
     "Weighting",
+    "WordEmbedding",
     "__version__",
     "build_corpus",
     "build_store",
@@ -34,7 +41,39 @@ __all__ = [
     "open_corpus",
     "open_store",
     "projected_memory",
+    "read_word2vec",
     "save",
     "summarize",
     "write_counts",
+    "write_word2vec",
 ]
+
+_PLACES = {
+    "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
+    "estimators.embedding": ("WordEmbedding",),
+    "estimators.intent": ("IntentClassifier",),
+    "estimators.sentence": ("SentenceRepresentation",),
+    "graph": ("projected_memory", "summarize"),
+    "kernels.hashing": ("NgramHashing",),
+    "models": ("load", "save"),
+    "store.build": ("build_store",),
+    "store.corpus": ("build_corpus", "open_corpus"),
+    "store.counts": ("open_store",),
+    "store.matrix": ("write_counts",),
+    "store.vocabulary": ("VocabularySettings",),
+    "store.word2vec": ("read_word2vec", "write_word2vec"),
+    "weighting": ("Weighting",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: a worker that only sketches blocks need not hold scikit-learn, over 100 MB."""
+    for module, names in _PLACES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"dspectral.{module}"), name)
+            return value
+    raise AttributeError(f"module 'dspectral' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -16,9 +16,10 @@ from dspectral.kernels.linalg import (
     numerical_rank,
     orthonormal_columns,
     panels,
-    times_in_panels,
+    subtract_product,
 )
-from dspectral.types import FloatArray
+from dspectral.kernels.pages import forget_rows
+from dspectral.types import FloatArray, IntArray
 
 
 class KrylovSpace(NamedTuple):
@@ -45,8 +46,8 @@ class KrylovSpace(NamedTuple):
 
     @classmethod
     def start(cls, Z: FloatArray) -> "KrylovSpace":
-        """Begin with the columns of ``Z``, shape (d, r)."""
-        return cls((orthonormal_columns(Z),), ())
+        """Begin with the columns of ``Z``, shape (d, r) (which is overwritten)."""
+        return cls((orthonormal_columns(Z, overwrite=True),), ())
 
     @property
     def newest(self) -> FloatArray:
@@ -60,7 +61,7 @@ class KrylovSpace(NamedTuple):
         for _ in range(2):  # once is not enough for orthogonality to rounding
             for i, block in enumerate(self.basis):
                 inside = block.T @ product
-                product -= times_in_panels(block, inside)
+                subtract_product(product, block, inside)
                 coefficients[i] += inside
         product[:, column_norms(product) <= 64.0 * np.finfo(product.dtype).eps * size] = 0
         block = orthonormal_columns(product)
@@ -91,13 +92,38 @@ class Approximation(NamedTuple):
     coefficients: NDArray[np.float64]
     parts: tuple[FloatArray, ...]
 
-    def rows(self, scale: NDArray[np.float64]) -> FloatArray:
-        """Return the first ``len(scale)`` rows, row i times ``scale[i]``, shape (len(scale), d)."""
-        weights = (self.coefficients[:, : len(scale)] * scale).T.astype(self.parts[0].dtype)
-        out = np.empty((len(scale), len(self.parts[0])), dtype=self.parts[0].dtype)
-        for panel in panels(len(self.parts[0])):
-            out[:, panel] = weights @ np.concatenate([part[panel] for part in self.parts], axis=1).T
-        return out
+    def rows(
+        self,
+        scale: NDArray[np.float64],
+        *,
+        columns: IntArray | None = None,
+        n_columns: int = 0,
+        consume: bool = False,
+    ) -> FloatArray:
+        """Return the first ``len(scale)`` rows, row i times ``scale[i]``.
+
+        Parameters
+        ----------
+        scale : ndarray of float64, shape (m,)
+        columns : ndarray of int, shape (d,), optional
+            Where the columns go, among ``n_columns``; all others are zero.
+        consume : bool
+            Whether the parts may be spoiled: their memory then goes as that of the result comes.
+
+        Returns
+        -------
+        ndarray, shape (m, d) or (m, n_columns), in Fortran order
+        """
+        height, dtype = len(self.parts[0]), self.parts[0].dtype
+        weights = (self.coefficients[:, : len(scale)] * scale).astype(dtype)
+        # Tall, so that a panel of it is one piece of memory, touched when it is written.
+        out = np.zeros((height if columns is None else n_columns, len(scale)), dtype=dtype)
+        for panel in panels(height):
+            rows = np.concatenate([part[panel] for part in self.parts], axis=1) @ weights
+            out[panel if columns is None else columns[panel]] = rows
+            for part in self.parts if consume else ():
+                forget_rows(part, panel.start, panel.stop)
+        return out.T
 
 
 def _best_approximation(

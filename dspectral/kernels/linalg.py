@@ -92,12 +92,14 @@ def numerical_rank(values: NDArray[np.float64], dtype: Any) -> int:
     return int(np.sum(values > rounding_floor(values, dtype)))
 
 
-def orthonormal_columns(Z: FloatArray) -> FloatArray:
+def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """Return an orthonormal basis of the columns of a tall matrix.
 
     Parameters
     ----------
     Z : ndarray, shape (d, r)
+    overwrite : bool
+        Whether Z's memory may be used for the result.
 
     Returns
     -------
@@ -111,11 +113,15 @@ def orthonormal_columns(Z: FloatArray) -> FloatArray:
            [0.8]])
     """
     norms = column_norms(Z)
-    Z = Z[:, norms > 0] / norms[norms > 0].astype(Z.dtype)
+    if not norms.all():
+        Z = Z[:, norms > 0]
+    elif not overwrite:
+        Z = Z.copy()
+    Z /= norms[norms > 0].astype(Z.dtype)
     for _ in range(2):  # once leaves an error of eps times the condition squared, the second time of eps
         values, vectors = eigh_descending(column_gram(Z))
         rank = numerical_rank(values, Z.dtype)
-        Z = times_in_panels(Z, vectors[:, :rank] / np.sqrt(values[:rank]))
+        Z = _times_in_place(Z, vectors[:, :rank] / np.sqrt(values[:rank]))
     return Z
 
 
@@ -124,13 +130,19 @@ def column_norms(Z: FloatArray) -> NDArray[np.float64]:
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", Z, Z, dtype=np.float64)))
 
 
-def times_in_panels(Z: FloatArray, C: FloatArray) -> FloatArray:
-    """Return ``Z C`` for a tall ``Z`` of shape (d, r), in Z's dtype."""
+def subtract_product(target: FloatArray, Z: FloatArray, C: FloatArray) -> None:
+    """Subtract ``Z C`` from ``target``, in place, for tall ``Z`` of shape (d, r) and ``C`` of shape (r, m)."""
     C = C.astype(Z.dtype)
-    out = np.empty((len(Z), C.shape[1]), dtype=Z.dtype)
     for panel in panels(len(Z)):
-        out[panel] = Z[panel] @ C
-    return out
+        target[panel] -= Z[panel] @ C
+
+
+def _times_in_place(Z: FloatArray, C: FloatArray) -> FloatArray:
+    """Return ``Z C`` in the memory of Z, for C with no more columns than Z."""
+    C, rank = C.astype(Z.dtype), C.shape[1]
+    for panel in panels(len(Z)):
+        Z[panel, :rank] = Z[panel] @ C
+    return Z if rank == Z.shape[1] else np.ascontiguousarray(Z[:, :rank])
 
 
 def unit_rows(rows: FloatArray) -> FloatArray:

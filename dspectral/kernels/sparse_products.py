@@ -16,7 +16,7 @@ from dspectral.types import FloatArray
 
 WIDE = 32
 """Columns from which transposing a block pays."""
-CACHED_BYTES = 16 << 20
+CACHED_BYTES = 4 << 20
 """Bytes of ``A Z`` held at a time by :func:`gram_times`."""
 
 # A product may become one multiply-add; the order of the sums stays as written.
@@ -85,7 +85,7 @@ def gram_times(A: sparse.csr_array, Z: FloatArray) -> FloatArray:
 
     Notes
     -----
-    ``4 nnz r`` flops. Beside the result it holds 16 MiB of ``A Z`` and a transposed copy of as many rows; for
+    ``4 nnz r`` flops. Beside the result it holds 4 MiB of ``A Z`` and a transposed copy of as many rows; for
     narrow Z one row of ``A Z``, and A is read once.
 
     Examples
@@ -127,6 +127,19 @@ def gram(A: sparse.csr_array) -> NDArray[np.float64]:
     """
     out = np.zeros((A.shape[1], A.shape[1]))
     _gram(A.data, A.indices, A.indptr, out)
+    return out
+
+
+def column_sums(A: sparse.csr_array) -> NDArray[np.float64]:
+    """Return the sum of each column, in double precision, shape (d,).
+
+    Examples
+    --------
+    >>> column_sums(sparse.csr_array([[0.0, 2.0], [1.0, 1.0]]))
+    array([1., 3.])
+    """
+    out = np.zeros(A.shape[1])
+    _add_columns(A.data, A.indices, out)
     return out
 
 
@@ -198,6 +211,12 @@ def _gram_gather_scatter(data: Any, indices: Any, indptr: Any, Z: Any, out: Any)
             row = out[indices[entry]]
             for k in range(product.size):
                 row[k] += value * product[k]
+
+
+@_compiled
+def _add_columns(data: Any, indices: Any, out: Any) -> None:
+    for entry in range(data.size):
+        out[indices[entry]] += np.float64(data[entry])
 
 
 @_compiled

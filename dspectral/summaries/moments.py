@@ -111,10 +111,7 @@ class GramProduct(NamedTuple):
 def total_of(rows: Rows) -> NDArray[np.float64]:
     """Sum of the rows, in double precision."""
     if sparse.issparse(rows):
-        weights = np.asarray(rows.data, dtype=np.float64)
-        return np.asarray(
-            np.bincount(rows.indices, weights=weights, minlength=rows.shape[1]), dtype=np.float64
-        )
+        return sparse_products.column_sums(rows)
     return np.asarray(rows.sum(axis=0, dtype=np.float64))
 
 

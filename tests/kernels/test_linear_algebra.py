@@ -60,6 +60,7 @@ def test_sparse_products_are_those_of_scipy(drawn, order):
     close(sparse_products.transpose_times(A, Y), exact.T @ Y, dtype)
     close(sparse_products.gram_times(A, Z), exact.T @ (exact @ Z), dtype)
     close(sparse_products.gram(A), exact.T @ exact, np.float64)
+    close(sparse_products.column_sums(A), exact.sum(axis=0), np.float64)
 
 
 @pytest.mark.parametrize("width", [WIDE - 1, WIDE])
@@ -119,7 +120,9 @@ def test_products_in_panels_are_the_products(tall):
         assert gram.dtype == np.float64
         np.testing.assert_allclose(gram, tall.T.astype(float) @ tall, atol=1e3 * np.finfo(tall.dtype).eps)
     close(linalg.combine_rows(C, *parts), C @ wide, tall.dtype)
-    close(linalg.times_in_panels(tall, C.T), tall @ C.T, tall.dtype)
+    difference = tall[:, :4].copy()
+    linalg.subtract_product(difference, tall, C.T)
+    close(difference, tall[:, :4] - tall @ C.T, tall.dtype)
     np.testing.assert_allclose(linalg.column_norms(tall), np.linalg.norm(tall, axis=0), rtol=1e-5)
 
 
@@ -153,6 +156,7 @@ def test_no_eigenvalues_have_no_rank():
 def test_an_orthonormal_basis_spans_the_columns(X, dtype):
     X = freeze(X.astype(dtype))
     Q = linalg.orthonormal_columns(X)
+    np.testing.assert_array_equal(linalg.orthonormal_columns(X.copy(), overwrite=True), Q)
     eps = np.finfo(dtype).eps
     assert Q.dtype == dtype
     assert Q.shape[1] <= min(X.shape)
@@ -250,6 +254,17 @@ def test_rows_are_scaled_as_asked():
     _, best = run(positive_semidefinite(20, 6), 6, 1)
     plain, scaled = best.rows(np.ones(2)), best.rows(np.array([2.0, 0.5]))
     np.testing.assert_allclose(scaled, plain * [[2.0], [0.5]], rtol=1e-12)
+
+
+def test_rows_spread_over_columns_and_made_of_spoiled_parts_are_the_same_rows():
+    tall = np.random.default_rng(2).standard_normal((20_000, 8))  # whole pages to be given back
+    first = KrylovSpace.start(np.random.default_rng(0).standard_normal((20_000, 8)))
+    best = first.close(tall @ (tall.T @ first.newest))
+    rows = best.rows(np.ones(3))
+    columns = np.sort(np.random.default_rng(1).permutation(30_000)[:20_000])
+    spread = best.rows(np.ones(3), columns=columns, n_columns=30_000, consume=True)
+    np.testing.assert_array_equal(spread[:, columns], rows)
+    assert np.count_nonzero(spread) <= rows.size
 
 
 def test_nothing_comes_of_nothing():

@@ -110,8 +110,9 @@ def allowed(run: form.Run, part: CountStore) -> int:
     client: Client = run.client
     interpreters = sum(client.run(_resident).values())
     n_workers = len(client.nthreads())
-    # A block, a second copy of its indices, its transpose; 2.5 sketches' worth of basis (see block_krylov).
-    work = int(2.5 * block + 2.5 * summary)
+    # A block and as much again for its pieces; the basis is the sketch's size and a half (see block_krylov),
+    # and its memory becomes the sketch's.
+    work = int(2 * block + 0.75 * summary)
     return interpreters + projected_memory(
         summary_bytes=summary, n_blocks=len(part.blocks), work_bytes=work, n_workers=n_workers
     )
