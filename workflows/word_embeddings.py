@@ -17,9 +17,10 @@ import fsspec
 import numpy as np
 
 import dspectral
-from dspectral import WordEmbedding, build_corpus, write_word2vec
+from dspectral import WordEmbedding, build_corpus, open_corpus, write_word2vec
 from dspectral.metrics.analogies import analogy_accuracy
 from dspectral.metrics.similarity import word_similarity
+from dspectral.store.corpus import Corpus
 from workflows import form
 from workflows.plots import new_plot
 
@@ -38,13 +39,7 @@ def main(argv: list[str] | None = None) -> None:
         lists = read_lists(arguments)
         with TemporaryDirectory(prefix="dspectral-") as scratch:
             with run.measure("count and number the words") as used:
-                corpus = build_corpus(
-                    arguments.corpus,
-                    arguments.store or f"{scratch}/corpus.zarr",
-                    min_count=arguments.min_count,
-                    lowercase=arguments.lowercase,
-                    tokens=arguments.tokens,
-                )
+                corpus = corpus_of(arguments, f"{scratch}/corpus.zarr")
             run.passes += 2
             run.note(
                 f"{corpus.n_tokens} tokens in {corpus.n_sentences} sentences, {len(corpus.words)} word types that "
@@ -62,7 +57,9 @@ def options() -> argparse.ArgumentParser:
     add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type (11)")
     add("--tokens", choices=["blanks", "words"], default="blanks", help="how lines are cut (at blanks)")
     add("--lowercase", action="store_true", help="lower the case first")
-    add("--store", metavar="DIR", help="keep the corpus here (default: it is removed)")
+    add(
+        "--store", metavar="DIR", help="keep the corpus here, or take the one that is (default: none is kept)"
+    )
     add("--similarity", nargs="*", default=[], metavar="TSV", help="header; two words and a score")
     add("--analogies", nargs="*", default=[], metavar="TSV", help="header; a b c d in the last four columns")
     add("--half", type=int, choices=[1, 2], help="score one half of each list (seeded) instead of all")
@@ -93,6 +90,19 @@ def options() -> argparse.ArgumentParser:
     return parser
 
 
+def corpus_of(arguments: argparse.Namespace, scratch: str) -> Corpus:
+    """Open the corpus kept by an earlier run, or build it."""
+    if arguments.store and Path(arguments.store).exists():
+        return open_corpus(arguments.store)
+    return build_corpus(
+        arguments.corpus,
+        arguments.store or scratch,
+        min_count=arguments.min_count,
+        lowercase=arguments.lowercase,
+        tokens=arguments.tokens,
+    )
+
+
 def transform_of(text: str) -> str | float:
     """Read a transform: a name, or a power."""
     if text in ("sqrt", "log", "none"):
@@ -110,7 +120,7 @@ def settings(arguments: argparse.Namespace) -> Iterator[tuple[int, str | float, 
 
 def embed(
     run: form.Run,
-    corpus: Any,
+    corpus: Corpus,
     lists: Lists,
     corpus_seconds: float,
     window: int,
@@ -132,6 +142,8 @@ def embed(
         power=arguments.power,
         n_skipped=arguments.n_skipped,
         n_contexts=arguments.n_contexts,
+        n_passes=arguments.n_passes,
+        sketch_size=arguments.sketch_size,
         memory_limit=arguments.counts_memory << 20,
         random_state=arguments.seed,
     )
@@ -177,10 +189,8 @@ def rounded(value: float) -> float | None:
 
 def spectrum_of(embedding: WordEmbedding) -> Any:
     """Draw the singular values."""
-    figure, axes = new_plot()
-    axes.semilogy(1 + np.arange(len(embedding.singular_values_)), embedding.singular_values_)
-    axes.set_xlabel("component")
-    axes.set_ylabel("singular value")
+    figure, axes = new_plot("Spectrum of the scaled counts", x="component", y="singular value", log="y")
+    axes.plot(1 + np.arange(len(embedding.singular_values_)), embedding.singular_values_)
     return figure
 
 

@@ -122,7 +122,7 @@ class WordEmbedding(BaseEstimator):
         distance_weighting: bool = True,
         context_smoothing: float = 0.75,
         shift: float = 1.0,
-        power: float = 0.6,
+        power: float = 0.7,
         n_skipped: int = 1,
         add_contexts: bool = False,
         n_contexts: int | None = None,
