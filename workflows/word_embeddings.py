@@ -80,6 +80,8 @@ def options() -> argparse.ArgumentParser:
     add("--power", type=float, default=default.power, metavar="P", help="of the singular values")
     add("--n-skipped", type=int, default=default.n_skipped, metavar="N", help="leading vectors left out")
     add("--n-contexts", type=form.positive, metavar="N", help="hash contexts to so many columns")
+    add("--n-passes", type=form.positive, default=default.n_passes, metavar="N", help="of the solver")
+    add("--sketch-size", type=form.positive, metavar="L", help="of the solver (4 K)")
     add(
         "--counts-memory",
         type=form.positive,

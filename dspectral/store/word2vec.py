@@ -53,8 +53,7 @@ def read_word2vec(
         n_words, n_dimensions = map(int, head)
         read = _read_binary if binary else _read_text
         words, vectors = read(file, path, n_words, n_dimensions)
-    _, first = np.unique(np.asarray(words, dtype=object).astype(str), return_index=True)
-    kept = np.sort(first)
+    kept = list({word: i for i, word in reversed(list(enumerate(words)))}.values())[::-1]
     return Documents.of([words[i] for i in kept]), vectors[kept]
 
 
