@@ -52,8 +52,11 @@ def word_similarity(
     Examples
     --------
     >>> vectors = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
-    >>> word_similarity(["cup", "mug", "sky"], vectors, [("cup", "mug", 9), ("cup", "sky", 1), ("cup", "x", 5)])
-    Similarity(spearman=1.0, n_pairs=2, coverage=0.6666666666666666)
+    >>> found = word_similarity(
+    ...     ["cup", "mug", "sky"], vectors, [("cup", "mug", 9), ("cup", "sky", 1), ("cup", "x", 5)]
+    ... )
+    >>> round(found.spearman, 3), found.n_pairs, round(found.coverage, 3)
+    (1.0, 2, 0.667)
     """
     numbers = numbers_of(words, vectors)
     if not len(pairs):

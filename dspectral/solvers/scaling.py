@@ -1,7 +1,5 @@
 """Counts of words in contexts, transformed and scaled row block by row block: the template of embeddings."""
 
-import math
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,23 +143,17 @@ def most_entries(counts: NDArray[np.int64], *, n_positions: int, n_contexts: int
 
 
 def row_parts(entries: NDArray[np.int64], most: int) -> list[tuple[int, int]]:
-    """Cut rows into runs of at most ``most`` entries each (or one row), as even as that allows.
+    """Cut rows into runs of as many rows as have at most ``most`` entries together, or one row.
 
     Examples
     --------
-    >>> row_parts(np.array([5, 1, 1, 1, 4]), 5)
+    >>> row_parts(np.array([9, 1, 1, 1, 4]), 5)
     [(0, 1), (1, 4), (4, 5)]
     """
-    n_parts = max(1, math.ceil(int(entries.sum()) / max(1, most)))
-    while True:
-        parts = _runs(entries, max(1, math.ceil(int(entries.sum()) / n_parts)))
-        if all(b - a == 1 or int(entries[a:b].sum()) <= most for a, b in parts):
-            return parts
-        n_parts += 1
-
-
-def _runs(entries: NDArray[np.int64], target: int) -> list[tuple[int, int]]:
-    """Cut where the sum so far passes a multiple of the target."""
-    number = (np.cumsum(entries) - 1) // target
-    starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(entries)]
-    return [(a, b) for a, b in pairwise(starts) if b > a]
+    ends = np.cumsum(entries)
+    parts, start, before = [], 0, 0
+    while start < len(entries):
+        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        parts.append((start, stop))
+        start, before = stop, int(ends[stop - 1])
+    return parts
