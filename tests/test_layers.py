@@ -13,6 +13,7 @@ FLOORS = {
     "dspectral.weighting": 1,
     "dspectral.kernels": 1,
     "dspectral.solvers": 1,
+    "dspectral.metrics": 1,
     "dspectral.summaries": 2,
     "dspectral.graph": 3,
     "dspectral.estimators": 4,

@@ -5,6 +5,7 @@ from typing import Any
 from sklearn.svm import LinearSVC
 
 from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
+from dspectral.estimators.embedding import WordEmbedding
 from dspectral.estimators.intent import Choice, IntentClassifier
 from dspectral.estimators.sentence import SentenceRepresentation
 from dspectral.estimators.spectrum import Certificate
@@ -21,6 +22,7 @@ ESTIMATORS: dict[str, Any] = {
     "SentenceRepresentation": SentenceRepresentation,
     "SketchedPCA": SketchedPCA,
     "TruncatedSVD": TruncatedSVD,
+    "WordEmbedding": WordEmbedding,
     "WordVectorRepresentation": WordVectorRepresentation,
     "sklearn.svm.LinearSVC": LinearSVC,
 }
