@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
     from dspectral.estimators.intent import IntentClassifier
+    from dspectral.estimators.multilabel import MomentMultiLabelClassifier
     from dspectral.estimators.sentence import SentenceRepresentation
     from dspectral.graph import projected_memory, summarize
     from dspectral.kernels.hashing import NgramHashing
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "IntentClassifier",
+    "MomentMultiLabelClassifier",
     "NgramHashing",
     "SentenceRepresentation",
     "SketchedPCA",
@@ -43,6 +45,7 @@ __all__ = [
 _PLACES = {
     "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
     "estimators.intent": ("IntentClassifier",),
+    "estimators.multilabel": ("MomentMultiLabelClassifier",),
     "estimators.sentence": ("SentenceRepresentation",),
     "graph": ("projected_memory", "summarize"),
     "kernels.hashing": ("NgramHashing",),

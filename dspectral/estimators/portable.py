@@ -6,6 +6,7 @@ from sklearn.svm import LinearSVC
 
 from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
 from dspectral.estimators.intent import Choice, IntentClassifier
+from dspectral.estimators.multilabel import MomentMultiLabelClassifier
 from dspectral.estimators.sentence import SentenceRepresentation
 from dspectral.estimators.spectrum import Certificate
 from dspectral.estimators.word_vectors import WordVectorRepresentation
@@ -18,6 +19,7 @@ from dspectral.weighting import Weighting
 
 ESTIMATORS: dict[str, Any] = {
     "IntentClassifier": IntentClassifier,
+    "MomentMultiLabelClassifier": MomentMultiLabelClassifier,
     "SentenceRepresentation": SentenceRepresentation,
     "SketchedPCA": SketchedPCA,
     "TruncatedSVD": TruncatedSVD,

@@ -1,0 +1,284 @@
+"""The passes of the method of moments for many labels, in order; each returns what the next one needs."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.estimators.label_streams import LabelledStreams
+from dspectral.estimators.spectrum import GRAM_COLUMNS, Certificate, Plan, of_summary, summary_of
+from dspectral.graph import summarize
+from dspectral.kernels import sparse_products
+from dspectral.kernels.linalg import eigh_descending, fixed_signs, orthonormal_columns
+from dspectral.solvers import latent_states
+from dspectral.solvers.latent_states import Simplex, Whitening
+from dspectral.solvers.tensors import (
+    Cubes,
+    contract,
+    power_method,
+    simultaneous_diagonalization,
+    unfolded_symmetric,
+)
+from dspectral.summaries.label_moments import FirstMoments, StateLabels, ThirdMoment
+from dspectral.summaries.moments import Moments
+from dspectral.types import FloatArray
+from dspectral.weighting import Weighting, inverse_document_frequency
+
+Tensor = Literal["power", "diagonalise"]
+Features: TypeAlias = Callable[[sparse.csr_array], FloatArray]
+LABEL_PRIOR = 0.5
+"""Count that EM adds to each label of each state."""
+
+
+class Settings(NamedTuple):
+    """What the estimator asks for; see :class:`~dspectral.MomentMultiLabelClassifier`."""
+
+    n_states: int
+    distinct: bool
+    counts: bool
+    tensor: Tensor
+    smoothing: float
+    rank: int
+    alpha: float
+    solver: str
+    sketch_size: int | None
+    fan_in: int
+    seed: int
+
+
+class Leading(NamedTuple):
+    """Of the first pass.
+
+    Attributes
+    ----------
+    whitening : Whitening
+    document_frequency, label_totals : ndarray of int64, shapes (d,), (L,)
+    directions : ndarray, shape (d, r)
+        Orthonormal: where words and labels vary together.
+    certificate : Certificate
+        Of the words' sketch.
+    solver : str
+    """
+
+    whitening: Whitening
+    document_frequency: NDArray[np.int64]
+    label_totals: NDArray[np.int64]
+    directions: FloatArray
+    certificate: Certificate
+    solver: str
+
+
+def linear_features(
+    words: sparse.csr_array, *, weights: NDArray[np.float64], directions: FloatArray
+) -> FloatArray:
+    """Return tf-idf rows of unit length on the directions of the labels, shape (n, r).
+
+    Parameters
+    ----------
+    words : csr_array, shape (n, d)
+    weights : ndarray of float64, shape (d,)
+        Inverse document frequencies.
+    directions : ndarray, shape (d, r)
+    """
+    rows = Weighting("binary", weights, norm="l2").apply(words)
+    return sparse_products.times(rows, directions)
+
+
+def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
+    """Leading directions of the words' second moment, and of their moment with the labels."""
+    plan, solver = _plan(data, settings)
+    of = partial(
+        FirstMoments.of,
+        sketch=summary_of(plan, solver),
+        counts=settings.counts,
+        distinct=settings.distinct,
+        rank=min(settings.rank, data.n_words),
+        seed=settings.seed,
+    )
+    found = summarize(data.words, data.labels, of=of, fan_in=settings.fan_in, name="first-moments")
+    if not found.label_totals.any():
+        raise ValueError("no document has a label, so there is nothing to learn")
+    if found.pairs <= 0:
+        raise ValueError("no document has two words, so words have no second moment")
+    axes, values, certificate = _leading(found, plan, settings)
+    weights = inverse_document_frequency(found.document_frequency, data.n_rows)
+    scaled = found.label_range * weights[:, None].astype(np.float32)
+    directions = orthonormal_columns(scaled.astype(data.dtype, copy=False))
+    return Leading(
+        Whitening.of(axes, values / found.pairs),
+        found.document_frequency,
+        found.label_totals,
+        directions,
+        certificate,
+        solver,
+    )
+
+
+class States(NamedTuple):
+    """Of the second pass.
+
+    Attributes
+    ----------
+    whitening : Whitening
+        Exact within the directions of the first.
+    cubes : Cubes
+    words : Simplex
+    weights : ndarray of float64, shape (k,)
+    """
+
+    whitening: Whitening
+    cubes: Cubes
+    words: Simplex
+    weights: NDArray[np.float64]
+
+
+def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> States:
+    """Whiten exactly, decompose the third moment, and return the states' words and weights."""
+    of = partial(
+        ThirdMoment.of,
+        whitening=leading.whitening.forward,
+        counts=settings.counts,
+        distinct=settings.distinct,
+    )
+    moments = summarize(data.words, of=of, fan_in=settings.fan_in, name="third-moment")
+    if moments.triples <= 0:
+        raise ValueError("no document has three words, so words have no third moment")
+    whitening, rotation = leading.whitening.corrected(moments.second / moments.pairs)
+    T = contract(unfolded_symmetric(moments.third / moments.triples), rotation)
+    if settings.tensor == "power":
+        cubes = power_method(T, seed=settings.seed)
+    else:
+        cubes = simultaneous_diagonalization(T, seed=settings.seed)
+    words = latent_states.word_distributions(whitening.back, cubes.vectors)
+    return States(whitening, cubes, words, latent_states.state_weights(cubes.values))
+
+
+class LabelModel(NamedTuple):
+    """All that prediction needs.
+
+    Attributes
+    ----------
+    log_words : ndarray, shape (d, k)
+    weights : ndarray of float64, shape (k,)
+    words, labels : Simplex
+        Of columns of shapes (d, k) and (L, k).
+    linear : ndarray, shape (L, r + 1), or None
+        Of the correction; its last column is the intercept.
+    log_likelihood : float
+        Of the training words under the states that the pass began with, a document.
+    """
+
+    log_words: FloatArray
+    weights: NDArray[np.float64]
+    words: Simplex
+    labels: Simplex
+    linear: FloatArray | None
+    log_likelihood: float
+
+
+def third_pass(
+    data: LabelledStreams, leading: Leading, states: States, features: Features, settings: Settings
+) -> LabelModel:
+    """Labels of each state by the cross moment, and the linear correction."""
+    directions = states.whitening.forward @ states.cubes.vectors.astype(data.dtype)
+    log_words = latent_states.smoothed_logarithms(
+        states.words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
+    )
+    found = _state_labels(data, log_words, states.weights, features, settings, squares=directions)
+    labels = latent_states.on_simplex(found.labels)
+    linear = _correction(found, labels, settings)
+    likelihood = found.log_likelihood / max(1, found.n_rows)
+    return LabelModel(log_words, states.weights, states.words, labels, linear, likelihood)
+
+
+def polishing_pass(
+    data: LabelledStreams, leading: Leading, model: LabelModel, features: Features, settings: Settings
+) -> LabelModel:
+    """One step of EM on words, labels re-estimated with a prior count, and the correction anew."""
+    found = _state_labels(data, model.log_words, model.weights, features, settings)
+    words = latent_states.on_simplex(found.words)
+    labels = latent_states.on_simplex(found.labels, LABEL_PRIOR)
+    log_words = latent_states.smoothed_logarithms(
+        words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
+    )
+    linear = _correction(found, labels, settings)
+    weights = np.maximum(found.weights / found.weights.sum(), 1e-12)
+    return LabelModel(log_words, weights, words, labels, linear, found.log_likelihood / max(1, found.n_rows))
+
+
+def _state_labels(
+    data: LabelledStreams,
+    log_words: FloatArray,
+    weights: NDArray[np.float64],
+    features: Features,
+    settings: Settings,
+    squares: FloatArray | None = None,
+) -> StateLabels:
+    of = partial(
+        StateLabels.of,
+        log_words=log_words,
+        log_weights=np.log(weights),
+        features=features,
+        counts=settings.counts,
+        squares=squares,
+        distinct=settings.distinct,
+    )
+    name = "state-labels" if squares is not None else "expectation"
+    return summarize(data.words, data.labels, of=of, fan_in=settings.fan_in, name=name)
+
+
+def _correction(found: StateLabels, labels: Simplex, settings: Settings) -> FloatArray | None:
+    if not settings.rank:
+        return None
+    sums = found.regression
+    return latent_states.residual_regression(
+        sums.gram, sums.states, sums.labels, labels.columns, settings.alpha
+    )
+
+
+def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
+    """Ask the solvers of a spectrum for one pass; the diagonal is taken off afterwards if it is to be."""
+    known = ("auto", "gram", "frequent_directions")
+    if settings.solver not in known:
+        raise ValueError(f"solver is {settings.solver!r}, but must be one of {', '.join(map(repr, known))}")
+    most = min(data.n_rows, data.n_words)
+    if not 1 <= settings.n_states <= most:
+        raise ValueError(
+            f"n_states is {settings.n_states}, but must be from 1 to {most}: "
+            f"there are {data.n_rows} documents and {data.n_words} words"
+        )
+    solver = settings.solver
+    if solver == "auto":
+        solver = "gram" if data.n_words <= GRAM_COLUMNS else "frequent_directions"
+    k, size = settings.n_states, settings.sketch_size
+    plan = Plan(k, solver, 1, size, "full", False, settings.fan_in, settings.seed, data.dtype)
+    kept = most if solver == "gram" else min(most, plan.rows_of_sketch)
+    return plan._replace(n_components=kept if settings.distinct else k), solver
+
+
+def _leading(
+    found: FirstMoments, plan: Plan, settings: Settings
+) -> tuple[FloatArray, NDArray[np.float64], Certificate]:
+    """Eigenvectors of the second moment (rows), and its eigenvalues, not yet divided by the pairs."""
+    k = settings.n_states
+    if settings.distinct and isinstance(found.sketch, Moments):
+        values, vectors = eigh_descending(found.sketch.gram - np.diag(found.sketch.total))
+        axes = fixed_signs(np.ascontiguousarray(vectors.T, dtype=plan.dtype))
+        certificate = of_summary(found.sketch, plan).certificate
+    else:
+        spectrum = of_summary(found.sketch, plan)
+        axes, values, certificate = spectrum.axes, spectrum.values, spectrum.certificate
+        if settings.distinct:  # within what the sketch holds
+            inside = np.diag(values) - (axes * found.sketch.total) @ axes.T.astype(np.float64)
+            values, vectors = eigh_descending(inside)
+            axes = fixed_signs(vectors.T.astype(axes.dtype) @ axes)
+    usable = int(np.sum(values > 1e-7 * values[0])) if len(values) else 0
+    if usable < k:
+        raise ValueError(
+            f"n_states is {k}, but the words have only {usable} independent direction(s): "
+            f"ask for at most {usable} states"
+        )
+    return axes[:k], values[:k], certificate

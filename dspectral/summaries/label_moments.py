@@ -1,0 +1,319 @@
+"""What three passes over words and labels leave behind for the method of moments.
+
+Every moment of words is taken in whitened coordinates, every moment of labels against them: nothing of size
+d x d, d x d x d or k^2 x L is ever formed.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.kernels import sparse_products
+from dspectral.summaries.directions import FrequentDirections
+from dspectral.summaries.moments import Moments, total_of
+from dspectral.summaries.word_rows import label_rows, lengths_of, word_rows
+from dspectral.types import FloatArray, Rows
+
+STEP = 1024
+"""Rows whose pairwise products are held at a time."""
+
+
+class FirstMoments(NamedTuple):
+    """Of the first pass: a sketch of the words' second moment, and the range of the moment of words and labels.
+
+    Attributes
+    ----------
+    sketch : FrequentDirections or Moments
+        Of the rows of words.
+    pairs : float
+        Pairs of positions in one document, over all documents.
+    document_frequency : ndarray of int64, shape (d,)
+    label_totals : ndarray of int64, shape (L,)
+    label_range : ndarray of float32, shape (d, r)
+        ``A_u' (Y Omega)``: A_u the rows at unit length, Y the labels, Omega random (the identity where L <= r).
+    """
+
+    sketch: FrequentDirections | Moments
+    pairs: float
+    document_frequency: NDArray[np.int64]
+    label_totals: NDArray[np.int64]
+    label_range: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        labels: Rows,
+        *,
+        sketch: Callable[[Rows], FrequentDirections | Moments],
+        counts: bool,
+        distinct: bool,
+        rank: int,
+        seed: int = 0,
+    ) -> Self:
+        """Summarise one block.
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+        labels : csr_array or ndarray, shape (n, L)
+            Not zero where a document has the label.
+        sketch : callable
+            Of the rows of words.
+        counts : bool
+            Whether words count as often as they occur.
+        distinct : bool
+            Whether a position is not paired with itself.
+        rank : int
+            r, at least 0.
+        seed : int
+            Of Omega.
+
+        Raises
+        ------
+        ValueError
+            If an entry is NaN, infinite or negative, or labels and words differ in number of rows.
+        """
+        words = word_rows(rows, counts=counts)
+        Y = label_rows(labels, words.shape[0])
+        length = lengths_of(words)
+        unit = word_rows(words, counts=False, dtype=np.float32)
+        sizes = np.sqrt(np.maximum(1, np.diff(unit.indptr)))
+        unit.data = np.repeat(1.0 / sizes, np.diff(unit.indptr)).astype(np.float32)
+        return cls(
+            sketch(words),
+            float(np.sum(length * (length - 1.0 if distinct else length))),
+            np.bincount(words.indices, minlength=words.shape[1]),
+            np.bincount(Y.indices, minlength=Y.shape[1]),
+            sparse_products.transpose_times(unit, _mixed_labels(Y, rank, seed)),
+        )
+
+    def merge(self, *others: Self) -> Self:
+        """Return the summary of all rows."""
+        parts = (self, *others)
+        first, *more = (part.sketch for part in parts)
+        label_range = self.label_range.copy()
+        for part in others:
+            label_range += part.label_range
+        return type(self)(
+            first.merge(*more),  # type: ignore[arg-type]
+            float(np.sum([part.pairs for part in parts])),
+            np.add.reduce([part.document_frequency for part in parts]),
+            np.add.reduce([part.label_totals for part in parts]),
+            label_range,
+        )
+
+
+class ThirdMoment(NamedTuple):
+    """Of the second pass: second and third moments of the words in whitened coordinates.
+
+    Attributes
+    ----------
+    second : ndarray of float64, shape (k, k)
+    third : ndarray of float64, shape (k, k (k + 1) / 2)
+        Entries ``(i, j <= l)``; its symmetric part is the moment
+        (:func:`dspectral.solvers.tensors.unfolded_symmetric`).
+    pairs, triples : float
+        Pairs and triples of positions in one document, over all documents.
+    """
+
+    second: NDArray[np.float64]
+    third: NDArray[np.float64]
+    pairs: float
+    triples: float
+
+    @classmethod
+    def of(cls, rows: Rows, *, whitening: FloatArray, counts: bool, distinct: bool) -> Self:
+        """Summarise one block.
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+        whitening : ndarray, shape (d, k)
+            W.
+        counts : bool
+            Whether words count as often as they occur.
+        distinct : bool
+            Whether to take pairs and triples of distinct positions only: the unbiased moments. Of
+            ``M3(W,W,W)`` that takes away ``3 sum_v w_v w_v r_v - 2 sum_v s_v w_v w_v w_v``, with ``r_v`` the sum
+            of the whitened documents that have word v, and ``s_v`` its count.
+
+        Notes
+        -----
+        ``n k^3`` operations in matrix products; ``distinct`` adds as much for each word that occurs.
+        """
+        words = word_rows(rows, counts=counts)
+        length, Y = lengths_of(words), whitened(words, whitening)
+        second, third = Y.T @ Y, _cubes(Y, Y)
+        n, m = (length, length) if not distinct else (length - 1.0, length - 2.0)
+        if distinct:
+            total = total_of(words)
+            present = np.flatnonzero(total)
+            W, s = np.asarray(whitening[present], dtype=np.float64), total[present][:, None]
+            second -= (W * s).T @ W
+            seen = sparse_products.transpose_times(words, Y)[present]
+            third -= 3.0 * _cubes(seen - (2.0 / 3.0) * s * W, W)
+        return cls(second, third, float(np.sum(length * n)), float(np.sum(length * n * m)))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the moments of all rows."""
+        return type(self)(*(sum(field[1:], field[0]) for field in zip(self, *others, strict=True)))
+
+
+class Regression(NamedTuple):
+    """Cross products for a linear model of what the states leave of the labels.
+
+    Attributes
+    ----------
+    gram : ndarray of float64, shape (r + 1, r + 1)
+        ``F'F``, F the features with a last column of ones.
+    states : ndarray of float64, shape (r + 1, k)
+        ``F'P``, P the posteriors of the states.
+    labels : ndarray, shape (L, r + 1)
+        ``Y'F``.
+    """
+
+    gram: NDArray[np.float64]
+    states: NDArray[np.float64]
+    labels: FloatArray
+
+    @classmethod
+    def of(cls, features: FloatArray, posterior: FloatArray, labels: sparse.csr_array) -> Self:
+        """Summarise one block: features of shape (n, r), posteriors (n, k), labels (n, L)."""
+        F = np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
+        wide = F.astype(np.float64)
+        return cls(wide.T @ wide, wide.T @ posterior, sparse_products.transpose_times(labels, F))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the cross products of all rows."""
+        return type(self)(*(sum(field[1:], field[0]) for field in zip(self, *others, strict=True)))
+
+
+class StateLabels(NamedTuple):
+    """Of a pass that knows the states: labels and words weighted by how likely each state is.
+
+    Attributes
+    ----------
+    n_rows : int
+    weights : ndarray of float64, shape (k,)
+        Sum of the posteriors.
+    log_likelihood : float
+        Of the words, without the multinomial coefficient.
+    labels : ndarray, shape (L, k)
+        Sum of the labels' rows, weighted by the posteriors, or by the squares ``(w_j' x)^2`` of the third pass.
+    words : ndarray, shape (d, k) or (0, k)
+        Sum of the words' rows, weighted by the posteriors.
+    regression : Regression
+    """
+
+    n_rows: int
+    weights: NDArray[np.float64]
+    log_likelihood: float
+    labels: FloatArray
+    words: FloatArray
+    regression: Regression
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        labels: Rows,
+        *,
+        log_words: FloatArray,
+        log_weights: NDArray[np.float64],
+        features: Callable[[sparse.csr_array], FloatArray],
+        counts: bool,
+        squares: FloatArray | None = None,
+        distinct: bool = False,
+    ) -> Self:
+        """Summarise one block.
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+        labels : csr_array or ndarray, shape (n, L)
+        log_words : ndarray, shape (d, k)
+            Logarithms of the words' probabilities in each state.
+        log_weights : ndarray of float64, shape (k,)
+        features : callable
+            Of the regression, from rows of words: shape (n, r).
+        counts : bool
+            Whether words count as often as they occur.
+        squares : ndarray, shape (d, k), optional
+            The directions ``w_j``. With them labels are weighted by ``(w_j' x)^2``, which contracts the cross
+            moment of labels with two words without forming it, and words are left out; without them by the
+            posteriors: a step of EM.
+        distinct : bool
+            Whether those two words are at distinct positions.
+        """
+        words = word_rows(rows, counts=counts)
+        Y = label_rows(labels, words.shape[0])
+        scores = sparse_products.times(words, log_words) + log_weights
+        P, log_likelihood = posteriors(scores)
+        P = P.astype(log_words.dtype)
+        weights = P if squares is None else _squared(words, squares, distinct=distinct)
+        none = np.zeros((0, P.shape[1]), dtype=P.dtype)
+        return cls(
+            words.shape[0],
+            P.sum(axis=0, dtype=np.float64),
+            log_likelihood,
+            sparse_products.transpose_times(Y, weights),
+            sparse_products.transpose_times(words, P) if squares is None else none,
+            Regression.of(features(words), P, Y),
+        )
+
+    def merge(self, *others: Self) -> Self:
+        """Return the sums of all rows."""
+        parts = (self, *others)
+        labels, words = self.labels.copy(), self.words.copy()
+        for part in others:
+            labels += part.labels
+            words += part.words
+        return type(self)(
+            sum(part.n_rows for part in parts),
+            np.add.reduce([part.weights for part in parts]),
+            float(np.sum([part.log_likelihood for part in parts])),
+            labels,
+            words,
+            self.regression.merge(*(part.regression for part in others)),
+        )
+
+
+def posteriors(scores: FloatArray) -> tuple[NDArray[np.float64], float]:
+    """Return the states' probabilities from joint log-probabilities of shape (n, k), and the log-likelihood."""
+    scores = np.asarray(scores, dtype=np.float64)
+    peak = scores.max(axis=1, keepdims=True)
+    P = np.exp(scores - peak)
+    total = P.sum(axis=1, keepdims=True)
+    return P / total, float(np.sum(peak) + np.sum(np.log(total)))
+
+
+def whitened(words: sparse.csr_array, whitening: FloatArray) -> NDArray[np.float64]:
+    """Return ``A W`` in double precision, shape (n, k)."""
+    return np.asarray(sparse_products.times(words, whitening), dtype=np.float64)
+
+
+def _squared(words: sparse.csr_array, directions: FloatArray, *, distinct: bool) -> FloatArray:
+    squares = sparse_products.times(words, directions) ** 2
+    return squares - sparse_products.times(words, directions**2) if distinct else squares
+
+
+def _mixed_labels(Y: sparse.csr_array, rank: int, seed: int) -> FloatArray:
+    """``Y Omega``, or Y itself where it is no wider."""
+    if Y.shape[1] <= rank:
+        return np.asarray(Y.toarray(), dtype=np.float32)
+    Omega = np.random.default_rng(seed).standard_normal((Y.shape[1], rank), dtype=np.float32)
+    return sparse_products.times(Y, Omega)
+
+
+def _cubes(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
+    upper, lower = np.triu_indices(left.shape[1])
+    out = np.zeros((left.shape[1], len(upper)))
+    for start in range(0, len(left), STEP):
+        piece: Any = right[start : start + STEP]
+        out += left[start : start + STEP].T @ (piece[:, upper] * piece[:, lower])
+    return out
