@@ -1,6 +1,6 @@
 """Text to a store: one pass when hashing, two for an exact vocabulary."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from threading import Lock
 from typing import Any, TypeAlias
@@ -108,7 +108,7 @@ def build_store(
     draft = begin(store, storage_options, provenance, append=append)
     read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
     draft, encode = _encoder(draft, spans, read, settings)
-    work = partial(_build_span, draft=draft.for_tasks(), read=read, encode=encode)
+    work = partial(build_span, draft=draft.for_tasks(), read=read, write=partial(_write, encode=encode))
     done = run_tasks(work, list(enumerate(spans)), name="hash-block" if hashed else "encode-block")
     blocks = [block for of_span in done for block in of_span]
     if not any(block.n_rows for block in blocks):
@@ -147,42 +147,63 @@ def _encode(
     return encode_documents(documents, index, settings.ngram_range, settings.lowercase)
 
 
-def _build_span(
-    item: tuple[int, Span],
+def build_span(
+    item: tuple[int, Any],
     *,
     draft: Draft,
-    read: Callable[[Span], Any],
-    encode: Callable[[Documents], sparse.csr_array],
+    read: Callable[[Any], Iterator[Any]],
+    write: Callable[..., BlockInfo],
 ) -> list[BlockInfo]:
-    """Write the blocks of one span of text, but for those that are finished."""
+    """Write the blocks of one span of text, but for those that are finished.
+
+    Parameters
+    ----------
+    item : tuple
+        Number of the span, and the span.
+    draft : Draft
+    read : callable
+        ``read(span)`` yields what becomes a block each.
+    write : callable
+        ``write(where, name, what, last=...)`` writes the block.
+    """
     number, span = item
     done = _finished_parts(draft, number)
     if done and done[-1].last:
         return done
     blocks: list[BlockInfo] = []
-    waiting: Documents | None = None
-    for documents in read(span):  # one behind, so that the last is known as such
+    waiting: Any = None
+    build = partial(_build_part, draft, number, done, write)
+    for what in read(span):  # one behind, so that the last is known as such
         if waiting is not None:
-            blocks.append(_build_part(draft, number, len(blocks), waiting, encode, done, last=False))
-        waiting = documents
+            blocks.append(build(len(blocks), waiting, last=False))
+        waiting = what
     if waiting is not None:
-        blocks.append(_build_part(draft, number, len(blocks), waiting, encode, done, last=True))
+        blocks.append(build(len(blocks), waiting, last=True))
     return blocks
 
 
 def _build_part(
     draft: Draft,
     number: int,
-    part: int,
-    documents: Documents,
-    encode: Callable[[Documents], sparse.csr_array],
     done: list[BlockInfo],
+    write: Callable[..., BlockInfo],
+    part: int,
+    what: Any,
     *,
     last: bool,
 ) -> BlockInfo:
-    if part < len(done):
-        return done[part]
-    return write_block(draft.where, draft.name(number, part), encode(documents), last=last)
+    return done[part] if part < len(done) else write(draft.where, draft.name(number, part), what, last=last)
+
+
+def _write(
+    where: Location,
+    name: str,
+    documents: Documents,
+    *,
+    last: bool,
+    encode: Callable[[Documents], sparse.csr_array],
+) -> BlockInfo:
+    return write_block(where, name, encode(documents), last=last)
 
 
 def _finished_parts(draft: Draft, number: int) -> list[BlockInfo]:
