@@ -221,7 +221,8 @@ def _next_word(text: Any, at: int) -> int:
 def _whole(text: Any, at: int) -> tuple[int, int]:
     number = 0
     while _is_digit(text[at]):
-        number = number * 10 + (np.int64(text[at]) - 48) if number < 1 << 40 else number
+        if number < 1 << 40:
+            number = number * 10 + int(text[at]) - 48
         at += 1
     return number, at
 
