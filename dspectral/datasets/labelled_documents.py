@@ -61,13 +61,16 @@ def sample_labelled_documents(
 ) -> tuple[sparse.csr_array, sparse.csr_array, StateParameters]:
     """Draw documents and labels: a state for each document, then words and labels from the state.
 
+    A document has each label independently, with probability ``n_labels_each`` times that of the state: as many
+    on average, and the labels' expectation is exactly their distribution while none of these is above 1.
+
     Parameters
     ----------
     n_documents : int
     n_words, n_labels, n_states : int
         Of the parameters, unless they are given.
     length, n_labels_each : float
-        Words and labels of a document on average; its own numbers are Poisson, and may be 0.
+        Words and labels of a document on average; the number of words is Poisson, and both may be 0.
     parameters : StateParameters, optional
         By default :func:`state_parameters` of the same seed.
     seed : int
@@ -90,29 +93,28 @@ def sample_labelled_documents(
         parameters = state_parameters(n_words, n_labels, n_states, seed=seed)
     generator = block_generator(seed, 0)
     states = generator.choice(len(parameters.weights), size=n_documents, p=parameters.weights)
-    drawn = [
-        _drawn(generator, columns, states, mean)
-        for columns, mean in ((parameters.words, length), (parameters.labels, n_labels_each))
-    ]
-    drawn[1].data[:] = 1
-    return drawn[0], drawn[1], parameters
+    words = _drawn(generator, length * parameters.words, states)
+    # Points at these rates hit a label at least once with the probability wanted.
+    labels = _drawn(generator, -np.log1p(-np.minimum(n_labels_each * parameters.labels, 1.0 - 1e-9)), states)
+    labels.data[:] = 1
+    return words, labels, parameters
 
 
 def _drawn(
-    generator: np.random.Generator, columns: NDArray[np.float64], states: NDArray[np.int64], mean: float
+    generator: np.random.Generator, rates: NDArray[np.float64], states: NDArray[np.int64]
 ) -> sparse.csr_array:
-    """Draw a Poisson number of entries for each document from its state's column."""
-    lengths = generator.poisson(mean, size=len(states))
+    """Draw a Poisson number of each column, at the rates of each document's state, shape (d, k)."""
+    lengths = generator.poisson(rates.sum(axis=0)[states])
     rows = np.repeat(np.arange(len(states)), lengths)
     of_entry = states[rows]
     uniform = generator.random(len(rows))
     found = np.empty(len(rows), dtype=np.int64)
-    for state in range(columns.shape[1]):
+    for state in range(rates.shape[1]):
         mine = of_entry == state
-        cuts = np.cumsum(columns[:, state])
+        cuts = np.cumsum(rates[:, state])
         found[mine] = np.searchsorted(cuts, uniform[mine] * cuts[-1], side="right")
-    found = np.minimum(found, len(columns) - 1)
-    shape = (len(states), len(columns))
+    found = np.minimum(found, len(rates) - 1)
+    shape = (len(states), len(rates))
     drawn = sparse.coo_array((np.ones(len(rows), dtype=np.float32), (rows, found)), shape=shape).tocsr()
     drawn.sum_duplicates()
     return drawn
