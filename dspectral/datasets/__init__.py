@@ -2,6 +2,7 @@
 
 from dspectral.datasets.counts import TopicParameters, low_rank_counts, topic_parameters
 from dspectral.datasets.dense import gaussian_rows, low_rank_axes, low_rank_rows
+from dspectral.datasets.labelled_counts import labelled_counts
 from dspectral.datasets.labelled_documents import (
     StateParameters,
     sample_labelled_documents,
@@ -20,6 +21,7 @@ __all__ = [
     "StateParameters",
     "TopicParameters",
     "gaussian_rows",
+    "labelled_counts",
     "low_rank_axes",
     "low_rank_counts",
     "low_rank_rows",

@@ -1,17 +1,14 @@
 """The passes of the method of moments for many labels, in order; each returns what the next one needs."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from dspectral.estimators.label_streams import LabelledStreams
+from dspectral.estimators.label_streams import LabelledStreams, summarize_sharing
 from dspectral.estimators.spectrum import GRAM_COLUMNS, Certificate, Plan, of_summary, summary_of
 from dspectral.graph import summarize
-from dspectral.kernels import sparse_products
 from dspectral.kernels.linalg import eigh_descending, fixed_signs, orthonormal_columns
 from dspectral.solvers import latent_states
 from dspectral.solvers.latent_states import Simplex, Whitening
@@ -25,10 +22,9 @@ from dspectral.solvers.tensors import (
 from dspectral.summaries.label_moments import FirstMoments, StateLabels, ThirdMoment
 from dspectral.summaries.moments import Moments
 from dspectral.types import FloatArray
-from dspectral.weighting import Weighting, inverse_document_frequency
+from dspectral.weighting import inverse_document_frequency
 
 Tensor = Literal["power", "diagonalise"]
-Features: TypeAlias = Callable[[sparse.csr_array], FloatArray]
 LABEL_PRIOR = 0.5
 """Count that EM adds to each label of each state."""
 
@@ -56,6 +52,8 @@ class Leading(NamedTuple):
     ----------
     whitening : Whitening
     document_frequency, label_totals : ndarray of int64, shapes (d,), (L,)
+    column_weights : ndarray of float64, shape (d,)
+        Inverse document frequencies.
     directions : ndarray, shape (d, r)
         Orthonormal: where words and labels vary together.
     certificate : Certificate
@@ -66,25 +64,10 @@ class Leading(NamedTuple):
     whitening: Whitening
     document_frequency: NDArray[np.int64]
     label_totals: NDArray[np.int64]
+    column_weights: NDArray[np.float64]
     directions: FloatArray
     certificate: Certificate
     solver: str
-
-
-def linear_features(
-    words: sparse.csr_array, *, weights: NDArray[np.float64], directions: FloatArray
-) -> FloatArray:
-    """Return tf-idf rows of unit length on the directions of the labels, shape (n, r).
-
-    Parameters
-    ----------
-    words : csr_array, shape (n, d)
-    weights : ndarray of float64, shape (d,)
-        Inverse document frequencies.
-    directions : ndarray, shape (d, r)
-    """
-    rows = Weighting("binary", weights, norm="l2").apply(words)
-    return sparse_products.times(rows, directions)
 
 
 def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
@@ -111,6 +94,7 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
         Whitening.of(axes, values / found.pairs),
         found.document_frequency,
         found.label_totals,
+        weights,
         directions,
         certificate,
         solver,
@@ -137,13 +121,13 @@ class States(NamedTuple):
 
 def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> States:
     """Whiten exactly, decompose the third moment, and return the states' words and weights."""
-    of = partial(
-        ThirdMoment.of,
-        whitening=leading.whitening.forward,
-        counts=settings.counts,
-        distinct=settings.distinct,
+    moments = summarize_sharing(
+        data.words,
+        of=partial(ThirdMoment.of, counts=settings.counts, distinct=settings.distinct),
+        shared={"whitening": leading.whitening.forward},
+        fan_in=settings.fan_in,
+        name="third-moment",
     )
-    moments = summarize(data.words, of=of, fan_in=settings.fan_in, name="third-moment")
     if moments.triples <= 0:
         raise ValueError("no document has three words, so words have no third moment")
     whitening, rotation = leading.whitening.corrected(moments.second / moments.pairs)
@@ -179,15 +163,13 @@ class LabelModel(NamedTuple):
     log_likelihood: float
 
 
-def third_pass(
-    data: LabelledStreams, leading: Leading, states: States, features: Features, settings: Settings
-) -> LabelModel:
+def third_pass(data: LabelledStreams, leading: Leading, states: States, settings: Settings) -> LabelModel:
     """Labels of each state by the cross moment, and the linear correction."""
     directions = states.whitening.forward @ states.cubes.vectors.astype(data.dtype)
     log_words = latent_states.smoothed_logarithms(
         states.words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
     )
-    found = _state_labels(data, log_words, states.weights, features, settings, squares=directions)
+    found = _state_labels(data, log_words, states.weights, leading, settings, squares=directions)
     labels = latent_states.on_simplex(found.labels)
     linear = _correction(found, labels, settings)
     likelihood = found.log_likelihood / max(1, found.n_rows)
@@ -195,10 +177,10 @@ def third_pass(
 
 
 def polishing_pass(
-    data: LabelledStreams, leading: Leading, model: LabelModel, features: Features, settings: Settings
+    data: LabelledStreams, leading: Leading, model: LabelModel, settings: Settings
 ) -> LabelModel:
     """One step of EM on words, labels re-estimated with a prior count, and the correction anew."""
-    found = _state_labels(data, model.log_words, model.weights, features, settings)
+    found = _state_labels(data, model.log_words, model.weights, leading, settings)
     words = latent_states.on_simplex(found.words)
     labels = latent_states.on_simplex(found.labels, LABEL_PRIOR)
     log_words = latent_states.smoothed_logarithms(
@@ -213,21 +195,25 @@ def _state_labels(
     data: LabelledStreams,
     log_words: FloatArray,
     weights: NDArray[np.float64],
-    features: Features,
+    leading: Leading,
     settings: Settings,
     squares: FloatArray | None = None,
 ) -> StateLabels:
     of = partial(
         StateLabels.of,
-        log_words=log_words,
         log_weights=np.log(weights),
-        features=features,
+        column_weights=leading.column_weights,
         counts=settings.counts,
-        squares=squares,
         distinct=settings.distinct,
     )
+    shared = {"log_words": log_words, "directions": leading.directions}
+    if squares is not None:
+        shared["squares"] = squares
     name = "state-labels" if squares is not None else "expectation"
-    return summarize(data.words, data.labels, of=of, fan_in=settings.fan_in, name=name)
+    found: StateLabels = summarize_sharing(
+        data.words, data.labels, of=of, shared=shared, fan_in=settings.fan_in, name=name
+    )
+    return found
 
 
 def _correction(found: StateLabels, labels: Simplex, settings: Settings) -> FloatArray | None:

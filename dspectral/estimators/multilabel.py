@@ -14,7 +14,6 @@ from dspectral.estimators.label_moments import (
     Settings,
     Tensor,
     first_pass,
-    linear_features,
     polishing_pass,
     second_pass,
     third_pass,
@@ -23,7 +22,7 @@ from dspectral.estimators.label_streams import labelled_streams
 from dspectral.graph import map_rows
 from dspectral.kernels import sparse_products
 from dspectral.summaries.label_moments import posteriors
-from dspectral.summaries.word_rows import word_rows
+from dspectral.summaries.word_rows import linear_features, word_rows
 from dspectral.types import FloatArray, Rows
 from dspectral.weighting import inverse_document_frequency
 
@@ -186,11 +185,9 @@ class MomentMultiLabelClassifier(BaseEstimator):
         data = labelled_streams(X, y)
         leading = first_pass(data, settings)
         states = second_pass(data, leading, settings)
-        weights = inverse_document_frequency(leading.document_frequency, data.n_rows)
-        features = partial(linear_features, weights=weights, directions=leading.directions)
-        model = third_pass(data, leading, states, features, settings)
+        model = third_pass(data, leading, states, settings)
         for _ in range(self.polish):
-            model = polishing_pass(data, leading, model, features, settings)
+            model = polishing_pass(data, leading, model, settings)
         order = np.argsort(-model.weights, kind="stable")
         self.state_weights_ = model.weights[order]
         self.word_distributions_ = model.words.columns[:, order]
@@ -325,7 +322,7 @@ class MomentMultiLabelClassifier(BaseEstimator):
             return np.asarray(scores)
         weights = inverse_document_frequency(self.document_frequency_, self.n_documents_)
         words = word_rows(rows, counts=False, dtype=self._dtype)
-        features = linear_features(words, weights=weights, directions=self.directions_)
+        features = linear_features(words, weights, self.directions_)
         return np.asarray(scores + features @ self.linear_[:, :-1].T + self.linear_[:, -1])
 
     def _best(self, rows: Rows, top: int) -> sparse.csr_array:

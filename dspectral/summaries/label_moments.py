@@ -14,7 +14,7 @@ from scipy import sparse
 from dspectral.kernels import sparse_products
 from dspectral.summaries.directions import FrequentDirections
 from dspectral.summaries.moments import Moments, total_of
-from dspectral.summaries.word_rows import label_rows, lengths_of, word_rows
+from dspectral.summaries.word_rows import label_rows, lengths_of, linear_features, word_rows
 from dspectral.types import FloatArray, Rows
 
 STEP = 1024
@@ -224,7 +224,8 @@ class StateLabels(NamedTuple):
         *,
         log_words: FloatArray,
         log_weights: NDArray[np.float64],
-        features: Callable[[sparse.csr_array], FloatArray],
+        directions: FloatArray,
+        column_weights: NDArray[np.float64],
         counts: bool,
         squares: FloatArray | None = None,
         distinct: bool = False,
@@ -238,8 +239,9 @@ class StateLabels(NamedTuple):
         log_words : ndarray, shape (d, k)
             Logarithms of the words' probabilities in each state.
         log_weights : ndarray of float64, shape (k,)
-        features : callable
-            Of the regression, from rows of words: shape (n, r).
+        directions : ndarray, shape (d, r)
+        column_weights : ndarray of float64, shape (d,)
+            Of the regression's features (:func:`~dspectral.summaries.word_rows.linear_features`).
         counts : bool
             Whether words count as often as they occur.
         squares : ndarray, shape (d, k), optional
@@ -262,7 +264,7 @@ class StateLabels(NamedTuple):
             log_likelihood,
             sparse_products.transpose_times(Y, weights),
             sparse_products.transpose_times(words, P) if squares is None else none,
-            Regression.of(features(words), P, Y),
+            Regression.of(linear_features(words, column_weights, directions), P, Y),
         )
 
     def merge(self, *others: Self) -> Self:

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.kernels import sparse_products
 from dspectral.summaries.moments import energy_of
-from dspectral.types import Rows
+from dspectral.types import FloatArray, Rows
+from dspectral.weighting import Weighting
 
 
 def word_rows(rows: Rows, *, counts: bool, dtype: Any = None) -> sparse.csr_array:
@@ -74,3 +76,19 @@ def lengths_of(rows: sparse.csr_array) -> NDArray[np.float64]:
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     weights = rows.data.astype(np.float64)
     return np.asarray(np.bincount(row, weights=weights, minlength=rows.shape[0]), dtype=np.float64)
+
+
+def linear_features(
+    words: sparse.csr_array, column_weights: NDArray[np.float64], directions: FloatArray
+) -> FloatArray:
+    """Return rows of unit length, of the weights of the words that occur, on some directions, shape (n, r).
+
+    Parameters
+    ----------
+    words : csr_array, shape (n, d)
+    column_weights : ndarray of float64, shape (d,)
+        Inverse document frequencies.
+    directions : ndarray, shape (d, r)
+    """
+    rows = Weighting("binary", column_weights, norm="l2").apply(words)
+    return sparse_products.times(rows, directions)

@@ -58,20 +58,16 @@ def test_the_printed_moments_pair_each_word_with_itself():
 
 def summaries(rng):
     log_words = np.log(rng.dirichlet(np.ones(7), size=3).T)
-    features = partial(_first_columns, n=2)
     state = partial(
         StateLabels.of,
         log_words=log_words,
         log_weights=np.log(np.ones(3) / 3),
-        features=features,
+        directions=np.eye(7)[:, :2],
+        column_weights=np.arange(1.0, 8.0),
         counts=True,
     )
     first = partial(FirstMoments.of, sketch=Moments.of, counts=False, distinct=True, rank=2)
     return [state, partial(state, squares=log_words, distinct=True), first]
-
-
-def _first_columns(words, n):
-    return words[:, :n].toarray()
 
 
 def flat(summary):
