@@ -21,6 +21,7 @@ from dspectral.solvers.tensors import (
 )
 from dspectral.summaries.label_moments import FirstMoments, StateLabels, ThirdMoment
 from dspectral.summaries.moments import Moments
+from dspectral.summaries.random_range import RandomRange
 from dspectral.types import FloatArray
 from dspectral.weighting import inverse_document_frequency
 
@@ -56,8 +57,8 @@ class Leading(NamedTuple):
         Inverse document frequencies.
     directions : ndarray, shape (d, r)
         Orthonormal: where words and labels vary together.
-    certificate : Certificate
-        Of the words' sketch.
+    certificate : Certificate or None
+        Of the words' sketch; none where a diagonal was taken off a random range.
     solver : str
     """
 
@@ -66,7 +67,7 @@ class Leading(NamedTuple):
     label_totals: NDArray[np.int64]
     column_weights: NDArray[np.float64]
     directions: FloatArray
-    certificate: Certificate
+    certificate: Certificate | None
     solver: str
 
 
@@ -75,7 +76,11 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
     plan, solver = _plan(data, settings)
     of = partial(
         FirstMoments.of,
-        sketch=summary_of(plan, solver),
+        sketch=(
+            partial(RandomRange.of, size=_width(plan, data), seed=settings.seed)
+            if solver == "range"
+            else summary_of(plan, solver)
+        ),
         counts=settings.counts,
         distinct=settings.distinct,
         rank=min(settings.rank, data.n_words),
@@ -225,9 +230,13 @@ def _correction(found: StateLabels, labels: Simplex, settings: Settings) -> Floa
     )
 
 
+def _width(plan: Plan, data: LabelledStreams) -> int:
+    return min(data.n_words, plan.rows_of_sketch)
+
+
 def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
     """Ask the solvers of a spectrum for one pass; the diagonal is taken off afterwards if it is to be."""
-    known = ("auto", "gram", "frequent_directions")
+    known = ("auto", "gram", "frequent_directions", "range")
     if settings.solver not in known:
         raise ValueError(f"solver is {settings.solver!r}, but must be one of {', '.join(map(repr, known))}")
     most = min(data.n_rows, data.n_words)
@@ -238,7 +247,7 @@ def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
         )
     solver = settings.solver
     if solver == "auto":
-        solver = "gram" if data.n_words <= GRAM_COLUMNS else "frequent_directions"
+        solver = "gram" if data.n_words <= GRAM_COLUMNS else "range"
     k, size = settings.n_states, settings.sketch_size
     plan = Plan(k, solver, 1, size, "full", False, settings.fan_in, settings.seed, data.dtype)
     kept = most if solver == "gram" else min(most, plan.rows_of_sketch)
@@ -247,18 +256,22 @@ def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
 
 def _leading(
     found: FirstMoments, plan: Plan, settings: Settings
-) -> tuple[FloatArray, NDArray[np.float64], Certificate]:
+) -> tuple[FloatArray, NDArray[np.float64], Certificate | None]:
     """Eigenvectors of the second moment (rows), and its eigenvalues, not yet divided by the pairs."""
-    k = settings.n_states
-    if settings.distinct and isinstance(found.sketch, Moments):
-        values, vectors = eigh_descending(found.sketch.gram - np.diag(found.sketch.total))
+    k, sketch = settings.n_states, found.sketch
+    if isinstance(sketch, RandomRange):
+        axes, values = sketch.leading(k, off_diagonal=sketch.total if settings.distinct else None)
+        left = max(0.0, sketch.energy - float(values.sum()))
+        certificate = None if settings.distinct else Certificate(left, left / max(sketch.energy, 1e-300))
+    elif settings.distinct and isinstance(sketch, Moments):
+        values, vectors = eigh_descending(sketch.gram - np.diag(sketch.total))
         axes = fixed_signs(np.ascontiguousarray(vectors.T, dtype=plan.dtype))
-        certificate = of_summary(found.sketch, plan).certificate
+        certificate = of_summary(sketch, plan).certificate
     else:
-        spectrum = of_summary(found.sketch, plan)
+        spectrum = of_summary(sketch, plan)
         axes, values, certificate = spectrum.axes, spectrum.values, spectrum.certificate
         if settings.distinct:  # within what the sketch holds
-            inside = np.diag(values) - (axes * found.sketch.total) @ axes.T.astype(np.float64)
+            inside = np.diag(values) - (axes * sketch.total) @ axes.T.astype(np.float64)
             values, vectors = eigh_descending(inside)
             axes = fixed_signs(vectors.T.astype(axes.dtype) @ axes)
     usable = int(np.sum(values > 1e-7 * values[0])) if len(values) else 0

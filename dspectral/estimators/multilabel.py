@@ -75,10 +75,12 @@ class MomentMultiLabelClassifier(BaseEstimator):
         r, directions of the linear correction; ``n_states`` by default, 0 for none: the paper's model alone.
     alpha : float
         Its ridge penalty, in units of the features' mean eigenvalue.
-    solver : {"auto", "gram", "frequent_directions"}
-        Of the first pass: the exact matrix of pairs, for up to 2,048 words, or a sketch.
+    solver : {"auto", "gram", "frequent_directions", "range"}
+        Of the first pass: the exact matrix of pairs (``"auto"`` up to 2,048 words: 32 MiB), a sketch by Frequent
+        Directions, which is close to exact, or the range of one random product (``"auto"`` for more words), which
+        costs a fraction of it. What a sketch errs in size, though not in direction, the second pass mends.
     sketch_size : int, optional
-        Rows of the sketch; ``2 n_states + 10`` by default.
+        Rows of the sketch, columns of the product; ``2 n_states + 10`` by default.
     fan_in : int
         Neighbours that a merge takes.
     random_state : int
@@ -97,8 +99,8 @@ class MomentMultiLabelClassifier(BaseEstimator):
     directions_ : ndarray, shape (n_words, r)
     linear_ : ndarray, shape (n_labels, r + 1), or None
     document_frequency_, label_totals_ : ndarray of int64
-    certificate_ : Certificate
-        Of the sketch of the words.
+    certificate_ : Certificate or None
+        Of the sketch of the words: a bound on what it left out; None for ``"range"`` of unbiased moments.
     tensor_residual_ : float
         Share of the whitened third moment that the states leave unexplained.
     n_negative_, negative_mass_ : dict of str to int, float

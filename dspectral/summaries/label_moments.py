@@ -5,7 +5,7 @@ d x d, d x d x d or k^2 x L is ever formed.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,11 @@ from scipy import sparse
 from dspectral.kernels import sparse_products
 from dspectral.summaries.directions import FrequentDirections
 from dspectral.summaries.moments import Moments, total_of
+from dspectral.summaries.random_range import RandomRange
 from dspectral.summaries.word_rows import label_rows, lengths_of, linear_features, word_rows
 from dspectral.types import FloatArray, Rows
 
+WordSketch: TypeAlias = FrequentDirections | Moments | RandomRange
 STEP = 1024
 """Rows whose pairwise products are held at a time."""
 
@@ -26,7 +28,7 @@ class FirstMoments(NamedTuple):
 
     Attributes
     ----------
-    sketch : FrequentDirections or Moments
+    sketch : FrequentDirections, Moments or RandomRange
         Of the rows of words.
     pairs : float
         Pairs of positions in one document, over all documents.
@@ -36,7 +38,7 @@ class FirstMoments(NamedTuple):
         ``A_u' (Y Omega)``: A_u the rows at unit length, Y the labels, Omega random (the identity where L <= r).
     """
 
-    sketch: FrequentDirections | Moments
+    sketch: WordSketch
     pairs: float
     document_frequency: NDArray[np.int64]
     label_totals: NDArray[np.int64]
@@ -48,7 +50,7 @@ class FirstMoments(NamedTuple):
         rows: Rows,
         labels: Rows,
         *,
-        sketch: Callable[[Rows], FrequentDirections | Moments],
+        sketch: Callable[[Rows], WordSketch],
         counts: bool,
         distinct: bool,
         rank: int,
@@ -80,15 +82,14 @@ class FirstMoments(NamedTuple):
         words = word_rows(rows, counts=counts)
         Y = label_rows(labels, words.shape[0])
         length = lengths_of(words)
-        unit = word_rows(words, counts=False, dtype=np.float32)
-        sizes = np.sqrt(np.maximum(1, np.diff(unit.indptr)))
-        unit.data = np.repeat(1.0 / sizes, np.diff(unit.indptr)).astype(np.float32)
+        present = word_rows(words, counts=False, dtype=np.float32)
+        sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
         return cls(
             sketch(words),
             float(np.sum(length * (length - 1.0 if distinct else length))),
             np.bincount(words.indices, minlength=words.shape[1]),
             np.bincount(Y.indices, minlength=Y.shape[1]),
-            sparse_products.transpose_times(unit, _mixed_labels(Y, rank, seed)),
+            sparse_products.transpose_times(present, _mixed_labels(Y, rank, seed) / sizes.astype(np.float32)),
         )
 
     def merge(self, *others: Self) -> Self:
