@@ -247,7 +247,9 @@ def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
         )
     solver = settings.solver
     if solver == "auto":
-        solver = "gram" if data.n_words <= GRAM_COLUMNS else "range"
+        # less its diagonal the moment has no sign, and one product tells too little of it
+        sketch = "frequent_directions" if settings.distinct else "range"
+        solver = "gram" if data.n_words <= GRAM_COLUMNS else sketch
     k, size = settings.n_states, settings.sketch_size
     plan = Plan(k, solver, 1, size, "full", False, settings.fan_in, settings.seed, data.dtype)
     kept = most if solver == "gram" else min(most, plan.rows_of_sketch)

@@ -77,8 +77,9 @@ class MomentMultiLabelClassifier(BaseEstimator):
         Its ridge penalty, in units of the features' mean eigenvalue.
     solver : {"auto", "gram", "frequent_directions", "range"}
         Of the first pass: the exact matrix of pairs (``"auto"`` up to 2,048 words: 32 MiB), a sketch by Frequent
-        Directions, which is close to exact, or the range of one random product (``"auto"`` for more words), which
-        costs a fraction of it. What a sketch errs in size, though not in direction, the second pass mends.
+        Directions, which is close to exact (``"auto"`` for unbiased moments of more words), or the range of one
+        random product (``"auto"`` for others), which costs a fraction of it. What either errs in size, though not
+        in direction, the second pass mends.
     sketch_size : int, optional
         Rows of the sketch, columns of the product; ``2 n_states + 10`` by default.
     fan_in : int
