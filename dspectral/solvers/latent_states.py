@@ -118,7 +118,7 @@ def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     """
     negative = columns < 0
     mass = float(np.abs(columns).sum(dtype=np.float64))
-    share = float(-columns[negative].sum(dtype=np.float64)) / mass if mass else 0.0
+    share = abs(float(columns[negative].sum(dtype=np.float64))) / mass if mass else 0.0
     clipped = np.maximum(columns, 0) + np.asarray(prior, dtype=columns.dtype)
     total = clipped.sum(axis=0, dtype=np.float64)
     clipped[:, total == 0] = 1
