@@ -4,6 +4,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
@@ -186,6 +187,22 @@ def test_every_scheduler_gives_the_same_bits(small, tmp_path):
                 (model.log_words_.tobytes(), model.linear_.tobytes(), model.label_distributions_.tobytes())
             )
     assert found[0] == found[1]
+
+
+def test_a_cluster_gives_the_same_bits_as_this_thread(small, tmp_path):
+    store = write_counts(small[0], str(tmp_path / "a.zarr"), labels=small[1], block_rows=150)
+    model = MomentMultiLabelClassifier(K, solver="range", polish=1)
+    with dask.config.set(scheduler="synchronous"):
+        expected = clone(model).fit(store)
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
+        ) as cluster,
+        Client(cluster),
+    ):
+        found = clone(model).fit(store)
+    for name in ("log_words_", "linear_", "label_distributions_"):
+        assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
 
 
 def test_each_block_is_read_as_often_as_is_said(small):
