@@ -1,11 +1,12 @@
 """The passes of the method of moments for many labels, in order; each returns what the next one needs."""
 
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.estimators.label_settings import Settings
 from dspectral.estimators.label_streams import LabelledStreams, summarize_sharing
 from dspectral.estimators.spectrum import GRAM_COLUMNS, Certificate, Plan, of_summary, summary_of
 from dspectral.graph import summarize
@@ -19,31 +20,15 @@ from dspectral.solvers.tensors import (
     simultaneous_diagonalization,
     unfolded_symmetric,
 )
-from dspectral.summaries.label_moments import FirstMoments, StateLabels, ThirdMoment
+from dspectral.summaries.label_moments import FirstMoments, ThirdMoment
 from dspectral.summaries.moments import Moments
 from dspectral.summaries.random_range import RandomRange
+from dspectral.summaries.state_labels import StateLabels
 from dspectral.types import FloatArray
 from dspectral.weighting import inverse_document_frequency
 
-Tensor = Literal["power", "diagonalise"]
 LABEL_PRIOR = 0.5
 """Count that EM adds to each label of each state."""
-
-
-class Settings(NamedTuple):
-    """What the estimator asks for; see :class:`~dspectral.MomentMultiLabelClassifier`."""
-
-    n_states: int
-    distinct: bool
-    counts: bool
-    tensor: Tensor
-    smoothing: float
-    rank: int
-    alpha: float
-    solver: str
-    sketch_size: int | None
-    fan_in: int
-    seed: int
 
 
 class Leading(NamedTuple):

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
+from dspectral.estimators.decomposition import checked_rows
 from dspectral.graph import Blocks, is_lazy, lazy_rows, summarize
 from dspectral.kernels.sparse_products import row_slice
 from dspectral.types import FloatArray
@@ -66,6 +68,12 @@ def labelled_streams(X: Any, y: Any = None) -> LabelledStreams:
         return LabelledStreams(words, labels, n_rows, n_words, n_labels, dtype)
     cut = partial(_blocks, sizes=words.chunks[0])
     return LabelledStreams(cut(X), cut(y), n_rows, n_words, n_labels, dtype)
+
+
+def checked_documents(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Validate documents; a store keeps its labels."""
+    checked = checked_rows(estimator, X, reset=reset)
+    return X if hasattr(X, "labels") else checked
 
 
 def _blocks(X: Any, sizes: tuple[int, ...]) -> Blocks:

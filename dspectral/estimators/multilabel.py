@@ -1,49 +1,27 @@
 """scikit-learn face of the method of moments for many labels."""
 
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.estimators.decomposition import checked_rows
 from dspectral.estimators.label_moments import (
-    Settings,
-    Tensor,
     first_pass,
     polishing_pass,
     second_pass,
     third_pass,
 )
-from dspectral.estimators.label_streams import labelled_streams
+from dspectral.estimators.label_ranking import Topic, best_labels, ones_of, topics
+from dspectral.estimators.label_settings import Settings, Tensor
+from dspectral.estimators.label_streams import checked_documents, labelled_streams
 from dspectral.graph import map_rows
 from dspectral.kernels import sparse_products
-from dspectral.summaries.label_moments import posteriors
+from dspectral.summaries.state_labels import posteriors
 from dspectral.summaries.word_rows import linear_features, word_rows
 from dspectral.types import FloatArray, Rows
 from dspectral.weighting import inverse_document_frequency
-
-SCORE_BYTES = 64 << 20
-"""Bytes of scores of all labels that are held while the best are picked."""
-
-
-class Topic(NamedTuple):
-    """A latent state by what it says most.
-
-    Attributes
-    ----------
-    weight : float
-        Its probability.
-    words, labels : ndarray of int64
-        Columns, the most probable first.
-    """
-
-    weight: float
-    words: NDArray[np.int64]
-    labels: NDArray[np.int64]
 
 
 class MomentMultiLabelClassifier(BaseEstimator):
@@ -121,8 +99,7 @@ class MomentMultiLabelClassifier(BaseEstimator):
 
     References
     ----------
-    "Multi-label prediction by factorising moments": equations 5 to 21 and algorithm 1 of the paper named in the
-    documentation.
+    Dasgupta 2016, "Multi-label learning with provable guarantee": equations 5 to 21, algorithm 1.
 
     Examples
     --------
@@ -255,7 +232,7 @@ class MomentMultiLabelClassifier(BaseEstimator):
         if not 1 <= top <= n_labels:
             raise ValueError(f"top is {top}, but must be from 1 to the number of labels, {n_labels}")
         X = checked_documents(self, X, reset=False)
-        pick = partial(self._best, top=top)
+        pick = partial(best_labels, score=self._scores, n_labels=n_labels, top=top)
         return map_rows(X, pick, n_columns=n_labels, dtype=self._dtype, sparse_output=True, name="rank")
 
     def predict(self, X: Any, top: int | None = None) -> Any:
@@ -271,7 +248,7 @@ class MomentMultiLabelClassifier(BaseEstimator):
             top = max(1, round(float(self.label_totals_.sum()) / self.n_documents_))
         best = self.predict_proba(X, min(top, len(self.label_distributions_)))
         return map_rows(
-            best, _ones, n_columns=best.shape[1], dtype=self._dtype, sparse_output=True, name="predict"
+            best, ones_of, n_columns=best.shape[1], dtype=self._dtype, sparse_output=True, name="predict"
         )
 
     def state_probabilities(self, X: Any) -> Any:
@@ -286,33 +263,22 @@ class MomentMultiLabelClassifier(BaseEstimator):
     def topics_(self) -> list[Topic]:
         """The ten most probable words and labels of each state, the most probable state first."""
         check_is_fitted(self)
-        words = np.argsort(-self.word_distributions_, axis=0, kind="stable")[:10].T
-        labels = np.argsort(-self.label_distributions_, axis=0, kind="stable")[:10].T
-        return [Topic(float(w), *ids) for w, *ids in zip(self.state_weights_, words, labels, strict=True)]
+        return topics(self.state_weights_, self.word_distributions_, self.label_distributions_)
 
     @property
     def _dtype(self) -> Any:
         return self.log_words_.dtype
 
     def _settings(self) -> Settings:
-        _one_of("moments", self.moments, ("paper", "unbiased"))
-        _one_of("tensor", self.tensor, ("power", "diagonalise"))
+        if self.moments not in ("paper", "unbiased"):
+            raise ValueError(f"moments is {self.moments!r}, but must be 'paper' or 'unbiased'")
+        if self.polish < 0:
+            raise ValueError(f"polish is {self.polish}, but must be at least 0")
         rank = self.n_states if self.correction_rank is None else self.correction_rank
-        for name, value, least in (
-            ("polish", self.polish, 0),
-            ("correction_rank", rank, 0),
-        ):
-            if value < least:
-                raise ValueError(f"{name} is {value}, but must be at least {least}")
-        if not 0 <= self.smoothing <= 1:
-            raise ValueError(f"smoothing is {self.smoothing}, but is a share, from 0 to 1")
-        if self.alpha <= 0:
-            raise ValueError(f"alpha is {self.alpha}, but a ridge penalty is above 0")
-        distinct = self.moments == "unbiased"
         return Settings(
-            self.n_states, distinct, self.counts, self.tensor, self.smoothing, rank,
+            self.n_states, self.moments == "unbiased", self.counts, self.tensor, self.smoothing, rank,
             self.alpha, self.solver, self.sketch_size, self.fan_in, self.random_state,
-        )  # fmt: skip
+        ).checked()  # fmt: skip
 
     def _posterior(self, rows: Rows) -> FloatArray:
         words = word_rows(rows, counts=self.counts, dtype=self._dtype)
@@ -328,17 +294,6 @@ class MomentMultiLabelClassifier(BaseEstimator):
         features = linear_features(words, weights, self.directions_)
         return np.asarray(scores + features @ self.linear_[:, :-1].T + self.linear_[:, -1])
 
-    def _best(self, rows: Rows, top: int) -> sparse.csr_array:
-        n_labels = len(self.label_distributions_)
-        step = max(1, SCORE_BYTES // (n_labels * np.dtype(self._dtype).itemsize))
-        parts = [
-            _best_of(self._scores(rows[start : start + step]), top)
-            for start in range(0, max(1, rows.shape[0]), step)
-        ]
-        columns, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-        indptr = top * np.arange(rows.shape[0] + 1)
-        return sparse.csr_array((values.ravel(), columns.ravel(), indptr), shape=(rows.shape[0], n_labels))
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -347,28 +302,3 @@ class MomentMultiLabelClassifier(BaseEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = False
         return tags
-
-
-def checked_documents(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Validate documents; a store keeps its labels."""
-    checked = checked_rows(estimator, X, reset=reset)
-    return X if hasattr(X, "labels") else checked
-
-
-def _best_of(scores: FloatArray, top: int) -> tuple[NDArray[np.int32], FloatArray]:
-    """Columns and shares of the largest scores of each row, in the order of the columns."""
-    scores = np.maximum(scores, 0)
-    total = scores.sum(axis=1, keepdims=True)
-    order = np.argpartition(-scores, top - 1, axis=1)[:, :top] if top < scores.shape[1] else None
-    columns = np.sort(order, axis=1) if order is not None else np.tile(np.arange(top), (len(scores), 1))
-    best = np.take_along_axis(scores, columns, axis=1) / np.where(total > 0, total, 1)
-    return columns.astype(np.int32), best.astype(scores.dtype)
-
-
-def _ones(rows: sparse.csr_array) -> sparse.csr_array:
-    return sparse.csr_array((np.ones_like(rows.data), rows.indices, rows.indptr), shape=rows.shape)
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} is {value!r}, but must be {' or '.join(map(repr, known))}")

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dspectral.solvers.tensors import unfolded_symmetric
-from dspectral.summaries.label_moments import FirstMoments, StateLabels, ThirdMoment
+from dspectral.summaries.label_moments import FirstMoments, ThirdMoment
 from dspectral.summaries.moments import Moments
+from dspectral.summaries.state_labels import StateLabels
 from tests.strategies import cuts, split
 
 
