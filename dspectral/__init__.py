@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
     from dspectral.estimators.embedding import WordEmbedding
     from dspectral.estimators.intent import IntentClassifier
+    from dspectral.estimators.multilabel import MomentMultiLabelClassifier
     from dspectral.estimators.sentence import SentenceRepresentation
     from dspectral.graph import projected_memory, summarize
     from dspectral.kernels.hashing import NgramHashing
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "IntentClassifier",
+    "MomentMultiLabelClassifier",
     "NgramHashing",
     "SentenceRepresentation",
     "SketchedPCA",
@@ -52,6 +54,7 @@ _PLACES = {
     "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
     "estimators.embedding": ("WordEmbedding",),
     "estimators.intent": ("IntentClassifier",),
+    "estimators.multilabel": ("MomentMultiLabelClassifier",),
     "estimators.sentence": ("SentenceRepresentation",),
     "graph": ("projected_memory", "summarize"),
     "kernels.hashing": ("NgramHashing",),

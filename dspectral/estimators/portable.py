@@ -7,6 +7,7 @@ from sklearn.svm import LinearSVC
 from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
 from dspectral.estimators.embedding import WordEmbedding
 from dspectral.estimators.intent import Choice, IntentClassifier
+from dspectral.estimators.multilabel import MomentMultiLabelClassifier
 from dspectral.estimators.sentence import SentenceRepresentation
 from dspectral.estimators.spectrum import Certificate
 from dspectral.estimators.word_vectors import WordVectorRepresentation
@@ -19,6 +20,7 @@ from dspectral.weighting import Weighting
 
 ESTIMATORS: dict[str, Any] = {
     "IntentClassifier": IntentClassifier,
+    "MomentMultiLabelClassifier": MomentMultiLabelClassifier,
     "SentenceRepresentation": SentenceRepresentation,
     "SketchedPCA": SketchedPCA,
     "TruncatedSVD": TruncatedSVD,
