@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
+    from dspectral.estimators.em_hmm import EMHMM
     from dspectral.estimators.intent import IntentClassifier
+    from dspectral.estimators.quantizer import VectorQuantizer
+    from dspectral.estimators.refinement import RefinementHMM
     from dspectral.estimators.sentence import SentenceRepresentation
     from dspectral.graph import projected_memory, summarize
     from dspectral.kernels.hashing import NgramHashing
@@ -23,11 +26,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "EMHMM",
     "IntentClassifier",
     "NgramHashing",
+    "RefinementHMM",
     "SentenceRepresentation",
     "SketchedPCA",
     "TruncatedSVD",
+    "VectorQuantizer",
     "VocabularySettings",
     "Weighting",
     "__version__",
@@ -42,7 +48,10 @@ __all__ = [
 
 _PLACES = {
     "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
+    "estimators.em_hmm": ("EMHMM",),
     "estimators.intent": ("IntentClassifier",),
+    "estimators.quantizer": ("VectorQuantizer",),
+    "estimators.refinement": ("RefinementHMM",),
     "estimators.sentence": ("SentenceRepresentation",),
     "graph": ("projected_memory", "summarize"),
     "kernels.hashing": ("NgramHashing",),

@@ -12,6 +12,7 @@ FLOORS = {
     "dspectral.types": 1,
     "dspectral.weighting": 1,
     "dspectral.kernels": 1,
+    "dspectral.metrics": 1,
     "dspectral.solvers": 1,
     "dspectral.summaries": 2,
     "dspectral.graph": 3,

@@ -2,6 +2,7 @@
 
 from dspectral.datasets.counts import TopicParameters, low_rank_counts, topic_parameters
 from dspectral.datasets.dense import gaussian_rows, low_rank_axes, low_rank_rows
+from dspectral.datasets.refinements import LabelledStream, refinement_sequences
 from dspectral.datasets.standard_library import (
     Intents,
     LabelledDocuments,
@@ -12,11 +13,13 @@ from dspectral.datasets.standard_library import (
 __all__ = [
     "Intents",
     "LabelledDocuments",
+    "LabelledStream",
     "TopicParameters",
     "gaussian_rows",
     "low_rank_axes",
     "low_rank_counts",
     "low_rank_rows",
+    "refinement_sequences",
     "standard_library_documents",
     "standard_library_intents",
     "topic_parameters",

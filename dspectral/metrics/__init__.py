@@ -1,0 +1,1 @@
+"""Scores of predictions against the truth: plain functions of arrays."""
