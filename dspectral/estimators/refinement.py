@@ -72,7 +72,7 @@ class RefinementHMM(BaseEstimator):
     log_likelihoods_ : list of float
         Of tokens and labels, before each EM pass.
     n_passes_ : int
-        Two for the moments, none for a random start, and one for each EM pass.
+        Two for the moments (one for a single refinement), none for a random start, and one for each EM pass.
 
     Notes
     -----
@@ -231,11 +231,14 @@ class RefinementHMM(BaseEstimator):
             )
 
     def _start_with_moments(self, corpus: LabelledCorpus) -> None:
-        views = self._views(len(corpus.words), len(corpus.labels))
-        gram = summarize(
-            corpus.sentences, of=partial(ViewMoments.of, views=views), fan_in=self.fan_in, name="views"
-        ).gram
-        found = projections(gram, self.n_refinements, regularization=self.regularization)
+        views, m = self._views(len(corpus.words), len(corpus.labels)), self.n_refinements
+        if m == 1:  # nothing to tell apart: the views are nothing but their constant
+            views = views._replace(memory=np.empty(0), run_memory=np.empty(0))
+            found = projections(np.zeros((views.n_labels, 1, 1)), m)
+        else:
+            of_views = partial(ViewMoments.of, views=views)
+            gram = summarize(corpus.sentences, of=of_views, fan_in=self.fan_in, name="views").gram
+            found = projections(gram, m, regularization=self.regularization)
         of = partial(OperatorMoments.of, views=views, past=found.past, future=found.future)
         moments = summarize(corpus.sentences, of=of, fan_in=self.fan_in, name="moments")
         n_types = np.sum(moments.joint[:, :, 0, 0] > 0, axis=1)
@@ -243,7 +246,7 @@ class RefinementHMM(BaseEstimator):
         self.operators_ = operators(*moments, self.n_refinements_)
         shares = recovered(*moments, self.n_refinements_)
         self.model_, self.n_negative_ = maximized(shares.counts, smoothing=self.smoothing), shares.n_negative
-        self.correlations_, self.n_passes_ = found.correlations, 2
+        self.correlations_, self.n_passes_ = found.correlations, 1 + (m > 1)
         self.bounds_ = np.concatenate([[0], np.cumsum(self.n_refinements_)])
 
     def _start_at_random(self) -> None:

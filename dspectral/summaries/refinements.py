@@ -11,7 +11,7 @@ from dspectral.solvers.sequences import checked_ids
 from dspectral.summaries.expectations import checked_labels
 from dspectral.types import LabelledSentences, Sentences
 
-PIECE = 1 << 14
+PIECE = 1 << 12
 """Tokens whose views are held at once, whole sentences at least."""
 
 
@@ -42,12 +42,15 @@ class Views(NamedTuple):
         k = int(self.vectors.shape[1])
         return len(self.memory) * (k + self.n_labels + 1) + len(self.run_memory) * (k + 1)
 
-    def of(self, block: LabelledSentences, step: int) -> NDArray[np.float64]:
-        """Return the views of all tokens: of the past for ``step = 1``, of the future for -1."""
-        out = np.empty((len(block.ids), self.width))
+    def of(self, block: LabelledSentences) -> NDArray[np.float64]:
+        """Return ``[past, future, 1]`` of all tokens, shape (n_tokens, 2 width + 1)."""
+        width = self.width
+        rows = np.empty((len(block.ids), 2 * width + 1))
+        rows[:, -1] = 1.0
         vectors, memory, run_memory = (read_only(part) for part in self[:3])
-        refinements.views(block, vectors, memory, run_memory, self.n_labels, step, out)
-        return out
+        for step, out in ((1, rows[:, :width]), (-1, rows[:, width : 2 * width])):
+            refinements.views(block, vectors, memory, run_memory, self.n_labels, step, out)
+        return rows
 
 
 class ViewMoments(NamedTuple):
@@ -82,7 +85,7 @@ class ViewMoments(NamedTuple):
         width = 2 * views.width + 1
         gram = np.zeros((views.n_labels, width, width))
         for piece in pieces(block):
-            rows = np.hstack([views.of(piece, 1), views.of(piece, -1), np.ones((len(piece.ids), 1))])
+            rows = views.of(piece)
             for label in np.unique(piece.labels):
                 own = rows[piece.labels == label]
                 gram[label] += own.T @ own
@@ -150,10 +153,10 @@ class OperatorMoments(NamedTuple):
             np.zeros((n_labels, m)),
             np.zeros((n_labels, m)),
         )
+        both = both_projections(past, future)
         for piece in pieces(block):
-            before = projected(views.of(piece, 1), piece.labels, past)
-            after = projected(views.of(piece, -1), piece.labels, future)
-            refinements.add_products(piece, before, after, *out)
+            rows = projected(views.of(piece), piece.labels, both)
+            refinements.add_products(piece, rows[:, :m], rows[:, m:], *out)
         return out
 
     def merge(self, *others: Self) -> Self:
@@ -161,14 +164,23 @@ class OperatorMoments(NamedTuple):
         return type(self)(*(np.add.reduce(fields) for fields in zip(self, *others, strict=True)))
 
 
+def both_projections(past: NDArray[np.float64], future: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what projects ``[past, future, 1]`` to both at once, shape (n_labels, 2 width + 1, 2 m)."""
+    n_labels, width, m = past.shape[0], past.shape[1] - 1, past.shape[2]
+    both = np.zeros((n_labels, 2 * width + 1, 2 * m))
+    both[:, :width, :m], both[:, width:-1, m:] = past[:, :-1], future[:, :-1]
+    both[:, -1, :m], both[:, -1, m:] = past[:, -1], future[:, -1]
+    return both
+
+
 def projected(
-    view: NDArray[np.float64], labels: NDArray[np.int32], projections: NDArray[np.float64]
+    rows: NDArray[np.float64], labels: NDArray[np.int32], projections: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Project ``[view, 1]`` of each token by its label's projection, shape (n_tokens, m)."""
-    out = np.empty((len(view), projections.shape[2]))
+    """Project each row by its label's projection, shape (n_tokens, 2 m)."""
+    out = np.empty((len(rows), projections.shape[2]))
     for label in np.unique(labels):
         own = labels == label
-        out[own] = view[own] @ projections[label, :-1] + projections[label, -1]
+        out[own] = rows[own] @ projections[label]
     return out
 
 
