@@ -106,7 +106,7 @@ class RefinementHMM(BaseEstimator):
         tol: float = 1e-5,
         smoothing: float = 0.1,
         memory: Sequence[float] = (0.5,),
-        run_memory: Sequence[float] = (0.5, 0.9),
+        run_memory: Sequence[float] = (0.9,),
         n_dimensions: int = 12,
         regularization: float = 1e-2,
         fan_in: int = 2,

@@ -233,7 +233,7 @@ def test_frames_of_numbers_are_sent_to_the_quantizer():
         ({"start": "em"}, "start is 'em'"),
         ({"decoding": "viterbi"}, "decoding is 'viterbi'"),
         ({"memory": (), "run_memory": ()}, "at least one decay"),
-        ({"memory": (1.5,)}, r"are \[1.5, 0.5, 0.9\]"),
+        ({"memory": (1.5,)}, r"are \[1.5, 0.9\]"),
         ({"decoding": "operators", "polish": 1}, "set start='spectral' and polish=0"),
     ],
 )
