@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,6 +19,9 @@ from dspectral.solvers.sequences import HiddenMarkov, checked_ids, maximized, sm
 from dspectral.summaries.expectations import ExpectedCounts
 from dspectral.summaries.refinements import OperatorMoments, ViewMoments, Views
 from dspectral.types import Sentences
+
+MIXING = 0.05
+"""Share of the mean over its label that each refinement gets before EM."""
 
 
 class RefinementHMM(BaseEstimator):
@@ -38,7 +42,8 @@ class RefinementHMM(BaseEstimator):
         products of observable operators, whose negative shares are set to 0 and counted. Operators allow no
         ``polish``.
     polish : int
-        EM passes after the start, at most.
+        EM passes after the start, at most. Moments are first mixed with 5 % of their means over each label's
+        refinements, since what is zero would stay zero.
     tol : float
         EM ends when a pass raises the log-likelihood by less than this share of it.
     smoothing : float
@@ -264,6 +269,8 @@ class RefinementHMM(BaseEstimator):
 
     def _polish(self, corpus: LabelledCorpus) -> None:
         self.log_likelihoods_: list[float] = []
+        if self.polish and self.start == "spectral":
+            self.model_ = mixed(self.model_, self.bounds_)
         for _ in range(self.polish):
             of = partial(ExpectedCounts.of, model=self.model_, bounds=self.bounds_)
             found = summarize(corpus.sentences, of=of, fan_in=self.fan_in, name="expect")
@@ -280,3 +287,13 @@ class RefinementHMM(BaseEstimator):
             rng = np.random.default_rng(self.random_state)
             vectors = rng.standard_normal((n_types, self.n_dimensions))
         return Views(vectors, np.asarray(self.memory, float), np.asarray(self.run_memory, float), n_labels)
+
+
+def mixed(model: HiddenMarkov, bounds: NDArray[np.int64]) -> HiddenMarkov:
+    """Mix what differs between a label's refinements with a little of its mean: EM never brings back a zero."""
+    initial, transition, emission = (np.array(part) for part in model[:3])
+    for start, end in pairwise(bounds):
+        for part in (initial, transition, emission):
+            own = part[..., start:end]
+            own += MIXING * (own.mean(axis=-1, keepdims=True) - own)
+    return HiddenMarkov.of(initial, transition, emission, model.final)
