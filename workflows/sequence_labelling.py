@@ -66,7 +66,7 @@ def options() -> argparse.ArgumentParser:
     add("--per-string", type=form.positive, default=5, metavar="N", help="recordings of a string (5)")
     add("--codes", type=form.positive, default=256, metavar="K", help="of the frames (256)")
     add("--refinements", nargs="+", type=form.positive, default=[2, 4, 8], metavar="M", help="(2 4 8)")
-    add("--polish", type=form.positive, default=2, metavar="P", help="EM passes after the moments (2)")
+    add("--polish", type=form.positive, default=3, metavar="P", help="EM passes after the moments (3)")
     add("--em-iterations", type=form.positive, default=200, metavar="N", help="EM passes at most (200)")
     add("--seeds", type=form.positive, default=3, metavar="S", help="of each method that has any (3)")
     return parser
