@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
+    from dspectral.estimators.em_hmm import EMHMM
     from dspectral.estimators.embedding import WordEmbedding
     from dspectral.estimators.intent import IntentClassifier
+    from dspectral.estimators.multilabel import MomentMultiLabelClassifier
+    from dspectral.estimators.quantizer import VectorQuantizer
+    from dspectral.estimators.refinement import RefinementHMM
     from dspectral.estimators.sentence import SentenceRepresentation
     from dspectral.graph import projected_memory, summarize
     from dspectral.kernels.hashing import NgramHashing
@@ -26,11 +30,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "EMHMM",
     "IntentClassifier",
+    "MomentMultiLabelClassifier",
     "NgramHashing",
+    "RefinementHMM",
     "SentenceRepresentation",
     "SketchedPCA",
     "TruncatedSVD",
+    "VectorQuantizer",
     "VocabularySettings",
     "Weighting",
     "WordEmbedding",
@@ -52,6 +60,10 @@ _PLACES = {
     "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
     "estimators.embedding": ("WordEmbedding",),
     "estimators.intent": ("IntentClassifier",),
+    "estimators.multilabel": ("MomentMultiLabelClassifier",),
+    "estimators.em_hmm": ("EMHMM",),
+    "estimators.quantizer": ("VectorQuantizer",),
+    "estimators.refinement": ("RefinementHMM",),
     "estimators.sentence": ("SentenceRepresentation",),
     "graph": ("projected_memory", "summarize"),
     "kernels.hashing": ("NgramHashing",),

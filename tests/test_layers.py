@@ -12,8 +12,8 @@ FLOORS = {
     "dspectral.types": 1,
     "dspectral.weighting": 1,
     "dspectral.kernels": 1,
-    "dspectral.solvers": 1,
     "dspectral.metrics": 1,
+    "dspectral.solvers": 1,
     "dspectral.summaries": 2,
     "dspectral.graph": 3,
     "dspectral.estimators": 4,
@@ -35,7 +35,7 @@ USERS = {
     "matplotlib": {"workflows"},
 }
 """Who may import a package."""
-OPTIONAL = {"pyarrow", "zstandard"}
+OPTIONAL = {"librosa", "pyarrow", "soundfile", "zstandard"}
 """Extras, imported inside the functions that read their formats, so that the rest works without them."""
 
 
