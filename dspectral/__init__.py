@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dspectral.estimators.brown import SpectralBrownClustering
     from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
     from dspectral.estimators.em_hmm import EMHMM
     from dspectral.estimators.embedding import WordEmbedding
@@ -37,6 +38,7 @@ __all__ = [
     "RefinementHMM",
     "SentenceRepresentation",
     "SketchedPCA",
+    "SpectralBrownClustering",
     "TruncatedSVD",
     "VectorQuantizer",
     "VocabularySettings",
@@ -58,6 +60,7 @@ __all__ = [
 
 _PLACES = {
     "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
+    "estimators.brown": ("SpectralBrownClustering",),
     "estimators.embedding": ("WordEmbedding",),
     "estimators.intent": ("IntentClassifier",),
     "estimators.multilabel": ("MomentMultiLabelClassifier",),

@@ -4,6 +4,7 @@ from typing import Any
 
 from sklearn.svm import LinearSVC
 
+from dspectral.estimators.brown import SpectralBrownClustering
 from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
 from dspectral.estimators.em_hmm import EMHMM
 from dspectral.estimators.embedding import WordEmbedding
@@ -15,6 +16,7 @@ from dspectral.estimators.sentence import SentenceRepresentation
 from dspectral.estimators.spectrum import Certificate
 from dspectral.estimators.word_vectors import WordVectorRepresentation
 from dspectral.kernels.hashing import NgramHashing
+from dspectral.solvers.agglomeration import Tree
 from dspectral.solvers.refinements import Operators
 from dspectral.solvers.sequences import HiddenMarkov
 from dspectral.summaries.counts import DocumentFrequencies
@@ -29,6 +31,7 @@ ESTIMATORS: dict[str, Any] = {
     "MomentMultiLabelClassifier": MomentMultiLabelClassifier,
     "SentenceRepresentation": SentenceRepresentation,
     "SketchedPCA": SketchedPCA,
+    "SpectralBrownClustering": SpectralBrownClustering,
     "TruncatedSVD": TruncatedSVD,
     "WordEmbedding": WordEmbedding,
     "RefinementHMM": RefinementHMM,
@@ -47,6 +50,7 @@ RECORDS: dict[str, Any] = {
     "Moments": Moments,
     "NgramHashing": NgramHashing,
     "Operators": Operators,
+    "Tree": Tree,
     "Weighting": Weighting,
 }
 """Named tuples, made from their fields."""

@@ -189,7 +189,7 @@ def _nlogn(x: float) -> float:
 
 @compiled
 def _third(C: NDArray[np.float64], i: int, j: int, e: int) -> float:
-    """What merging i and j loses in the cells with a third cluster e."""
+    """Return what merging i and j loses in the cells with a third cluster e."""
     return (  # type: ignore[no-any-return]
         _nlogn(C[i, e])
         + _nlogn(C[j, e])
@@ -204,7 +204,7 @@ def _third(C: NDArray[np.float64], i: int, j: int, e: int) -> float:
 def _own(
     C: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], i: int, j: int
 ) -> float:
-    """What merging i and j loses among themselves and in the sums."""
+    """Return what merging i and j loses among themselves and in the sums."""
     loss = _nlogn(C[i, i]) + _nlogn(C[i, j]) + _nlogn(C[j, i]) + _nlogn(C[j, j])
     loss -= _nlogn(C[i, i] + C[i, j] + C[j, i] + C[j, j])
     loss -= _nlogn(first[i]) + _nlogn(first[j]) - _nlogn(first[i] + first[j])
@@ -225,6 +225,17 @@ def _pair_loss(
         if alive[e] and e not in (i, j):
             loss += _third(C, i, j, e)
     return loss
+
+
+@compiled
+def _add_third(
+    losses: NDArray[np.float64], C: NDArray[np.float64], alive: NDArray[np.bool_], e: int, sign: float
+) -> None:
+    for i in range(len(C)):
+        if alive[i]:
+            for j in range(i + 1, len(C)):
+                if alive[j]:
+                    losses[i, j] += sign * _third(C, i, j, e)
 
 
 @compiled
@@ -252,19 +263,15 @@ def _merge_by_information(C: NDArray[np.float64]) -> tuple[NDArray[np.int32], ND
         a, b = _lowest_pair(losses, alive)
         costs[done] = losses[a, b]
         merges[done] = min(names[a], names[b]), max(names[a], names[b])
-        for i in range(m):
-            for j in range(i + 1, m):
-                if alive[i] and alive[j] and i not in (a, b) and j not in (a, b):
-                    losses[i, j] -= _third(C, i, j, a) + _third(C, i, j, b)
+        alive[a] = alive[b] = False
+        _add_third(losses, C, alive, a, -1.0)
+        _add_third(losses, C, alive, b, -1.0)
         C[a] += C[b]
         C[:, a] += C[:, b]
         C[b], C[:, b] = 0.0, 0.0
         first[a], second[a] = first[a] + first[b], second[a] + second[b]
-        alive[b], names[a] = False, m + done
-        for i in range(m):
-            for j in range(i + 1, m):
-                if alive[i] and alive[j] and i != a and j != a:
-                    losses[i, j] += _third(C, i, j, a)
+        _add_third(losses, C, alive, a, 1.0)
+        alive[a], names[a] = True, m + done
         for j in range(m):
             if alive[j] and j != a:
                 losses[min(a, j), max(a, j)] = _pair_loss(C, first, second, alive, a, j)

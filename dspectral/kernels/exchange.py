@@ -11,6 +11,17 @@ TABLE = 1 << 16
 """Counts below it have their ``n log n`` looked up."""
 
 
+class Cells(NamedTuple):
+    """How often clusters follow each other, both ways round, with ``n log n`` of each, and their sums."""
+
+    forth: NDArray[np.int64]
+    back: NDArray[np.int64]
+    worth: NDArray[np.float64]
+    worth_back: NDArray[np.float64]
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+
+
 class Adjacent(NamedTuple):
     """How often one type directly follows another, by the first and by the second of the two.
 
@@ -112,42 +123,107 @@ def _gather(
 
 
 @compiled
-def _shift(
-    forth: NDArray[np.int64],
-    back: NDArray[np.int64],
-    worth: NDArray[np.float64],
-    worth_back: NDArray[np.float64],
-    a: int,
-    b: int,
-    by: int,
+def _cells(
+    starts: NDArray[np.int64],
+    others: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    m: int,
     table: NDArray[np.float64],
-) -> None:
-    forth[a, b] += by
-    back[b, a] = forth[a, b]
-    worth[a, b] = _nlogn(forth[a, b], table)
-    worth_back[b, a] = worth[a, b]
+) -> Cells:
+    forth = np.zeros((m, m), dtype=np.int64)
+    for word in range(len(labels)):
+        for at in range(starts[word], starts[word + 1]):
+            forth[labels[word], labels[others[at]]] += counts[at]
+    worth = np.zeros((m, m))
+    for a in range(m):
+        for b in range(m):
+            worth[a, b] = _nlogn(forth[a, b], table)
+    return Cells(forth, forth.T.copy(), worth, worth.T.copy(), forth.sum(axis=1), forth.sum(axis=0))
 
 
 @compiled
-def _gains(
+def _shift(cells: Cells, a: int, b: int, by: int, table: NDArray[np.float64]) -> None:
+    cells.forth[a, b] += by
+    cells.back[b, a] = cells.forth[a, b]
+    cells.worth[a, b] = _nlogn(cells.forth[a, b], table)
+    cells.worth_back[b, a] = cells.worth[a, b]
+
+
+@compiled
+def _put(
+    cells: Cells,
+    cluster: int,
+    sign: int,
+    after: NDArray[np.int64],
+    seen_after: NDArray[np.int32],
+    before: NDArray[np.int64],
+    seen_before: NDArray[np.int32],
+    alone: int,
+    table: NDArray[np.float64],
+) -> None:
+    """Add a type to a cluster (sign 1) or take it out (-1); what its neighbours sum to stays theirs."""
+    for c in seen_after:
+        _shift(cells, cluster, c, sign * after[c], table)
+        cells.first[cluster] += sign * after[c]
+    for c in seen_before:
+        _shift(cells, c, cluster, sign * before[c], table)
+        cells.second[cluster] += sign * before[c]
+    _shift(cells, cluster, cluster, sign * alone, table)
+    cells.first[cluster] += sign * alone
+    cells.second[cluster] += sign * alone
+
+
+@compiled
+def _add_gains(
     sums: NDArray[np.int64],
     seen: NDArray[np.int32],
-    n_seen: int,
     matrix: NDArray[np.int64],
     worth: NDArray[np.float64],
     gains: NDArray[np.float64],
     table: NDArray[np.float64],
 ) -> None:
-    """Add to each cluster's gain what the cells with the neighbours in one direction gain."""
-    for at in range(n_seen):
-        c = seen[at]
+    """Add to each cluster's gain what the cells with the neighbours on one side gain."""
+    for c in seen:
         more, row, old = sums[c], matrix[c], worth[c]
         for b in range(len(gains)):
             gains[b] += _nlogn(row[b] + more, table) - old[b]
 
 
 @compiled
-def _sweep(  # noqa: PLR0915  one loop over words whose state is too wide to hand around
+def _best(
+    cells: Cells,
+    home: int,
+    after: NDArray[np.int64],
+    seen_after: NDArray[np.int32],
+    before: NDArray[np.int64],
+    seen_before: NDArray[np.int32],
+    alone: int,
+    gains: NDArray[np.float64],
+    table: NDArray[np.float64],
+) -> int:
+    """Return the cluster that gains most by a type that is in none; home, if others gain no more."""
+    gains[:] = 0.0
+    _add_gains(after, seen_after, cells.back, cells.worth_back, gains, table)
+    _add_gains(before, seen_before, cells.forth, cells.worth, gains, table)
+    total_after, total_before = alone + after[seen_after].sum(), alone + before[seen_before].sum()
+    for b in range(len(gains)):
+        # A cluster's cell with itself was counted once for each side; and the sums take their part.
+        cell, first, second = cells.forth[b, b], cells.first[b], cells.second[b]
+        gains[b] += _nlogn(cell + after[b] + before[b] + alone, table) + _nlogn(cell, table)
+        gains[b] -= _nlogn(cell + after[b], table) + _nlogn(cell + before[b], table)
+        gains[b] -= _nlogn(first + total_after, table) - _nlogn(first, table)
+        gains[b] -= _nlogn(second + total_before, table) - _nlogn(second, table)
+    best = home
+    for b in range(len(gains)):
+        # Less than rounding is no gain: without a margin, ties would wander for ever.
+        if gains[b] > gains[best] + 1e-9 * (1.0 + abs(gains[best])):
+            best = b
+    return best
+
+
+@compiled
+def _sweep(
     starts: NDArray[np.int64],
     others: NDArray[np.int32],
     counts: NDArray[np.int64],
@@ -158,89 +234,27 @@ def _sweep(  # noqa: PLR0915  one loop over words whose state is too wide to han
     m: int,
     table: NDArray[np.float64],
 ) -> int:
-    forth = np.zeros((m, m), dtype=np.int64)
-    sizes = np.zeros(m, dtype=np.int64)
-    for word in range(len(labels)):
-        sizes[labels[word]] += 1
-        for at in range(starts[word], starts[word + 1]):
-            forth[labels[word], labels[others[at]]] += counts[at]
-    back = forth.T.copy()
-    worth = np.zeros((m, m))
-    for a in range(m):
-        for b in range(m):
-            worth[a, b] = _nlogn(forth[a, b], table)
-    worth_back = worth.T.copy()
-    first, second = forth.sum(axis=1), forth.sum(axis=0)
+    cells = _cells(starts, others, counts, labels, m, table)
+    sizes = np.bincount(labels, minlength=m)
     after, before = np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
     seen_after, seen_before = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)
     gains = np.empty(m)
     moved = 0
     for word in range(len(labels)):
-        home = labels[word]
-        if sizes[home] == 1:
+        home, back = labels[word], starts_back[word]
+        if sizes[home] == 1 or starts[word + 1] - starts[word] + starts_back[word + 1] - back == 0:
             continue
-        n_after, alone = _gather(
-            starts[word], starts[word + 1], others, counts, word, labels, after, seen_after
+        n, alone = _gather(starts[word], starts[word + 1], others, counts, word, labels, after, seen_after)
+        n_back, _ = _gather(
+            back, starts_back[word + 1], others_back, counts_back, word, labels, before, seen_before
         )
-        n_before, _ = _gather(
-            starts_back[word],
-            starts_back[word + 1],
-            others_back,
-            counts_back,
-            word,
-            labels,
-            before,
-            seen_before,
-        )
-        total_after, total_before = alone + after[seen_after[:n_after]].sum(), alone
-        total_before += before[seen_before[:n_before]].sum()
-        if total_after + total_before > 0:
-            for at in range(n_after):
-                c = seen_after[at]
-                _shift(forth, back, worth, worth_back, home, c, -after[c], table)
-            for at in range(n_before):
-                c = seen_before[at]
-                _shift(forth, back, worth, worth_back, c, home, -before[c], table)
-            _shift(forth, back, worth, worth_back, home, home, -alone, table)
-            first[home] -= total_after
-            second[home] -= total_before
-            gains[:] = 0.0
-            _gains(after, seen_after, n_after, back, worth_back, gains, table)
-            _gains(before, seen_before, n_before, forth, worth, gains, table)
-            best = home
-            for b in range(m):
-                # The cell of a cluster with itself gains from both directions and from the word beside itself.
-                cell = forth[b, b]
-                gains[b] += (
-                    _nlogn(cell + after[b] + before[b] + alone, table)
-                    - _nlogn(cell + after[b], table)
-                    - _nlogn(cell + before[b], table)
-                    + worth[b, b]
-                    - _nlogn(first[b] + total_after, table)
-                    + _nlogn(first[b], table)
-                    - _nlogn(second[b] + total_before, table)
-                    + _nlogn(second[b], table)
-                )
-            for b in range(m):
-                # Less than rounding is no gain: without a margin, ties would wander for ever.
-                if gains[b] > gains[best] + 1e-9 * (1.0 + abs(gains[best])):
-                    best = b
-            for at in range(n_after):
-                c = seen_after[at]
-                _shift(forth, back, worth, worth_back, best, c, after[c], table)
-            for at in range(n_before):
-                c = seen_before[at]
-                _shift(forth, back, worth, worth_back, c, best, before[c], table)
-            _shift(forth, back, worth, worth_back, best, best, alone, table)
-            first[best] += total_after
-            second[best] += total_before
-            if best != home:
-                labels[word] = best
-                sizes[home] -= 1
-                sizes[best] += 1
-                moved += 1
-        for at in range(n_after):
-            after[seen_after[at]] = 0
-        for at in range(n_before):
-            before[seen_before[at]] = 0
+        here, there = seen_after[:n], seen_before[:n_back]
+        _put(cells, home, -1, after, here, before, there, alone, table)
+        best = _best(cells, home, after, here, before, there, alone, gains, table)
+        _put(cells, best, 1, after, here, before, there, alone, table)
+        after[here], before[there] = 0, 0
+        sizes[home] -= 1
+        sizes[best] += 1
+        labels[word] = best
+        moved += best != home
     return moved

@@ -64,6 +64,8 @@ def cluster_counts(counts: Any, labels: ArrayLike) -> Any:
     labels = np.asarray(labels)
     n_types = counts.shape[0]
     if labels.shape != (n_types,) or (n_types and labels.min() < 0):
-        raise ValueError(f"there are labels of shape {labels.shape}, but each of {n_types} types needs one from 0")
+        raise ValueError(
+            f"there are labels of shape {labels.shape}, but each of {n_types} types needs one from 0"
+        )
     members = sparse.csr_array((np.ones(n_types), (np.arange(n_types), labels)))
     return sparse.csr_array(members.T @ sparse.csr_array(counts) @ members)
