@@ -210,7 +210,7 @@ class SpectralBrownClustering(BaseEstimator):
         with blas_in_one_thread():
             k = min(self.n_dimensions, *scaled.shape)
             vectors, values = leading_left(scaled, k, random_state=self.random_state)
-            points = unit_rows(vectors * values**self.power)
+            points = np.asarray(unit_rows(vectors * values**self.power), dtype=np.float64)
         if self.weighting == "types":
             weights = np.ones(len(weights))
         n_active = min(self.n_clusters, len(weights))

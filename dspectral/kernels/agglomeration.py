@@ -184,13 +184,13 @@ def _merge_window(
 
 @compiled
 def _nlogn(x: float) -> float:
-    return x * np.log(x) if x > 0 else 0.0  # type: ignore[no-any-return]
+    return x * np.log(x) if x > 0 else 0.0
 
 
 @compiled
 def _third(C: NDArray[np.float64], i: int, j: int, e: int) -> float:
     """Return what merging i and j loses in the cells with a third cluster e."""
-    return (  # type: ignore[no-any-return]
+    return (
         _nlogn(C[i, e])
         + _nlogn(C[j, e])
         - _nlogn(C[i, e] + C[j, e])
@@ -208,7 +208,7 @@ def _own(
     loss = _nlogn(C[i, i]) + _nlogn(C[i, j]) + _nlogn(C[j, i]) + _nlogn(C[j, j])
     loss -= _nlogn(C[i, i] + C[i, j] + C[j, i] + C[j, j])
     loss -= _nlogn(first[i]) + _nlogn(first[j]) - _nlogn(first[i] + first[j])
-    return loss - _nlogn(second[i]) - _nlogn(second[j]) + _nlogn(second[i] + second[j])  # type: ignore[no-any-return]
+    return loss - _nlogn(second[i]) - _nlogn(second[j]) + _nlogn(second[i] + second[j])
 
 
 @compiled

@@ -81,7 +81,8 @@ def exchange_sweep(adjacent: Adjacent, labels: NDArray[np.int32], n_clusters: in
     """
     table = np.zeros(TABLE)
     table[1:] = np.arange(1, TABLE) * np.log(np.arange(1, TABLE))
-    return int(_sweep(*(read_only(part) for part in adjacent), labels, n_clusters, read_only(table)))
+    parts = Adjacent._make(read_only(np.asarray(part)) for part in adjacent)
+    return int(_sweep(parts, labels, n_clusters, read_only(table)))
 
 
 def _parts(counts: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
@@ -224,16 +225,12 @@ def _best(
 
 @compiled
 def _sweep(
-    starts: NDArray[np.int64],
-    others: NDArray[np.int32],
-    counts: NDArray[np.int64],
-    starts_back: NDArray[np.int64],
-    others_back: NDArray[np.int32],
-    counts_back: NDArray[np.int64],
+    adjacent: Adjacent,
     labels: NDArray[np.int32],
     m: int,
     table: NDArray[np.float64],
 ) -> int:
+    starts, others, counts, starts_back, others_back, counts_back = adjacent
     cells = _cells(starts, others, counts, labels, m, table)
     sizes = np.bincount(labels, minlength=m)
     after, before = np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
