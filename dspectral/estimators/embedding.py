@@ -196,11 +196,11 @@ class WordEmbedding(BaseEstimator):
             counted.rows,
             scaling.apply,
             n_columns=n_columns,
-            dtype=np.float32,
+            dtype=scaling.dtype,
             sparse_output=True,
             name="scale",
         )
-        self._decompose(rows)
+        self._decompose(rows, scaling.dtype)
         self.words_, self.word_counts_ = list(corpus.words), corpus.counts
         return self
 
@@ -276,7 +276,7 @@ class WordEmbedding(BaseEstimator):
         counts = summarize(corpus.sentences, of=partial(ContextCounts.of, **how), name="contexts").counts
         return Counted(counts, np.asarray(counts.sum(axis=0), dtype=np.float64))
 
-    def _decompose(self, rows: Any) -> None:
+    def _decompose(self, rows: Any, dtype: Any) -> None:
         n_wanted = self.n_components + self.n_skipped
         plan = Plan(
             n_wanted,
@@ -287,7 +287,7 @@ class WordEmbedding(BaseEstimator):
             False,
             2,
             self.random_state,
-            np.float32,
+            dtype,
         )
         try:
             found = spectrum(rows, plan)
@@ -296,12 +296,12 @@ class WordEmbedding(BaseEstimator):
             raise ValueError(f"{asked} ask for too much of the counts: {error}") from error
         values, axes = np.sqrt(found.values[self.n_skipped :]), found.axes[self.n_skipped :]
         project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
-        vectors = np.asarray(map_rows(rows, project, n_columns=len(values), dtype=np.float32, name="vectors"))
-        weights = (values ** (self.power - 1.0)).astype(np.float32)
+        vectors = np.asarray(map_rows(rows, project, n_columns=len(values), dtype=dtype, name="vectors"))
+        weights = values ** (self.power - 1.0)
         vectors = vectors * weights
         if self.add_contexts:
-            vectors = unit_rows(vectors) + unit_rows(axes.T * (weights * values).astype(np.float32))
-        self.vectors_ = unit_rows(vectors)
+            vectors = unit_rows(vectors) + unit_rows(axes.T * (weights * values))
+        self.vectors_ = unit_rows(vectors).astype(np.float32)
         self.singular_values_ = values
         self.certificate_: Certificate = found.certificate
         self.n_passes_ = found.n_passes + 2

@@ -81,6 +81,11 @@ class ContextScaling(NamedTuple):
             smoothed *= total / smoothed.sum() if total else 1.0
         return cls(transform, scaling, smoothed, total, shift)
 
+    @property
+    def dtype(self) -> type[np.float32] | type[np.float64]:
+        """Double precision where nothing tames frequent words: half the digits of single would drown the rest."""
+        return np.float32 if self.scaling in ("cca", "ppmi") else np.float64
+
     def apply(self, rows: sparse.csr_array) -> sparse.csr_array:
         """Transform and scale whole rows of counts.
 
@@ -91,7 +96,7 @@ class ContextScaling(NamedTuple):
 
         Returns
         -------
-        csr_array of float32, shape (n, n_contexts)
+        csr_array of :attr:`dtype`, shape (n, n_contexts)
             What is scaled to 0 is not stored.
 
         Examples
@@ -114,7 +119,7 @@ class ContextScaling(NamedTuple):
         if self.scaling == "ppmi":
             values *= float(self._transformed(np.array([self.total]))[0]) / self.shift
             values = np.maximum(np.log(values, out=values, where=values > 0), 0.0)
-        scaled = sparse.csr_array((values.astype(np.float32), rows.indices, rows.indptr), shape=rows.shape)
+        scaled = sparse.csr_array((values.astype(self.dtype), rows.indices, rows.indptr), shape=rows.shape)
         if self.scaling == "ppmi":
             scaled = scaled.copy()
             scaled.eliminate_zeros()

@@ -83,6 +83,13 @@ def test_vectors_are_those_of_a_dense_decomposition():
         np.testing.assert_allclose(model.vectors_ @ model.vectors_.T, expected @ expected.T, atol=2e-3)
 
 
+def test_raw_counts_keep_their_small_directions():
+    draws = np.minimum(np.random.default_rng(2).zipf(1.3, size=(3000, 8)), 400)
+    text = [[f"w{i}" for i in row] for row in draws.tolist()]
+    model = WordEmbedding(60, transform="none", scaling="none", window=2).fit(text)
+    assert model.vectors_.shape[1] == 60
+
+
 def test_words_of_a_class_are_neighbours_and_more_so_with_more_text():
     spreads = []
     for n in (20, 2000):
