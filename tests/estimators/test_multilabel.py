@@ -209,7 +209,7 @@ def test_a_cluster_gives_the_same_bits_as_this_thread(small, tmp_path):
         expected = clone(model).fit(store)
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
         ) as cluster,
         Client(cluster),
     ):
