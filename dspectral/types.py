@@ -1,4 +1,4 @@
-"""What a block is: rows of a matrix, sentences of token ids, or the raw text of some documents."""
+"""What a block is: rows of a matrix, sentences of token ids with or without labels, or raw documents."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -48,6 +48,22 @@ class Sentences(NamedTuple):
     def n_sentences(self) -> int:
         """Number of sentences."""
         return len(self.offsets) - 1
+
+
+class LabelledSentences(NamedTuple):
+    """Tokens and a label for each.
+
+    Attributes
+    ----------
+    ids, labels : ndarray of int32, shape (n_tokens,)
+        One sentence after the other.
+    offsets : ndarray of int64, shape (n_sentences + 1,)
+        Sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]`` with the same slice of ``labels``; it may be empty.
+    """
+
+    ids: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    offsets: NDArray[np.int64]
 
 
 class Documents(NamedTuple):

@@ -8,6 +8,7 @@ from dspectral.datasets.labelled_documents import (
     sample_labelled_documents,
     state_parameters,
 )
+from dspectral.datasets.refinements import LabelledStream, refinement_sequences
 from dspectral.datasets.standard_library import (
     Intents,
     LabelledDocuments,
@@ -18,6 +19,7 @@ from dspectral.datasets.standard_library import (
 __all__ = [
     "Intents",
     "LabelledDocuments",
+    "LabelledStream",
     "StateParameters",
     "TopicParameters",
     "gaussian_rows",
@@ -25,6 +27,7 @@ __all__ = [
     "low_rank_axes",
     "low_rank_counts",
     "low_rank_rows",
+    "refinement_sequences",
     "sample_labelled_documents",
     "standard_library_documents",
     "standard_library_intents",

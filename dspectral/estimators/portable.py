@@ -5,12 +5,18 @@ from typing import Any
 from sklearn.svm import LinearSVC
 
 from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
+from dspectral.estimators.em_hmm import EMHMM
+from dspectral.estimators.embedding import WordEmbedding
 from dspectral.estimators.intent import Choice, IntentClassifier
 from dspectral.estimators.multilabel import MomentMultiLabelClassifier
+from dspectral.estimators.quantizer import VectorQuantizer
+from dspectral.estimators.refinement import RefinementHMM
 from dspectral.estimators.sentence import SentenceRepresentation
 from dspectral.estimators.spectrum import Certificate
 from dspectral.estimators.word_vectors import WordVectorRepresentation
 from dspectral.kernels.hashing import NgramHashing
+from dspectral.solvers.refinements import Operators
+from dspectral.solvers.sequences import HiddenMarkov
 from dspectral.summaries.counts import DocumentFrequencies
 from dspectral.summaries.directions import FrequentDirections
 from dspectral.summaries.moments import Moments
@@ -18,11 +24,15 @@ from dspectral.types import Documents
 from dspectral.weighting import Weighting
 
 ESTIMATORS: dict[str, Any] = {
+    "EMHMM": EMHMM,
     "IntentClassifier": IntentClassifier,
     "MomentMultiLabelClassifier": MomentMultiLabelClassifier,
     "SentenceRepresentation": SentenceRepresentation,
     "SketchedPCA": SketchedPCA,
     "TruncatedSVD": TruncatedSVD,
+    "WordEmbedding": WordEmbedding,
+    "RefinementHMM": RefinementHMM,
+    "VectorQuantizer": VectorQuantizer,
     "WordVectorRepresentation": WordVectorRepresentation,
     "sklearn.svm.LinearSVC": LinearSVC,
 }
@@ -33,8 +43,10 @@ RECORDS: dict[str, Any] = {
     "DocumentFrequencies": DocumentFrequencies,
     "Documents": Documents,
     "FrequentDirections": FrequentDirections,
+    "HiddenMarkov": HiddenMarkov,
     "Moments": Moments,
     "NgramHashing": NgramHashing,
+    "Operators": Operators,
     "Weighting": Weighting,
 }
 """Named tuples, made from their fields."""

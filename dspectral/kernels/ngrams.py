@@ -108,8 +108,8 @@ def _count_runs(keys: Any, places: Any, document_of: Any, numbers: Any) -> Any:
 @compiled
 def _number_words(tokens: Any) -> Any:
     """Return the number of each word in the order of bytes, and how many distinct words there are."""
-    names, first = _name_words(tokens)
-    order = _sorted_words(tokens.text, tokens.starts, first)
+    names, first = name_words(tokens)
+    order = sorted_words(tokens.text, tokens.starts, first)
     numbers = np.empty(order.size, dtype=np.int64)
     for i in range(order.size):
         numbers[order[i]] = i
@@ -119,7 +119,7 @@ def _number_words(tokens: Any) -> Any:
 
 
 @compiled
-def _name_words(tokens: Any) -> Any:
+def name_words(tokens: Any) -> Any:
     """Return the number of each word by first appearance, and where each number appears first."""
     text, starts = tokens.text, tokens.starts
     names = np.empty(starts.size - 1, dtype=np.int64)
@@ -157,7 +157,7 @@ def _enlarged(slots: Any, codes: Any, n: Any) -> Any:
 
 
 @compiled
-def _sorted_words(text: Any, starts: Any, words: Any) -> Any:
+def sorted_words(text: Any, starts: Any, words: Any) -> Any:
     """Return the order of words by their bytes: a merge sort, which compares least."""
     order, spare = np.arange(words.size), np.empty(words.size, dtype=np.int64)
     width = 1

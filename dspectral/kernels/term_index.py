@@ -175,7 +175,7 @@ def _write_cells(text: Any, index: Any, n_bits: Any, buffers: Any, first: Any, l
     for document in range(first, last):
         row = (document - first) << n_bits
         for i in range(ngrams[document] - ngrams[first], ngrams[document + 1] - ngrams[first]):
-            column = _look_up(data, offsets, slots, codes[i], text, begins[i], ends[i])
+            column = look_up(data, offsets, slots, codes[i], text, begins[i], ends[i])
             if column >= 0:
                 keys[n] = (row | column) << 1
                 n += 1
@@ -183,7 +183,7 @@ def _write_cells(text: Any, index: Any, n_bits: Any, buffers: Any, first: Any, l
 
 
 @compiled
-def _look_up(data: Any, offsets: Any, slots: Any, code: Any, text: Any, begin: Any, end: Any) -> Any:
+def look_up(data: Any, offsets: Any, slots: Any, code: Any, text: Any, begin: Any, end: Any) -> Any:
     """Return the column of a term, or -1."""
     mask = np.uint64(slots.size - 1)
     place = np.uint64(code) & mask

@@ -67,11 +67,11 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
     >>> tokenize(Documents.of(["It was a dark night."])).text[:-PADDING].tobytes()
     b'it was dark night '
     """
-    documents = _checked(documents)
+    documents = checked_offsets(documents)
     tokens, odd, (document, byte) = _tokenize(documents, _word_characters(lowercase))
     if document >= 0:
-        raise ValueError(_not_utf8(documents.text(document), document, byte))
-    return tokenize(_lowered(documents, odd), lowercase) if odd.any() else Tokens(*tokens)
+        raise ValueError(not_utf8(documents.text(document), document, byte))
+    return tokenize(lowered(documents, odd), lowercase) if odd.any() else Tokens(*tokens)
 
 
 def check_ngram_range(ngram_range: tuple[int, int]) -> None:
@@ -113,7 +113,7 @@ def _word_characters(lowercase: bool) -> NDArray[np.uint32]:
     return read_only(table)
 
 
-def _checked(documents: Documents) -> Documents:
+def checked_offsets(documents: Documents) -> Documents:
     """Return the documents as the loop takes them, which trusts their offsets."""
     data, offsets = read_only(documents.data), read_only(np.asarray(documents.offsets, dtype=np.int64))
     inside = len(offsets) > 0 and offsets[0] >= 0 and offsets[-1] <= len(data)
@@ -125,14 +125,16 @@ def _checked(documents: Documents) -> Documents:
     return Documents(data, offsets)
 
 
-def _lowered(documents: Documents, odd: NDArray[np.bool_]) -> Documents:
+def lowered(documents: Documents, odd: NDArray[np.bool_]) -> Documents:
+    """Return the documents, those marked as odd with their case lowered by Python."""
     texts = [documents.text(i) for i in range(documents.n_documents)]
     for i in np.flatnonzero(odd):
         texts[i] = texts[i].decode().lower().encode()
     return Documents.of(texts)
 
 
-def _not_utf8(text: bytes, document: int, byte: int) -> str:
+def not_utf8(text: bytes, document: int, byte: int) -> str:
+    """Return the sentence that says where a document is not UTF-8."""
     return (
         f"Document {document} of the block is not UTF-8 at byte {byte} of {len(text)} "
         f"({text[byte : byte + 4]!r}): convert it from its own encoding, or replace such bytes, first."
@@ -173,14 +175,14 @@ def _tokenize_one(data: Any, i: Any, end: Any, table: Any, text: Any, starts: An
         code = np.uint32(data[np.uint64(i)])
         size = 1
         if code >= 0x80:
-            code, size = _decode(data, i, end)
+            code, size = decode(data, i, end)
             if size == 0:
                 return n_words, odd, i
         i += size
         character = table[np.uint64(code)]
         if character >= 0x80:
             odd |= character == NEEDS_PYTHON
-            out += _encode(character, text, out)
+            out += encode(character, text, out)
             n_characters += 1
             continue
         # What follows has no jumps: a processor cannot foresee where words end.
@@ -200,7 +202,7 @@ def _tokenize_one(data: Any, i: Any, end: Any, table: Any, text: Any, starts: An
 
 
 @compiled
-def _decode(data: Any, i: Any, end: Any) -> Any:
+def decode(data: Any, i: Any, end: Any) -> Any:
     """Return the code point that starts at byte i and its size in bytes, which is 0 if it is not UTF-8."""
     first = np.uint32(data[i])
     if 0xC2 <= first <= 0xDF:
@@ -224,7 +226,7 @@ def _decode(data: Any, i: Any, end: Any) -> Any:
 
 
 @compiled
-def _encode(code: Any, text: Any, out: Any) -> Any:
+def encode(code: Any, text: Any, out: Any) -> Any:
     """Write a code point beyond ASCII as UTF-8; return its size in bytes."""
     size = 2 if code < 0x800 else (3 if code < 0x10000 else 4)
     for j in range(size - 1, 0, -1):

@@ -1,9 +1,9 @@
 """Text to a store: one pass when hashing, two for an exact vocabulary."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
 from scipy import sparse
@@ -23,9 +23,19 @@ from dspectral.types import Documents
 BLOCK_BYTES = 16 << 20
 """Bytes of text behind a block."""
 Settings: TypeAlias = NgramHashing | VocabularySettings
+B = TypeVar("B", bound="Marked")
 _INDEX_LOCK = Lock()
 _INDEXES: dict[str, TermIndex] = {}
 """Of the last call alone: in each process the vocabulary is read once, as it would travel with every task."""
+
+
+class Marked(Protocol):
+    """What the finished mark of a block says."""
+
+    @property
+    def last(self) -> bool:
+        """Whether it is the last block of its span of text."""
+        ...
 
 
 def build_store(
@@ -108,7 +118,8 @@ def build_store(
     draft = begin(store, storage_options, provenance, append=append)
     read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
     draft, encode = _encoder(draft, spans, read, settings)
-    work = partial(build_span, draft=draft.for_tasks(), read=read, write=partial(_write, encode=encode))
+    write, find = partial(_write_rows, encode=encode, where=draft.where), partial(finished, draft.where)
+    work = partial(build_span, draft=draft.for_tasks(), read=read, write=write, find=find)
     done = run_tasks(work, list(enumerate(spans)), name="hash-block" if hashed else "encode-block")
     blocks = [block for of_span in done for block in of_span]
     if not any(block.n_rows for block in blocks):
@@ -147,13 +158,25 @@ def _encode(
     return encode_documents(documents, index, settings.ngram_range, settings.lowercase)
 
 
+def _write_rows(
+    name: str,
+    documents: Documents,
+    *,
+    last: bool,
+    encode: Callable[[Documents], sparse.csr_array],
+    where: Location,
+) -> BlockInfo:
+    return write_block(where, name, encode(documents), last=last)
+
+
 def build_span(
     item: tuple[int, Any],
     *,
     draft: Draft,
-    read: Callable[[Any], Iterator[Any]],
-    write: Callable[..., BlockInfo],
-) -> list[BlockInfo]:
+    read: Callable[[Any], Any],
+    write: Callable[..., B],
+    find: Callable[[str], B | None],
+) -> list[B]:
     """Write the blocks of one span of text, but for those that are finished.
 
     Parameters
@@ -162,52 +185,47 @@ def build_span(
         Number of the span, and the span.
     draft : Draft
     read : callable
-        ``read(span)`` yields what becomes a block each.
+        From a span to what becomes a block each.
     write : callable
-        ``write(where, name, what, last=...)`` writes the block.
+        ``write(name, what, last=...)`` writes a block and returns what its mark says.
+    find : callable
+        ``find(name)`` returns what the mark of a block says, or None if it is not finished.
+
+    Returns
+    -------
+    list
+        What the marks of all its blocks say.
     """
     number, span = item
-    done = _finished_parts(draft, number)
+    done = _finished_parts(draft, number, find)
     if done and done[-1].last:
         return done
-    blocks: list[BlockInfo] = []
+    blocks: list[B] = []
     waiting: Any = None
-    build = partial(_build_part, draft, number, done, write)
     for what in read(span):  # one behind, so that the last is known as such
         if waiting is not None:
-            blocks.append(build(len(blocks), waiting, last=False))
+            blocks.append(_build_part(draft, number, len(blocks), waiting, write, done, last=False))
         waiting = what
     if waiting is not None:
-        blocks.append(build(len(blocks), waiting, last=True))
+        blocks.append(_build_part(draft, number, len(blocks), waiting, write, done, last=True))
     return blocks
 
 
 def _build_part(
     draft: Draft,
     number: int,
-    done: list[BlockInfo],
-    write: Callable[..., BlockInfo],
     part: int,
     what: Any,
+    write: Callable[..., B],
+    done: list[B],
     *,
     last: bool,
-) -> BlockInfo:
-    return done[part] if part < len(done) else write(draft.where, draft.name(number, part), what, last=last)
+) -> B:
+    return done[part] if part < len(done) else write(draft.name(number, part), what, last=last)
 
 
-def _write(
-    where: Location,
-    name: str,
-    documents: Documents,
-    *,
-    last: bool,
-    encode: Callable[[Documents], sparse.csr_array],
-) -> BlockInfo:
-    return write_block(where, name, encode(documents), last=last)
-
-
-def _finished_parts(draft: Draft, number: int) -> list[BlockInfo]:
-    parts: list[BlockInfo] = []
-    while (block := finished(draft.where, draft.name(number, len(parts)))) is not None:
+def _finished_parts(draft: Draft, number: int, find: Callable[[str], B | None]) -> list[B]:
+    parts: list[B] = []
+    while (block := find(draft.name(number, len(parts)))) is not None:
         parts.append(block)
     return parts

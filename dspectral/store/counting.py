@@ -17,6 +17,7 @@ from dspectral.store.vocabulary import (
     unpack,
     write_vocabulary,
 )
+from dspectral.types import Documents
 
 
 def count_vocabulary(
@@ -49,17 +50,8 @@ def count_vocabulary(
     """
     if draft.resumed and (there := find_vocabulary(draft.where)) is not None:
         return there
-    scratch = draft.scratch
-    count = partial(_count_span, where=draft.where, scratch=scratch, read=read, settings=settings)
-    counted = run_tasks(count, list(enumerate(spans)), name="count-terms")
-    names = [
-        f"{scratch}/{number:06d}/{part}"
-        for number, of_span in enumerate(counted)
-        for part in range(len(of_span))
-    ]
-    n_documents = sum(sum(of_span) for of_span in counted)
-    if not n_documents:
-        raise ValueError(f"no document at all in {', '.join(sorted({span.url for span in spans}))}")
+    table_of = partial(TermTable.of, ngram_range=settings.ngram_range, lowercase=settings.lowercase)
+    names, n_documents = count_spans(draft, spans, read, table_of, settings.n_partitions)
     merge = partial(_merge_part, where=draft.where, names=names, limits=settings.limits(n_documents))
     tables = run_tasks(merge, list(range(settings.n_partitions)), name="merge-terms")
     vocabulary = Vocabulary.of(tables, max_features=settings.max_features)
@@ -71,13 +63,65 @@ def count_vocabulary(
     return vocabulary
 
 
+def count_spans(
+    draft: Draft,
+    spans: list[Span],
+    read: Callable[[Span], Any],
+    table_of: Callable[[Documents], TermTable],
+    n_partitions: int,
+) -> tuple[list[str], int]:
+    """Write the terms of each block to scratch, cut by a hash, one task a span.
+
+    Parameters
+    ----------
+    draft : Draft
+    spans : list of Span
+    read : callable
+        From a span to its blocks of documents.
+    table_of : callable
+        From a block of documents to the table of its terms.
+    n_partitions : int
+
+    Returns
+    -------
+    names : list of str
+        Where the parts of each block are, in the order of the text.
+    n_documents : int
+
+    Raises
+    ------
+    ValueError
+        If there is no document.
+    """
+    scratch = draft.scratch
+    count = partial(
+        _count_span,
+        where=draft.where,
+        scratch=scratch,
+        read=read,
+        table_of=table_of,
+        n_partitions=n_partitions,
+    )
+    counted = run_tasks(count, list(enumerate(spans)), name="count-terms")
+    names = [
+        f"{scratch}/{number:06d}/{part}"
+        for number, of_span in enumerate(counted)
+        for part in range(len(of_span))
+    ]
+    n_documents = sum(sum(of_span) for of_span in counted)
+    if not n_documents:
+        raise ValueError(f"no document at all in {', '.join(sorted({span.url for span in spans}))}")
+    return names, n_documents
+
+
 def _count_span(
     item: tuple[int, Span],
     *,
     where: Location,
     scratch: str,
     read: Callable[[Span], Any],
-    settings: VocabularySettings,
+    table_of: Callable[[Documents], TermTable],
+    n_partitions: int,
 ) -> list[int]:
     """Write the n-grams of a span to scratch; return the documents of each of its blocks."""
     number, span = item
@@ -86,8 +130,7 @@ def _count_span(
         return list(there["n_documents"])
     store, n_documents = where.open(read_only=False), []
     for part, documents in enumerate(read(span)):
-        table = TermTable.of(documents, settings.ngram_range, settings.lowercase)
-        for partition, terms in enumerate(table.partition(settings.n_partitions)):
+        for partition, terms in enumerate(table_of(documents).partition(n_partitions)):
             write_array(store, f"{path}/{part}/{partition}", pack(terms))
         n_documents.append(documents.n_documents)
     where.mark(path, {"n_documents": n_documents})
@@ -95,8 +138,14 @@ def _count_span(
 
 
 def _merge_part(part: int, *, where: Location, names: list[str], limits: tuple[float, float]) -> TermTable:
+    """Merge a part of all blocks and keep what is within the limits."""
+    merged, (least, most) = merged_part(part, where=where, names=names), limits
+    return merged.filter((merged.document_frequency >= least) & (merged.document_frequency <= most))
+
+
+def merged_part(part: int, *, where: Location, names: list[str]) -> TermTable:
     """Merge a part of all blocks, read one after the other, in a balanced tree."""
-    store, least, most = where.open(), *limits
+    store = where.open()
     waiting: list[tuple[int, TermTable]] = []  # tables of 2**level blocks, each level once at most
     for name in names:
         level, table = 0, unpack(read_array(where, store, name, str(part)))
@@ -106,4 +155,4 @@ def _merge_part(part: int, *, where: Location, names: list[str], limits: tuple[f
     *earlier, merged = (table for _, table in waiting)
     for table in reversed(earlier):
         merged = table.merge(merged)
-    return merged.filter((merged.document_frequency >= least) & (merged.document_frequency <= most))
+    return merged

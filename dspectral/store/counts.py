@@ -28,6 +28,8 @@ from dspectral.store.vocabulary import Vocabulary, read_vocabulary
 FORMAT = 1
 KEY = "dspectral"
 """Attribute of the root that makes a store finished."""
+CORPUS_KEY = "dspectral-corpus"
+"""Attribute of the root that makes a corpus finished."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,6 +173,10 @@ def open_store(url: str, *, storage_options: dict[str, Any] | None = None) -> Co
     store = open_finished(where)
     if store is not None:
         return store
+    if CORPUS_KEY in attributes:
+        raise StoreError(
+            f"at {url} there is a corpus of sentences, not a store of counts: open_corpus opens it"
+        )
     if where.attributes("plans") is not None:
         raise StoreError(
             f"the store at {url} is not finished: the call that began it goes on where it stopped"

@@ -11,7 +11,7 @@ import numpy as np
 import zarr
 
 from dspectral.store.blocks import BlockInfo, Location, StoreError, read_array, write_array
-from dspectral.store.counts import FORMAT, KEY, CountStore, location, open_finished, totals_path
+from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, CountStore, location, open_finished, totals_path
 
 
 class Draft(NamedTuple):
@@ -78,7 +78,9 @@ def begin(
     versions = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
     made = {**provenance, "versions": versions}
     if finished is None:
-        if where.attributes(zarr_format=None):
+        if CORPUS_KEY in (there := where.attributes(zarr_format=None) or {}):
+            raise StoreError(f"there is a finished corpus at {store} already: open_corpus opens it")
+        if there:
             raise StoreError(f"there is something else at {store}: choose another place, or remove it")
         resumed = _plan(where, 0, provenance)
         return Draft(where, 0, n_columns or 0, made, (), resumed)
@@ -136,7 +138,7 @@ def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = N
     where = location(store, storage_options)
     finished = open_finished(where)
     generation = f"{0 if finished is None else finished.generation + 1:04d}"
-    if where.attributes(f"plans/{generation}") is None:
+    if where.attributes(f"plans/{generation}") is None or CORPUS_KEY in (where.attributes() or {}):
         return
     root = zarr.open_group(where.open(read_only=False), mode="a", zarr_format=3)
     if finished is None and "vocabulary" in root:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from dspectral.graph import lazy_rows, run_tasks
 from dspectral.kernels.labelled_lines import LineError, ParsedLines, parse_lines
-from dspectral.store.blocks import BlockInfo, Location, write_block
+from dspectral.store.blocks import BlockInfo, Location, finished, write_block
 from dspectral.store.build import BLOCK_BYTES, build_span
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
@@ -110,7 +110,8 @@ def build_labelled_store(
     }
     draft = begin(store, storage_options, provenance, append=append, n_columns=width[0])
     draft = draft._replace(n_columns=width[0])
-    work = partial(build_span, draft=draft.for_tasks(), read=read, write=partial(_write, parse=parse))
+    write, find = partial(_write, draft.where, parse=parse), partial(finished, draft.where)
+    work = partial(build_span, draft=draft.for_tasks(), read=read, write=write, find=find)
     blocks = [
         block for of_span in run_tasks(work, list(enumerate(spans)), name="parse-block") for block in of_span
     ]

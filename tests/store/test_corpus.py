@@ -1,0 +1,154 @@
+"""A corpus holds the sentences of its text, however the text is cut."""
+
+import gzip
+from collections import Counter
+from functools import partial
+
+import dask
+import numpy as np
+import pytest
+
+from dspectral.estimators.corpora import as_corpus, encode
+from dspectral.graph import summarize
+from dspectral.store import corpus as corpus_module
+from dspectral.store.blocks import StoreError
+from dspectral.store.build import build_store
+from dspectral.store.corpus import build_corpus, open_corpus
+from dspectral.store.counts import open_store
+from dspectral.store.draft import discard_unfinished
+from dspectral.summaries.contexts import ContextCounts
+from tests.summaries.test_contexts import as_dictionary
+
+TEXT = "the cat sat on the mat\n\nthe dog saw the cat\n<?> the end of it\n" * 7
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text(TEXT, encoding="utf-8")
+    return str(file)
+
+
+def sentences_of(corpus):
+    blocks = [corpus.sentences.read(item) for item in corpus.sentences.items]
+    return [
+        [corpus.words[i] for i in block.sentence(k)] for block in blocks for k in range(block.n_sentences)
+    ]
+
+
+def test_sentences_come_back_with_rare_words_as_one_type(path, tmp_path):
+    corpus = build_corpus(path, str(tmp_path / "corpus"), min_count=8, block_bytes=50)
+    assert corpus.n_blocks > 5
+    counts = Counter(TEXT.split())
+    kept = {word for word, count in counts.items() if count >= 8}
+    expected = [[w if w in kept else "<?>" for w in line.split()] for line in TEXT.split("\n")[:-1]]
+    assert sentences_of(corpus) == expected
+    assert corpus.words == ["<?>", "the", "cat"]
+    assert corpus.counts.tolist() == [len(TEXT.split()) - counts["the"] - counts["cat"], 35, 14]
+    assert (corpus.n_tokens, corpus.n_sentences) == (len(TEXT.split()), 28)
+
+
+def test_a_corpus_opens_as_it_was_built_and_is_in_nobodys_way(path, tmp_path):
+    store = str(tmp_path / "corpus")
+    built = build_corpus([path, path], store, lowercase=True, tokens="words", block_bytes=40)
+    opened = open_corpus(store)
+    assert sentences_of(opened) == sentences_of(built)
+    assert opened.provenance["corpus"] == {"min_count": 1, "lowercase": True, "tokens": "words"}
+    assert "Corpus(" in repr(opened)
+    with pytest.raises(StoreError, match="finished corpus"):
+        build_corpus(path, store)
+    with pytest.raises(StoreError, match="finished corpus"):
+        build_store(path, store)
+    with pytest.raises(StoreError, match="open_corpus opens it"):
+        open_store(store)
+    discard_unfinished(store)
+    assert open_corpus(store).n_tokens == built.n_tokens
+
+
+@pytest.mark.parametrize(
+    ("block_bytes", "min_count", "gz"),
+    [(5, 1, False), (37, 8, False), (50, 8, True), (400, 15, True), (400, 40, False)],
+)
+def test_counts_do_not_depend_on_where_the_text_is_cut(block_bytes, min_count, gz, path, tmp_path):
+    if gz:
+        (tmp_path / "text.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
+        path = str(tmp_path / "text.txt.gz")
+    corpus = build_corpus(path, str(tmp_path / "corpus"), min_count=min_count, block_bytes=block_bytes)
+    in_memory = as_corpus([line.split() for line in TEXT.split("\n")], min_count=min_count)
+    assert in_memory.words == corpus.words
+    assert in_memory.counts.tolist() == corpus.counts.tolist()
+    of = partial(ContextCounts.of, n_types=len(corpus.words), window=3)
+    cut, whole = summarize(corpus.sentences, of=of), summarize(in_memory.sentences, of=of)
+    assert as_dictionary(cut.counts) == as_dictionary(whole.counts)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", " \t\n"])
+def test_text_without_a_word_is_refused(text, tmp_path):
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(ValueError, match=r"no (word|document) at all in .*a\.txt"):
+        build_corpus(str(tmp_path / "a.txt"), str(tmp_path / "corpus"))
+
+
+def test_what_is_wrong_is_named(path, tmp_path):
+    with pytest.raises(ValueError, match="min_count is 0"):
+        build_corpus(path, str(tmp_path / "corpus"), min_count=0)
+    with pytest.raises(StoreError, match=r"no finished corpus at .*nothing.*build_corpus makes one"):
+        open_corpus(str(tmp_path / "nothing"))
+    build_corpus(path, str(tmp_path / "corpus"))
+    chunk = next((tmp_path / "corpus" / "blocks").glob("*/ids/c/0"))
+    chunk.unlink()
+    corpus = open_corpus(str(tmp_path / "corpus"))
+    with pytest.raises(StoreError, match="ids lacks a chunk"):
+        corpus.sentences.read(corpus.blocks[0])
+
+
+def test_a_build_that_was_stopped_goes_on(path, tmp_path, monkeypatch):
+    store = str(tmp_path / "corpus")
+    written = []
+
+    def write_array(zarr_store, name, values):
+        if len(written) == 5:
+            raise KeyboardInterrupt
+        written.append(name)
+        original(zarr_store, name, values)
+
+    original = corpus_module.write_array
+    monkeypatch.setattr("dspectral.store.corpus.write_array", write_array)
+    with dask.config.set(scheduler="sync"), pytest.raises(KeyboardInterrupt):
+        build_corpus(path, store, block_bytes=60)
+    with pytest.raises(StoreError, match="not finished"):
+        open_corpus(store)
+    monkeypatch.setattr("dspectral.store.corpus.write_array", original)
+    finished = build_corpus(path, store, block_bytes=60)
+    whole = build_corpus(path, str(tmp_path / "other"), block_bytes=60)
+    assert sentences_of(finished) == sentences_of(whole)
+
+
+def test_lists_of_tokens_and_a_corpus_are_taken_alike(path, tmp_path):
+    lists = [line.split() for line in TEXT.split("\n")]
+    corpus = build_corpus(path, str(tmp_path / "corpus"))
+    for min_count in (1, 8, 1000):
+        a, b = as_corpus(corpus, min_count=min_count), as_corpus(lists, min_count=min_count)
+        assert a.words == b.words
+        np.testing.assert_array_equal(a.counts, b.counts)
+        ids = np.concatenate([a.sentences.read(item).ids for item in a.sentences.items])
+        np.testing.assert_array_equal(ids, encode(lists, a.words).ids)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([], "no word in the 0 sentence"),
+        ([[], []], "no word in the 2 sentence"),
+        (["the cat"], "sentence 0 is 'the cat'"),
+        ([["a"], [1]], r"sentence 1 is \[1\]"),
+    ],
+)
+def test_lists_that_are_no_sentences_are_refused(X, message):
+    with pytest.raises(ValueError, match=message):
+        as_corpus(X)
+
+
+def test_min_count_must_be_positive():
+    with pytest.raises(ValueError, match="min_count is 0"):
+        as_corpus([["a"]], min_count=0)

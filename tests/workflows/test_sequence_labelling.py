@@ -1,0 +1,136 @@
+import json
+
+import numpy as np
+import pytest
+import soundfile
+
+from dspectral import load
+from dspectral.datasets import refinement_sequences
+from tests.estimators.test_refinement import lists
+from workflows import sequence_labelling
+
+
+def write_table(path, sequences):
+    tokens, tags = sequences
+    lines = [
+        "\n".join(f"w{x}\tL{a}" for x, a in zip(*pair, strict=True))
+        for pair in zip(tokens, tags, strict=True)
+    ]
+    path.write_text("\n\n".join(lines) + "\n")
+    return str(path)
+
+
+def rows_of(out):
+    rows = json.loads((out / "report.json").read_text())["rows"]
+    return {(row["data"], row["method"], row["metric"]): row["value"] for row in rows}
+
+
+@pytest.fixture
+def options(tmp_path):
+    tokens, tags = lists(refinement_sequences(400, seed=1))
+    train = write_table(tmp_path / "train.tsv", (tokens[:300], tags[:300]))
+    test = write_table(tmp_path / "test.tsv", (tokens[300:], tags[300:]))
+    return ["--train", train, "--test", test, "--refinements", "2", "--seeds", "2", "--em-iterations", "20"]
+
+
+def test_report_has_the_rows_that_scripts_rely_on(options, tmp_path):
+    out = tmp_path / "out"
+    sequence_labelling.main([*options, "--out", str(out)])
+    found = rows_of(out)
+    assert {method for _, method, _ in found} == {"hmm", "em-2", "spectral-2", "moments-2", "operators-2"}
+    assert {metric for _, _, metric in found} == {"frame_accuracy", "label_error_rate", "cpu_seconds"}
+    accuracy = {method: value for (_, method, metric), value in found.items() if metric == "frame_accuracy"}
+    assert accuracy["spectral-2"] > accuracy["hmm"]
+    assert load(str(out / "model")).n_refinements == 2
+    assert (out / "frame_accuracy.png").exists()
+
+
+def test_frames_of_numbers_are_quantised(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(40):
+        labels = rng.integers(2, size=8)
+        lines += [f"{rng.normal(4 * a):.3f}\t{rng.normal():.3f}\t{a}" for a in labels] + [""]
+    path = tmp_path / "frames.tsv"
+    path.write_text("\n".join(lines))
+    more = ["--codes", "8", "--refinements", "2", "--seeds", "1", "--out", str(tmp_path / "out")]
+    sequence_labelling.main(["--train", str(path), "--test", str(path), *more])
+    assert rows_of(tmp_path / "out")["frames", "spectral-2", "frame_accuracy"] > 0.9
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two words, each a tone of its own, said by two speakers."""
+    where = tmp_path / "words"
+    where.mkdir()
+    rng, lines = np.random.default_rng(0), ["file\tdigit\tspeaker\tsplit"]
+    for i in range(24):
+        tone = np.sin(np.arange(2400) * (0.2 + 0.5 * (i % 2)) + rng.random()) + 0.1 * rng.standard_normal(
+            2400
+        )
+        soundfile.write(where / f"{i}.wav", 0.5 * tone, 8000)
+        lines.append(f"{i}.wav\t{i % 2}\t{'ab'[i // 2 % 2]}\t{'test' if i > 15 else 'train'}")
+    (where / "index.tsv").write_text("\n".join(lines))
+    return where
+
+
+def test_recordings_become_strings_and_each_speaker_is_held_out(folder, tmp_path):
+    options = [
+        "--wav",
+        str(folder),
+        "--codes",
+        "16",
+        "--refinements",
+        "2",
+        "--seeds",
+        "1",
+        "--per-string",
+        "3",
+    ]
+    sequence_labelling.main([*options, "--out", str(tmp_path / "one")])
+    assert rows_of(tmp_path / "one")["words", "spectral-2", "frame_accuracy"] > 0.6
+    sequence_labelling.main([*options, "--hold-out", "speaker", "--out", str(tmp_path / "two")])
+    assert {data for data, _, _ in rows_of(tmp_path / "two")} == {
+        "words without a",
+        "words without b",
+        "mean",
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("a\tK\nb\n", "line 2 has 1 column(s), but 2 are expected"),
+        ("a\n", "line 1 has 1 column(s), but 2 are expected"),
+        ("1\tx\tK\n", "line 1 has a frame with something that is no number"),
+        ("\n\n", "has no line with a token and a label"),
+    ],
+)
+def test_a_bad_table_is_named_and_nothing_is_written(options, tmp_path, capsys, content, sentence):
+    bad = tmp_path / "bad.tsv"
+    bad.write_text(content)
+    with pytest.raises(SystemExit) as stopped:
+        sequence_labelling.main(["--train", str(bad), *options[2:], "--out", str(tmp_path / "out")])
+    assert stopped.value.code == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out" / "report.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--hold-out", "nobody"], "has no column nobody"),
+        (["--label-column", "word"], "has no column word"),
+        (["--hold-out", "split", "--codes", "9999"], "too few for n_codes = 9999"),
+    ],
+)
+def test_what_is_wrong_with_recordings_is_named(folder, tmp_path, capsys, more, sentence):
+    with pytest.raises(SystemExit):
+        sequence_labelling.main(["--wav", str(folder), *more, "--out", str(tmp_path / "out")])
+    assert sentence in capsys.readouterr().err
+
+
+def test_data_must_be_given(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        sequence_labelling.main(["--out", str(tmp_path / "out")])
+    assert "either --train and --test, or --wav" in capsys.readouterr().err

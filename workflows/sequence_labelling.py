@@ -1,0 +1,160 @@
+"""Label sequences by hidden Markov models whose labels have latent refinements: moments against EM.
+
+The data are labelled sequences, as tables, or a folder of labelled recordings with its index, whose frames become
+codes and whose recordings are put together to strings. Methods: `hmm` is the supervised model, one refinement a
+label; `em-M` has M refinements, by EM from random starts; `spectral-M` takes them from moments in two passes and
+polishes them by a few EM passes; `moments-M` is the same without polish; `operators-M` decodes by chain products of
+the observable operators. Values are means over seeds, `spread` their standard deviation. CPU seconds are those of
+fitting.
+"""
+
+import argparse
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import dspectral
+from dspectral import RefinementHMM
+from dspectral.estimators.labelled import as_labelled, as_sentences
+from dspectral.metrics.sequences import frame_accuracy, label_error_rate
+from workflows import form
+from workflows.plots import new_plot
+from workflows.sequences import Side, Task, recordings, tables
+
+METRICS = ("frame_accuracy", "label_error_rate", "cpu_seconds")
+
+
+class Method(NamedTuple):
+    """A name, the refinements that it stands for, and how to make its model from a seed."""
+
+    name: str
+    n_refinements: int
+    make: Callable[[int], RefinementHMM]
+    n_seeds: int
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Fit, decode and report."""
+    arguments = options().parse_args(argv)
+    with form.run(arguments) as run:
+        tasks = recordings(run) if arguments.wav else tables(arguments)
+        with run.measure("compile"):  # so that no method's CPU seconds count it
+            for method in methods(arguments):
+                fitted(method.make(0).set_params(polish=min(1, method.make(0).polish)), tasks[0], head=True)
+        scores: dict[str, dict[str, list[float]]] = {}
+        for task in tasks:
+            for method in methods(arguments):
+                score(run, task, method, scores)
+        report(run, tasks, scores)
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("sequence_labelling", __doc__)
+    add = parser.add_argument
+    add("--train", metavar="TSV", help="a token and its label a line, or a frame's numbers and its label")
+    add("--test", metavar="TSV", help="the same, to be labelled; an empty line ends a sequence in both")
+    add("--wav", metavar="DIR", help="recordings (.wav, or in .zip files) with an index.tsv")
+    add("--label-column", default="digit", metavar="NAME", help="of the index (digit)")
+    add("--split-column", default="split", metavar="NAME", help="of the index: train or test (split)")
+    add(
+        "--hold-out",
+        metavar="NAME",
+        help="a column of the index: each of its values is the test side in turn",
+    )
+    add("--per-string", type=form.positive, default=5, metavar="N", help="recordings of a string (5)")
+    add("--codes", type=form.positive, default=256, metavar="K", help="of the frames (256)")
+    add("--refinements", nargs="+", type=form.positive, default=[2, 4, 8], metavar="M", help="(2 4 8)")
+    add("--polish", type=form.positive, default=3, metavar="P", help="EM passes after the moments (3)")
+    add("--em-iterations", type=form.positive, default=200, metavar="N", help="EM passes at most (200)")
+    add("--seeds", type=form.positive, default=3, metavar="S", help="of each method that has any (3)")
+    return parser
+
+
+def methods(arguments: argparse.Namespace) -> list[Method]:
+    """Return all methods."""
+    found = [Method("hmm", 1, lambda _: RefinementHMM(1), 1)]
+    for m in arguments.refinements:
+        shared: dict[str, Any] = {"n_refinements": m}
+        random = {**shared, "start": "random", "polish": arguments.em_iterations}
+        for name, parameters in (
+            (f"em-{m}", random),
+            (f"spectral-{m}", {**shared, "polish": arguments.polish, "tol": 0.0}),
+            (f"moments-{m}", shared),
+            (f"operators-{m}", {**shared, "decoding": "operators"}),
+        ):
+            found.append(Method(name, m, maker(parameters, arguments.seed), arguments.seeds))
+    return found
+
+
+def maker(parameters: dict[str, Any], first: int) -> Callable[[int], RefinementHMM]:
+    """Return a function that makes the model of a seed."""
+    return lambda seed: RefinementHMM(**parameters, random_state=first + seed)
+
+
+def score(run: form.Run, task: Task, method: Method, scores: dict[str, dict[str, list[float]]]) -> None:
+    """Fit a method with each seed, decode the test side, and keep and report what came out."""
+    own: dict[str, list[float]] = {metric: [] for metric in METRICS}
+    for seed in range(method.n_seeds):
+        with run.measure(f"{task.name}: {method.name}, seed {seed}") as used:
+            model = fitted(method.make(seed), task)
+        run.passes += model.n_passes_
+        found = model.predict(task.test.tokens)
+        if model.decoding == "operators" and seed == 0:
+            shares, n_negative = model.decode(as_sentences(task.test.tokens, model.words_))
+            share = n_negative / shares.size
+            run.note(
+                f"{task.name}, {method.name}: {share:.1%} of the label shares were negative and set to 0"
+            )
+        own["frame_accuracy"].append(frame_accuracy(task.test.labels, found))
+        own["label_error_rate"].append(label_error_rate(task.test.labels, found))
+        own["cpu_seconds"].append(used.cpu_seconds)
+    if method.name.startswith("spectral"):
+        run.save(lambda path: dspectral.save(model, path))
+    for metric, values in own.items():
+        scores.setdefault(method.name, {}).setdefault(metric, []).append(float(np.mean(values)))
+        run.row(
+            data=task.name,
+            method=method.name,
+            metric=metric,
+            value=float(np.mean(values)),
+            spread=float(np.std(values, ddof=1)) if len(values) > 1 else 0.0,
+            refinements=method.n_refinements,
+            seeds=method.n_seeds,
+        )
+
+
+def fitted(model: RefinementHMM, task: Task, *, head: bool = False) -> RefinementHMM:
+    """Fit the training side, or (to compile) its first strings."""
+    side = Side(task.train.tokens[:20], task.train.labels[:20]) if head else task.train
+    model.fit(as_labelled(side.tokens, side.labels))
+    if head:
+        model.predict(side.tokens[:2])
+    return model
+
+
+def report(run: form.Run, tasks: list[Task], scores: dict[str, dict[str, list[float]]]) -> None:
+    """Add the means over all test sides, where there are several, and the plots."""
+    if len(tasks) > 1:
+        for method, metrics in scores.items():
+            for metric, values in metrics.items():
+                run.row(data="mean", method=method, metric=metric, value=float(np.mean(values)))
+    for metric in METRICS[:2]:
+        figure, axes = new_plot("all test sides", x="refinements of a label", y=metric.replace("_", " "))
+        for kind in ("em", "spectral", "moments"):
+            points = [(1, np.mean(scores["hmm"][metric]))]
+            points += [
+                (int(name.split("-")[1]), np.mean(found[metric]))
+                for name, found in scores.items()
+                if name.startswith(f"{kind}-")
+            ]
+            axes.plot(*zip(*sorted(points), strict=True), marker="o", label=kind)
+        axes.legend(frameon=False)
+        run.plot(
+            metric, figure, f"{metric.replace('_', ' ').capitalize()} against the refinements of a label."
+        )
+
+
+if __name__ == "__main__":
+    main()
