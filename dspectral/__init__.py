@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
     from dspectral.estimators.em_hmm import EMHMM
+    from dspectral.estimators.embedding import WordEmbedding
     from dspectral.estimators.intent import IntentClassifier
+    from dspectral.estimators.multilabel import MomentMultiLabelClassifier
     from dspectral.estimators.quantizer import VectorQuantizer
     from dspectral.estimators.refinement import RefinementHMM
     from dspectral.estimators.sentence import SentenceRepresentation
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
     from dspectral.kernels.hashing import NgramHashing
     from dspectral.models import load, save
     from dspectral.store.build import build_store
+    from dspectral.store.corpus import build_corpus, open_corpus
     from dspectral.store.counts import open_store
     from dspectral.store.matrix import write_counts
     from dspectral.store.vocabulary import VocabularySettings
+    from dspectral.store.word2vec import read_word2vec, write_word2vec
     from dspectral.weighting import Weighting
 
 __version__ = "0.1.0"
@@ -28,6 +32,7 @@ __version__ = "0.1.0"
 __all__ = [
     "EMHMM",
     "IntentClassifier",
+    "MomentMultiLabelClassifier",
     "NgramHashing",
     "RefinementHMM",
     "SentenceRepresentation",
@@ -36,20 +41,27 @@ __all__ = [
     "VectorQuantizer",
     "VocabularySettings",
     "Weighting",
+    "WordEmbedding",
     "__version__",
+    "build_corpus",
     "build_store",
     "load",
+    "open_corpus",
     "open_store",
     "projected_memory",
+    "read_word2vec",
     "save",
     "summarize",
     "write_counts",
+    "write_word2vec",
 ]
 
 _PLACES = {
     "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
-    "estimators.em_hmm": ("EMHMM",),
+    "estimators.embedding": ("WordEmbedding",),
     "estimators.intent": ("IntentClassifier",),
+    "estimators.multilabel": ("MomentMultiLabelClassifier",),
+    "estimators.em_hmm": ("EMHMM",),
     "estimators.quantizer": ("VectorQuantizer",),
     "estimators.refinement": ("RefinementHMM",),
     "estimators.sentence": ("SentenceRepresentation",),
@@ -57,9 +69,11 @@ _PLACES = {
     "kernels.hashing": ("NgramHashing",),
     "models": ("load", "save"),
     "store.build": ("build_store",),
+    "store.corpus": ("build_corpus", "open_corpus"),
     "store.counts": ("open_store",),
     "store.matrix": ("write_counts",),
     "store.vocabulary": ("VocabularySettings",),
+    "store.word2vec": ("read_word2vec", "write_word2vec"),
     "weighting": ("Weighting",),
 }
 

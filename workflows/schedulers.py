@@ -72,6 +72,9 @@ def _is_worth_telling(record: logging.LogRecord) -> bool:
 @contextmanager
 def _local_cluster(n_workers: int, memory_limit: str, *, debug: bool) -> Iterator[Client]:
     with ExitStack() as stack:
+        # A worker gets its next block only when it is free, so that a merge that waits goes first: else each
+        # worker piles up summaries.
+        stack.enter_context(dask.config.set({"distributed.scheduler.worker-saturation": 1.0}))
         with _interrupts_held_back():
             cluster = LocalCluster(
                 n_workers=n_workers,

@@ -2,6 +2,12 @@
 
 from dspectral.datasets.counts import TopicParameters, low_rank_counts, topic_parameters
 from dspectral.datasets.dense import gaussian_rows, low_rank_axes, low_rank_rows
+from dspectral.datasets.labelled_counts import labelled_counts
+from dspectral.datasets.labelled_documents import (
+    StateParameters,
+    sample_labelled_documents,
+    state_parameters,
+)
 from dspectral.datasets.refinements import LabelledStream, refinement_sequences
 from dspectral.datasets.standard_library import (
     Intents,
@@ -14,13 +20,17 @@ __all__ = [
     "Intents",
     "LabelledDocuments",
     "LabelledStream",
+    "StateParameters",
     "TopicParameters",
     "gaussian_rows",
+    "labelled_counts",
     "low_rank_axes",
     "low_rank_counts",
     "low_rank_rows",
     "refinement_sequences",
+    "sample_labelled_documents",
     "standard_library_documents",
     "standard_library_intents",
+    "state_parameters",
     "topic_parameters",
 ]

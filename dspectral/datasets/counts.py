@@ -140,7 +140,7 @@ def topic_parameters(
     weights = np.tile(_zipf(depth, exponent), n_components)
     offsets = depth * np.arange(n_components + 1)
     topics = sparse.csr_array((weights, columns.ravel(), offsets), shape=(n_components, n_columns))
-    return TopicParameters(topics, _popularity(n_components), _zipf(n_columns, exponent), noise)
+    return TopicParameters(topics, popularity(n_components), _zipf(n_columns, exponent), noise)
 
 
 def _check(n_columns: int, n_components: int, noise: float, exponent: float) -> None:
@@ -169,16 +169,16 @@ def _draw_counts(
     uniform = generator.random(len(rows))
     columns = np.empty(len(rows), dtype=np.int64)
     depth = n_columns // n_components
-    columns[topical] = topics[topical] + n_components * _zipf_rank(uniform[topical], depth, exponent)
-    columns[~topical] = _zipf_rank(uniform[~topical], n_columns, exponent)
-    return _count(rows, columns, (n_rows, n_columns))
+    columns[topical] = topics[topical] + n_components * zipf_rank(uniform[topical], depth, exponent)
+    columns[~topical] = zipf_rank(uniform[~topical], n_columns, exponent)
+    return count_cells(rows, columns, (n_rows, n_columns))
 
 
 def _topics_of_words(
     generator: np.random.Generator, rows: NDArray[np.int64], n_rows: int, n_components: int
 ) -> NDArray[np.int64]:
     """Draw the topics and the mixture of every row, then one of its topics for every word."""
-    cuts = np.cumsum(_popularity(n_components))[:-1]
+    cuts = np.cumsum(popularity(n_components))[:-1]
     topics = np.searchsorted(cuts, generator.random((n_rows, TOPICS_PER_ROW)), side="right")
     weights = generator.exponential(size=(n_rows, TOPICS_PER_ROW))  # scaled to sum 1: uniform on the simplex
     shares = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
@@ -189,7 +189,8 @@ def _topics_of_words(
     return topics[rows, choice]
 
 
-def _popularity(n_components: int) -> NDArray[np.float64]:
+def popularity(n_components: int) -> NDArray[np.float64]:
+    """Probability of each topic, falling as ``1 / sqrt(j + 1)``."""
     weights: NDArray[np.float64] = 1.0 / np.sqrt(np.arange(1.0, n_components + 1))
     weights /= weights.sum()
     return weights
@@ -203,7 +204,7 @@ def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
     return probabilities
 
 
-def _zipf_rank(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[np.int64]:
+def zipf_rank(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[np.int64]:
     """Ranks of :func:`_zipf`, whose distribution has an inverse in closed form: no table is needed."""
     if exponent == 1:
         edge: NDArray[np.float64] = np.exp(uniform * np.log(n + 1.0))
@@ -213,7 +214,10 @@ def _zipf_rank(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray
     return np.minimum(edge.astype(np.int64) - 1, n - 1)  # rounding may reach the last edge
 
 
-def _count(rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]) -> sparse.csr_array:
+def count_cells(
+    rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]
+) -> sparse.csr_array:
+    """Return how often each cell of a matrix was drawn, as CSR with sorted columns."""
     n_rows, n_columns = shape
     cells = rows * n_columns + columns
     cells.sort()

@@ -1,7 +1,7 @@
 """What estimators of words take: a corpus in a store, or lists of tokens, as one kind of thing."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,11 +29,14 @@ class TokenCorpus(NamedTuple):
         Tokens of each type.
     sentences : Blocks
         Of :class:`~dspectral.types.Sentences`.
+    spill_contexts : callable, optional
+        What counts contexts out of memory, as :meth:`dspectral.store.corpus.Corpus.spill_contexts` does.
     """
 
     words: list[str]
     counts: NDArray[np.int64]
     sentences: Blocks
+    spill_contexts: Callable[..., Any] | None = None
 
 
 def as_corpus(X: Any, *, min_count: int = 1) -> Any:
@@ -135,7 +138,8 @@ def _cut(X: Any, n_types: int) -> TokenCorpus:
     counts = np.array(X.counts[:n_types], dtype=np.int64)
     counts[0] += int(X.counts[n_types:].sum())
     read = partial(_read_cut, read=X.sentences.read, n_types=n_types)
-    return TokenCorpus(list(X.words[:n_types]), counts, X.sentences._replace(read=read))
+    spill = getattr(X, "spill_contexts", None)
+    return TokenCorpus(list(X.words[:n_types]), counts, X.sentences._replace(read=read), spill)
 
 
 def _read_cut(item: Any, *, read: Any, n_types: int) -> Sentences:

@@ -173,7 +173,7 @@ class SketchedPCA(_Decomposition):
     n_passes : int
         How often ``"krylov"`` reads the rows: each pass multiplies by ``sketch_size / (n_passes - 1)`` columns.
     sketch_size : int, optional
-        l, rows of the sketch; ``2 k + 10`` by default, at least k.
+        l, rows of the sketch, at least k; by default ``2 k + 10``, and for ``"krylov"`` ``3 k + 10``.
     shrink : {"full", "median"}
         Schedule of Frequent Directions; ``"median"`` is the paper's figure 1.
     fan_in : int

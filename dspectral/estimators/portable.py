@@ -6,7 +6,9 @@ from sklearn.svm import LinearSVC
 
 from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
 from dspectral.estimators.em_hmm import EMHMM
+from dspectral.estimators.embedding import WordEmbedding
 from dspectral.estimators.intent import Choice, IntentClassifier
+from dspectral.estimators.multilabel import MomentMultiLabelClassifier
 from dspectral.estimators.quantizer import VectorQuantizer
 from dspectral.estimators.refinement import RefinementHMM
 from dspectral.estimators.sentence import SentenceRepresentation
@@ -24,10 +26,12 @@ from dspectral.weighting import Weighting
 ESTIMATORS: dict[str, Any] = {
     "EMHMM": EMHMM,
     "IntentClassifier": IntentClassifier,
-    "RefinementHMM": RefinementHMM,
+    "MomentMultiLabelClassifier": MomentMultiLabelClassifier,
     "SentenceRepresentation": SentenceRepresentation,
     "SketchedPCA": SketchedPCA,
     "TruncatedSVD": TruncatedSVD,
+    "WordEmbedding": WordEmbedding,
+    "RefinementHMM": RefinementHMM,
     "VectorQuantizer": VectorQuantizer,
     "WordVectorRepresentation": WordVectorRepresentation,
     "sklearn.svm.LinearSVC": LinearSVC,

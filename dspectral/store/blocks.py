@@ -88,6 +88,10 @@ class BlockInfo(NamedTuple):
         Sum of squares.
     last : bool
         Whether it is the last block of its span of text.
+    n_labels : int or None
+        Columns of the labels beside the rows; None where there are none.
+    label_nnz : int
+        Labels of all rows.
     """
 
     name: str
@@ -97,9 +101,18 @@ class BlockInfo(NamedTuple):
     n_bytes: int
     energy: float
     last: bool
+    n_labels: int | None = None
+    label_nnz: int = 0
 
 
-def write_block(where: Location, name: str, rows: sparse.csr_array, *, last: bool = True) -> BlockInfo:
+def write_block(
+    where: Location,
+    name: str,
+    rows: sparse.csr_array,
+    *,
+    labels: sparse.csr_array | None = None,
+    last: bool = True,
+) -> BlockInfo:
     """Write rows as a block, its finished mark last.
 
     Parameters
@@ -108,6 +121,8 @@ def write_block(where: Location, name: str, rows: sparse.csr_array, *, last: boo
     name : str
     rows : csr_array, shape (n, d)
         Columns sorted, without duplicates.
+    labels : csr_array, shape (n, L), optional
+        Of the same rows, columns sorted, without duplicates; which are stored counts, not their values.
     last : bool
         Recorded in the mark.
 
@@ -118,7 +133,7 @@ def write_block(where: Location, name: str, rows: sparse.csr_array, *, last: boo
     Raises
     ------
     ValueError
-        If an entry is NaN or infinite.
+        If an entry is NaN or infinite, or there are labels of other rows.
     """
     store = where.open(read_only=False)
     n_rows, n_columns = rows.shape
@@ -138,16 +153,32 @@ def write_block(where: Location, name: str, rows: sparse.csr_array, *, last: boo
     for part, values in parts.items():
         write_array(store, f"{name}/{part}", values)
     attributes = {
-        "encoding-type": "csr_matrix",
-        "encoding-version": "0.1.0",
-        "shape": [n_rows, n_columns],
+        **_encoding(n_rows, n_columns),
         "nnz": info.nnz,
         "bytes": info.n_bytes,
         "energy": info.energy,
         "last": last,
     }
+    if labels is not None:
+        info = info._replace(n_labels=labels.shape[1], label_nnz=labels.nnz)
+        attributes["labels"] = [info.n_labels, info.label_nnz]
+        _write_labels(where, store, info, labels)
     where.mark(name, attributes)
     return info
+
+
+def _write_labels(where: Location, store: Any, info: BlockInfo, labels: sparse.csr_array) -> None:
+    if labels.shape[0] != info.n_rows:
+        raise ValueError(f"there are {labels.shape[0]} rows of labels for {info.n_rows} rows")
+    ones = np.ones(labels.nnz, dtype=np.float32)  # for other readers of the encoding
+    parts = {"data": ones, "indices": labels.indices.astype(np.int32), "indptr": labels.indptr}
+    for part, values in parts.items():
+        write_array(store, f"{info.name}/labels/{part}", values)
+    where.mark(f"{info.name}/labels", _encoding(*labels.shape))
+
+
+def _encoding(n_rows: int, n_columns: int) -> dict[str, Any]:
+    return {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [n_rows, n_columns]}
 
 
 def finished(where: Location, name: str) -> BlockInfo | None:
@@ -156,7 +187,10 @@ def finished(where: Location, name: str) -> BlockInfo | None:
     if not of:  # Zarr makes the group with its first array; the mark comes last
         return None
     n_rows, n_columns = of["shape"]
-    return BlockInfo(name, n_rows, n_columns, of["nnz"], of["bytes"], of["energy"], of["last"])
+    n_labels, label_nnz = of.get("labels", (None, 0))
+    return BlockInfo(
+        name, n_rows, n_columns, of["nnz"], of["bytes"], of["energy"], of["last"], n_labels, label_nnz
+    )
 
 
 def read_block(where: Location, info: BlockInfo) -> sparse.csr_array:
@@ -167,16 +201,29 @@ def read_block(where: Location, info: BlockInfo) -> sparse.csr_array:
     StoreError
         If a part is missing or damaged; the message names the store and the block.
     """
+    return _read_csr(where, info.name, (info.n_rows, info.n_columns), info.nnz)
+
+
+def read_labels(where: Location, info: BlockInfo) -> sparse.csr_array:
+    """Read the labels of a block as ones, checksums verified.
+
+    Raises
+    ------
+    StoreError
+        If a part is missing or damaged; the message names the store and the block.
+    """
+    return _read_csr(where, f"{info.name}/labels", (info.n_rows, info.n_labels or 0), info.label_nnz)
+
+
+def _read_csr(where: Location, name: str, shape: tuple[int, int], nnz: int) -> sparse.csr_array:
     store = where.open()
-    data, indices, indptr = (
-        read_array(where, store, info.name, part) for part in ("data", "indices", "indptr")
-    )
-    if len(indptr) != info.n_rows + 1 or indptr[-1] != info.nnz or not len(data) == len(indices) == info.nnz:
+    data, indices, indptr = (read_array(where, store, name, part) for part in ("data", "indices", "indptr"))
+    if len(indptr) != shape[0] + 1 or indptr[-1] != nnz or not len(data) == len(indices) == nnz:
         raise StoreError(
-            f"store {where.url}, block {info.name}: its parts do not fit together; "
+            f"store {where.url}, block {name}: its parts do not fit together; "
             "remove the block and build the store again"
         )
-    rows = sparse.csr_array((data, indices, indptr), shape=(info.n_rows, info.n_columns))
+    rows = sparse.csr_array((data, indices, indptr), shape=shape)
     rows.has_sorted_indices = True  # as they were written: SciPy need not look
     return rows
 

@@ -170,10 +170,10 @@ def _write_rows(
 
 
 def build_span(
-    item: tuple[int, Span],
+    item: tuple[int, Any],
     *,
     draft: Draft,
-    read: Callable[[Span], Any],
+    read: Callable[[Any], Any],
     write: Callable[..., B],
     find: Callable[[str], B | None],
 ) -> list[B]:
@@ -185,9 +185,9 @@ def build_span(
         Number of the span, and the span.
     draft : Draft
     read : callable
-        From a span to its blocks of documents.
+        From a span to what becomes a block each.
     write : callable
-        ``write(name, documents, last=...)`` writes a block and returns what its mark says.
+        ``write(name, what, last=...)`` writes a block and returns what its mark says.
     find : callable
         ``find(name)`` returns what the mark of a block says, or None if it is not finished.
 
@@ -201,11 +201,11 @@ def build_span(
     if done and done[-1].last:
         return done
     blocks: list[B] = []
-    waiting: Documents | None = None
-    for documents in read(span):  # one behind, so that the last is known as such
+    waiting: Any = None
+    for what in read(span):  # one behind, so that the last is known as such
         if waiting is not None:
             blocks.append(_build_part(draft, number, len(blocks), waiting, write, done, last=False))
-        waiting = documents
+        waiting = what
     if waiting is not None:
         blocks.append(_build_part(draft, number, len(blocks), waiting, write, done, last=True))
     return blocks
@@ -215,13 +215,13 @@ def _build_part(
     draft: Draft,
     number: int,
     part: int,
-    documents: Documents,
+    what: Any,
     write: Callable[..., B],
     done: list[B],
     *,
     last: bool,
 ) -> B:
-    return done[part] if part < len(done) else write(draft.name(number, part), documents, last=last)
+    return done[part] if part < len(done) else write(draft.name(number, part), what, last=last)
 
 
 def _finished_parts(draft: Draft, number: int, find: Callable[[str], B | None]) -> list[B]:

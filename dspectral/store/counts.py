@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from dspectral.graph import run_tasks
 from dspectral.kernels.hashing import NgramHashing
 from dspectral.store.anndata import AnnDataCounts, open_anndata
-from dspectral.store.blocks import BlockInfo, Location, StoreError, finished, read_array, read_block
+from dspectral.store.blocks import (
+    BlockInfo,
+    Location,
+    StoreError,
+    finished,
+    read_array,
+    read_block,
+    read_labels,
+)
 from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
 
@@ -63,6 +71,18 @@ class CountStore(OpenedCounts):
     def counts(self) -> da.Array:
         """The rows as a Dask array: CSR blocks of known sizes, one task a block, nothing read yet."""
         return read_lazily(partial(read_block, self.where), self.blocks, self.block_rows, self.n_columns)
+
+    @property
+    def labels(self) -> da.Array | None:
+        """The labels of the rows, cut as they are: CSR blocks of ones; None if the store holds none."""
+        if self.n_labels is None:
+            return None
+        return read_lazily(partial(read_labels, self.where), self.blocks, self.block_rows, self.n_labels)
+
+    @property
+    def n_labels(self) -> int | None:
+        """Columns of the labels; None if the store holds none."""
+        return self.blocks[0].n_labels
 
     @property
     def block_rows(self) -> list[int]:
@@ -193,5 +213,7 @@ def _verify(where: Location, block: BlockInfo) -> None:
             f"store {where.url}, block {block.name}: its finished mark is missing; build the store again"
         )
     read_block(where, block)
+    if block.n_labels is not None:
+        read_labels(where, block)
     for part in ("column_sums", "document_frequency"):
         read_array(where, where.open(), block.name, part)

@@ -21,6 +21,7 @@ def write_counts(
     X: Any,
     store: str,
     *,
+    labels: Any = None,
     block_rows: int | None = None,
     signed: bool = False,
     append: bool = False,
@@ -34,6 +35,8 @@ def write_counts(
     X : SciPy sparse, ndarray, or Dask array of CSR or dense blocks cut by rows, shape (n_rows, n_columns)
     store : str
         Local path or fsspec URL of the store to make.
+    labels : SciPy sparse, ndarray, or Dask array, shape (n_rows, n_labels), optional
+        Not zero where a row has the label; kept beside the rows, block by block.
     block_rows : int, optional
         Rows of a block; by default the blocks are a Dask array's chunks, or 64 MiB of an array in memory.
     signed : bool
@@ -53,10 +56,10 @@ def write_counts(
     ------
     ValueError
         If an entry is NaN, infinite or (unless ``signed``) negative, the array is not cut by rows, or it has
-        no rows.
+        no rows, or labels are of another number of rows.
     StoreError
-        If the store exists already, or ``append`` finds none or one of another width, or an unfinished write
-        of another plan is there.
+        If the store exists already, or ``append`` finds none or one of another width or other labels, or an
+        unfinished write of another plan is there.
 
     Notes
     -----
@@ -83,13 +86,18 @@ def write_counts(
         raise ValueError(f"the entries are {rows.dtype}, but counts are real numbers")
     cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
     made = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
+    parts = [rows]
+    if labels is not None:
+        parts.append(_labels_of(rows, labels))
+        made["labels"] = labels.shape[1]
+        in_memory = in_memory and not is_lazy(labels)
     open_draft = partial(begin, store, storage_options, made, append=append, n_columns=n_columns)
-    draft, rows_are = open_draft(), _token(X, rows)
+    draft, rows_are = open_draft(), " ".join(map(_token, (X, labels), parts))
     if draft.resumed and (draft.where.attributes(draft.scratch) or {}).get("rows") != rows_are:
         discard_unfinished(store, storage_options=storage_options)  # it is of other rows
         draft = open_draft()
     draft.where.mark(draft.scratch, {"rows": rows_are})
-    blocks = _write_blocks(draft, rows, signed=signed, **({"scheduler": "threads"} if in_memory else {}))
+    blocks = _write_blocks(draft, parts, signed=signed, **({"scheduler": "threads"} if in_memory else {}))
     for number, (block, size) in enumerate(zip(blocks, rows.chunks[0], strict=True)):
         if block.n_rows != size:
             raise ValueError(f"row block {number} has {block.n_rows} rows, but its array says {size}")
@@ -104,12 +112,20 @@ def _token(X: Any, rows: da.Array) -> str:
     return str(tokenize(X if csr is None else (csr.data, csr.indices, csr.indptr), X.shape))
 
 
-def _write_blocks(draft: Draft, rows: da.Array, *, signed: bool, **scheduler: str) -> list[BlockInfo]:
-    n_blocks = rows.numblocks[0]
+def _labels_of(rows: da.Array, labels: Any) -> da.Array:
+    """Return labels cut as the rows are."""
+    array = lazy_rows(labels)
+    if array.shape[0] != rows.shape[0]:
+        raise ValueError(f"there are {rows.shape[0]} rows, but labels of {array.shape[0]}")
+    return array if array.chunks[0] == rows.chunks[0] else array.rechunk({0: rows.chunks[0]})
+
+
+def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, **scheduler: str) -> list[BlockInfo]:
+    n_blocks = parts[0].numblocks[0]
     there = _finished_blocks(draft, n_blocks)
     written = da.map_blocks(
         partial(_write_rows, draft=draft.for_tasks(), signed=signed),
-        rows,
+        *parts,
         chunks=((1,) * n_blocks, (1,)),
         dtype=object,
         meta=np.empty((0, 0), dtype=object),
@@ -129,7 +145,9 @@ def _finished_blocks(draft: Draft, n_blocks: int) -> list[BlockInfo | None]:
     )
 
 
-def _write_rows(block: Any, *, block_id: tuple[int, int], draft: Draft, signed: bool) -> BlockInfo:
+def _write_rows(
+    block: Any, labels: Any = None, *, block_id: tuple[int, int], draft: Draft, signed: bool
+) -> BlockInfo:
     number = block_id[0]
     if block.shape[1] != draft.n_columns:
         raise ValueError(f"row block {number} has {block.shape[1]} columns, but must have {draft.n_columns}")
@@ -138,7 +156,11 @@ def _write_rows(block: Any, *, block_id: tuple[int, int], draft: Draft, signed: 
     rows.sum_duplicates()
     _check_entries(rows, number, signed=signed)
     rows.eliminate_zeros()
-    return write_block(draft.where, draft.name(number), rows)
+    if labels is not None:
+        labels = sparse.csr_array(labels).copy()  # the next lines work in place
+        labels.sum_duplicates()
+        labels.eliminate_zeros()
+    return write_block(draft.where, draft.name(number), rows, labels=labels)
 
 
 def _check_entries(rows: sparse.csr_array, number: int, *, signed: bool) -> None:

@@ -1,5 +1,8 @@
 """word2vec's text and binary formats."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import fsspec
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +43,7 @@ def read_word2vec(
     (b'no', (2, 3))
     """
     if binary is None:
-        binary = path.removesuffix(".gz").removesuffix(".bz2").endswith(".bin")
+        binary = _is_binary(path)
     with fsspec.open(path, "rb", compression="infer", **(storage_options or {})) as file:
         head = file.readline().split()
         if len(head) != 2 or not all(part.isdigit() for part in head):
@@ -50,9 +53,61 @@ def read_word2vec(
         n_words, n_dimensions = map(int, head)
         read = _read_binary if binary else _read_text
         words, vectors = read(file, path, n_words, n_dimensions)
-    _, first = np.unique(np.asarray(words, dtype=object).astype(str), return_index=True)
-    kept = np.sort(first)
+    kept = list({word: i for i, word in reversed(list(enumerate(words)))}.values())[::-1]
     return Documents.of([words[i] for i in kept]), vectors[kept]
+
+
+def write_word2vec(
+    path: str,
+    words: Sequence[str],
+    vectors: NDArray[Any],
+    *,
+    binary: bool | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> None:
+    r"""Write word vectors, as gensim's ``KeyedVectors`` and word2vec's own tools read them.
+
+    Parameters
+    ----------
+    path : str
+        Local path or any fsspec URL, also .gz or .bz2.
+    words : sequence of str
+        Distinct, without blanks.
+    vectors : ndarray, shape (n_words, n_dimensions)
+        Written in single precision; in text with as many digits as bring the same numbers back.
+    binary : bool, optional
+        By default what the file's name says: binary if it ends in .bin, before a compression's ending.
+    storage_options : dict, optional
+
+    Raises
+    ------
+    ValueError
+        If the words are not as many as the vectors, or one is empty, has a blank, or is there twice.
+
+    Examples
+    --------
+    >>> write_word2vec("memory://one.bin", ["yes"], np.ones((1, 2)))
+    >>> read_word2vec("memory://one.bin")[1]
+    array([[1., 1.]], dtype=float32)
+    """
+    vectors = np.asarray(vectors, dtype="<f4")
+    if vectors.ndim != 2 or len(words) != len(vectors):
+        raise ValueError(f"there are {len(words)} words, but vectors of shape {vectors.shape}")
+    seen = set()
+    for word in words:
+        if word in seen or len(word.split()) != 1 or word != word.strip():
+            raise ValueError(f"{word!r} cannot be written: words must be distinct, and without blanks")
+        seen.add(word)
+    binary = _is_binary(path) if binary is None else binary
+    with fsspec.open(path, "wb", compression="infer", **(storage_options or {})) as file:
+        file.write(f"{vectors.shape[0]} {vectors.shape[1]}\n".encode())
+        for word, vector in zip(words, vectors, strict=True):
+            numbers = vector.tobytes() if binary else " ".join(map(str, vector)).encode()
+            file.write(word.encode() + b" " + numbers + b"\n")
+
+
+def _is_binary(path: str) -> bool:
+    return path.removesuffix(".gz").removesuffix(".bz2").endswith(".bin")
 
 
 def _read_text(

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from dspectral.summaries.directions import FrequentDirections
 from dspectral.summaries.moments import GramProduct, Moments
+from dspectral.summaries.random_range import RandomRange
 from tests.strategies import cuts, matrices, split
 
 
@@ -17,7 +18,7 @@ def product_with_ones(rows):
     return GramProduct.of(rows, factor=np.ones((rows.shape[1], 2)))
 
 
-EXACT = [Moments.of, product_with_ones]
+EXACT = [Moments.of, product_with_ones, partial(RandomRange.of, size=5)]
 ALL = [*EXACT, partial(FrequentDirections.of, size=5), partial(FrequentDirections.of, size=5, center=True)]
 
 
@@ -25,7 +26,7 @@ def arrays(summary):
     return [np.asarray(field, dtype=float) for field in summary if not isinstance(field, str)]
 
 
-@pytest.mark.parametrize("of", EXACT, ids=["Moments", "GramProduct"])
+@pytest.mark.parametrize("of", EXACT, ids=["Moments", "GramProduct", "RandomRange"])
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_merging_the_parts_gives_the_whole_however_it_is_cut(of, data):

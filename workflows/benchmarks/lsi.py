@@ -37,9 +37,9 @@ PROGRAMS = {
 import sys, numpy as np
 from dspectral.estimators.decomposition import TruncatedSVD
 from dspectral.store.counts import open_store
-store, out, k, passes = sys.argv[1], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+store, out, k, passes, size = sys.argv[1], sys.argv[3], *map(int, sys.argv[4:7])
 solver = "krylov" if passes > 1 else "frequent_directions"
-model = TruncatedSVD(k, solver=solver, n_passes=passes, sketch_size=2 * k)
+model = TruncatedSVD(k, solver=solver, n_passes=passes, sketch_size=size * k)
 np.save(out, model.fit(open_store(store)).components_)
 """,
     "scikit-learn": """
@@ -73,11 +73,17 @@ except OSError:
     pass
 print(used.ru_utime + used.ru_stime, peak)
 """
-ENTRIES = {
-    "dspectral": ("n_passes", (1, 2, 3, 5, 6)),
-    "scikit-learn": ("n_iter", (2, 5, 10)),
-    "gensim": ("chunksize", (20_000,)),
-}
+ENTRIES = (
+    ("dspectral", {"n_passes": 1, "sketch_size_over_k": 2}),
+    ("dspectral", {"n_passes": 2, "sketch_size_over_k": 2}),
+    ("dspectral", {"n_passes": 3, "sketch_size_over_k": 2}),
+    ("dspectral", {"n_passes": 5, "sketch_size_over_k": 2}),
+    ("dspectral", {"n_passes": 4, "sketch_size_over_k": 3}),
+    ("scikit-learn", {"n_iter": 2}),
+    ("scikit-learn", {"n_iter": 5}),
+    ("scikit-learn", {"n_iter": 10}),
+    ("gensim", {"chunksize": 20_000}),
+)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -90,9 +96,8 @@ def main(argv: list[str] | None = None) -> None:
         with run.measure("optimal residual"):
             best = store.energy - optimal_energy(Path(scratch), arguments.n_components)
         for _ in range(arguments.repeats):
-            for method, (setting, values) in ENTRIES.items():
-                for value in values:
-                    enter(run, store, Path(scratch), method, {setting: value}, best)
+            for method, setting in ENTRIES:
+                enter(run, store, Path(scratch), method, setting, best)
         compare(run)
 
 
@@ -173,9 +178,9 @@ def residual(store: CountStore, components: NDArray[Any]) -> float:
 def compare(run: form.Run) -> None:
     """Add ratios of CPU seconds at like accuracy, and a plot of excess against CPU seconds."""
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
-    settings = {name for name, _ in ENTRIES.values()}
+    settings = list(dict.fromkeys(name for _, setting in ENTRIES for name in setting))
     for row in run.report.rows:
-        setting = next(f"{name} {row[name]}" for name in settings if name in row)
+        setting = ", ".join(f"{name} {row[name]}" for name in settings if name in row)
         found.setdefault((row["method"], setting), {}).setdefault(row["metric"], []).append(row["value"])
     middle = {who: {metric: float(np.median(v)) for metric, v in of.items()} for who, of in found.items()}
     for most, peer, goal in ((5e-4, "gensim", 0.5), (1e-4, "scikit-learn", 1.0)):
@@ -195,7 +200,7 @@ def compare(run: form.Run) -> None:
         )
     figure, axes = new_plot("Truncated SVD", x="CPU seconds", y="excess over the optimal residual", log="xy")
     for (method, setting), of in middle.items():
-        colour = COLOURS[list(ENTRIES).index(method)]
+        colour = COLOURS[list(PROGRAMS).index(method)]
         axes.plot(of["cpu_seconds"], max(of["excess"], 1e-9), "o", color=colour)
         label = f"{method}, {setting}, {of['peak_memory_bytes'] / 1e9:.2f} GB"
         axes.annotate(

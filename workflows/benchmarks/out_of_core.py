@@ -3,7 +3,8 @@
 A store of sparse counts is generated once, block by block; its first eighth, fourth, half and all of it are
 then sketched in one pass each. The law, stated before each run, allows every worker its interpreter, the work
 of one block and the summary it leaves, and all of them together one waiting summary a level of the tree: rows
-enter through the tree's depth alone.
+enter through the tree's depth alone. Workers started by ``--workers`` may not spill, and one that comes near
+its memory limit is ended.
 """
 
 import argparse
@@ -13,8 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dask
+import numpy as np
 import psutil
 from distributed import Client
+from scipy import sparse
 
 from dspectral import open_store, projected_memory, summarize, write_counts
 from dspectral.datasets import low_rank_counts
@@ -24,6 +28,13 @@ from dspectral.summaries.directions import FrequentDirections
 from workflows import form
 from workflows.plots import new_plot
 
+NO_SPILLING = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": 0.9,
+}
+"""For workers started here: what does not fit below the limit is to fail, not to go to disk."""
+
 
 def main(argv: list[str] | None = None) -> None:
     """Generate, then sketch larger and larger parts."""
@@ -32,6 +43,7 @@ def main(argv: list[str] | None = None) -> None:
     if not arguments.workers and not arguments.scheduler:
         parser.error("peak memory is each worker's own: give --workers N or --scheduler ADDRESS")
     with (
+        dask.config.set(NO_SPILLING),
         form.run(arguments) as run,
         tempfile.TemporaryDirectory(prefix="dspectral-", dir=arguments.scratch) as scratch,
     ):
@@ -108,17 +120,21 @@ def allowed(run: form.Run, part: CountStore) -> int:
     summary = run.arguments.sketch_size * part.n_columns * 4
     block = max(block.n_bytes for block in part.blocks)
     client: Client = run.client
-    interpreters = sum(client.run(_resident).values())
+    interpreters = sum(client.run(_interpreter).values())
     n_workers = len(client.nthreads())
     # A block and as much again for its pieces; the basis is the sketch's size and a half (see block_krylov),
-    # and its memory becomes the sketch's.
-    work = int(2 * block + 0.75 * summary)
+    # and its memory becomes the sketch's. A summary that travels is on two workers for a while.
+    work = int(2 * block + 0.75 * summary) + summary
     return interpreters + projected_memory(
         summary_bytes=summary, n_blocks=len(part.blocks), work_bytes=work, n_workers=n_workers
     )
 
 
-def _resident() -> int:
+def _interpreter() -> int:
+    """Return the resident memory of a worker that has compiled what it needs."""
+    rng = np.random.default_rng(0)
+    rows = sparse.random_array((3000, 3000), density=0.002, format="csr", dtype=np.float32, rng=rng)
+    FrequentDirections.of(rows, size=40)
     return int(psutil.Process().memory_info().rss)
 
 

@@ -1,0 +1,92 @@
+"""How well the cosines of word vectors agree with people's judgements of similarity."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+
+class Similarity(NamedTuple):
+    """Agreement on the pairs whose two words have vectors.
+
+    Attributes
+    ----------
+    spearman : float
+        Rank correlation of the cosines and the judgements, equal ones sharing their rank; NaN where fewer
+        than two pairs are left, or one side is constant.
+    n_pairs : int
+        Pairs with vectors.
+    coverage : float
+        Their share of all pairs.
+    """
+
+    spearman: float
+    n_pairs: int
+    coverage: float
+
+
+def word_similarity(
+    words: Sequence[str], vectors: NDArray[Any], pairs: Sequence[tuple[str, str, float]]
+) -> Similarity:
+    """Correlate cosines with judgements.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Distinct.
+    vectors : ndarray, shape (n_words, k)
+    pairs : sequence of (str, str, float)
+        Two words and how similar they are.
+
+    Returns
+    -------
+    Similarity
+
+    Raises
+    ------
+    ValueError
+        If there is no pair, or the words are not as many as the vectors.
+
+    Examples
+    --------
+    >>> vectors = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
+    >>> found = word_similarity(
+    ...     ["cup", "mug", "sky"], vectors, [("cup", "mug", 9), ("cup", "sky", 1), ("cup", "x", 5)]
+    ... )
+    >>> round(found.spearman, 3), found.n_pairs, round(found.coverage, 3)
+    (1.0, 2, 0.667)
+    """
+    numbers = numbers_of(words, vectors)
+    if not len(pairs):
+        raise ValueError("there is no pair of words to compare")
+    known = [(numbers[a], numbers[b], score) for a, b, score in pairs if a in numbers and b in numbers]
+    share = len(known) / len(pairs)
+    if len(known) < 2:
+        return Similarity(float("nan"), len(known), share)
+    first, second, judged = (np.array(column) for column in zip(*known, strict=True))
+    cosines = np.einsum("ij,ij->i", *(unit(np.asarray(vectors)[ids]) for ids in (first, second)))
+    if np.ptp(judged) == 0 or np.ptp(cosines) == 0:
+        return Similarity(float("nan"), len(known), share)
+    return Similarity(float(spearmanr(cosines, judged).statistic), len(known), share)
+
+
+def numbers_of(words: Sequence[str], vectors: NDArray[Any]) -> dict[str, int]:
+    """Return the row of each word's vector.
+
+    Raises
+    ------
+    ValueError
+        If the words are not as many as the vectors.
+    """
+    if len(words) != len(vectors):
+        raise ValueError(f"there are {len(words)} words, but {len(vectors)} vectors")
+    return {word: i for i, word in enumerate(words)}
+
+
+def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    """Scale vectors to length 1 in double precision; zeros stay zero."""
+    vectors = np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))

@@ -1,0 +1,34 @@
+import json
+
+import pytest
+
+from workflows.benchmarks import multilabel_scale
+from workflows.benchmarks.multilabel_scale import Shape
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setitem(multilabel_scale.SHAPES, "small", Shape(800, 300, 40, 20.0, 3.0))
+
+
+def test_every_part_is_learned_from_and_each_pass_is_timed(tmp_path):
+    options = ["--n-states", "5", "--true-states", "8", "--parts", "2", "8", "--low-rank", "1"]
+    multilabel_scale.main(["--shape", "small", "--out", str(tmp_path), *options, "--debug"])
+    rows = json.loads((tmp_path / "report.json").read_text())["rows"]
+    found = {(row["method"], row.get("documents"), row["metric"]): row["value"] for row in rows}
+    for documents in (200, 800):
+        passes = [
+            found["moments", documents, f"{name}_pass_seconds"] for name in ("first", "second", "third")
+        ]
+        assert 0 < sum(passes) <= found["moments", documents, "seconds"]
+        assert found["moments", documents, "auc"] > 0.7
+    assert found["low-rank, 1 turn(s)", 800, "auc"] > 0.6
+    assert ("moments", None, "slope_in_documents") in found
+    assert {row["passes"] for row in rows if row["method"] == "moments" and "passes" in row} == {3}
+
+
+def test_the_passes_are_as_before_once_they_were_timed():
+    before = multilabel_scale.multilabel.first_pass
+    with multilabel_scale.timed_passes({}):
+        assert multilabel_scale.multilabel.first_pass is not before
+    assert multilabel_scale.multilabel.first_pass is before

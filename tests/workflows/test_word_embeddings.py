@@ -1,0 +1,89 @@
+import argparse
+import json
+
+import pytest
+
+from dspectral import load
+from tests.estimators.test_embedding import CLASSES, language
+from workflows import word_embeddings
+
+
+@pytest.fixture
+def files(tmp_path):
+    texts = {
+        "text.txt": "\n".join(" ".join(sentence) for sentence in language(200)),
+        "pairs.tsv": "word1\tword2\tscore\nred\tblue\t9\nred\tcat\t1\nCat\tdog\t8\nred\towl\t3\n",
+        "questions.tsv": "category\ta\tb\tc\td\n" + "x\tred\tblue\tcat\tdog\n" * 4 + "x\ta\tb\tc\td\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    return [str(tmp_path / name) for name in texts]
+
+
+def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
+    corpus, pairs, questions = files
+    options = ["--corpus", corpus, "--min-count", "2", "--similarity", pairs, "--analogies", questions]
+    more = ["--n-components", "2", "--window", "1", "2", "--transform", "sqrt", "0.5", "--context", "list"]
+    word_embeddings.main([*options, *more, "--out", str(tmp_path / "out")])
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    rows = report["rows"]
+    assert {(row["data"], row["metric"]) for row in rows} == {
+        ("pairs", "spearman"),
+        ("questions", "accuracy_3cosadd"),
+        ("questions", "accuracy_3cosmul"),
+        ("text", "cpu_seconds"),
+    }
+    assert {row["method"] for row in rows} == {"sqrt-cca", "0.5-cca"}
+    spearman = [row for row in rows if row["metric"] == "spearman"]
+    assert {row["coverage"] for row in spearman} == {0.75}
+    assert all(row["value"] > 0.8 for row in spearman)
+    assert {row["coverage"] for row in rows if row["data"] == "questions"} == {0.8}
+    model = load(tmp_path / "out" / "model")
+    assert {word for word, _ in model.most_similar("cat", n=2)} == set(CLASSES[1][1:])
+    assert (tmp_path / "out" / "vectors.bin").exists()
+
+
+def test_a_kept_corpus_is_taken_and_halves_make_the_whole(files, tmp_path):
+    corpus, pairs, _ = files
+    options = [
+        "--corpus",
+        corpus,
+        "--store",
+        str(tmp_path / "kept"),
+        "--similarity",
+        pairs,
+        "--min-count",
+        "2",
+    ]
+    for half in ("1", "2"):
+        out = tmp_path / f"out{half}"
+        word_embeddings.main([*options, "--n-components", "2", "--half", half, "--out", str(out)])
+    entries = list(range(7))
+    halves = [word_embeddings.half_of(entries, half, 0) for half in (1, 2)]
+    assert sorted(halves[0] + halves[1]) == entries
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("h\na\tb\n", "line 2 has 2 columns, but needs 3"), ("h\na\tb\tc\n", "'c', which is not a number")],
+)
+def test_a_wrong_list_is_named(text, message, files, tmp_path, capsys):
+    (tmp_path / "wrong.tsv").write_text(text)
+    with pytest.raises(SystemExit):
+        word_embeddings.main(
+            [
+                "--corpus",
+                files[0],
+                "--similarity",
+                str(tmp_path / "wrong.tsv"),
+                "--out",
+                str(tmp_path / "out"),
+            ]
+        )
+    assert message in capsys.readouterr().err
+
+
+def test_a_transform_is_a_name_or_a_power():
+    assert [word_embeddings.transform_of(text) for text in ("log", "0.5")] == ["log", 0.5]
+    with pytest.raises(argparse.ArgumentTypeError, match="is not sqrt"):
+        word_embeddings.transform_of("cube")

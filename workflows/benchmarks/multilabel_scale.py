@@ -1,0 +1,228 @@
+"""Time and memory of the method of moments against documents, on generated corpora of extreme width.
+
+A store of labelled documents is generated once, block by block; its first eighth, fourth, half and all of it are
+then learned from, each pass timed. Shapes: `amazoncat` has 1,186,239 documents, 203,882 words and 13,330 labels,
+`wikilshtc` 1,778,351 documents, 1,617,899 words and 325,056 labels; `--share` makes either smaller in documents
+alone. The rank of the rest is scored on documents drawn afterwards. `--low-rank` runs alternating least squares
+on the same store for as many turns.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dspectral import MomentMultiLabelClassifier, open_store, write_counts
+from dspectral.datasets import labelled_counts
+from dspectral.estimators import label_moments, multilabel
+from dspectral.metrics.ranking import document_auc, precision_at
+from dspectral.store.counts import CountStore
+from workflows import form
+from workflows.multilabel_baselines import LowRank
+from workflows.plots import new_plot
+
+
+class Shape(NamedTuple):
+    """Of a corpus.
+
+    Attributes
+    ----------
+    documents, words, labels : int
+    row_length, labels_each : float
+        Draws a document; entries are somewhat fewer.
+    """
+
+    documents: int
+    words: int
+    labels: int
+    row_length: float
+    labels_each: float
+
+
+SHAPES = {
+    "amazoncat": Shape(1_186_239, 203_882, 13_330, 86.0, 6.0),
+    "wikilshtc": Shape(1_778_351, 1_617_899, 325_056, 49.0, 3.5),
+    "small": Shape(4_000, 3_000, 200, 30.0, 4.0),
+}
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Generate, then learn from larger and larger parts."""
+    arguments = options().parse_args(argv)
+    shape = SHAPES[arguments.shape]
+    with (
+        form.run(arguments) as run,
+        tempfile.TemporaryDirectory(prefix="dspectral-", dir=arguments.scratch) as scratch,
+    ):
+        with run.measure("generate the store"):
+            store = generated(arguments, shape, f"{scratch}/documents.zarr")
+        labels = sum(block.label_nnz for block in store.blocks) / store.n_rows
+        run.note(
+            f"{store.n_rows} documents x {store.n_columns} words, {store.nnz / store.n_rows:.1f} entries and "
+            f"{labels:.2f} of {store.n_labels} labels each, in {store.n_blocks} blocks: "
+            f"{store.n_bytes / 1e9:.2f} GB not compressed"
+        )
+        held_out = drawn_afterwards(arguments, shape)
+        points = [learn_part(run, store, factor, held_out) for factor in sorted(arguments.parts)]
+        if len(points) > 1:
+            plot(run, points)
+        for turns in arguments.low_rank:
+            learn_low_rank(run, store, turns, held_out)
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("benchmarks.multilabel_scale", __doc__)
+    add = parser.add_argument
+    add("--shape", choices=tuple(SHAPES), default="amazoncat", help="of the corpus (amazoncat)")
+    add("--share", type=float, default=1.0, metavar="S", help="of its documents (1)")
+    add(
+        "--parts",
+        type=form.positive,
+        nargs="+",
+        default=[1, 2, 4, 8],
+        metavar="P",
+        help="in eighths (1 2 4 8)",
+    )
+    add("--n-states", type=form.positive, default=50, metavar="K", help="latent states (50)")
+    add("--true-states", type=form.positive, default=100, metavar="S", help="states drawn from (100)")
+    add("--sketch-size", type=form.positive, metavar="L", help="rows of the sketch (2 K + 10)")
+    add("--correction-rank", type=int, metavar="R", help="of the linear correction (K)")
+    add("--block-rows", type=form.positive, default=20_000, help="documents of a block (20000)")
+    add("--low-rank", type=form.positive, nargs="*", default=[], metavar="T", help="turns of low-rank runs")
+    add("--steps", type=form.positive, default=5, help="steps of conjugate gradients a turn (5)")
+    add("--scratch", type=Path, help="folder for the store (default: the system's)")
+    return parser
+
+
+def generated(arguments: argparse.Namespace, shape: Shape, path: str) -> CountStore:
+    """Write documents and labels."""
+    words, labels = _documents(
+        arguments, shape, max(8, int(shape.documents * arguments.share)), arguments.seed
+    )
+    write_counts(words, path, labels=labels)
+    return open_store(path)
+
+
+def drawn_afterwards(arguments: argparse.Namespace, shape: Shape) -> tuple[Any, Any]:
+    """Draw a thousand further documents."""
+    words, labels = _documents(arguments, shape, 1000, arguments.seed + 1)
+    return words.compute(), labels.compute()
+
+
+def _documents(arguments: argparse.Namespace, shape: Shape, n_rows: int, seed: int) -> tuple[Any, Any]:
+    return labelled_counts(
+        n_rows,
+        shape.words,
+        shape.labels,
+        arguments.true_states,
+        row_length=shape.row_length,
+        labels_each=shape.labels_each,
+        block_rows=min(arguments.block_rows, max(1, n_rows // 8)),
+        seed=seed,
+    )
+
+
+@contextmanager
+def timed_passes(seconds: dict[str, float]) -> Iterator[None]:
+    """Note how long each pass of a fit takes, what follows it in this process included."""
+    names = ("first_pass", "second_pass", "third_pass")
+    before = {name: getattr(multilabel, name) for name in names}
+
+    def timed(name: str, *arguments: Any) -> Any:
+        start = time.perf_counter()
+        result = getattr(label_moments, name)(*arguments)
+        seconds[name] = time.perf_counter() - start
+        return result
+
+    for name in names:
+        setattr(multilabel, name, lambda *arguments, name=name: timed(name, *arguments))
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(multilabel, name, function)
+
+
+def learn_part(
+    run: form.Run, store: CountStore, part: int, held_out: tuple[Any, Any]
+) -> tuple[int, float, dict[str, float]]:
+    """Learn from the first eighths of the documents; return how many, the seconds, and those of each pass."""
+    arguments = run.arguments
+    n_blocks = -(-store.n_blocks * part // 8)
+    documents = replace(store, blocks=store.blocks[:n_blocks])
+    model = MomentMultiLabelClassifier(
+        arguments.n_states,
+        sketch_size=arguments.sketch_size,
+        correction_rank=arguments.correction_rank,
+        random_state=arguments.seed,
+    )
+    passes: dict[str, float] = {}
+    with run.measure(f"learn from {part}/8") as used, timed_passes(passes):
+        model.fit(documents)
+    run.passes += model.n_passes_
+    values = {**{f"{name}_seconds": value for name, value in passes.items()}, **_scores(model, held_out)}
+    _report(run, "moments", used, values, documents=documents.n_rows, passes=model.n_passes_)
+    return documents.n_rows, used.seconds, passes
+
+
+def learn_low_rank(run: form.Run, store: CountStore, turns: int, held_out: tuple[Any, Any]) -> None:
+    """Run alternating least squares on all of the documents."""
+    arguments = run.arguments
+    model = LowRank(arguments.n_states, iterations=turns, steps=arguments.steps, seed=arguments.seed)
+    with run.measure(f"low-rank, {turns} turn(s)") as used:
+        model.fit(store)
+    run.passes += model.n_passes
+    _report(
+        run, f"low-rank, {turns} turn(s)", used, _scores(model, held_out), documents=store.n_rows,
+        passes=model.n_passes,
+    )  # fmt: skip
+
+
+def _scores(model: Any, held_out: tuple[Any, Any]) -> dict[str, float]:
+    """Score in small pieces: all labels of a thousand documents would be gigabytes."""
+    words, labels = held_out
+    parts: dict[str, list[Any]] = {"auc": [], "precision_at_1": [], "precision_at_5": []}
+    for start in range(0, words.shape[0], 50):
+        ranked, truth = model.decision_function(words[start : start + 50]), labels[start : start + 50]
+        parts["auc"].append(document_auc(ranked, truth))
+        parts["precision_at_1"].append(precision_at(ranked, truth, 1))
+        parts["precision_at_5"].append(precision_at(ranked, truth, 5))
+    return {name: float(np.nanmean(np.concatenate(values))) for name, values in parts.items()}
+
+
+def _report(run: form.Run, method: str, used: Any, values: dict[str, float], **fields: Any) -> None:
+    peaks = {name: peak for name, peak in used.peaks.items() if name != "this process"}
+    values = {
+        "seconds": used.seconds,
+        "cpu_seconds": used.cpu_seconds,
+        "peak_memory_bytes": max(peaks.values(), default=used.peak_memory_bytes),
+        "peak_memory_bytes_here": used.peaks["this process"],
+        "workers_lost": used.workers_lost,
+        **values,
+    }
+    for metric, value in values.items():
+        run.row(data=run.arguments.shape, method=method, metric=metric, value=value, **fields)
+
+
+def plot(run: form.Run, points: list[tuple[int, float, dict[str, float]]]) -> None:
+    """Draw seconds against documents, and give the slope on logarithmic scales."""
+    documents, seconds = [point[0] for point in points], [point[1] for point in points]
+    slope = float(np.polyfit(np.log(documents), np.log(seconds), 1)[0])
+    run.row(data=run.arguments.shape, method="moments", metric="slope_in_documents", value=slope)
+    figure, axes = new_plot("Time against documents", x="documents", y="seconds", log="xy")
+    axes.plot(documents, seconds, marker="o", label=f"all, slope {slope:.2f}")
+    for name in points[0][2]:
+        axes.plot(documents, [point[2][name] for point in points], marker=".", label=name.replace("_", " "))
+    axes.legend(frameon=False)
+    run.plot("seconds", figure, "Seconds of a fit and of its passes; 1 is linear.")
+
+
+if __name__ == "__main__":
+    main()
