@@ -172,7 +172,7 @@ def test_what_cannot_be_saved_is_named_and_nothing_is_written(tmp_path, pca, val
 
 
 def test_only_fitted_estimators_of_dspectral_are_saved(tmp_path):
-    with pytest.raises(TypeError, match="a StandardScaler cannot be saved, but .*IntentClassifier, "):
+    with pytest.raises(TypeError, match=r"a StandardScaler cannot be saved, but .*IntentClassifier, "):
         save(StandardScaler(), str(tmp_path / "model"))
     with pytest.raises(ValueError, match="this SketchedPCA is not fitted"):
         save(SketchedPCA(), str(tmp_path / "model"))
