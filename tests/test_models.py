@@ -172,7 +172,7 @@ def test_what_cannot_be_saved_is_named_and_nothing_is_written(tmp_path, pca, val
 
 
 def test_only_fitted_estimators_of_dspectral_are_saved(tmp_path):
-    with pytest.raises(TypeError, match="a StandardScaler cannot be saved, but IntentClassifier, "):
+    with pytest.raises(TypeError, match=r"a StandardScaler cannot be saved, but .*IntentClassifier, "):
         save(StandardScaler(), str(tmp_path / "model"))
     with pytest.raises(ValueError, match="this SketchedPCA is not fitted"):
         save(SketchedPCA(), str(tmp_path / "model"))
@@ -286,7 +286,7 @@ def test_a_model_loads_in_another_process(tmp_path, pca):
 
 
 def test_every_public_name_is_there_and_import_has_no_effects():
-    assert set(dspectral.__all__) <= set(vars(dspectral))
+    assert set(dspectral.__all__) <= set(dir(dspectral))
     code = (
         "import dask, logging, threading; before = dict(dask.config.config); from dspectral import *;"
         "assert dask.config.config == before; assert threading.active_count() == 1;"

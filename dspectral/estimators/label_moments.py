@@ -73,7 +73,7 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
     )
     found = summarize(data.words, data.labels, of=of, fan_in=settings.fan_in, name="first-moments")
     if not found.label_totals.any():
-        raise ValueError("no document has a label, so there is nothing to learn")
+        raise ValueError(f"no document has a label, of n_samples = {data.n_rows}: there is nothing to learn")
     if found.pairs <= 0:
         raise ValueError("no document has two words, so words have no second moment")
     axes, values, certificate = _leading(found, plan, settings)

@@ -50,9 +50,14 @@ def labelled_streams(X: Any, y: Any = None) -> LabelledStreams:
     """
     y = getattr(X, "labels", None) if y is None else y
     if y is None:
-        raise ValueError("y is None, but there must be labels: a matrix, or a store that holds labels")
+        raise ValueError(
+            "labels are required: fit requires y to be passed, but the target y is None, and X is no store that "
+            "holds labels"
+        )
     if not is_lazy(y) and not sparse.issparse(y):
         y = np.asarray(y)
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"Unknown label type: y holds {y.dtype}, but must be a matrix of numbers")
     if len(y.shape) != 2:
         raise ValueError(f"y has {len(y.shape)} dimension(s), but must be a matrix of documents and labels")
     (n_rows, n_words), (n_labelled, n_labels) = X.shape, y.shape

@@ -203,14 +203,14 @@ class MomentMultiLabelClassifier(BaseEstimator):
             X, self._scores, n_columns=len(self.label_distributions_), dtype=self._dtype, name="score"
         )
 
-    def predict_proba(self, X: Any, top: int = 10) -> Any:
+    def predict_proba(self, X: Any, top: int | None = None) -> Any:
         """Return the probabilities of the most probable labels of each document.
 
         Parameters
         ----------
         X : as for ``fit``, shape (n_documents, n_words)
-        top : int
-            Labels of a document.
+        top : int, optional
+            Labels of a document: 10 by default, or all where there are fewer.
 
         Returns
         -------
@@ -228,10 +228,11 @@ class MomentMultiLabelClassifier(BaseEstimator):
         Scores of all labels are held for 64 MiB of documents at a time.
         """
         check_is_fitted(self)
+        X = checked_documents(self, X, reset=False)
         n_labels = len(self.label_distributions_)
+        top = min(10, n_labels) if top is None else top
         if not 1 <= top <= n_labels:
             raise ValueError(f"top is {top}, but must be from 1 to the number of labels, {n_labels}")
-        X = checked_documents(self, X, reset=False)
         pick = partial(best_labels, score=self._scores, n_labels=n_labels, top=top)
         return map_rows(X, pick, n_columns=n_labels, dtype=self._dtype, sparse_output=True, name="rank")
 

@@ -45,7 +45,8 @@ def word_rows(rows: Rows, *, counts: bool, dtype: Any = None) -> sparse.csr_arra
         entry = int(np.argmax(csr.data < 0))
         row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
         raise ValueError(
-            f"row {row}, column {csr.indices[entry]} is {csr.data[entry]}, but a word occurs 0 times or more"
+            f"Negative values in data: row {row}, column {csr.indices[entry]} is {csr.data[entry]}, but a word "
+            "occurs 0 times or more"
         )
     if dtype is None:
         dtype = np.float32 if csr.dtype == np.float32 else np.float64

@@ -8,6 +8,7 @@ from distributed import Client, LocalCluster
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dspectral import MomentMultiLabelClassifier, load, save, write_counts
 from dspectral.datasets import sample_labelled_documents, state_parameters
@@ -18,6 +19,18 @@ from dspectral.solvers.tensors import contract, from_cubes, power_method, simult
 
 K, D, L = 4, 40, 12
 TRUTH = state_parameters(D, L, K, concentration=0.3, seed=5)
+
+
+def not_for_many_labels(_):
+    """What scikit-learn checks only of classifiers of one label."""
+    why = "asks which classes predict_proba has, but its columns are labels"
+    return {"check_estimator_sparse_array": why, "check_estimator_sparse_matrix": why}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([MomentMultiLabelClassifier(1)], expected_failed_checks=not_for_many_labels)
+def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
+    check(estimator)
 
 
 def sampled(n, seed=0, length=30.0):
@@ -196,7 +209,7 @@ def test_a_cluster_gives_the_same_bits_as_this_thread(small, tmp_path):
         expected = clone(model).fit(store)
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
         ) as cluster,
         Client(cluster),
     ):
@@ -306,14 +319,15 @@ def test_more_states_than_independent_directions_names_the_most_there_are(solver
 
 def bad_inputs():
     words, labels = np.ones((6, 4)), np.ones((6, 2))
-    yield words, None, "there must be labels"
+    yield words, None, "the target y is None"
     yield words, labels[:5], "X has 6 documents, but y has labels of 5"
     yield words, np.ones(6), "y has 1 dimension"
     yield words, labels[:, :0], "y has no column"
+    yield words, labels.astype(str), "Unknown label type"
     yield words, 0 * labels, "no document has a label"
     yield np.eye(6), labels, "no document has two words"
     yield np.eye(6) + np.eye(6, k=1), labels, "no document has three words"
-    yield words - 2, labels, "row block 0: row 0, column 0 is -1.0"
+    yield words - 2, labels, "row block 0: Negative values in data: row 0, column 0 is -1.0"
 
 
 @pytest.mark.parametrize(("words", "labels", "message"), list(bad_inputs()))
