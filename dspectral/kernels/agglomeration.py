@@ -35,7 +35,7 @@ def merge_window(
     References
     ----------
     Stratos, Kim, Collins and Hsu 2014, "A spectral algorithm for learning class-based n-gram models of natural
-    language", figure 3 and section 4; Franti, Kaukoranta, Shen and Chang 2000 for the bounds.
+    language"; Franti, Kaukoranta, Shen and Chang 2000 for the lazily tightened bounds.
 
     Examples
     --------
