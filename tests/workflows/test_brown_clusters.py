@@ -1,0 +1,88 @@
+import json
+
+import numpy as np
+import pytest
+
+from dspectral import load
+from dspectral.datasets import brown_model_sentences
+from dspectral.store.brown_paths import read_paths
+from workflows import brown_clusters
+
+pytest.importorskip("pycrfsuite")
+from workflows import entities  # after the skip: it needs an optional extra
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    sentences = brown_model_sentences(3000, n_classes=4, n_words=24, length=8, seed=3).sentences
+    path = tmp_path / "sampled.txt"
+    path.write_text("".join(" ".join(map(str, sentence)) + "\n" for sentence in sentences))
+    return path
+
+
+def run(tmp_path, corpus, *more):
+    out = tmp_path / "out"
+    brown_clusters.main(["--corpus", str(corpus), "--min-count", "1", "--out", str(out), *more])
+    return out, json.loads((out / "report.json").read_text())
+
+
+def values(report, metric):
+    return {
+        (row["method"], row["n_clusters"]): row["value"] for row in report["rows"] if row["metric"] == metric
+    }
+
+
+def test_clusters_are_reported_written_and_saved(tmp_path, corpus):
+    out, report = run(tmp_path, corpus, "--n-clusters", "4", "2", "--plain")
+    information = values(report, "average_mutual_information_bits")
+    assert information["spectral+exchange", 4] >= information["spectral", 4]
+    assert information["spectral+exchange", 4] > information["spectral+exchange", 2] > 0
+    assert ("plain", 4) in information
+    assert all(value > 0 for value in values(report, "cpu_seconds").values())
+    lines = read_paths(str(out / "paths-4"))
+    assert len({code for code, _, _ in lines}) == 4
+    model = load(str(out / "model"))
+    assert {word: code for code, word, _ in lines} == dict(zip(model.words_, model.codes(), strict=True))
+
+
+def test_bit_strings_help_to_tag_words_that_were_never_tagged(tmp_path, corpus):
+    words = sorted(set(corpus.read_text().split()))
+    classes = brown_model_sentences(1, n_classes=4, n_words=24, length=8, seed=3).classes
+    first = {word for word in words if classes[word] == 0}
+    rng = np.random.default_rng(0)
+    half = set(rng.permutation(sorted(first))[::2])
+    folder = tmp_path / "names"
+    folder.mkdir()
+    for side, known in (("train", half | (set(words) - first)), ("dev", set(words)), ("test", set(words))):
+        lines = []
+        for sentence in corpus.read_text().splitlines()[:400]:
+            kept = [word for word in sentence.split() if word in known]
+            lines += [f"{word}\t{'B-x' if word in first else 'O'}" for word in kept] + [""]
+        (folder / f"{side}.conll").write_text("\n".join(lines))
+    sides = [
+        part for side in ("train", "dev", "test") for part in (f"--ner-{side}", str(folder / f"{side}.conll"))
+    ]
+    _, report = run(tmp_path, corpus, "--n-clusters", "4", *sides)
+    found = values(report, "f1")
+    assert found["clusters", 4] > found["baseline", 4]
+
+
+def test_sides_of_entities_come_together(tmp_path, corpus):
+    with pytest.raises(SystemExit) as caught:
+        run(tmp_path, corpus, "--ner-train", "a.conll")
+    assert caught.value.code == 2
+
+
+@pytest.mark.parametrize("line", ["Rome", "Rome\tloc", "Rome\tB-loc\tx"])
+def test_a_line_that_is_not_a_word_and_a_tag_is_named(tmp_path, line):
+    path = tmp_path / "bad.conll"
+    path.write_text(f"a\tO\n{line}\n")
+    with pytest.raises(ValueError, match=r"bad\.conll, line 2 is"):
+        entities.read_tagged(str(path))
+
+
+def test_a_file_without_sentences_is_named(tmp_path):
+    path = tmp_path / "empty.conll"
+    path.write_text("\n\n")
+    with pytest.raises(ValueError, match="holds no sentence"):
+        entities.read_tagged(str(path))

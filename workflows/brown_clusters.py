@@ -1,0 +1,139 @@
+"""Cluster the words of a corpus by what stands beside them, and give each cluster a bit string.
+
+The text is read twice (words are counted, then numbered); its adjacent words are counted once for each number of
+clusters. Methods: `spectral` is the spectral start alone, `spectral+exchange` what the sweeps make of it, `plain`
+(with `--plain`) the paper's own setting. Given named entities, a linear-chain CRF is trained with and without bit
+strings as features: methods `baseline` and `clusters`, metric `f1`. Files in the form of the usual Brown tools,
+`paths-M`, are written beside the report.
+"""
+
+import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import dspectral
+from dspectral import SpectralBrownClustering, build_corpus
+from dspectral.store.brown_paths import write_paths
+from dspectral.store.corpus import Corpus
+from workflows import form
+from workflows.plots import new_plot
+
+PLAIN = {"transform": "none", "sides": "right", "power": 0.0, "weighting": "types", "refine": 0}
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Count, cluster, score."""
+    parser = options()
+    arguments = parser.parse_args(argv)
+    sides = (arguments.ner_train, arguments.ner_dev, arguments.ner_test)
+    if any(sides) and not all(sides):
+        parser.error("named entities need all three sides: --ner-train, --ner-dev and --ner-test")
+    with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
+        with run.measure("count and number the words") as used:
+            corpus = build_corpus(
+                arguments.corpus,
+                f"{scratch}/corpus.zarr",
+                min_count=arguments.min_count,
+                lowercase=arguments.lowercase,
+                tokens=arguments.tokens,
+            )
+        run.passes += 2
+        run.note(f"{corpus.n_tokens} tokens, {len(corpus.words)} word types with <?> for the rare ones")
+        models = [
+            clustered(run, corpus, m, used.cpu_seconds, best=n == 0)
+            for n, m in enumerate(arguments.n_clusters)
+        ]
+        plot(run, models)
+        if all(sides):
+            tag(run, models[-1])
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("brown_clusters", __doc__)
+    add = parser.add_argument
+    add("--corpus", nargs="+", required=True, metavar="FILE", help="text, a sentence a line; also .gz, URLs")
+    add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type (11)")
+    add("--tokens", choices=["blanks", "words"], default="blanks", help="how lines are cut (at blanks)")
+    add("--lowercase", action="store_true", help="lower the case first")
+    add("--n-clusters", nargs="+", type=form.positive, default=[100], metavar="M", help="clusters (100)")
+    default = SpectralBrownClustering()
+    add("--n-dimensions", type=form.positive, default=default.n_dimensions, metavar="K", help="of the start")
+    add("--refine", type=int, default=default.refine, metavar="SWEEPS", help="most exchange sweeps (5)")
+    add("--plain", action="store_true", help="also the paper's own setting, with M dimensions")
+    for side in ("train", "dev", "test"):
+        add(f"--ner-{side}", metavar="CONLL", help="a word and an IOB2 tag a line")
+    return parser
+
+
+def clustered(
+    run: form.Run, corpus: Corpus, m: int, corpus_seconds: float, *, best: bool
+) -> SpectralBrownClustering:
+    """Fit one number of clusters, report it, and write its paths."""
+    arguments = run.arguments
+    model = SpectralBrownClustering(
+        m, n_dimensions=arguments.n_dimensions, refine=arguments.refine, random_state=arguments.seed
+    )
+    with run.measure(f"{m} clusters") as used:
+        model.fit(corpus)
+    run.passes += model.n_passes_
+    report(run, "spectral", m, model.history_[0], corpus_seconds + used.cpu_seconds)
+    if len(model.history_) > 1:
+        report(run, "spectral+exchange", m, model.history_[-1], corpus_seconds + used.cpu_seconds)
+    if arguments.plain:
+        plain = SpectralBrownClustering(m, n_dimensions=m, random_state=arguments.seed, **PLAIN)
+        with run.measure(f"{m} clusters, the paper's setting") as used:
+            plain.fit(corpus)
+        run.passes += plain.n_passes_
+        report(run, "plain", m, plain.history_[0], corpus_seconds + used.cpu_seconds)
+    write_paths(str(Path(arguments.out) / f"paths-{m}"), model.codes(), model.words_, model.word_counts_)
+    if best:
+        run.save(lambda path: dspectral.save(model, path))
+    return model
+
+
+def report(run: form.Run, method: str, m: int, information: float, cpu_seconds: float) -> None:
+    """Add the rows of one clustering; the seconds are those of counting, start, sweeps and tree together."""
+    values = {"average_mutual_information_bits": information, "cpu_seconds": cpu_seconds}
+    for metric, value in values.items():
+        run.row(data=name_of(run), method=method, metric=metric, value=value, n_clusters=m)
+
+
+def name_of(run: form.Run) -> str:
+    """Name the corpus by its first file."""
+    return Path(run.arguments.corpus[0]).name.split(".")[0]
+
+
+def tag(run: form.Run, model: SpectralBrownClustering) -> None:
+    """Score named entities with and without the bit strings of the last model."""
+    try:
+        from workflows import entities  # noqa: PLC0415  needs an optional extra
+    except ImportError as error:
+        raise ImportError(f"{error}: named entities need pip install 'dspectral[entities]'") from error
+    arguments = run.arguments
+    train, dev, test = (
+        entities.read_tagged(path) for path in (arguments.ner_train, arguments.ner_dev, arguments.ner_test)
+    )
+    codes = dict(zip(model.words_, model.codes(), strict=True))
+    for method, known in (("baseline", {}), ("clusters", codes)):
+        with run.measure(f"named entities, {method}"):
+            value, penalty = entities.score(train, dev, test, known)
+        data = Path(arguments.ner_train).parent.name or "entities"
+        run.row(
+            data=data, method=method, metric="f1", value=value, penalty=penalty, n_clusters=model.n_clusters
+        )
+
+
+def plot(run: form.Run, models: list[SpectralBrownClustering]) -> None:
+    """Draw mutual information against sweeps."""
+    figure, axes = new_plot(name_of(run), x="exchange sweeps", y="average mutual information, bits")
+    for model in models:
+        axes.plot(
+            range(len(model.history_)), model.history_, marker="o", label=f"{model.n_clusters} clusters"
+        )
+    axes.legend(frameon=False)
+    run.plot("information", figure, "Average mutual information of adjacent clusters after each sweep.")
+
+
+if __name__ == "__main__":
+    main()
