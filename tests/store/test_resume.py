@@ -1,16 +1,20 @@
 """Writes that are cut short: killed, or on a full disk. What was finished stays, and is not made again."""
 
 import errno
+import multiprocessing
+import os
 import shutil
 import signal
 import subprocess
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 import dask
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 from zarr.storage import LocalStore
 
 from dspectral.kernels.hashing import NgramHashing
@@ -184,23 +188,53 @@ def test_a_write_whose_last_step_is_missing_computes_nothing(tmp_path, monkeypat
     assert not log.exists()
 
 
-@pytest.fixture(scope="module")
-def pool(processes):
-    with ProcessPoolExecutor(2, mp_context=processes) as executor:
-        yield executor
+def make_stores(folder, text, matrix):
+    """Write one store of each kind, and return the digests of all their files."""
+    write_counts(matrix, str(folder / "matrix"))
+    ours = {"hashing": NgramHashing(n_features=64), "vocabulary": VocabularySettings((1, 2))}
+    for kind, settings in ours.items():
+        build_store(str(text), str(folder / kind), block_bytes=400, **{kind: settings})
+    return contents(folder)
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "processes"])
-def test_every_scheduler_writes_the_same_bytes(tmp_path, text, scheduler, pool):
-    def make(folder):
-        write_counts(generated(tmp_path / "log"), str(tmp_path / folder / "matrix"))
-        ours = {"hashing": NgramHashing(n_features=64), "vocabulary": VocabularySettings((1, 2))}
-        for kind, settings in ours.items():
-            build_store(str(text), str(tmp_path / folder / kind), block_bytes=400, **{kind: settings})
-        return contents(tmp_path / folder)
-
+@pytest.fixture
+def expected(tmp_path, text):
     with dask.config.set(scheduler="sync"):
-        expected = make("sync")
-    options = {"pool": pool} if scheduler == "processes" else {"num_workers": 4}
-    with dask.config.set(scheduler=scheduler, **options):
-        assert make(scheduler) == expected
+        return make_stores(tmp_path / "sync", text, generated(tmp_path / "log"))
+
+
+def test_four_threads_write_the_same_bytes(tmp_path, text, expected):
+    with dask.config.set(scheduler="threads", num_workers=4):
+        assert make_stores(tmp_path / "threads", text, generated(tmp_path / "log")) == expected
+
+
+@pytest.mark.parametrize("n_processes", [2, 4])
+def test_processes_write_the_same_bytes(tmp_path, text, expected, processes, n_processes):
+    with (
+        ProcessPoolExecutor(n_processes, mp_context=processes) as pool,
+        dask.config.set(scheduler="processes", pool=pool),
+    ):
+        assert make_stores(tmp_path / "processes", text, generated(tmp_path / "log")) == expected
+
+
+def test_a_cluster_writes_the_same_bytes_also_when_a_worker_is_killed(tmp_path, text, expected):
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
+    )
+    with cluster, Client(cluster):
+        assert make_stores(tmp_path / "cluster", text, generated(tmp_path / "log")) == expected
+        marker = tmp_path / "killed"
+        deadly = generated(tmp_path / "log").map_blocks(
+            partial(kill_once, marker=str(marker)), dtype=np.float32
+        )
+        assert make_stores(tmp_path / "killed-cluster", text, deadly) == expected
+        assert marker.exists()
+
+
+def kill_once(block, *, marker, block_id):
+    """Kill the process that writes block 4, the first time."""
+    if block_id[0] == 4 and not Path(marker).exists():
+        assert multiprocessing.parent_process() is not None
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return block
