@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dspectral.estimators.brown import SpectralBrownClustering
     from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
     from dspectral.estimators.em_hmm import EMHMM
     from dspectral.estimators.embedding import WordEmbedding
@@ -41,6 +42,7 @@ __all__ = [
     "SentenceRepresentation",
     "SketchedPCA",
     "TermSimilarity",
+    "SpectralBrownClustering",
     "TruncatedSVD",
     "VectorQuantizer",
     "VocabularySettings",
@@ -63,6 +65,7 @@ __all__ = [
 
 _PLACES = {
     "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
+    "estimators.brown": ("SpectralBrownClustering",),
     "estimators.embedding": ("WordEmbedding",),
     "estimators.hybrid": ("HybridLSI",),
     "estimators.intent": ("IntentClassifier",),

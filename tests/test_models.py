@@ -284,7 +284,7 @@ def test_a_model_loads_in_another_process(tmp_path, pca):
 
 
 def test_every_public_name_is_there_and_import_has_no_effects():
-    assert set(dspectral.__all__) <= set(vars(dspectral))
+    assert set(dspectral.__all__) <= set(dir(dspectral))
     code = (
         "import dask, logging, threading; before = dict(dask.config.config); from dspectral import *;"
         "assert dask.config.config == before; assert threading.active_count() == 1;"

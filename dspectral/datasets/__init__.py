@@ -1,5 +1,6 @@
 """Data to try things on, of any size and without a download."""
 
+from dspectral.datasets.brown_model import BrownSample, brown_model_sentences
 from dspectral.datasets.counts import TopicParameters, low_rank_counts, topic_parameters
 from dspectral.datasets.dense import gaussian_rows, low_rank_axes, low_rank_rows
 from dspectral.datasets.labelled_counts import labelled_counts
@@ -17,11 +18,13 @@ from dspectral.datasets.standard_library import (
 )
 
 __all__ = [
+    "BrownSample",
     "Intents",
     "LabelledDocuments",
     "LabelledStream",
     "StateParameters",
     "TopicParameters",
+    "brown_model_sentences",
     "gaussian_rows",
     "labelled_counts",
     "low_rank_axes",

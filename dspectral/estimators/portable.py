@@ -4,6 +4,7 @@ from typing import Any
 
 from sklearn.svm import LinearSVC
 
+from dspectral.estimators.brown import SpectralBrownClustering
 from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
 from dspectral.estimators.em_hmm import EMHMM
 from dspectral.estimators.embedding import WordEmbedding
@@ -17,6 +18,7 @@ from dspectral.estimators.spectrum import Certificate
 from dspectral.estimators.term_similarity import TermSimilarity
 from dspectral.estimators.word_vectors import WordVectorRepresentation
 from dspectral.kernels.hashing import NgramHashing
+from dspectral.solvers.agglomeration import Tree
 from dspectral.solvers.refinements import Operators
 from dspectral.solvers.sequences import HiddenMarkov
 from dspectral.summaries.counts import DocumentFrequencies
@@ -32,6 +34,7 @@ ESTIMATORS: dict[str, Any] = {
     "MomentMultiLabelClassifier": MomentMultiLabelClassifier,
     "SentenceRepresentation": SentenceRepresentation,
     "SketchedPCA": SketchedPCA,
+    "SpectralBrownClustering": SpectralBrownClustering,
     "TruncatedSVD": TruncatedSVD,
     "WordEmbedding": WordEmbedding,
     "RefinementHMM": RefinementHMM,
@@ -51,6 +54,7 @@ RECORDS: dict[str, Any] = {
     "NgramHashing": NgramHashing,
     "Operators": Operators,
     "TermSimilarity": TermSimilarity,
+    "Tree": Tree,
     "Weighting": Weighting,
 }
 """Named tuples, made from their fields."""

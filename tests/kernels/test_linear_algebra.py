@@ -160,7 +160,7 @@ def test_an_orthonormal_basis_spans_the_columns(X, dtype):
     eps = np.finfo(dtype).eps
     assert Q.dtype == dtype
     assert Q.shape[1] <= min(X.shape)
-    np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=100 * eps)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=400 * eps)
     left = X - Q @ (Q.T @ X)
     # What a Gram matrix cannot tell from rounding is the root of eps.
     assert np.linalg.norm(left, axis=0).max() <= 50 * np.sqrt(eps) * np.linalg.norm(X, axis=0).max()

@@ -217,7 +217,7 @@ def test_an_existing_cluster_is_used_and_survives(tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     assert len(report["memory"]["processes"]) == 2
     # The worker is a thread of this process: its time is not counted twice.
-    assert 0.6 <= report["cpu_seconds"] < own + 0.5
+    assert 0.59 <= report["cpu_seconds"] < own + 0.5
 
 
 def test_functions_of_workflows_travel_by_value_to_workers_that_lack_them(tmp_path):
@@ -236,6 +236,15 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path, capsys):
     assert "no scheduler answers at tcp://127.0.0.1:9, given as --scheduler" in capsys.readouterr().err
 
 
+@pytest.fixture
+def interruptible():
+    """Python's own handler, also where the tests run behind a shell that ignores interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_waits_until_the_cluster_stands():
     stood = []
 

@@ -1,0 +1,84 @@
+"""Sentences drawn from a Brown model: a hidden Markov model in which each word has one class."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class BrownSample(NamedTuple):
+    """Sentences and the truth behind them.
+
+    Attributes
+    ----------
+    sentences : list of list of str
+    classes : dict of str to int
+        The class of each word of the model.
+    """
+
+    sentences: list[list[str]]
+    classes: dict[str, int]
+
+
+def brown_model_sentences(
+    n_sentences: int, *, n_classes: int = 5, n_words: int = 50, length: int = 20, seed: int = 0
+) -> BrownSample:
+    """Draw sentences from a random Brown model (a restricted HMM).
+
+    Parameters
+    ----------
+    n_sentences : int
+    n_classes, n_words : int
+        Word i has class ``i % n_classes``, and frequency ``1 / (i // n_classes + 1)`` within it.
+    length : int
+        Words of a sentence.
+    seed : int
+        The model depends on it alone, and the first sentences are the same for any ``n_sentences``.
+
+    Returns
+    -------
+    BrownSample
+
+    Raises
+    ------
+    ValueError
+        If a number is below 1, or there are fewer words than classes.
+
+    Examples
+    --------
+    >>> sample = brown_model_sentences(2, n_classes=2, n_words=4, length=3)
+    >>> [len(sentence) for sentence in sample.sentences], sample.classes
+    ([3, 3], {'w0': 0, 'w1': 1, 'w2': 0, 'w3': 1})
+    """
+    for name, value in (("n_sentences", n_sentences), ("n_classes", n_classes), ("length", length)):
+        if value < 1:
+            raise ValueError(f"{name} is {value}, but it must be 1 or more")
+    if n_words < n_classes:
+        raise ValueError(f"n_words is {n_words}, but each of {n_classes} classes needs a word")
+    model = np.random.default_rng([seed, 0])
+    transitions = model.dirichlet(np.full(n_classes, 0.5), size=n_classes)
+    start = model.dirichlet(np.ones(n_classes))
+    draw = np.random.default_rng([seed, 1]).random((n_sentences, length, 2))
+    states = _pick(np.broadcast_to(start, (n_sentences, n_classes)), draw[:, 0, 0])
+    columns = []
+    for t in range(length):
+        if t:
+            states = _pick(transitions[states], draw[:, t, 0])
+        columns.append(_words(states, draw[:, t, 1], n_classes, n_words))
+    sentences = [[f"w{i}" for i in row] for row in np.stack(columns, axis=1).tolist()]
+    return BrownSample(sentences, {f"w{i}": i % n_classes for i in range(n_words)})
+
+
+def _pick(distributions: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+    below = np.cumsum(distributions, axis=1) < uniform[:, None]
+    return np.asarray(np.minimum(below.sum(axis=1), distributions.shape[1] - 1))
+
+
+def _words(
+    states: NDArray[np.int64], uniform: NDArray[np.float64], n_classes: int, n_words: int
+) -> NDArray[np.int64]:
+    sizes = (n_words - np.arange(n_classes) + n_classes - 1) // n_classes
+    ranks = np.arange(int(sizes.max()))
+    emissions = np.where(ranks < sizes[:, None], 1.0 / (ranks + 1.0), 0.0)
+    emissions /= emissions.sum(axis=1, keepdims=True)
+    return np.asarray(np.minimum(_pick(emissions[states], uniform), sizes[states] - 1) * n_classes + states)
