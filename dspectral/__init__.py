@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
     from dspectral.estimators.em_hmm import EMHMM
     from dspectral.estimators.embedding import WordEmbedding
+    from dspectral.estimators.hybrid import HybridLSI
     from dspectral.estimators.intent import IntentClassifier
     from dspectral.estimators.multilabel import MomentMultiLabelClassifier
     from dspectral.estimators.quantizer import VectorQuantizer
     from dspectral.estimators.refinement import RefinementHMM
     from dspectral.estimators.sentence import SentenceRepresentation
+    from dspectral.estimators.term_similarity import TermSimilarity, term_similarity
     from dspectral.graph import projected_memory, summarize
     from dspectral.kernels.hashing import NgramHashing
     from dspectral.models import load, save
@@ -32,12 +34,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "EMHMM",
+    "HybridLSI",
     "IntentClassifier",
     "MomentMultiLabelClassifier",
     "NgramHashing",
     "RefinementHMM",
     "SentenceRepresentation",
     "SketchedPCA",
+    "TermSimilarity",
     "SpectralBrownClustering",
     "TruncatedSVD",
     "VectorQuantizer",
@@ -54,6 +58,7 @@ __all__ = [
     "read_word2vec",
     "save",
     "summarize",
+    "term_similarity",
     "write_counts",
     "write_word2vec",
 ]
@@ -62,12 +67,14 @@ _PLACES = {
     "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
     "estimators.brown": ("SpectralBrownClustering",),
     "estimators.embedding": ("WordEmbedding",),
+    "estimators.hybrid": ("HybridLSI",),
     "estimators.intent": ("IntentClassifier",),
     "estimators.multilabel": ("MomentMultiLabelClassifier",),
     "estimators.em_hmm": ("EMHMM",),
     "estimators.quantizer": ("VectorQuantizer",),
     "estimators.refinement": ("RefinementHMM",),
     "estimators.sentence": ("SentenceRepresentation",),
+    "estimators.term_similarity": ("TermSimilarity", "term_similarity"),
     "graph": ("projected_memory", "summarize"),
     "kernels.hashing": ("NgramHashing",),
     "models": ("load", "save"),

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from dspectral.estimators import portable
 from dspectral.store.blocks import Location
@@ -42,7 +43,8 @@ def save(
 
     Notes
     -----
-    Arrays keep their type and have checksums; numbers in JSON keep every bit. Memory: the arrays themselves.
+    Arrays keep their type and have checksums; numbers in JSON keep every bit; sparse matrices come
+    back as CSR. Memory: the arrays themselves.
 
     Examples
     --------
@@ -113,6 +115,8 @@ def _encoded(value: Any, name: str, arrays: list[Any]) -> Any:
         return value if math.isfinite(value) else {"kind": "float", "value": repr(value)}
     if isinstance(value, np.ndarray | np.generic):
         return _encoded_array(value, name, arrays)
+    if sparse.issparse(value):
+        return _encoded_sparse(value, name, arrays)
     if type(value) in (list, tuple, dict):
         return _encoded_container(value, name, arrays)
     return _encoded_object(value, name, arrays)
@@ -139,6 +143,12 @@ def _encoded_array(value: Any, name: str, arrays: list[Any]) -> dict[str, Any]:
         kind = "array" if isinstance(value, np.ndarray) else "scalar"
         return {"kind": f"small {kind}", "dtype": value.dtype.str, "shape": list(value.shape), "items": items}
     raise TypeError(f"{name} is an array of {value.dtype}, but only numbers and strings can be saved")
+
+
+def _encoded_sparse(value: Any, name: str, arrays: list[Any]) -> dict[str, Any]:
+    rows = sparse.csr_array(value)
+    parts = [_encoded(part, name, arrays) for part in (rows.data, rows.indices, rows.indptr)]
+    return {"kind": "sparse", "shape": list(rows.shape), "items": parts}
 
 
 def _encoded_object(value: Any, name: str, arrays: list[Any]) -> dict[str, Any]:
@@ -178,6 +188,10 @@ def _small_array(node: dict[str, Any], record: Record) -> Any:
     return values.reshape(node["shape"]) if node["kind"] == "small array" else values[0]
 
 
+def _sparse(node: dict[str, Any], record: Record) -> sparse.csr_array:
+    return sparse.csr_array(tuple(_items(node, record)), shape=tuple(node["shape"]))
+
+
 def _decoded_object(node: dict[str, Any], record: Record) -> Any:
     known = RECORDS if node["kind"] == "record" else portable.ESTIMATORS
     if node["class"] not in known:
@@ -201,6 +215,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any], Record], Any]] = {
     "array": lambda node, record: np.asarray(record.array(node["number"]), order=node["order"]),
     "small array": _small_array,
     "small scalar": _small_array,
+    "sparse": _sparse,
     "record": _decoded_object,
     "estimator": _decoded_object,
 }

@@ -114,9 +114,9 @@ class _Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
         offset = self.mean_ @ self.components_.T if self.center else None
-        project = partial(_project, axes=np.ascontiguousarray(self.components_.T), offset=offset)
+        to_axes = partial(project, axes=np.ascontiguousarray(self.components_.T), offset=offset)
         return map_rows(
-            X, project, n_columns=len(self.components_), dtype=self.components_.dtype, name="project"
+            X, to_axes, n_columns=len(self.components_), dtype=self.components_.dtype, name="project"
         )
 
     def inverse_transform(self, X: Any) -> FloatArray:
@@ -294,7 +294,8 @@ class TruncatedSVD(_Decomposition):
         self.random_state = random_state
 
 
-def _project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> FloatArray:
+def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> FloatArray:
+    """Return the coordinates of one block of rows along axes, shape (d, k), less an offset."""
     if sparse.issparse(rows):
         projected = sparse_products.times(rows, axes)
     else:

@@ -8,12 +8,14 @@ from dspectral.estimators.brown import SpectralBrownClustering
 from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
 from dspectral.estimators.em_hmm import EMHMM
 from dspectral.estimators.embedding import WordEmbedding
+from dspectral.estimators.hybrid import HybridLSI
 from dspectral.estimators.intent import Choice, IntentClassifier
 from dspectral.estimators.multilabel import MomentMultiLabelClassifier
 from dspectral.estimators.quantizer import VectorQuantizer
 from dspectral.estimators.refinement import RefinementHMM
 from dspectral.estimators.sentence import SentenceRepresentation
 from dspectral.estimators.spectrum import Certificate
+from dspectral.estimators.term_similarity import TermSimilarity
 from dspectral.estimators.word_vectors import WordVectorRepresentation
 from dspectral.kernels.hashing import NgramHashing
 from dspectral.solvers.agglomeration import Tree
@@ -27,6 +29,7 @@ from dspectral.weighting import Weighting
 
 ESTIMATORS: dict[str, Any] = {
     "EMHMM": EMHMM,
+    "HybridLSI": HybridLSI,
     "IntentClassifier": IntentClassifier,
     "MomentMultiLabelClassifier": MomentMultiLabelClassifier,
     "SentenceRepresentation": SentenceRepresentation,
@@ -50,6 +53,7 @@ RECORDS: dict[str, Any] = {
     "Moments": Moments,
     "NgramHashing": NgramHashing,
     "Operators": Operators,
+    "TermSimilarity": TermSimilarity,
     "Tree": Tree,
     "Weighting": Weighting,
 }

@@ -120,7 +120,17 @@ def chosen_solver(plan: Plan, n_columns: int) -> str:
 
 def spectrum(X: Any, plan: Plan) -> Spectrum:
     """Decompose rows of any kind that :func:`dspectral.graph.summarize` takes."""
-    n_rows, n_columns = X.shape
+    check_size(plan, *X.shape)
+    solver = chosen_solver(plan, X.shape[1])
+    if solver in ("krylov", "nystrom"):
+        found = _by_krylov(X, plan, solver)
+    else:
+        found = of_summary(summarize(X, of=summary_of(plan, solver), fan_in=plan.fan_in, name="sketch"), plan)
+    return sufficient(found, plan)
+
+
+def check_size(plan: Plan, n_rows: int, n_columns: int) -> None:
+    """Refuse more components than rows, columns, or rows of the sketch."""
     most = min(n_rows, n_columns)
     if not 1 <= plan.n_components <= most:
         raise ValueError(
@@ -129,15 +139,14 @@ def spectrum(X: Any, plan: Plan) -> Spectrum:
         )
     if plan.sketch_size is not None and plan.sketch_size < plan.n_components:
         raise ValueError(f"sketch_size is {plan.sketch_size}, below n_components = {plan.n_components}")
-    solver = chosen_solver(plan, n_columns)
-    if solver in ("krylov", "nystrom"):
-        found = _by_krylov(X, plan, solver)
-    else:
-        found = of_summary(summarize(X, of=summary_of(plan, solver), fan_in=plan.fan_in, name="sketch"), plan)
+
+
+def sufficient(found: Spectrum, plan: Plan) -> Spectrum:
+    """Return a spectrum that has the components asked for, or refuse."""
     if len(found.values) < plan.n_components:
         raise ValueError(
             f"n_components is {plan.n_components}, but the data has only {len(found.values)} independent "
-            f"direction(s) above rounding in n_samples = {n_rows} rows: ask for at most that many components"
+            f"direction(s) above rounding in n_samples = {found.n_rows} rows: ask for at most that many components"
         )
     return found
 
@@ -179,9 +188,27 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
 
 
 def _by_krylov(X: Any, plan: Plan, solver: str) -> Spectrum:
-    """One pass for each product with ``A'A``; ``"nystrom"`` is the space of one product."""
-    array = lazy_rows(X)
-    n_columns = array.shape[1]
+    def multiply(Z: FloatArray) -> GramProduct:
+        return summarize(X, of=partial(GramProduct.of, factor=Z), fan_in=plan.fan_in, name="product")
+
+    return krylov_spectrum(multiply, lazy_rows(X).shape[1], plan, solver)
+
+
+def krylov_spectrum(
+    multiply: Callable[[FloatArray], GramProduct], n_columns: int, plan: Plan, solver: str
+) -> Spectrum:
+    """Decompose what a function multiplies by, one pass for each product with ``A'A``.
+
+    Parameters
+    ----------
+    multiply : callable
+        ``multiply(Z)`` returns ``A'(A Z)``, with the sums of A's rows and their energy; what it returns is
+        overwritten.
+    n_columns : int
+    plan : Plan
+    solver : {"krylov", "nystrom"}
+        ``"nystrom"`` is the space of one product.
+    """
     n_passes = 1 if solver == "nystrom" else plan.n_passes
     # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
     width = min(n_columns, math.ceil(plan.width_of_space / max(1, n_passes - 1)))
@@ -189,9 +216,7 @@ def _by_krylov(X: Any, plan: Plan, solver: str) -> Spectrum:
     space, n_done = KrylovSpace.start(start.astype(plan.dtype, copy=False)), 0
     del start
     while True:
-        part = summarize(
-            X, of=partial(GramProduct.of, factor=space.newest), fan_in=plan.fan_in, name="product"
-        )
+        part = multiply(space.newest)
         n_done += 1
         mean = part.total / max(1, part.n_rows)
         product = part.product

@@ -1,0 +1,284 @@
+"""Similarity matrices ``I + w W``: from vectors, how large w may be, and factors of them."""
+
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import ArpackError, eigsh, splu
+
+from dspectral.types import FloatArray
+
+FactorKind = Literal["auto", "dense", "sparse", "polynomial"]
+DENSE_COLUMNS = 1024
+"""Columns up to which a dense factor is taken by ``"auto"``, and all eigenvalues are computed."""
+HIGHEST_DEGREE = 500
+_PRECISION = 1e-9
+_ROWS = 512
+
+
+class Factor(Protocol):
+    """A square ``L`` with ``L L' = S``; which one does not matter to the spectrum."""
+
+    def times(self, Y: FloatArray) -> FloatArray:
+        """Return ``L Y``, for Y of shape (d, r)."""
+        ...
+
+    def transpose_times(self, Y: FloatArray) -> FloatArray:
+        """Return ``L' Y``."""
+        ...
+
+
+class DenseFactor(NamedTuple):
+    """Cholesky's factor as a dense lower triangle."""
+
+    lower: NDArray[np.float64]
+
+    def times(self, Y: FloatArray) -> FloatArray:
+        """Return ``L Y``."""
+        return np.asarray(self.lower @ Y, dtype=Y.dtype)
+
+    def transpose_times(self, Y: FloatArray) -> FloatArray:
+        """Return ``L' Y``."""
+        return np.asarray(self.lower.T @ Y, dtype=Y.dtype)
+
+
+class SparseFactor(NamedTuple):
+    """Cholesky's factor of the matrix with its rows in another order.
+
+    Attributes
+    ----------
+    lower : csr_array
+    order : ndarray of int
+        Row i of the matrix is row ``order[i]`` of the factor.
+    """
+
+    lower: sparse.csr_array
+    order: NDArray[np.int64]
+
+    def times(self, Y: FloatArray) -> FloatArray:
+        """Return ``L Y``."""
+        return np.asarray((self.lower @ Y)[self.order], dtype=Y.dtype)
+
+    def transpose_times(self, Y: FloatArray) -> FloatArray:
+        """Return ``L' Y``."""
+        ordered = np.empty_like(Y)
+        ordered[self.order] = Y
+        return np.asarray(self.lower.T @ ordered, dtype=Y.dtype)
+
+
+class PolynomialFactor(NamedTuple):
+    """The symmetric root, as a Chebyshev series in the matrix: nothing but products with it.
+
+    Attributes
+    ----------
+    matrix : csr_array
+    middle, half : float
+        Its eigenvalues are within ``middle - half`` and ``middle + half``.
+    coefficients : ndarray of float64
+    """
+
+    matrix: sparse.csr_array
+    middle: float
+    half: float
+    coefficients: NDArray[np.float64]
+
+    def times(self, Y: FloatArray) -> FloatArray:
+        """Return ``L Y``, by Clenshaw's recurrence."""
+        matrix = self.matrix.astype(Y.dtype)
+        later, latest = np.zeros_like(Y), np.zeros_like(Y)
+        for coefficient in self.coefficients[:0:-1]:
+            turned = (matrix @ latest - self.middle * latest) * (2.0 / self.half)
+            later, latest = latest, turned - later + coefficient * Y
+        turned = (matrix @ latest - self.middle * latest) / self.half
+        return np.asarray(turned - later + self.coefficients[0] * Y, dtype=Y.dtype)
+
+    def transpose_times(self, Y: FloatArray) -> FloatArray:
+        """Return ``L' Y``, the same."""
+        return self.times(Y)
+
+
+def cosine_similarities(
+    vectors: FloatArray, *, n_neighbours: int = 10, threshold: float = 0.0
+) -> sparse.csr_array:
+    """Connect each row to those at the smallest angles.
+
+    Parameters
+    ----------
+    vectors : ndarray, shape (d, m)
+        A row of zeros has no neighbour.
+    n_neighbours : int
+        Of each row; a row may have more, as neighbours are mutual.
+    threshold : float
+        Cosines up to this are left out, and so are all up to 0.
+
+    Returns
+    -------
+    csr_array of float64, shape (d, d)
+        Symmetric, its diagonal zero.
+
+    Notes
+    -----
+    Holds 512 rows of cosines at a time.
+
+    Examples
+    --------
+    >>> cosine_similarities(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), n_neighbours=1).toarray()
+    array([[0., 0., 0.],
+           [0., 0., 1.],
+           [0., 1., 0.]])
+    """
+    if n_neighbours < 1:
+        raise ValueError(f"n_neighbours is {n_neighbours}, but it must be 1 or more")
+    sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = np.divide(vectors, sizes, out=np.zeros_like(vectors, dtype=np.float64), where=sizes > 0)
+    n_neighbours = min(n_neighbours, len(unit) - 1)
+    rows, columns, values = [], [], []
+    for start in range(0, len(unit), _ROWS):
+        cosines = unit[start : start + _ROWS] @ unit.T
+        here = np.arange(len(cosines))
+        cosines[here, start + here] = -np.inf
+        best = np.argpartition(-cosines, n_neighbours - 1, axis=1)[:, :n_neighbours]
+        found = np.take_along_axis(cosines, best, axis=1)
+        row, place = np.nonzero(found > max(threshold, 0.0))
+        rows.append(start + row)
+        columns.append(best[row, place])
+        values.append(found[row, place])
+    parts = [np.concatenate(part) for part in (rows, columns, values)]
+    one_way = sparse.csr_array((parts[2], (parts[0], parts[1])), shape=(len(unit),) * 2)
+    return sparse.csr_array(one_way.maximum(one_way.T))
+
+
+def checked_similarity(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
+    """Return a similarity as CSR in double precision, its diagonal left out.
+
+    Raises
+    ------
+    ValueError
+        If it is not ``size`` by ``size``, not symmetric, or not finite.
+    """
+    if sparse.issparse(similarity):
+        matrix = sparse.csr_array(similarity, dtype=np.float64)
+    else:
+        matrix = sparse.csr_array(np.atleast_2d(np.asarray(similarity, dtype=np.float64)))
+    if matrix.shape != (size, size):
+        raise ValueError(
+            f"{name} has shape {matrix.shape}, but there are {size} {of}: it must be {size} x {size}"
+        )
+    if not np.all(np.isfinite(matrix.data)):
+        raise ValueError(f"{name} holds NaN or infinity, but every similarity must be finite")
+    gap = abs(matrix - matrix.T).max() if matrix.nnz else 0.0
+    if gap > 1e-6 * max(1.0, abs(matrix.data).max(initial=0.0)):
+        raise ValueError(f"{name} is not symmetric: two entries that mirror each other differ by {gap:.3g}")
+    matrix = sparse.csr_array((matrix + matrix.T) / 2.0)
+    matrix = sparse.csr_array(matrix - sparse.diags_array(matrix.diagonal()))
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def eigenvalue_range(matrix: sparse.csr_array) -> tuple[float, float]:
+    """Return the smallest and the largest eigenvalue of a symmetric matrix."""
+    if matrix.shape[0] <= DENSE_COLUMNS:
+        values = scipy.linalg.eigvalsh(matrix.toarray())
+        return float(values[0]), float(values[-1])
+    start = np.random.default_rng(0).standard_normal(matrix.shape[0])
+    ends = []
+    for which in ("SA", "LA"):
+        try:
+            ends.append(eigsh(matrix, 1, which=which, v0=start, ncv=64, return_eigenvectors=False)[0])
+        except ArpackError as error:
+            raise ValueError(f"the eigenvalues of a similarity could not be found: {error}") from error
+    return float(ends[0]), float(ends[1])
+
+
+def largest_weight(lowest: float) -> float:
+    """Return the weight below which ``I + w W`` is positive definite (1 at most), given W's lowest eigenvalue.
+
+    Examples
+    --------
+    >>> largest_weight(-4.0), largest_weight(-0.5)
+    (0.25, 1.0)
+    """
+    return min(1.0, -1.0 / lowest) if lowest < 0 else 1.0
+
+
+def checked_weight(weight: float, largest: float, name: str, matrix: str) -> None:
+    """Refuse a weight with which ``I + w W`` is not positive definite.
+
+    Raises
+    ------
+    ValueError
+        Which names the largest admissible value.
+    """
+    if not 0.0 <= weight < largest:
+        raise ValueError(
+            f"{name} is {weight}, but {matrix} is positive definite only below {largest:.6g}: the largest "
+            f"admissible {name} is just under {largest:.6g}, the smallest is 0"
+        )
+
+
+def factor(similarity: sparse.csr_array, weight: float, kind: str, ends: tuple[float, float]) -> Factor:
+    """Return L with ``L L' = I + weight * similarity``.
+
+    Parameters
+    ----------
+    similarity : csr_array, shape (d, d)
+        Symmetric, its diagonal zero.
+    weight : float
+        Admissible.
+    kind : {"auto", "dense", "sparse", "polynomial"}
+        ``"auto"`` is ``"dense"`` up to 1,024 columns, else ``"polynomial"``.
+    ends : tuple of float
+        The similarity's smallest and largest eigenvalue.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown, or the matrix is so near to singular that a polynomial would need a degree above
+        500, or a sparse factorisation breaks down.
+    """
+    size = similarity.shape[0]
+    matrix = sparse.csr_array(sparse.eye_array(size, format="csr") + weight * similarity)
+    if kind == "auto":
+        kind = "dense" if size <= DENSE_COLUMNS else "polynomial"
+    if kind == "dense":
+        return DenseFactor(scipy.linalg.cholesky(matrix.toarray(), lower=True))
+    if kind == "sparse":
+        return _sparse_cholesky(matrix)
+    if kind == "polynomial":
+        return _root_series(matrix, 1.0 + weight * ends[0], 1.0 + weight * ends[1])
+    raise ValueError(f"factor is {kind!r}, but it must be 'auto', 'dense', 'sparse' or 'polynomial'")
+
+
+def _sparse_cholesky(matrix: sparse.csr_array) -> SparseFactor:
+    """SuperLU without row exchanges: of a positive definite matrix U is ``D L'``."""
+    found = splu(
+        matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
+    pivots = found.U.diagonal()
+    if np.any(found.perm_r != found.perm_c) or np.any(pivots <= 0):
+        raise ValueError(
+            "the sparse factorisation of a similarity broke down, so near to singular is it: lower its weight"
+        )
+    lower = sparse.csr_array(found.L @ sparse.diags_array(np.sqrt(pivots)))
+    return SparseFactor(lower, np.asarray(found.perm_c, dtype=np.int64))
+
+
+def _root_series(matrix: sparse.csr_array, lowest: float, highest: float) -> PolynomialFactor:
+    """Return the root's Chebyshev series on the spectrum, as long as its coefficients count."""
+    margin = 0.01 * lowest  # eigenvalues are found to a few digits
+    low, high = lowest - margin, max(highest + margin, lowest * 1.1)
+    middle, half = (high + low) / 2.0, (high - low) / 2.0
+    n = 2 * HIGHEST_DEGREE
+    angles = np.pi * (np.arange(n) + 0.5) / n
+    roots = np.sqrt(middle + half * np.cos(angles))
+    coefficients = 2.0 / n * np.cos(np.outer(np.arange(n), angles)) @ roots
+    coefficients[0] /= 2.0
+    counts = np.flatnonzero(np.abs(coefficients) > _PRECISION * np.sqrt(lowest))
+    if counts[-1] > HIGHEST_DEGREE:
+        raise ValueError(
+            f"a similarity's eigenvalues reach from {lowest:.3g} to {highest:.3g}, too far for a polynomial of "
+            f"degree {HIGHEST_DEGREE}: lower its weight, or take factor='dense'"
+        )
+    return PolynomialFactor(matrix, middle, half, coefficients[: counts[-1] + 1])
