@@ -35,7 +35,7 @@ USERS = {
     "matplotlib": {"workflows"},
 }
 """Who may import a package."""
-OPTIONAL = {"librosa", "pyarrow", "soundfile", "zstandard"}
+OPTIONAL = {"librosa", "pyarrow", "pycrfsuite", "soundfile", "zstandard"}
 """Extras, imported inside the functions that read their formats, so that the rest works without them."""
 
 

@@ -15,7 +15,7 @@ import dspectral
 from dspectral import SpectralBrownClustering, build_corpus
 from dspectral.store.brown_paths import write_paths
 from dspectral.store.corpus import Corpus
-from workflows import form
+from workflows import entities, form
 from workflows.plots import new_plot
 
 PLAIN = {"transform": "none", "sides": "right", "power": 0.0, "weighting": "types", "refine": 0}
@@ -106,10 +106,6 @@ def name_of(run: form.Run) -> str:
 
 def tag(run: form.Run, model: SpectralBrownClustering) -> None:
     """Score named entities with and without the bit strings of the last model."""
-    try:
-        from workflows import entities  # noqa: PLC0415  needs an optional extra
-    except ImportError as error:
-        raise ImportError(f"{error}: named entities need pip install 'dspectral[entities]'") from error
     arguments = run.arguments
     train, dev, test = (
         entities.read_tagged(path) for path in (arguments.ner_train, arguments.ner_dev, arguments.ner_test)

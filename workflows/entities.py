@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import fsspec
-import pycrfsuite
 
 PREFIXES = (4, 6, 10, 20)
 """Bits of a word's string that are a feature each."""
@@ -136,19 +135,26 @@ def score(
     return best[1], best[2]
 
 
-def _trained(
-    train: list[Tagged], codes: Mapping[str, str], penalty: float, path: Path
-) -> "pycrfsuite.Tagger":
-    trainer = pycrfsuite.Trainer(verbose=False)
+def crf() -> Any:
+    """Import the tagger, an optional extra."""
+    try:
+        import pycrfsuite  # noqa: PLC0415  an optional extra
+    except ImportError as error:
+        raise ImportError("named entities need python-crfsuite: pip install 'dspectral[entities]'") from error
+    return pycrfsuite
+
+
+def _trained(train: list[Tagged], codes: Mapping[str, str], penalty: float, path: Path) -> Any:
+    trainer = crf().Trainer(verbose=False)
     trainer.set_params({"c1": 0.05, "c2": penalty, "max_iterations": 60})
     for sentence in train:
         trainer.append(features(sentence.words, codes), sentence.tags)
     trainer.train(str(path))
-    tagger = pycrfsuite.Tagger()
+    tagger = crf().Tagger()
     tagger.open(str(path))
     return tagger
 
 
-def _f1_of(tagger: "pycrfsuite.Tagger", side: list[Tagged], codes: Mapping[str, str]) -> float:
+def _f1_of(tagger: Any, side: list[Tagged], codes: Mapping[str, str]) -> float:
     found = [tagger.tag(features(sentence.words, codes)) for sentence in side]
     return f1([sentence.tags for sentence in side], found)

@@ -6,10 +6,7 @@ import pytest
 from dspectral import load
 from dspectral.datasets import brown_model_sentences
 from dspectral.store.brown_paths import read_paths
-from workflows import brown_clusters
-
-pytest.importorskip("pycrfsuite")
-from workflows import entities  # after the skip: it needs an optional extra
+from workflows import brown_clusters, entities
 
 
 @pytest.fixture
@@ -46,6 +43,7 @@ def test_clusters_are_reported_written_and_saved(tmp_path, corpus):
 
 
 def test_bit_strings_help_to_tag_words_that_were_never_tagged(tmp_path, corpus):
+    pytest.importorskip("pycrfsuite")
     words = sorted(set(corpus.read_text().split()))
     classes = brown_model_sentences(1, n_classes=4, n_words=24, length=8, seed=3).classes
     first = {word for word in words if classes[word] == 0}
