@@ -5,7 +5,7 @@ import pytest
 
 from dspectral import load
 from tests.estimators.test_embedding import CLASSES, language
-from workflows import word_embeddings
+from workflows import word_embeddings, word_lists
 
 
 @pytest.fixture
@@ -43,24 +43,24 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     assert (tmp_path / "out" / "vectors.bin").exists()
 
 
-def test_a_kept_corpus_is_taken_and_halves_make_the_whole(files, tmp_path):
+def test_halves_and_the_vectors_of_other_tools_are_scored_on_a_kept_corpus(files, tmp_path):
     corpus, pairs, _ = files
-    options = [
-        "--corpus",
-        corpus,
-        "--store",
-        str(tmp_path / "kept"),
-        "--similarity",
-        pairs,
-        "--min-count",
-        "2",
-    ]
-    for half in ("1", "2"):
-        out = tmp_path / f"out{half}"
-        word_embeddings.main([*options, "--n-components", "2", "--half", half, "--out", str(out)])
+    options = ["--corpus", corpus, "--store", str(tmp_path / "kept"), "--similarity", pairs]
+    options += ["--min-count", "2", "--n-components", "2", "--power", "0.5", "1"]
+    word_embeddings.main([*options, "--out", str(tmp_path / "one")])
+    others = ["--others", str(tmp_path / "one" / "vectors.bin"), "--parts", "all", "second"]
+    word_embeddings.main([*options, *others, "--out", str(tmp_path / "two")])
+    rows = json.loads((tmp_path / "two" / "report.json").read_text())["rows"]
+    spearman = [row for row in rows if row["metric"] == "spearman"]
+    assert [(row["part"], row["n"]) for row in spearman] == [("all", 3), ("second", 1)] * 3
+    assert [row.get("power") for row in spearman] == [0.5, 0.5, 1.0, 1.0, None, None]
+    assert spearman[4] == {**spearman[4], "method": "vectors", "value": spearman[0]["value"]}
+
+
+def test_halves_make_the_whole():
     entries = list(range(7))
-    halves = [word_embeddings.half_of(entries, half, 0) for half in (1, 2)]
-    assert sorted(halves[0] + halves[1]) == entries
+    halves = [word_lists.part_of(entries, part, 0) for part in ("first", "second")]
+    assert sorted(halves[0] + halves[1]) == entries == word_lists.part_of(entries, "all", 0)
 
 
 @pytest.mark.parametrize(
