@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from dspectral.metrics.analogies import EPSILON, analogy_accuracy
+from dspectral.kernels.analogies import EPSILON
+from dspectral.metrics import analogies
+from dspectral.metrics.analogies import analogy_accuracy
 from dspectral.metrics.similarity import word_similarity
 
 RNG = np.random.default_rng(0)
@@ -29,8 +31,10 @@ def test_similarity_is_the_rank_correlation_of_the_pairs_that_are_covered():
     assert found.coverage == len(known) / 60
 
 
+@pytest.mark.parametrize("tile", [7, 4096])
 @pytest.mark.parametrize("method", ["add", "mul"])
-def test_analogies_are_answered_by_the_best_word_that_is_not_in_the_question(method):
+def test_analogies_are_answered_by_the_best_word_that_is_not_in_the_question(method, tile, monkeypatch):
+    monkeypatch.setattr(analogies, "TILE", tile)
     right, questions = [], []
     unit = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
     for a, b, c, d in RNG.permuted(np.tile(np.arange(30), (200, 1)), axis=1)[:, :4]:
