@@ -1,15 +1,21 @@
 """Brown clusters: recovery of a sampled model, and what happens at the edges."""
 
 import copy
+from uuid import uuid4
 
+import dask
+import fsspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 
 from dspectral.datasets.brown_model import brown_model_sentences
 from dspectral.estimators.brown import SpectralBrownClustering
 from dspectral.models import load, save
 from dspectral.store.brown_paths import read_paths, write_paths
+from dspectral.store.corpus import build_corpus
 
 TOY = [["a", "red", "cat"], ["a", "blue", "cat"], ["one", "red", "dog"], ["one", "blue", "dog"]] * 5
 
@@ -63,6 +69,35 @@ def test_the_same_text_gives_the_same_clusters_and_the_model_is_kept():
     for kept in (load("memory://brown-model"), copy.deepcopy(brown)):
         assert kept.codes() == brown.codes()
         assert kept.score(TOY) == brown.score(TOY)
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    seed=st.integers(0, 5), block_bytes=st.integers(200, 1500), scheduler=st.sampled_from(["sync", "threads"])
+)
+def test_any_blocks_under_any_scheduler_give_the_same_clusters(seed, block_bytes, scheduler):
+    sentences = brown_model_sentences(80, seed=seed).sentences
+    whole = SpectralBrownClustering(3).fit(_stored(sentences, 1 << 20))
+    corpus = _stored(sentences, block_bytes)
+    assert corpus.n_blocks > 1
+    with dask.config.set(scheduler=scheduler):
+        cut = SpectralBrownClustering(3).fit(corpus)
+    assert cut.codes() == whole.codes()
+    assert cut.history_ == whole.history_
+
+
+def test_other_processes_give_the_same_clusters(tmp_path):
+    corpus = _stored(brown_model_sentences(80, seed=1).sentences, 200, str(tmp_path))
+    with dask.config.set(scheduler="processes", num_workers=2):
+        elsewhere = SpectralBrownClustering(3).fit(corpus)
+    assert elsewhere.codes() == SpectralBrownClustering(3).fit(corpus).codes()
+
+
+def _stored(sentences, block_bytes, folder="memory://brown"):
+    name = f"{folder}/{uuid4().hex}"
+    with fsspec.open(f"{name}.txt", "w") as file:
+        file.write("".join(" ".join(sentence) + "\n" for sentence in sentences))
+    return build_corpus(f"{name}.txt", name, block_bytes=block_bytes)
 
 
 def test_a_paths_file_is_read_as_written():

@@ -1,6 +1,8 @@
 """Word embeddings against a dense reference, for any place of the counts, and on a language with known classes."""
 
+import errno
 import pickle
+from pathlib import Path
 
 import dask
 import numpy as np
@@ -12,6 +14,8 @@ from dspectral import WordEmbedding, build_corpus, load, save
 from dspectral.estimators.corpora import as_corpus
 from dspectral.solvers.analogy import nearest
 from dspectral.solvers.scaling import ContextScaling, row_parts
+from dspectral.store import blocks, contexts
+from dspectral.store.blocks import write_array
 from dspectral.store.word2vec import read_word2vec, write_word2vec
 
 CLASSES = [["red", "blue", "green"], ["cat", "dog", "cow"], ["runs", "sleeps", "eats"]]
@@ -119,6 +123,39 @@ def test_counts_in_the_store_are_made_once(corpus, monkeypatch):
     monkeypatch.setattr("dspectral.store.contexts._count", None)
     again = WordEmbedding(3, window=3, memory_limit=1, scaling="ppmi", n_skipped=0).fit(corpus)
     assert again.vectors_.shape == first.vectors_.shape
+
+
+@pytest.mark.parametrize("n_written", [4, 70, 170])
+def test_counts_cut_short_by_a_full_disk_go_on_where_they_were(n_written, corpus, monkeypatch):
+    def full(store, path, values):
+        if len(written) == n_written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(path)
+        write_array(store, path, values)
+
+    def refused(store, path, values):
+        assert path not in finished
+        write_array(store, path, values)
+
+    written = []
+    model = WordEmbedding(3, window=3, memory_limit=1)
+    with monkeypatch.context() as patched, dask.config.set(scheduler="sync"):
+        for module in (blocks, contexts):
+            patched.setattr(module, "write_array", full)
+        with pytest.raises(OSError, match="No space"):
+            model.fit(corpus)
+    (folder,) = {path.parent for path in Path(corpus.where.url, "contexts").glob("*/plans")}
+    marks = [path.parent for path in folder.glob("scratch/*/*/zarr.json") if "n_contexts" in path.read_text()]
+    finished = {
+        str(array.relative_to(folder)) for mark in marks for array in mark.rglob("*") if array.is_dir()
+    }
+    assert bool(marks) == (n_written > 4)  # a block of sentences leaves 30 arrays
+    with monkeypatch.context() as patched:
+        for module in (blocks, contexts):
+            patched.setattr(module, "write_array", refused)
+        model.fit(corpus)
+    whole = WordEmbedding(3, window=3).fit(corpus)
+    np.testing.assert_allclose(model.vectors_, whole.vectors_, atol=1e-4)
 
 
 def test_schedulers_agree_to_the_last_bit(corpus):
