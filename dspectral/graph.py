@@ -7,9 +7,11 @@ block order, and BLAS has one thread inside a task.
 """
 
 import math
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from functools import cache, partial
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -19,7 +21,7 @@ import dask
 import dask.array as da
 import numpy as np
 import scipy.linalg  # noqa: F401  loads SciPy's own BLAS, so that the controller below sees it
-from dask._task_spec import Task, TaskRef
+from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 from scipy import sparse
@@ -30,6 +32,8 @@ from dspectral.summaries.base import Summary
 from dspectral.types import Rows
 
 S = TypeVar("S", bound=Summary)
+Key = Any
+Graph = dict[Key, GraphNode]
 BLOCK_BYTES = 64 << 20
 """Bytes of an in-memory array that one task takes."""
 
@@ -107,17 +111,10 @@ def summarize(*streams: Any, of: Callable[..., S], fan_in: int = 2, name: str = 
     if len(cuts) > 1:
         sizes = " and ".join(f"{len(cut)} blocks of {sum(cut)} rows" for cut in sorted(cuts))
         raise ValueError(f"streams must be cut into the same row blocks, but they are {sizes}")
-    leaves = da.map_blocks(
-        partial(_summarize_block, of=of),
-        *arrays,
-        chunks=((1,) * arrays[0].numblocks[0], (1,)),
-        dtype=object,
-        meta=np.empty((0, 0), dtype=object),
-        name=f"{name}-block-{uuid4().hex}",
-    )
-    result = _merge_tree(leaves, fan_in)
+    graph, leaves = _block_tasks(_summarize_block, of, arrays, f"{name}-block-{uuid4().hex}")
+    result = _merge_tree(graph, leaves, fan_in)
     # Held from first to last: BLAS starts its threads anew each time that its limit changes.
-    with blas_in_one_thread():
+    with blas_in_one_thread(), _no_word_of_large_graphs():
         (summary,) = dask.compute(result, **(_local_scheduler() if in_memory else {}))
     return summary  # type: ignore[no-any-return]
 
@@ -155,18 +152,14 @@ def map_rows(
     if _is_in_memory(X):
         X = sparse.csr_array(X) if sparse.issparse(X) else X
         slices = _slices(X, _in_blocks(X).chunks[0])
-        parts = [_call(function, block, i) for i, block in enumerate(slices)]
+        parts = [_call(function, i, block) for i, block in enumerate(slices)]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     array = lazy_rows(X)
     meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
-    return da.map_blocks(
-        partial(_map_block, function=function),
-        array,
-        chunks=(array.chunks[0], (n_columns,)),
-        dtype=dtype,
-        meta=meta,
-        name=f"{name}-block-{uuid4().hex}",
-    )
+    label = f"{name}-block-{uuid4().hex}"
+    graph, _ = _block_tasks(_map_block, function, [array], label)
+    chunks = (array.chunks[0], (n_columns,))
+    return da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
 
 
 def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str) -> list[Any]:
@@ -187,10 +180,12 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
     [1, 2]
     """
     label = f"{name}-{uuid4().hex}"
-    layer = {(label, i): Task((label, i), _pinned, function, item) for i, item in enumerate(items)}
+    layer: Graph = {f"shared-{label}": DataNode(f"shared-{label}", function)}
+    tasks = [Task((label, i), _pinned, TaskRef(f"shared-{label}"), item) for i, item in enumerate(items)]
+    layer.update((task.key, task) for task in tasks)
     graph = HighLevelGraph.from_collections(label, layer)
-    with blas_in_one_thread():
-        return list(dask.compute(*(Delayed(key, graph, layer=label) for key in layer)))
+    with blas_in_one_thread(), _no_word_of_large_graphs():
+        return list(dask.compute(*(Delayed(task.key, graph, layer=label) for task in tasks)))
 
 
 def projected_memory(
@@ -320,13 +315,20 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@contextmanager
+def _no_word_of_large_graphs() -> Iterator[None]:
+    """Silence Dask's advice to scatter large arrays: scattered data are lost with their worker, a graph's are not."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        yield
+
+
 def _pinned(function: Callable[..., Any], *arguments: Any) -> Any:
     with blas_in_one_thread():
         return function(*arguments)
 
 
-def _call(function: Callable[..., Any], *blocks_and_number: Any) -> Any:
-    *blocks, number = blocks_and_number
+def _call(function: Callable[..., Any], number: int, *blocks: Any) -> Any:
     try:
         return _pinned(function, *map(_as_rows, blocks))
     except ValueError as error:
@@ -339,12 +341,12 @@ def _as_rows(block: Any) -> Rows:
     return block  # as it is: to wrap a view again copies it
 
 
-def _summarize_block(*blocks: Any, of: Callable[..., S], block_id: tuple[int, int]) -> S:
-    return _call(of, *blocks, block_id[0])  # type: ignore[no-any-return]
+def _summarize_block(of: Callable[..., S], number: int, *blocks: Any) -> S:
+    return _call(of, number, *blocks)  # type: ignore[no-any-return]
 
 
-def _map_block(block: Any, *, function: Callable[[Rows], Rows], block_id: tuple[int, int]) -> Any:
-    return _call(function, block, block_id[0])
+def _map_block(function: Callable[[Rows], Rows], number: int, block: Any) -> Any:
+    return _call(function, number, block)
 
 
 def _merge(*summaries: S) -> S:
@@ -352,12 +354,41 @@ def _merge(*summaries: S) -> S:
     return _pinned(first.merge, *others)  # type: ignore[no-any-return]
 
 
-def _merge_tree(leaves: da.Array, fan_in: int) -> Delayed:
-    # Optimised here: reading, weighting and summarising a block become one task, which a Delayed would not fuse.
-    (leaves,) = dask.optimize(leaves)
-    keys = [row[0] for row in leaves.__dask_keys__()]
+def _block_tasks(
+    work: Callable[..., Any], function: Callable[..., Any], arrays: list[da.Array], name: str
+) -> tuple[Graph, list[Key]]:
+    """Make one task of a block: of all that reads it, of what was mapped over it, and of the work.
+
+    The function is in the graph once: arrays bound to it travel to a worker once, and not with each task.
+    """
+    graph: Graph = {}
+    for array in dask.optimize(*arrays):
+        graph.update(convert_legacy_graph(dict(array.__dask_graph__())))
+    shared = f"shared-{name}"
+    graph[shared] = DataNode(shared, function)
+    leaves: list[Key] = []
+    for i, blocks in enumerate(zip(*(array.__dask_keys__() for array in arrays), strict=True)):
+        leaves.append((name, i, 0))
+        graph[leaves[-1]] = Task(leaves[-1], work, TaskRef(shared), i, *(TaskRef(row[0]) for row in blocks))
+    return _absorbed(graph, leaves), leaves
+
+
+def _absorbed(graph: Graph, leaves: list[Key]) -> Graph:
+    """Fuse each leaf with the tasks that it alone needs; Dask's own fusion stops where two arrows meet."""
+    n_dependents = Counter(key for node in graph.values() for key in node.dependencies)
+    fused: Graph = {}
+    for leaf in leaves:
+        members, left = [], [leaf]
+        while left:
+            members.append(graph.pop(left.pop()))
+            left += [key for key in members[-1].dependencies if n_dependents[key] == 1]
+        fused[leaf] = GraphNode.fuse(*members, key=leaf)
+    return {**graph, **fused}
+
+
+def _merge_tree(graph: Graph, keys: list[Key], fan_in: int) -> Delayed:
     token = uuid4().hex
-    layer: dict[Any, Task] = {}
+    layer = dict(graph)
     level = 0
     while len(keys) > 1:
         level += 1
@@ -370,10 +401,8 @@ def _merge_tree(leaves: da.Array, fan_in: int) -> Delayed:
             layer[key] = Task(key, _merge, *(TaskRef(k) for k in group))
             merged.append(key)
         keys = merged
-    if not layer:
-        return Delayed(keys[0], leaves.__dask_graph__(), layer=leaves.name)
-    graph = HighLevelGraph.from_collections(f"merge-{token}", layer, dependencies=[leaves])
-    return Delayed(keys[0], graph, layer=f"merge-{token}")
+    name = f"merge-{token}"
+    return Delayed(keys[0], HighLevelGraph.from_collections(name, layer), layer=name)
 
 
 def _groups(keys: list[Any], size: int) -> Iterator[list[Any]]:

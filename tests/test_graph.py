@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from threading import Barrier, Thread
 
+import cloudpickle
 import dask
 import dask.array as da
 import numpy as np
@@ -21,7 +22,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from dspectral import SketchedPCA, TruncatedSVD, projected_memory, summarize, write_counts
 from dspectral import graph as graph_module
 from dspectral.graph import Blocks, blas_in_one_thread, lazy_rows, map_rows, run_tasks, tree_depth
-from dspectral.summaries.moments import Moments
+from dspectral.summaries.moments import GramProduct, Moments
 from tests.strategies import zipf_counts
 
 N_BLOCKS, BLOCK_ROWS, N_COLUMNS = 7, 1100, 1200  # wider and longer than a Gram matrix is taken for
@@ -217,6 +218,27 @@ def test_no_more_summaries_wait_than_the_memory_law_says(fan_in):
     # The rows in memory are one entry of the cache too.
     allowed = projected_memory(summary_bytes=1, n_blocks=64, work_bytes=0, fan_in=fan_in)
     assert tasks.most_waiting <= allowed + 1
+
+
+def test_arrays_bound_to_a_function_are_in_the_graph_once(monkeypatch):
+    graphs = []
+    merge_tree = graph_module._merge_tree
+
+    def noted(tasks, *rest):
+        graphs.append(tasks)
+        return merge_tree(tasks, *rest)
+
+    monkeypatch.setattr(graph_module, "_merge_tree", noted)
+    X = lazy(lambda block: sparse.csr_array([[1.0 + block] * 300]), (1,) * 8, 300)
+    mapped = map_rows(X, partial(product, factor=np.eye(300)), n_columns=300)
+    summarize(mapped, of=partial(GramProduct.of, factor=np.ones((300, 50))))
+    for tasks, n_functions in ((dict(mapped.__dask_graph__()), 1), (*graphs, 2)):
+        large = [key for key, node in tasks.items() if len(cloudpickle.dumps(node)) > 100_000]
+        assert len(large) == n_functions == len(tasks) - 8
+
+
+def product(rows, *, factor):
+    return rows @ factor
 
 
 class Order(tuple):

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from dspectral.estimators.label_streams import labelled_streams, summarize_sharing
+from dspectral.estimators.label_streams import labelled_streams
 from dspectral.graph import map_rows, summarize
 from dspectral.summaries.hybrid import ClassProduct, CrossProduct
 from dspectral.summaries.moments import GramProduct, Moments
@@ -63,14 +63,8 @@ class OfClasses:
 
     def product(self, Z: FloatArray) -> GramProduct:
         """Return ``R'W R Z + alpha M'(M Z)``."""
-        part = summarize_sharing(
-            self._words,
-            self._classes,
-            of=partial(ClassProduct.of, alpha=self._alpha, with_sums=self._sums is None),
-            shared={"factor": Z},
-            fan_in=self._fan_in,
-            name="product",
-        )
+        of = partial(ClassProduct.of, factor=Z, alpha=self._alpha, with_sums=self._sums is None)
+        part = summarize(self._words, self._classes, of=of, fan_in=self._fan_in, name="product")
         if self._sums is None:
             self._sums = part.sums
         between = self._alpha * (self._sums.T @ (self._sums @ Z))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.estimators.label_settings import Settings
-from dspectral.estimators.label_streams import LabelledStreams, summarize_sharing
+from dspectral.estimators.label_streams import LabelledStreams
 from dspectral.estimators.spectrum import GRAM_COLUMNS, Certificate, Plan, of_summary, summary_of
 from dspectral.graph import summarize
 from dspectral.kernels.linalg import eigh_descending, fixed_signs, orthonormal_columns
@@ -111,13 +111,13 @@ class States(NamedTuple):
 
 def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> States:
     """Whiten exactly, decompose the third moment, and return the states' words and weights."""
-    moments = summarize_sharing(
-        data.words,
-        of=partial(ThirdMoment.of, counts=settings.counts, distinct=settings.distinct),
-        shared={"whitening": leading.whitening.forward},
-        fan_in=settings.fan_in,
-        name="third-moment",
+    of = partial(
+        ThirdMoment.of,
+        whitening=leading.whitening.forward,
+        counts=settings.counts,
+        distinct=settings.distinct,
     )
+    moments = summarize(data.words, of=of, fan_in=settings.fan_in, name="third-moment")
     if moments.triples <= 0:
         raise ValueError("no document has three words, so words have no third moment")
     whitening, rotation = leading.whitening.corrected(moments.second / moments.pairs)
@@ -191,19 +191,16 @@ def _state_labels(
 ) -> StateLabels:
     of = partial(
         StateLabels.of,
+        log_words=log_words,
         log_weights=np.log(weights),
+        directions=leading.directions,
+        squares=squares,
         column_weights=leading.column_weights,
         counts=settings.counts,
         distinct=settings.distinct,
     )
-    shared = {"log_words": log_words, "directions": leading.directions}
-    if squares is not None:
-        shared["squares"] = squares
     name = "state-labels" if squares is not None else "expectation"
-    found: StateLabels = summarize_sharing(
-        data.words, data.labels, of=of, shared=shared, fan_in=settings.fan_in, name=name
-    )
-    return found
+    return summarize(data.words, data.labels, of=of, fan_in=settings.fan_in, name=name)
 
 
 def _correction(found: StateLabels, labels: Simplex, settings: Settings) -> FloatArray | None:

@@ -1,6 +1,5 @@
 """Documents and their labels as two streams of blocks that are cut alike."""
 
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -10,9 +9,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from dspectral.estimators.decomposition import checked_rows
-from dspectral.graph import Blocks, is_lazy, lazy_rows, summarize
+from dspectral.graph import Blocks, is_lazy, lazy_rows
 from dspectral.kernels.sparse_products import row_slice
-from dspectral.types import FloatArray
 
 
 class LabelledStreams(NamedTuple):
@@ -92,46 +90,3 @@ def _blocks(X: Any, sizes: tuple[int, ...]) -> Blocks:
 
 def _same(block: Any) -> Any:
     return block
-
-
-def summarize_sharing(
-    words: Any,
-    *streams: Any,
-    of: Callable[..., Any],
-    shared: dict[str, FloatArray],
-    fan_in: int,
-    name: str,
-) -> Any:
-    """Summarise blocks by a function of them and of large arrays that all blocks need.
-
-    Parameters
-    ----------
-    words : Blocks or Dask array
-        The first stream.
-    *streams : Blocks or Dask array
-    of : callable
-        ``of(block, ..., **shared) -> Summary``.
-    shared : dict of str to ndarray, shape (d, k)
-    fan_in, name
-        As for :func:`dspectral.graph.summarize`.
-
-    Notes
-    -----
-    Bound to ``of``, the arrays would travel with every task; as blocks of their own they reach a worker once.
-    """
-    if isinstance(words, Blocks):
-        return summarize(words, *streams, of=partial(of, **shared), fan_in=fan_in, name=name)
-    arrays = [lazy_rows(array).rechunk({0: -1}) for array in shared.values()]
-    meta = np.empty((0, 0), dtype=object)
-    packed = words.map_blocks(_packed, *arrays, chunks=words.chunks, dtype=object, meta=meta)
-    unpacked = partial(_unpacked, of=of, names=tuple(shared))
-    return summarize(packed, *streams, of=unpacked, fan_in=fan_in, name=name)
-
-
-def _packed(*block_and_arrays: Any) -> tuple[Any, ...]:
-    return block_and_arrays
-
-
-def _unpacked(packed: tuple[Any, ...], *blocks: Any, of: Callable[..., Any], names: tuple[str, ...]) -> Any:
-    block, *arrays = packed
-    return of(block, *blocks, **dict(zip(names, arrays, strict=True)))
