@@ -381,7 +381,7 @@ def _absorbed(graph: Graph, leaves: list[Key]) -> Graph:
         members, left = [], [leaf]
         while left:
             members.append(graph.pop(left.pop()))
-            left += [key for key in members[-1].dependencies if n_dependents[key] == 1]
+            left += [key for key in members[-1].dependencies if n_dependents[key] == 1 and key in graph]
         fused[leaf] = GraphNode.fuse(*members, key=leaf)
     return {**graph, **fused}
 

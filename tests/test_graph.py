@@ -131,6 +131,12 @@ def test_a_killed_worker_changes_nothing(tmp_path, expected):
             assert marker.exists()
 
 
+def test_blocks_that_a_cluster_holds_already_are_taken_from_there(expected):
+    with cluster():
+        for name, estimator in ESTIMATORS.items():
+            assert bits(estimator.fit(lazy(rows_of).persist())) == expected[name]
+
+
 def test_rows_in_memory_stay_out_of_the_cluster_and_give_the_same_bits_as_the_same_blocks(monkeypatch):
     rows = sparse.csr_array(sparse.vstack([rows_of(0), rows_of(1)]))
     monkeypatch.setattr(graph_module, "BLOCK_BYTES", rows.nnz * (4 + rows.indices.itemsize) - 1)
