@@ -1,6 +1,5 @@
 """Loops over labelled sequences: what came before and what comes after a token, and products of the two."""
 
-import math
 from typing import Any
 
 from dspectral.kernels.compiled import compiled
@@ -86,53 +85,6 @@ def add_outer(total: Any, left: Any, right: Any) -> None:
     for r in range(len(left)):
         for c in range(len(right)):
             total[r, c] += left[r] * right[c]
-
-
-@compiled
-def diagonalize(matrices: Any, basis: Any, n_sweeps: Any) -> None:
-    """Rotate symmetric matrices until all are as diagonal as can be, by Jacobi's rotations.
-
-    Parameters
-    ----------
-    matrices : ndarray of float64, shape (k, m, m)
-        Rotated in place.
-    basis : ndarray of float64, shape (m, m)
-        Its columns are rotated along.
-    n_sweeps : int
-        At most; it ends when no angle is above rounding.
-    """
-    k, m = matrices.shape[0], matrices.shape[1]
-    for _ in range(n_sweeps):
-        turned = False
-        for i in range(m):
-            for j in range(i + 1, m):
-                even, odd = 0.0, 0.0
-                for t in range(k):
-                    apart, across = matrices[t, i, i] - matrices[t, j, j], 2.0 * matrices[t, i, j]
-                    even += apart * apart - across * across
-                    odd += 2.0 * apart * across
-                angle = 0.5 * math.atan2(odd, even + math.hypot(even, odd))
-                if abs(angle) > 1e-14:
-                    turned = True
-                    rotate(matrices, basis, i, j, math.cos(angle), math.sin(angle))
-        if not turned:
-            return
-
-
-@compiled
-def rotate(matrices: Any, basis: Any, i: Any, j: Any, cosine: Any, sine: Any) -> None:
-    """Turn two axes of symmetric matrices, and the same two columns of a basis, in place."""
-    m = len(basis)
-    for t in range(len(matrices)):
-        for r in range(m):
-            a, b = matrices[t, r, i], matrices[t, r, j]
-            matrices[t, r, i], matrices[t, r, j] = cosine * a + sine * b, cosine * b - sine * a
-        for r in range(m):
-            a, b = matrices[t, i, r], matrices[t, j, r]
-            matrices[t, i, r], matrices[t, j, r] = cosine * a + sine * b, cosine * b - sine * a
-    for r in range(m):
-        a, b = basis[r, i], basis[r, j]
-        basis[r, i], basis[r, j] = cosine * a + sine * b, cosine * b - sine * a
 
 
 @compiled

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from dspectral.kernels.refinements import diagonalize
+from dspectral.kernels.joint_diagonalization import joint_diagonalize
 from dspectral.solvers.sequences import HiddenMarkov
 
 
@@ -294,9 +294,9 @@ def component_means(pairs: NDArray[np.float64], triples: NDArray[np.float64]) ->
     whitened = np.einsum("ijk,ia,jb,kc->abc", triples, white, white, white, optimize=True)
     orders = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
     slices = np.ascontiguousarray(sum(np.transpose(whitened, order) for order in orders) / 6)
-    basis = np.eye(len(values))
-    diagonalize(slices, basis, 100)
-    scaled = colour @ basis  # columns are sqrt(w_h) y_h, and the first coordinate of y_h is 1
+    scaled = colour @ joint_diagonalize(
+        slices
+    )  # columns are sqrt(w_h) y_h, and the first coordinate of y_h is 1
     heads = scaled[0]
     heads = np.where(np.abs(heads) < 1e-3, np.where(heads < 0, -1e-3, 1e-3), heads)
     return np.asarray(scaled / heads)
