@@ -162,6 +162,19 @@ def map_rows(
     return da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
 
 
+def collect_rows(X: Any) -> Any:
+    """Return what :func:`map_rows` gave as an array in this process; an array stays as it is.
+
+    Examples
+    --------
+    >>> collect_rows(map_rows(da.ones((2, 1)), np.negative, n_columns=1))
+    array([[-1.],
+           [-1.]])
+    """
+    with blas_in_one_thread(), _no_word_of_large_graphs():
+        return dask.compute(X)[0]
+
+
 def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str) -> list[Any]:
     """Run ``function(item)`` as one task for each item; results come back in the order of the items.
 

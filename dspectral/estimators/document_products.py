@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.estimators.label_streams import labelled_streams
-from dspectral.graph import map_rows, summarize
+from dspectral.graph import collect_rows, map_rows, summarize
 from dspectral.summaries.hybrid import ClassProduct, CrossProduct
 from dspectral.summaries.moments import GramProduct, Moments
 from dspectral.types import FloatArray, Rows
@@ -86,10 +86,9 @@ class OfMatrix:
 
     def product(self, Z: FloatArray) -> GramProduct:
         """Return ``R'(K (R Z))``."""
-        projected = map_rows(
-            self._X, partial(_times, Z=Z), n_columns=Z.shape[1], dtype=Z.dtype, name="project"
+        projected = collect_rows(
+            map_rows(self._X, partial(_times, Z=Z), n_columns=Z.shape[1], dtype=Z.dtype, name="project")
         )
-        projected = projected if isinstance(projected, np.ndarray) else projected.compute()
         mixed = projected + self._alpha * np.asarray(self._similarity @ projected, dtype=Z.dtype)
         streams = labelled_streams(self._X, mixed)
         part = summarize(

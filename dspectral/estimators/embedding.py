@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.estimators.corpora import as_corpus
 from dspectral.estimators.spectrum import Certificate, Plan, spectrum
-from dspectral.graph import map_rows, summarize
+from dspectral.graph import collect_rows, map_rows, summarize
 from dspectral.kernels import sparse_products
 from dspectral.kernels.linalg import unit_rows
 from dspectral.solvers.analogy import nearest
@@ -296,7 +296,7 @@ class WordEmbedding(BaseEstimator):
             raise ValueError(f"{asked} ask for too much of the counts: {error}") from error
         values, axes = np.sqrt(found.values[self.n_skipped :]), found.axes[self.n_skipped :]
         project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
-        vectors = np.asarray(map_rows(rows, project, n_columns=len(values), dtype=dtype, name="vectors"))
+        vectors = collect_rows(map_rows(rows, project, n_columns=len(values), dtype=dtype, name="vectors"))
         weights = values ** (self.power - 1.0)
         vectors = vectors * weights
         if self.add_contexts:
