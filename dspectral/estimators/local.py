@@ -105,7 +105,7 @@ class LocalLSI(ClassifierMixin, TransformerMixin, BaseEstimator):
         b: float = 0.2,
         C: float = 1.0,
         initial_C: float = 1.0,
-        tol: float = 1e-3,
+        tol: float = 1e-4,
         max_passes: int = 1000,
         fan_in: int = 2,
         random_state: int = 0,
