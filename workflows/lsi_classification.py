@@ -32,6 +32,7 @@ from dspectral.weighting import inverse_document_frequency
 from workflows import form
 from workflows.lsi_methods import (
     FINE,
+    LOCAL,
     METHODS,
     Documents,
     Task,
@@ -191,7 +192,9 @@ def similar_terms(arguments: argparse.Namespace, store: CountStore, weighting: W
             raise ValueError("--beta weighs a similarity of terms, which --vectors must give")
         return None
     terms = store.vocabulary.terms
-    return term_similarity([terms[column] for column in weighting.columns], *read_word2vec(arguments.vectors))
+    words, vectors = read_word2vec(arguments.vectors)
+    names = [words.text(i).decode(errors="replace") for i in range(words.n_documents)]
+    return term_similarity([terms[column] for column in weighting.columns], names, vectors)
 
 
 def indicator(labels: list[tuple[str, ...]], classes: list[str]) -> sparse.csr_array:
@@ -217,18 +220,20 @@ def classify(run: form.Run, method: str, task: Task, test: Documents) -> list[Fo
     asked = trials(method, arguments.n_components, grid, arguments.C, arguments.folds)
     with run.measure(f"{method}: choose among {len(asked)} trials") as choosing:
         best = choices(run, task, asked)
-    found = []
-    for k in sorted(set(arguments.n_components)) if method != "none" else [task.train.rows.shape[1]]:
+    ranks = sorted(set(arguments.n_components)) if method != "none" else [task.train.rows.shape[1]]
+    found, model, made = [], None, None
+    for k in reversed(ranks):
         settings, C = best.get(k) or next(iter(best.values()))
         with run.measure(f"{method} with {k} components") as used:
-            model = fitted(method, task, task.train, k, settings, C, FINE)
-            new = folded(model, test.rows)
+            if made != settings or method in LOCAL:  # else the first components of what there is
+                model, made = fitted(method, task, task.train, k, settings, C, FINE), settings
+                run.passes += 0 if model is None else model.n_passes_
+                rows, new = folded(model, task.train.rows), folded(model, test.rows)
             marks = scored(
-                scores(model, folded(model, task.train.rows), task.train.members, new, k, C, FINE),
+                scores(model, rows, task.train.members, new, k, C, FINE),
                 test.members,
                 exclusive=task.exclusive,
             )
-        run.passes += 0 if model is None else model.n_passes_
         metrics = {f"f1_{name}": value for name, value in marks._asdict().items()}
         for metric, value in {**metrics, "cpu_seconds": used.cpu_seconds}.items():
             run.row(
@@ -241,15 +246,10 @@ def classify(run: form.Run, method: str, task: Task, test: Documents) -> list[Fo
                 **settings,
             )
         found.append(Found(method, k, marks.weighted))
-        if model is not None:
-            run.save(lambda path, model=model: dspectral.save(model, path))
-    run.detail(
-        data=name_of(arguments.train),
-        method=method,
-        metric="cpu_seconds_choosing",
-        value=choosing.cpu_seconds,
-    )
-    return found
+    if model is not None:
+        run.save(lambda path: dspectral.save(model, path))
+    run.note(f"{method}: {len(asked)} trials took {choosing.cpu_seconds:.0f} CPU seconds")
+    return found[::-1]
 
 
 def name_of(path: str) -> str:

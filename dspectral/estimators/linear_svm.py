@@ -121,7 +121,7 @@ def _minimum(objective: Any, size: int, training: Training) -> tuple[NDArray[np.
             return objective(theta)  # type: ignore[no-any-return]
 
         most = training.max_passes
-        options = {"gtol": limit, "ftol": 0.0, "maxfun": most, "maxiter": most, "maxcor": 20}
+        options = {"gtol": limit, "ftol": 0.0, "maxfun": most, "maxiter": most, "maxcor": 10}
         found = minimize(again, start, jac=True, method="L-BFGS-B", options=options)
     left = float(np.max(np.abs(found.jac), initial=0.0))
     if left > 10.0 * limit:
