@@ -2,15 +2,15 @@
 
 import warnings
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from dspectral.estimators.label_streams import LabelledStreams, summarize_sharing
 from dspectral.graph import blas_in_one_thread
+from dspectral.solvers.descent import Descent
 from dspectral.summaries.hinge import Relevancy, SquaredHinge
 from dspectral.types import FloatArray, Rows
 
@@ -23,7 +23,7 @@ class Training(NamedTuple):
     C : float
         Weight of the loss.
     tol : float
-        Largest entry of the gradient at the end, in units of that at the start.
+        Largest entry of each class's gradient at the end, in units of that at the start.
     max_passes : int
     fan_in : int
     """
@@ -56,7 +56,7 @@ def linear_machines(
     spaces: list[NDArray[np.float64]] | None = None,
     relevancy: Relevancy | None = None,
 ) -> LinearMachines:
-    """Train by L-BFGS: a pass gives the loss and the gradient of all classes.
+    """Train by L-BFGS, each class by its own, in the same passes: one gives the losses and gradients of all.
 
     Parameters
     ----------
@@ -80,58 +80,78 @@ def linear_machines(
 
     References
     ----------
-    Fan and others 2008, "LIBLINEAR: a library for large linear classification"; Zhu and others 1997, algorithm 778.
+    Fan and others 2008, "LIBLINEAR: a library for large linear classification".
     """
-    n_words, n_labels = data.n_words, data.n_labels
-    sizes = [n_words if spaces is None else len(spaces[j]) for j in range(n_labels)]
-    cuts = np.cumsum(sizes)
-
-    def lifted(theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        parts = np.split(theta, cuts)[:-1]
-        if spaces is not None:
-            parts = [space.T @ part for space, part in zip(spaces, parts, strict=True)]
-        return np.ascontiguousarray(np.stack(parts, axis=1))
-
-    def objective(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        part = _pass(data, lifted(theta), theta[cuts[-1] :], relevancy, training.fan_in)
-        slopes = part.axes.T
-        inside = (
-            slopes if spaces is None else [space @ slope for space, slope in zip(spaces, slopes, strict=True)]
-        )
-        gradient = np.concatenate([*inside, part.offsets])
-        return float(theta @ theta) / 2.0 + training.C * part.loss, theta + training.C * gradient
-
-    found, n_passes = _minimum(objective, int(cuts[-1]) + n_labels, training)
-    return LinearMachines(lifted(found), found[cuts[-1] :], n_passes)
-
-
-def _minimum(objective: Any, size: int, training: Training) -> tuple[NDArray[np.float64], int]:
-    """Return where a convex function is least, and how often it was asked."""
     with blas_in_one_thread():
-        start = np.zeros(size)
-        first = objective(start)
-        limit = training.tol * float(np.max(np.abs(first[1]), initial=0.0))
-        asked = 1
-
-        def again(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            nonlocal asked
-            if asked == 1 and not theta.any():
-                return first  # type: ignore[no-any-return]
-            asked += 1
-            return objective(theta)  # type: ignore[no-any-return]
-
-        most = training.max_passes
-        options = {"gtol": limit, "ftol": 0.0, "maxfun": most, "maxiter": most, "maxcor": 10}
-        found = minimize(again, start, jac=True, method="L-BFGS-B", options=options)
-    left = float(np.max(np.abs(found.jac), initial=0.0))
-    if left > 10.0 * limit:
+        sizes = [data.n_words] * data.n_labels if spaces is None else [len(space) for space in spaces]
+        points = [np.zeros(size + 1) for size in sizes]
+        first = _evaluated(data, training, points, spaces, relevancy)
+        steepest = 1.0 / (1.0 + 2.0 * training.C * (first.energy + data.n_rows))
+        descents = [
+            Descent(point, value, gradient, step=steepest)
+            for point, value, gradient in zip(points, first.values, first.gradients, strict=True)
+        ]
+        limits = [training.tol * descent.left for descent in descents]
+        n_passes = 1
+        while _worst(descents, limits) > 1.0 and n_passes < training.max_passes:
+            found = _evaluated(data, training, [descent.trial for descent in descents], spaces, relevancy)
+            for descent, value, gradient, limit in zip(
+                descents, found.values, found.gradients, limits, strict=True
+            ):
+                if descent.left > limit:
+                    descent.tell(value, gradient)
+            n_passes += 1
+    if _worst(descents, limits) > 1.0:
         warnings.warn(
-            f"the machines stopped after {asked} passes with {left / limit:.3g} times the gradient that tol = "
-            f"{training.tol:g} allows: raise max_passes or tol, or lower C",
+            f"the machines stopped after {n_passes} passes with {_worst(descents, limits):.3g} times the gradient that "
+            f"tol = {training.tol:g} allows: raise max_passes or tol, or lower C",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
-    return np.asarray(found.x), asked
+    axes, offsets = _lifted([descent.x for descent in descents], spaces)
+    return LinearMachines(axes, offsets, n_passes)
+
+
+class _Evaluated(NamedTuple):
+    """Each class's objective at a point, and its gradient; and the energy of the rows."""
+
+    values: list[float]
+    gradients: list[NDArray[np.float64]]
+    energy: float
+
+
+def _worst(descents: list[Descent], limits: list[float]) -> float:
+    """Return how far the class that is furthest from its end is, in units of what is allowed."""
+    return max(
+        descent.left / limit if limit else 0.0 for descent, limit in zip(descents, limits, strict=True)
+    )
+
+
+def _lifted(
+    points: list[NDArray[np.float64]], spaces: list[NDArray[np.float64]] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return axes, shape (d, L), and offsets, which are the last entries."""
+    parts = [point[:-1] for point in points]
+    if spaces is not None:
+        parts = [space.T @ part for space, part in zip(spaces, parts, strict=True)]
+    return np.ascontiguousarray(np.stack(parts, axis=1)), np.array([point[-1] for point in points])
+
+
+def _evaluated(
+    data: LabelledStreams,
+    training: Training,
+    points: list[NDArray[np.float64]],
+    spaces: list[NDArray[np.float64]] | None,
+    relevancy: Relevancy | None,
+) -> _Evaluated:
+    """Return what one pass says of each class."""
+    part = _pass(data, *_lifted(points, spaces), relevancy, training.fan_in)
+    values, gradients = [], []
+    for j, point in enumerate(points):
+        slope = part.axes[:, j] if spaces is None else spaces[j] @ part.axes[:, j]
+        values.append(float(point @ point) / 2.0 + training.C * float(part.loss[j]))
+        gradients.append(point + training.C * np.append(slope, part.offsets[j]))
+    return _Evaluated(values, gradients, part.energy)
 
 
 def _pass(

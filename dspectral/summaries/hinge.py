@@ -44,14 +44,16 @@ class Relevancy(NamedTuple):
 
 
 class SquaredHinge(NamedTuple):
-    """Loss and gradient of ``sum over classes and rows of max(0, 1 - y (f x'u + c))^2``.
+    """Loss and gradient of ``sum over rows of max(0, 1 - y (f x'u + c))^2`` for each class.
 
     y is 1 where the row is in the class and else -1; f is the weight of the row in the class, or 1.
 
     Attributes
     ----------
     n_rows : int
-    loss : float
+    energy : float
+        Squared Frobenius norm of the rows.
+    loss : ndarray of float64, shape (L,)
     axes : ndarray of float64, shape (d, L)
         Derivative by the u of each class.
     offsets : ndarray of float64, shape (L,)
@@ -59,7 +61,8 @@ class SquaredHinge(NamedTuple):
     """
 
     n_rows: int
-    loss: float
+    energy: float
+    loss: NDArray[np.float64]
     axes: NDArray[np.float64]
     offsets: NDArray[np.float64]
 
@@ -89,7 +92,7 @@ class SquaredHinge(NamedTuple):
         ValueError
             If the rows hold NaN or infinity.
         """
-        energy_of(rows)
+        energy = energy_of(rows)
         weights = None if relevancy is None else relevancy.weights(rows)
         scores = products(rows, axes)
         if weights is not None:
@@ -102,9 +105,8 @@ class SquaredHinge(NamedTuple):
         by_offset = slope.sum(axis=0)
         if weights is not None:
             slope *= weights
-        return cls(
-            rows.shape[0], float(np.einsum("ij,ij->", short, short)), _transposed(rows, slope), by_offset
-        )
+        loss = np.einsum("ij,ij->j", short, short)
+        return cls(rows.shape[0], energy, loss, _transposed(rows, slope), by_offset)
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
@@ -114,7 +116,8 @@ class SquaredHinge(NamedTuple):
             axes += other.axes
         return type(self)(
             sum(part.n_rows for part in parts),
-            math.fsum(part.loss for part in parts),
+            math.fsum(part.energy for part in parts),
+            np.add.reduce([part.loss for part in parts]),
             axes,
             np.add.reduce([part.offsets for part in parts]),
         )

@@ -30,7 +30,7 @@ def test_the_gradient_is_that_of_the_loss(relevancy):
     theta = RNG.standard_normal(D * L + L)
     axes, offsets = theta[: D * L].reshape(D, L), theta[D * L :]
     found = SquaredHinge.of(sparse.csr_array(ROWS), MEMBERS, axes=axes, offsets=offsets, relevancy=relevancy)
-    assert found.loss == pytest.approx(loss(theta))
+    assert found.loss.sum() == pytest.approx(loss(theta))
     gradient = np.concatenate([found.axes.ravel(), found.offsets])
     np.testing.assert_allclose(gradient, approx_fprime(theta, loss), atol=1e-3)
 
