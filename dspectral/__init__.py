@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dspectral.estimators.embedding import WordEmbedding
     from dspectral.estimators.hybrid import HybridLSI
     from dspectral.estimators.intent import IntentClassifier
+    from dspectral.estimators.local import LocalLSI
     from dspectral.estimators.multilabel import MomentMultiLabelClassifier
     from dspectral.estimators.quantizer import VectorQuantizer
     from dspectral.estimators.refinement import RefinementHMM
@@ -36,6 +37,7 @@ __all__ = [
     "EMHMM",
     "HybridLSI",
     "IntentClassifier",
+    "LocalLSI",
     "MomentMultiLabelClassifier",
     "NgramHashing",
     "RefinementHMM",
@@ -69,6 +71,7 @@ _PLACES = {
     "estimators.embedding": ("WordEmbedding",),
     "estimators.hybrid": ("HybridLSI",),
     "estimators.intent": ("IntentClassifier",),
+    "estimators.local": ("LocalLSI",),
     "estimators.multilabel": ("MomentMultiLabelClassifier",),
     "estimators.em_hmm": ("EMHMM",),
     "estimators.quantizer": ("VectorQuantizer",),

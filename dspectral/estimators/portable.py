@@ -10,6 +10,7 @@ from dspectral.estimators.em_hmm import EMHMM
 from dspectral.estimators.embedding import WordEmbedding
 from dspectral.estimators.hybrid import HybridLSI
 from dspectral.estimators.intent import Choice, IntentClassifier
+from dspectral.estimators.local import LocalLSI
 from dspectral.estimators.multilabel import MomentMultiLabelClassifier
 from dspectral.estimators.quantizer import VectorQuantizer
 from dspectral.estimators.refinement import RefinementHMM
@@ -23,6 +24,7 @@ from dspectral.solvers.refinements import Operators
 from dspectral.solvers.sequences import HiddenMarkov
 from dspectral.summaries.counts import DocumentFrequencies
 from dspectral.summaries.directions import FrequentDirections
+from dspectral.summaries.hinge import Relevancy
 from dspectral.summaries.moments import Moments
 from dspectral.types import Documents
 from dspectral.weighting import Weighting
@@ -31,6 +33,7 @@ ESTIMATORS: dict[str, Any] = {
     "EMHMM": EMHMM,
     "HybridLSI": HybridLSI,
     "IntentClassifier": IntentClassifier,
+    "LocalLSI": LocalLSI,
     "MomentMultiLabelClassifier": MomentMultiLabelClassifier,
     "SentenceRepresentation": SentenceRepresentation,
     "SketchedPCA": SketchedPCA,
@@ -53,6 +56,7 @@ RECORDS: dict[str, Any] = {
     "Moments": Moments,
     "NgramHashing": NgramHashing,
     "Operators": Operators,
+    "Relevancy": Relevancy,
     "TermSimilarity": TermSimilarity,
     "Tree": Tree,
     "Weighting": Weighting,

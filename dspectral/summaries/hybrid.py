@@ -1,7 +1,7 @@
 """Products with rows that are weighted by similarities between them: of classes in closed form, or any."""
 
 import math
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class ClassProduct(NamedTuple):
         """
         energy = energy_of(rows)
         has_class = np.diff(classes.indptr) > 0
-        weighted = _scaled(rows, np.where(has_class, math.sqrt(1.0 - alpha), 1.0))
+        weighted = scaled(rows, np.where(has_class, math.sqrt(1.0 - alpha), 1.0))
         product: FloatArray
         if factor is None:
             product = gram_of(weighted)
@@ -143,8 +143,8 @@ def class_sums(rows: Rows, classes: sparse.csr_array, wanted: bool = True) -> ND
     return np.asarray(sums.toarray() if sparse.issparse(sums) else sums, dtype=np.float64)
 
 
-def _scaled(rows: Rows, factors: NDArray[np.float64]) -> Rows:
-    """Rows times one number each, of the rows' own type."""
+def scaled(rows: Rows, factors: NDArray[Any]) -> Rows:
+    """Return rows times one number each, of the rows' own type."""
     if not sparse.issparse(rows):
         return np.asarray(rows * factors.astype(rows.dtype)[:, None])
     data = rows.data * np.repeat(factors, np.diff(rows.indptr)).astype(rows.dtype)

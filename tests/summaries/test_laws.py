@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dspectral.summaries.directions import FrequentDirections
+from dspectral.summaries.hinge import Relevancy, SquaredHinge
 from dspectral.summaries.moments import GramProduct, Moments
 from dspectral.summaries.random_range import RandomRange
 from tests.strategies import cuts, matrices, split
@@ -18,7 +19,14 @@ def product_with_ones(rows):
     return GramProduct.of(rows, factor=np.ones((rows.shape[1], 2)))
 
 
-EXACT = [Moments.of, product_with_ones, partial(RandomRange.of, size=5)]
+def hinge(rows):
+    d = rows.shape[1]
+    members = np.asarray(abs(rows).sum(axis=1))[:, None] > [1.0, 2.0]
+    weights = Relevancy(np.full((d, 2), 0.1), np.array([0.2, -0.2]), 1.5, 0.1)
+    return SquaredHinge.of(rows, members, axes=np.full((d, 2), 1e-3), offsets=np.zeros(2), relevancy=weights)
+
+
+EXACT = [Moments.of, product_with_ones, partial(RandomRange.of, size=5), hinge]
 ALL = [*EXACT, partial(FrequentDirections.of, size=5), partial(FrequentDirections.of, size=5, center=True)]
 
 
@@ -26,7 +34,7 @@ def arrays(summary):
     return [np.asarray(field, dtype=float) for field in summary if not isinstance(field, str)]
 
 
-@pytest.mark.parametrize("of", EXACT, ids=["Moments", "GramProduct", "RandomRange"])
+@pytest.mark.parametrize("of", EXACT, ids=["Moments", "GramProduct", "RandomRange", "SquaredHinge"])
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_merging_the_parts_gives_the_whole_however_it_is_cut(of, data):

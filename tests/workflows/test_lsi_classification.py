@@ -1,0 +1,132 @@
+import json
+
+import numpy as np
+import pytest
+
+from dspectral import HybridLSI, load
+from workflows import lsi_classification
+
+FAST = ["--folds", "2", "--C", "1", "--alpha", "0.5", "--gamma", "2", "--b", "0.2", "--terms", "100"]
+
+
+def write(path, n, seed, *, several):
+    """Documents as jsonl: most words tell a style, few the topics, of which there may be several."""
+    rng = np.random.default_rng(seed)
+    with path.open("w") as file:
+        for _ in range(n):
+            own = np.flatnonzero(rng.random(4) < 0.3) if several else rng.integers(4, size=1)
+            style = rng.integers(6)
+            styles = [f"s{style}x{word}" for word in rng.integers(8, size=12)]
+            topics = [f"t{topic}x{word}" for topic in own for word in rng.integers(15, size=5)]
+            labels = [f"topic{topic}" for topic in own]
+            record = {"title": " ".join(styles), "body": " ".join(topics)}
+            file.write(json.dumps({**record, "topics": labels if several else labels[0]}) + "\n")
+    return str(path)
+
+
+def options_for(folder, *, several):
+    train = write(folder / "train.jsonl", 250, 1, several=several)
+    test = write(folder / "test.jsonl", 150, 2, several=several)
+    return ["--train", train, "--test", test, "--text", "title", "body", "--label", "topics"]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["one label", "several labels"])
+def files(request, tmp_path_factory):
+    return options_for(tmp_path_factory.mktemp("documents"), several=request.param)
+
+
+def test_every_method_is_scored_at_every_rank(files, tmp_path):
+    lsi_classification.main([*files, *FAST, "--n-components", "6", "4", "--out", str(tmp_path)])
+    report = json.loads((tmp_path / "report.json").read_text())
+    found = {(r["method"], r["n_components"], r["metric"]): r["value"] for r in report["rows"]}
+    metrics = {"f1_weighted", "f1_micro", "f1_macro", "cpu_seconds"}
+    assert {(method, k) for method, k, _ in found} == {
+        ("none", 100), *((method, k) for method in ("lsi", "hybrid", "rds", "lrw") for k in (4, 6))
+    }  # fmt: skip
+    assert {metric for _, _, metric in found} == metrics
+    assert all(0 < value <= 1 for (_, _, metric), value in found.items() if metric == "f1_weighted")
+    assert min(found[method, 6, "f1_weighted"] for method in ("hybrid", "lrw")) > 0.7
+    assert found["hybrid", 4, "f1_weighted"] > found["lsi", 4, "f1_weighted"] + 0.1
+    assert {r["alpha"] for r in report["rows"] if r["method"] == "hybrid"} == {0.5}
+    assert (tmp_path / "f1.png").exists()
+    assert load(str(tmp_path / "model")).method == "lrw"
+
+
+def test_cross_validation_chooses_and_workers_give_the_same_figures(tmp_path):
+    asked = [
+        "--n-components",
+        "4",
+        "--methods",
+        "hybrid",
+        "--alpha",
+        "0.2",
+        "0.9",
+        "--folds",
+        "2",
+        "--C",
+        "0.1",
+        "10",
+    ]
+    options, figures = [*options_for(tmp_path, several=True), *asked], []
+    for name, more in (("threads", []), ("workers", ["--workers", "1", "--memory-limit", "0"])):
+        lsi_classification.main([*options, *more, "--out", str(tmp_path / name)])
+        rows = json.loads((tmp_path / name / "report.json").read_text())["rows"]
+        figures.append(
+            [(r["metric"], r["value"], r["C"], r["alpha"]) for r in rows if r["metric"] != "cpu_seconds"]
+        )
+        assert isinstance(load(str(tmp_path / name / "model")), HybridLSI)
+    assert figures[0] == figures[1]
+
+
+def test_word_vectors_let_beta_weigh_the_similarity_of_terms(tmp_path):
+    files = options_for(tmp_path, several=False)
+    vectors = tmp_path / "vectors.txt"
+    rng = np.random.default_rng(0)
+    words = [f"s{style}x{word}" for style in range(6) for word in range(8)]
+    lines = [f"{word} {' '.join(map(str, rng.random(3).round(3)))}" for word in words]
+    vectors.write_text("\n".join(["48 3", *lines]) + "\n")
+    options = [*files, *FAST, "--methods", "lsi", "--n-components", "3", "--vectors", str(vectors)]
+    lsi_classification.main([*options, "--beta", "0.01", "--out", str(tmp_path / "out")])
+    rows = json.loads((tmp_path / "out" / "report.json").read_text())["rows"]
+    assert {row["beta"] for row in rows} == {0.01}
+
+
+def test_folders_and_articles_are_read_too(tmp_path):
+    words = {"a": "red wine red", "b": "old book old", "c": "fast car fast"}
+    for side in ("train", "test"):
+        for group, text in words.items():
+            (tmp_path / side / group).mkdir(parents=True)
+            for i in range(6):
+                (tmp_path / side / group / str(i)).write_text(f"Subject: {i}\n\n{text}")
+    lines = [
+        f'<REUTERS TOPICS="YES" LEWISSPLIT="{split}"><TOPICS><D>{group}</D></TOPICS>'
+        f"<TEXT><TITLE>{text}</TITLE><BODY>and</BODY></TEXT></REUTERS>\n"
+        for split in ("TRAIN", "TEST")
+        for group, text in words.items()
+        for _ in range(6)
+    ]
+    (tmp_path / "reut2-000.sgm").write_text("".join(lines))
+    sgm = str(tmp_path / "reut2-000.sgm")
+    for train, test in ((str(tmp_path / "train"), str(tmp_path / "test")), (sgm, sgm)):
+        out = tmp_path / "out"
+        options = ["--train", train, "--test", test, "--n-components", "1", "--methods", "none", "rds"]
+        lsi_classification.main([*options, *FAST, "--out", str(out)])
+        rows = json.loads((out / "report.json").read_text())["rows"]
+        assert {row["value"] for row in rows if row["metric"] == "f1_micro"} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--label", "subject"], "no field 'subject'"),
+        (["--min-documents", "10000"], "0 label(s) with 10000 or more"),
+        (["--beta", "0.1"], "--vectors must give"),
+        (["--n-components", "1000", "--methods", "lsi"], "n_components is 1000"),
+    ],
+)
+def test_what_is_wrong_is_a_sentence_and_nothing_is_written(files, tmp_path, capsys, more, sentence):
+    with pytest.raises(SystemExit) as stopped:
+        lsi_classification.main([*files, *FAST, *more, "--out", str(tmp_path / "out")])
+    assert stopped.value.code == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out" / "report.json").exists()

@@ -1,0 +1,280 @@
+"""Classify documents in spaces of latent semantic indexing, which may know classes, or be of one class each.
+
+Text is counted into a store and weighted by tf-idf over its most frequent terms, as the training side has them. A
+linear SVM for each class, against all others, learns from: all terms (`none`), plain LSI (`lsi`), LSI that knows the
+classes of training documents (`hybrid`), or a space for each class, of its documents (`rds`) or of those that a first
+classifier finds relevant (`lrw`). C and what else a method asks for is cross-validated on the training side, a Dask
+task each; the test side is scored once.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import fsspec
+import numpy as np
+from scipy import sparse
+
+import dspectral
+from dspectral import VocabularySettings, Weighting, build_store, read_word2vec, term_similarity
+from dspectral.store.counts import CountStore
+from dspectral.store.labelled_documents import (
+    LabelledText,
+    read_labelled_records,
+    read_newsgroups,
+    read_reuters,
+)
+from dspectral.weighting import inverse_document_frequency
+from workflows import form
+from workflows.lsi_methods import (
+    FINE,
+    LOCAL,
+    METHODS,
+    Documents,
+    Task,
+    choices,
+    fitted,
+    folded,
+    scored,
+    scores,
+    trials,
+)
+from workflows.plots import new_plot
+
+GRID = {
+    "alpha": (0.1, 0.5, 0.9),
+    "beta": (0.0,),
+    "C": (0.3, 1.0, 3.0, 10.0),
+    "a": (5.0,),
+    "b": (0.2, 1.0),
+    "gamma": (1.0, 3.0),
+}
+"""What cross-validation chooses from, unless an option says otherwise."""
+
+
+class Side(NamedTuple):
+    """Training or test documents, counted.
+
+    Attributes
+    ----------
+    path : str
+        Of their text, as jsonl.
+    labels : list of tuple of str
+    """
+
+    path: str
+    labels: list[tuple[str, ...]]
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Read, choose, learn, report."""
+    arguments = options().parse_args(argv)
+    with form.run(arguments) as run:
+        with run.measure("count and weigh the documents"), TemporaryDirectory(prefix="dspectral-") as scratch:
+            task, test = prepared(run, scratch)
+        found = [one for method in arguments.methods for one in classify(run, method, task, test)]
+        plot(run, found)
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("lsi_classification", __doc__)
+    add = parser.add_argument
+    what = "labelled documents: jsonl or TSV, .sgm files of Reuters-21578, or a folder for each label; also .gz, URLs"
+    add("--train", required=True, metavar="FILE", help=what)
+    add("--test", required=True, metavar="FILE", help="the same, to be classified")
+    add(
+        "--text",
+        nargs="+",
+        default=["text"],
+        metavar="FIELD",
+        help="with the text, if there are fields (text)",
+    )
+    add(
+        "--label",
+        default="label",
+        metavar="FIELD",
+        help="with the label, or (in jsonl) a list of them (label)",
+    )
+    add("--min-documents", type=form.positive, default=2, metavar="N", help="leave out labels with fewer (2)")
+    add(
+        "--terms",
+        type=form.positive,
+        default=8000,
+        metavar="D",
+        help="most frequent terms that are kept (8000)",
+    )
+    add("--n-components", nargs="+", type=form.positive, default=[100], metavar="K", help="ranks (100)")
+    add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="(all)")
+    add("--folds", type=form.positive, default=3, metavar="F", help="of the cross-validation (3)")
+    for name, values in GRID.items():
+        shown = " ".join(f"{value:g}" for value in values)
+        add(f"--{name}", nargs="+", type=float, default=values, metavar="X", help=f"to choose from ({shown})")
+    add("--vectors", metavar="W2V", help="word vectors, for the similarity of terms that --beta weighs")
+    return parser
+
+
+def prepared(run: form.Run, scratch: str) -> tuple[Task, Documents]:
+    """Read both sides, and weigh their counts by the training side's frequencies."""
+    arguments = run.arguments
+    totals = Counter(label for one in read(arguments, "train") for label in set(one.labels))
+    classes = sorted(label for label, total in totals.items() if total >= arguments.min_documents)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{arguments.train} has {len(classes)} label(s) with {arguments.min_documents} or more documents, but "
+            "there must be two"
+        )
+    sides = [counted(arguments, side, set(classes), f"{scratch}/{side}.jsonl") for side in ("train", "test")]
+    settings: Any = {"unit": "field", "field": "text", "vocabulary": VocabularySettings()}
+    store = build_store(sides[0].path, f"{scratch}/store.zarr", **settings)
+    weighting = frequent_terms(store, arguments.terms)
+    similarity = similar_terms(arguments, store, weighting)
+    store = build_store(sides[1].path, f"{scratch}/store.zarr", append=True, **settings)
+    rows = store.weighted(weighting).compute()
+    run.passes += 1
+    n_train = len(sides[0].labels)
+    documents = [
+        Documents(part, indicator(side.labels, classes))
+        for part, side in zip((rows[:n_train], rows[n_train:]), sides, strict=True)
+    ]
+    exclusive = all(len(labels) == 1 for side in sides for labels in side.labels)
+    run.note(
+        f"{n_train} training and {len(sides[1].labels)} test documents, {rows.shape[1]} terms, {len(classes)} labels, "
+        f"{'one' if exclusive else 'one or more'} a document; {rows.nnz / np.prod(rows.shape):.2%} of the weights "
+        "are not zero"
+    )
+    return Task(documents[0], exclusive, similarity, arguments.seed), documents[1]
+
+
+def read(arguments: argparse.Namespace, side: str) -> Iterator[LabelledText]:
+    """Read a side with the reader that its path asks for."""
+    path = getattr(arguments, side)
+    system, root = fsspec.url_to_fs(path)
+    folder = system.isdir(root)
+    if root.endswith(".sgm") or (folder and system.glob(f"{root}/*.sgm")):
+        return read_reuters(path, side)
+    return (
+        read_newsgroups(path)
+        if folder
+        else read_labelled_records(path, text=arguments.text, label=arguments.label)
+    )
+
+
+def counted(arguments: argparse.Namespace, side: str, classes: set[str], path: str) -> Side:
+    """Write the text of documents with a label that counts, and return their labels."""
+    kept = []
+    with Path(path).open("w", encoding="utf-8") as file:
+        for one in read(arguments, side):
+            labels = tuple(label for label in dict.fromkeys(one.labels) if label in classes)
+            if labels:
+                file.write(json.dumps({"text": one.text}) + "\n")
+                kept.append(labels)
+    if not kept:
+        raise ValueError(f"no document of {getattr(arguments, side)} has a label that the training side has")
+    return Side(path, kept)
+
+
+def frequent_terms(store: CountStore, n_terms: int) -> Weighting:
+    """Return tf-idf over the terms that occur most often."""
+    columns = np.sort(np.argsort(-store.column_sums, kind="stable")[:n_terms])
+    weights = inverse_document_frequency(store.document_frequency, store.n_rows)
+    return Weighting("count", weights[columns], columns, "l2")
+
+
+def similar_terms(arguments: argparse.Namespace, store: CountStore, weighting: Weighting) -> Any:
+    """Return the similarity of the terms, if there are vectors."""
+    if not arguments.vectors:
+        if any(arguments.beta):
+            raise ValueError("--beta weighs a similarity of terms, which --vectors must give")
+        return None
+    terms = store.vocabulary.terms
+    words, vectors = read_word2vec(arguments.vectors)
+    names = [words.text(i).decode(errors="replace") for i in range(words.n_documents)]
+    return term_similarity([terms[column] for column in weighting.columns], names, vectors)
+
+
+def indicator(labels: list[tuple[str, ...]], classes: list[str]) -> sparse.csr_array:
+    """Return 1 where a document has a class."""
+    number = {label: column for column, label in enumerate(classes)}
+    rows = np.repeat(np.arange(len(labels)), [len(one) for one in labels])
+    columns = [number[label] for one in labels for label in one]
+    return sparse.csr_array((np.ones(len(columns)), (rows, columns)), shape=(len(labels), len(classes)))
+
+
+class Found(NamedTuple):
+    """A method on the test side."""
+
+    method: str
+    n_components: int
+    f1_weighted: float
+
+
+def classify(run: form.Run, method: str, task: Task, test: Documents) -> list[Found]:
+    """Choose on the training side, then learn from all of it and score the test side, for each rank."""
+    arguments = run.arguments
+    grid = {name: getattr(arguments, name) for name in GRID}
+    asked = trials(method, arguments.n_components, grid, arguments.C, arguments.folds)
+    with run.measure(f"{method}: choose among {len(asked)} trials") as choosing:
+        best = choices(run, task, asked)
+    ranks = sorted(set(arguments.n_components)) if method != "none" else [task.train.rows.shape[1]]
+    found, model, made = [], None, None
+    for k in reversed(ranks):
+        settings, C = best.get(k) or next(iter(best.values()))
+        with run.measure(f"{method} with {k} components") as used:
+            if made != settings or method in LOCAL:  # else the first components of what there is
+                model, made = fitted(method, task, task.train, k, settings, C, FINE), settings
+                run.passes += 0 if model is None else model.n_passes_
+                rows, new = folded(model, task.train.rows), folded(model, test.rows)
+            marks = scored(
+                scores(model, rows, task.train.members, new, k, C, FINE),
+                test.members,
+                exclusive=task.exclusive,
+            )
+        metrics = {f"f1_{name}": value for name, value in marks._asdict().items()}
+        for metric, value in {**metrics, "cpu_seconds": used.cpu_seconds}.items():
+            run.row(
+                data=name_of(arguments.train),
+                method=method,
+                metric=metric,
+                value=value,
+                n_components=k,
+                C=C,
+                **settings,
+            )
+        found.append(Found(method, k, marks.weighted))
+    if model is not None:
+        run.save(lambda path: dspectral.save(model, path))
+    run.note(f"{method}: {len(asked)} trials took {choosing.cpu_seconds:.0f} CPU seconds")
+    return found[::-1]
+
+
+def name_of(path: str) -> str:
+    """Name the data by the folder of its training side.
+
+    Examples
+    --------
+    >>> name_of("newsgroups20/train.jsonl.gz"), name_of("topics.tsv")
+    ('newsgroups20', 'topics')
+    """
+    return Path(path).parent.name or Path(path).name.split(".")[0]
+
+
+def plot(run: form.Run, found: list[Found]) -> None:
+    """Draw weighted F1 against the rank."""
+    figure, axes = new_plot(name_of(run.arguments.train), x="components", y="weighted F1")
+    for method in dict.fromkeys(one.method for one in found):
+        points = [(one.n_components, one.f1_weighted) for one in found if one.method == method]
+        if method == "none":
+            axes.axhline(points[0][1], color="#999", linewidth=0.9, linestyle="--", label=method)
+        else:
+            axes.plot(*zip(*points, strict=True), marker="o", label=method)
+    axes.legend(frameon=False)
+    run.plot("f1", figure, "Weighted F1 on the test documents against the number of components.")
+
+
+if __name__ == "__main__":
+    main()
