@@ -8,21 +8,21 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.estimators.corpora import as_corpus, check_lists, encode
 from dspectral.estimators.spectrum import Plan, Spectrum, of_summary
-from dspectral.estimators.token_vectors import n_dimensions_of, token_table
-from dspectral.graph import blas_in_one_thread, is_lazy, map_rows, summarize
+from dspectral.estimators.tree_streams import Stream, block_of_lists, is_text, stream_of
+from dspectral.graph import Blocks, blas_in_one_thread, map_rows, summarize
+from dspectral.kernels.trees import Nodes
 from dspectral.summaries.moments import Moments
-from dspectral.summaries.trees import PairCounts, Trees, level_moments, roots
+from dspectral.summaries.trees import KeptNodes, PairCounts, Trees, level_moments, roots
 from dspectral.types import FloatArray
 
 
-class Stream(NamedTuple):
-    """What is read, how it becomes trees, and how many rows each block will be (where that must be said)."""
+class Climb(NamedTuple):
+    """Blocks, the axes of the levels that they are projected through as they are read, and whether they are kept."""
 
-    blocks: Any
-    trees: Trees
-    n_rows: list[int] | None = None
+    stream: Stream
+    axes: list[FloatArray]
+    kept: bool
 
 
 class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -58,6 +58,9 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         ``"pairs"`` counts pairs of neighbouring tokens, from which with the vectors of the words the covariance of
         the first level follows: exact sums, the same bits for any blocks, in memory for the distinct pairs. For
         texts and arity 2 alone, where ``"auto"`` means it.
+    memory_limit : int
+        Bytes that the projected vectors of a level may take in this process: where they fit, they are kept, and the
+        levels above are found without another read. 0 keeps none.
     fan_in : int
         Neighbours that a merge takes.
 
@@ -74,13 +77,13 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         D, of a given vector.
     n_sentences_ : int
     n_passes_ : int
-        Reads of each block: L.
+        Reads of each block: one a level, up to one more once a level is kept.
 
     Notes
     -----
     A task holds its block, 16 MiB of vectors a few times over, and ``(arity * d)^2`` numbers; pairs of tokens take
-    12 bytes for each distinct one. Nothing is kept of a level but its components: each pass projects through the
-    levels below once more, the cost of 1/P + 1/P^2 + ... of a pass.
+    12 bytes for each distinct one. While no level is kept, each pass projects through the levels below once more,
+    which costs a factor of up to L - 1 in time. Zero vectors at the end of a text cost nothing.
 
     References
     ----------
@@ -110,6 +113,7 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         center: bool = True,
         whiten: bool = False,
         first_level: Literal["auto", "pairs", "vectors"] = "auto",
+        memory_limit: int = 1 << 30,
         fan_in: int = 2,
     ) -> None:
         self.n_components = n_components
@@ -119,10 +123,11 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.center = center
         self.whiten = whiten
         self.first_level = first_level
+        self.memory_limit = memory_limit
         self.fan_in = fan_in
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the components of each level, in one pass each.
+        """Find the components of each level, in one pass each at most.
 
         Parameters
         ----------
@@ -142,22 +147,18 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             ``arity * n_dimensions`` or than a level has independent directions (the level is named).
         """
         n_levels = n_levels_of(self.length, self.arity)
-        stream = self._texts(X) if _is_text(X) else self._arrays(X)
+        stream = stream_of(X, **self._how())
         self._check(stream.trees)
-        levels: list[Spectrum] = []
-        while len(levels) < n_levels:
-            axes = [level.axes for level in levels]
-            below = _projections(axes, map(self._variances, levels), whiten=self.whiten)
-            moments = self._moments(stream, below)
-            levels.append(self._solve(moments, stream.trees, len(levels) + 1))
-        self.components_ = [level.axes for level in levels]
-        self.means_ = [level.mean for level in levels]
-        self.explained_variance_ = np.stack([self._variances(level) for level in levels])
-        totals = np.array([level.energy / self._freedom(level) for level in levels])
-        self.explained_variance_ratio_ = self.explained_variance_ / totals[:, None]
         self.n_dimensions_ = stream.trees.n_dimensions
-        self.n_sentences_ = levels[-1].n_rows
-        self.n_passes_ = n_levels
+        self.n_passes_ = 0
+        levels: list[Spectrum] = []
+        climb = Climb(stream, [], kept=False)
+        while True:
+            levels.append(self._solve(self._moments(climb), stream.trees, len(levels) + 1))
+            if len(levels) == n_levels:
+                break
+            climb = self._above(climb, levels[-1], n_levels - len(levels))
+        self._set(levels)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -178,10 +179,13 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             If a number is not finite, or X has another shape than what was fitted.
         """
         check_is_fitted(self)
-        axes = _projections(self.components_, self.explained_variance_, whiten=self.whiten)
-        if _is_text(X) and not hasattr(X, "sentences"):
-            return self._of_lists(X, axes)
-        stream = self._texts(X) if _is_text(X) else self._arrays(X)
+        axes = [self._scaled(*of) for of in zip(self.components_, self.explained_variance_, strict=True)]
+        if is_text(X) and not hasattr(X, "sentences"):
+            block, trees = block_of_lists(X, **self._how())
+            self._check_fitted(trees)
+            with blas_in_one_thread():
+                return roots(block, trees=trees, axes=axes)
+        stream = stream_of(X, **self._how())
         self._check_fitted(stream.trees)
         project = partial(roots, trees=stream.trees, axes=axes)
         return map_rows(stream.blocks, project, n_columns=len(axes[-1]), name="climb", n_rows=stream.n_rows)
@@ -197,50 +201,15 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         return tags
 
-    def _texts(self, X: Any) -> Stream:
-        corpus = as_corpus(X)
-        trees = self._trees(list(corpus.words))
-        items = corpus.sentences.items
-        known = all(hasattr(item, "n_sentences") for item in items)
-        return Stream(corpus.sentences, trees, [item.n_sentences for item in items] if known else None)
-
-    def _trees(self, words: list[str]) -> Trees:
-        d = n_dimensions_of(self.vectors, self.n_components)
-        return Trees(self.length, self.arity, d, token_table(self.vectors, words, d))
-
-    def _of_lists(self, X: Any, axes: list[FloatArray]) -> FloatArray:
-        sentences = list(X)
-        check_lists(sentences)
-        words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
-        trees = self._trees(words)
-        self._check_fitted(trees)
-        with blas_in_one_thread():
-            return roots(encode(sentences, words), trees=trees, axes=axes)
+    def _how(self) -> dict[str, Any]:
+        how = {"length": self.length, "arity": self.arity}
+        return {**how, "vectors": self.vectors, "n_hashed": self.n_components}
 
     def _check_fitted(self, trees: Trees) -> None:
         if trees.n_dimensions != self.n_dimensions_:
             raise ValueError(
                 f"the vectors have {trees.n_dimensions} dimensions, but TreePCA was fitted on {self.n_dimensions_}"
             )
-
-    def _arrays(self, X: Any) -> Stream:
-        lazy = is_lazy(X)
-        if not lazy:
-            X = np.asarray(X)
-        if X.ndim != 3 or X.shape[1] != self.length or not X.shape[2]:
-            raise ValueError(
-                f"X has shape {X.shape}, but it must be (sentences, length = {self.length}, dimensions)"
-            )
-        if X.dtype.kind not in "biuf":
-            raise ValueError(f"X is an array of {X.dtype}, but it must be one of numbers")
-        if lazy and any(len(sizes) > 1 for sizes in X.chunks[1:]):
-            raise ValueError(
-                "the Dask array is cut within sentences, but a block must hold whole ones: call "
-                "X.rechunk({1: -1, 2: -1}) first"
-            )
-        return Stream(
-            X.reshape(X.shape[0], X.shape[1] * X.shape[2]), Trees(self.length, self.arity, X.shape[2])
-        )
 
     def _check(self, trees: Trees) -> None:
         most, asked = self.arity * trees.n_dimensions, self.n_components
@@ -260,16 +229,31 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 else "first_level is 'pairs', but X is an array of vectors: pairs of tokens are of texts"
             )
 
-    def _moments(self, stream: Stream, axes: list[FloatArray]) -> Moments:
+    def _moments(self, climb: Climb) -> Moments:
         """Read every block once, for the level above those that axes are of."""
-        trees = stream.trees
-        if not axes and trees.table is not None and trees.arity == 2 and self.first_level != "vectors":
+        blocks, trees = climb.stream.blocks, climb.stream.trees
+        self.n_passes_ += not climb.kept
+        if not climb.axes and trees.table is not None and trees.arity == 2 and self.first_level != "vectors":
             of_pairs = partial(PairCounts.of, n_types=len(trees.table), length=trees.length)
-            counted = summarize(stream.blocks, of=of_pairs, fan_in=self.fan_in, name="pairs")
+            counted = summarize(blocks, of=of_pairs, fan_in=self.fan_in, name="pairs")
             with blas_in_one_thread():
                 return counted.moments(trees.table)
-        of = partial(level_moments, trees=trees, axes=axes)
-        return summarize(stream.blocks, of=of, fan_in=self.fan_in, name=f"level-{len(axes) + 1}")
+        of = partial(level_moments, trees=trees, axes=climb.axes)
+        return summarize(blocks, of=of, fan_in=self.fan_in, name="moments")
+
+    def _above(self, climb: Climb, found: Spectrum, n_left: int) -> Climb:
+        """Climb on with the axes of a level, below n_left others; keep the nodes if they fit."""
+        stream, trees = climb.stream, climb.stream.trees
+        axes = [*climb.axes, self._scaled(found.axes, self._variances(found))]
+        n_trees = found.n_rows * trees.arity ** len(axes) // trees.length
+        fits = 8 * len(found.axes) * stream.most_nodes(n_trees, len(axes)) <= self.memory_limit
+        if not climb.kept and (n_left == 1 or not fits):
+            return Climb(stream, axes, kept=False)
+        self.n_passes_ += not climb.kept
+        of = partial(KeptNodes.of, trees=trees, axes=axes)
+        nodes = summarize(stream.blocks, of=of, fan_in=self.fan_in, name="keep").blocks
+        above = Trees(trees.length // trees.arity ** len(axes), trees.arity, len(found.axes))
+        return Climb(Stream(Blocks(_itself, nodes, in_memory=True), above), [], kept=True)
 
     def _solve(self, moments: Moments, trees: Trees, level: int) -> Spectrum:
         if not moments.n_rows:
@@ -291,12 +275,17 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _variances(self, level: Spectrum) -> NDArray[np.float64]:
         return level.values / self._freedom(level)
 
+    def _scaled(self, axes: FloatArray, variances: NDArray[np.float64]) -> FloatArray:
+        """Return what joined vectors are multiplied by."""
+        return axes / np.sqrt(variances)[:, None] if self.whiten else axes
 
-def _projections(axes: list[FloatArray], variances: Any, *, whiten: bool) -> list[FloatArray]:
-    """Return what joined vectors are multiplied by at each level."""
-    if not whiten:
-        return list(axes)
-    return [level / np.sqrt(of_level)[:, None] for level, of_level in zip(axes, variances, strict=True)]
+    def _set(self, levels: list[Spectrum]) -> None:
+        self.components_ = [level.axes for level in levels]
+        self.means_ = [level.mean for level in levels]
+        self.explained_variance_ = np.stack([self._variances(level) for level in levels])
+        totals = np.array([level.energy / self._freedom(level) for level in levels])
+        self.explained_variance_ratio_ = self.explained_variance_ / totals[:, None]
+        self.n_sentences_ = levels[-1].n_rows
 
 
 def n_levels_of(length: int, arity: int) -> int:
@@ -325,8 +314,5 @@ def n_levels_of(length: int, arity: int) -> int:
     return n_levels
 
 
-def _is_text(X: Any) -> bool:
-    """Whether X is a corpus, or anything that is not an array of numbers: lists of tokens."""
-    if hasattr(X, "sentences"):
-        return True
-    return not (is_lazy(X) or (hasattr(X, "ndim") and X.dtype.kind != "O"))
+def _itself(block: Nodes) -> Nodes:
+    return block

@@ -47,19 +47,23 @@ class Trees(NamedTuple):
             range.
         """
         most = max(1, PIECE // self.n_dimensions)
-        if self.table is None:
+        if isinstance(block, Nodes):
+            ends = np.concatenate([[0], np.cumsum(block.sizes)])
+            for begin, end in pieces(block.sizes, most):
+                yield Nodes(block.rows[ends[begin] : ends[end]], block.sizes[begin:end])
+        elif self.table is None:
             sizes = np.full(len(block), self.length, dtype=np.int64)
             for begin, end in pieces(sizes, most):
                 rows = np.asarray(block[begin:end])
                 rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
                 self._check(rows, begin)
                 yield Nodes(rows.reshape(-1, self.n_dimensions), sizes[begin:end])
-            return
-        offsets = block.offsets
-        for begin, end in pieces(np.minimum(np.diff(offsets), self.length), most):
-            ids = block.ids[offsets[begin] : offsets[end]]
-            part = Sentences(ids, offsets[begin : end + 1] - offsets[begin])
-            yield leaves(part, self.table, self.length)
+        else:
+            offsets = block.offsets
+            for begin, end in pieces(np.minimum(np.diff(offsets), self.length), most):
+                ids = block.ids[offsets[begin] : offsets[end]]
+                part = Sentences(ids, offsets[begin : end + 1] - offsets[begin])
+                yield leaves(part, self.table, self.length)
 
     def _check(self, rows: FloatArray, begin: int) -> None:
         bad = np.argwhere(~np.isfinite(rows))
@@ -110,6 +114,29 @@ def level_moments(block: Any, *, trees: Trees, axes: Sequence[FloatArray]) -> Mo
         gram += part.gram
         n_trees += len(above.sizes)
     return Moments(n_trees * trees.length // trees.arity ** (len(axes) + 1), total, gram)
+
+
+class KeptNodes(NamedTuple):
+    """The nodes of a level themselves, block by block: what they take is for the caller to bound.
+
+    Attributes
+    ----------
+    blocks : tuple of Nodes
+    """
+
+    blocks: tuple[Nodes, ...]
+
+    @classmethod
+    def of(cls, block: Any, *, trees: Trees, axes: Sequence[FloatArray]) -> Self:
+        """Project a block through the levels that axes are of."""
+        parts = [climbed(piece, axes, trees.arity) for piece in trees.pieces(block)]
+        rows = [part.rows for part in parts] or [np.zeros((0, len(axes[-1])))]
+        sizes = [part.sizes for part in parts] or [np.zeros(0, dtype=np.int64)]
+        return cls((Nodes(np.concatenate(rows), np.concatenate(sizes)),))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the nodes of all the blocks."""
+        return type(self)(tuple(block for part in (self, *others) for block in part.blocks))
 
 
 def roots(block: Any, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:

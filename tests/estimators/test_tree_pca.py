@@ -91,7 +91,8 @@ def test_arrays_give_what_the_transcription_gives_however_they_are_cut(data):
     inside = sorted(data.draw(st.lists(st.integers(0, n), max_size=4)))
     sizes = tuple(np.diff([0, *inside, n]).tolist())
     lazy = da.from_array(X, chunks=(sizes, -1, -1))
-    tree = TreePCA(k, length=length, arity=arity, **how).fit(lazy)
+    limit = data.draw(st.sampled_from([0, 1 << 20]))
+    tree = TreePCA(k, length=length, arity=arity, memory_limit=limit, **how).fit(lazy)
     axes, expected = tree_pca(X, k, arity, **how)
     values = [np.diff(of_level) for of_level in tree.explained_variance_]
     if min((np.min(np.abs(gaps)) for gaps in values if len(gaps)), default=1.0) < 1e-3:
@@ -167,8 +168,8 @@ class Counted:
 
     def __init__(self, sentences, n_blocks):
         self.words = WORDS
-        self.counts = np.ones(len(WORDS), dtype=np.int64)
         ids = [[WORDS.index(word) for word in sentence] for sentence in sentences]
+        self.counts = np.bincount(np.concatenate(ids), minlength=len(WORDS))
         size = -(-len(ids) // n_blocks)
         self.parts = [Sentences.of(ids[i : i + size]) for i in range(0, len(ids), size)]
         self.reads = [0] * len(self.parts)
@@ -182,13 +183,26 @@ class Counted:
         return self.parts[number]
 
 
-@pytest.mark.parametrize(("length", "n_passes"), [(2, 1), (16, 4)])
-def test_each_block_is_read_once_for_each_level(length, n_passes):
-    counted = Counted(texts(100), 5)
+LEVEL_2 = 8 * 4 * (100 + 600 // 4)
+"""Bytes that the second level takes of 100 texts of 6 tokens, 4 components and length 16, at most."""
+
+
+@pytest.mark.parametrize(
+    ("length", "memory_limit", "n_passes"),
+    [(2, 0, 1), (16, 0, 4), (16, LEVEL_2 - 1, 4), (16, LEVEL_2, 3), (16, 1 << 20, 2), (4, 1 << 20, 2)],
+)
+@pytest.mark.parametrize("whiten", [False, True])
+def test_each_block_is_read_once_for_each_level_that_is_not_kept(length, memory_limit, n_passes, whiten):
+    counted = Counted([sentence[:6] for sentence in texts(300, seed=3) if len(sentence) >= 6][:100], 5)
+    assert len(counted.counts) == len(WORDS)
+    how = {"length": length, "vectors": vectors(), "whiten": whiten}
     with dask.config.set(scheduler="sync"):
-        tree = TreePCA(length=length, vectors=vectors()).fit(counted)
+        tree = TreePCA(memory_limit=memory_limit, **how).fit(counted)
     assert counted.reads == [n_passes] * 5
     assert tree.n_passes_ == n_passes
+    other = TreePCA(memory_limit=0, **how).fit(counted)
+    for ours, theirs in zip(tree.components_, other.components_, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 
 def bits(tree, X):
@@ -201,19 +215,21 @@ def test_the_same_blocks_give_the_same_bits_under_every_scheduler(corpus):
     found = []
     for scheduler in ("sync", "threads"):
         with dask.config.set(scheduler=scheduler):
-            found.append((bits(TreePCA(length=8).fit(X), X), bits(of_corpus().fit(corpus), corpus)))
+            found.append(of_both(X, corpus))
     with (
         LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
         ) as made,
         Client(made),
     ):
-        found.append((bits(TreePCA(length=8).fit(X), X), bits(of_corpus().fit(corpus), corpus)))
+        found.append(of_both(X, corpus))
     assert found[0] == found[1] == found[2]
 
 
-def of_corpus():
-    return TreePCA(length=8, vectors=vectors(), whiten=True)
+def of_both(X, corpus):
+    """Bits of an array that is read for each level, and of texts whose nodes are kept."""
+    kept = TreePCA(length=8, vectors=vectors(), whiten=True)
+    return bits(TreePCA(length=8, memory_limit=0).fit(X), X), bits(kept.fit(corpus), corpus)
 
 
 def test_a_fitted_embedding_and_a_word2vec_file_are_the_same_vectors(tmp_path):
