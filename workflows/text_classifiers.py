@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from dspectral import SketchedPCA, TreePCA
@@ -18,7 +18,7 @@ from dspectral.estimators.token_vectors import token_table
 from workflows.labelled_texts import StopWords, Texts, content, gram_form
 
 SPARSE_C = (0.1, 0.3, 1.0, 3.0)
-DENSE_C = (0.0003, 0.001, 0.01, 0.1)
+DENSE_C = (0.0003, 0.001, 0.003, 0.01)
 """Inverse penalties that are tried."""
 INNER_FOLDS = 3
 
@@ -141,7 +141,9 @@ class Classifier:
         rows = self.features.fit(train.words).transform(train.words)
         is_sparse = sparse.issparse(rows)
         machine = LinearSVC(dual="auto", random_state=self.seed, max_iter=10_000)
-        model = make_pipeline("passthrough" if is_sparse else StandardScaler(), machine)
+        model = (
+            make_pipeline(machine) if is_sparse else make_pipeline(Normalizer(), StandardScaler(), machine)
+        )
         inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=self.seed)
         grid = {"linearsvc__C": SPARSE_C if is_sparse else DENSE_C}
         self.model = GridSearchCV(model, grid, cv=inner).fit(rows, train.labels)

@@ -27,6 +27,7 @@ from workflows.plots import new_plot
 from workflows.text_classifiers import Average, Classifier, Concatenated, Settings, Tree, Vectors, Words
 from workflows.tmpca_scaling import measure_scaling
 
+RARE = "<?>"
 METHODS = ("svm", "mean+svm", "pca+svm", "tmpca+svm")
 
 
@@ -94,7 +95,8 @@ class Vectorizer:
         """Return what all methods share, vectors included."""
         arguments = self.arguments
         words, matrix = self.given or self._learn(train)
-        matrix = np.ascontiguousarray(matrix[:, : arguments.dimensions])
+        known = [i for i, word in enumerate(words) if word != RARE]  # an unknown word says nothing: zeros
+        words, matrix = [words[i] for i in known], matrix[known, : arguments.dimensions]
         n_components = arguments.n_components or matrix.shape[1]
         return Settings((words, matrix), n_components, arguments.length, arguments.stop_words, arguments.seed)
 
