@@ -12,6 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 
 _PARTED = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
+_DIGIT = re.compile(r"\d")
 KEPT = frozenset(
     (
         "against",
@@ -70,18 +71,21 @@ class Split(NamedTuple):
     test: Texts
 
 
-def words_of(text: str) -> list[str]:
+def words_of(text: str, *, zero_digits: bool = False) -> list[str]:
     """Cut a text into lower-case words and signs; what a tokeniser parted (``do n't``) is joined.
+
+    With ``zero_digits`` each digit is read as 0, so that all numbers of one form are one word.
 
     Examples
     --------
     >>> words_of("It 's no Trouble, is n't it?")
     ["it's", 'no', 'trouble', ',', "isn't", 'it', '?']
     """
-    return _WORD.findall(_PARTED.sub(r"\1", text.lower()))
+    text = _PARTED.sub(r"\1", text.lower())
+    return _WORD.findall(_DIGIT.sub("0", text) if zero_digits else text)
 
 
-def read_texts(path: str) -> Texts:
+def read_texts(path: str, *, zero_digits: bool = False) -> Texts:
     """Read a TSV with a header that has the columns text and label, perhaps also cv_fold.
 
     Raises
@@ -105,7 +109,8 @@ def read_texts(path: str) -> Texts:
     if not rows:
         raise ValueError(f"{path} has a header, but no text")
     folds = np.array([row["cv_fold"] for row in rows]) if "cv_fold" in header else None
-    return Texts([words_of(row["text"]) for row in rows], np.array([row["label"] for row in rows]), folds)
+    words = [words_of(row["text"], zero_digits=zero_digits) for row in rows]
+    return Texts(words, np.array([row["label"] for row in rows]), folds)
 
 
 def splits(texts: Texts, n_folds: int, seed: int) -> Iterator[Split]:

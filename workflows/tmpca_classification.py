@@ -44,12 +44,13 @@ def main(argv: list[str] | None = None) -> None:
     """Learn, classify, report."""
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
-        texts = read_texts(arguments.train)
+        zero = {"zero_digits": arguments.zero_digits}
+        texts = read_texts(arguments.train, **zero)
         if arguments.scaling:
             source = Vectorizer(run)
             measure_scaling(run, texts, source.settings(texts))
             return
-        test = read_texts(arguments.test) if arguments.test else None
+        test = read_texts(arguments.test, **zero) if arguments.test else None
         parts = [Split(texts, test)] if test else splits(texts, arguments.folds, arguments.seed)
         classify(run, parts, cross_validated=test is None)
 
@@ -76,6 +77,7 @@ def options() -> argparse.ArgumentParser:
     add(
         "--stop-words", choices=["none", "english", "weak"], default="weak", help="left out of vectors' texts"
     )
+    add("--zero-digits", action="store_true", help="read each digit as 0")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="(all)")
     add("--scaling", action="store_true", help="time and memory against N, of the training texts")
     add("--lengths", nargs="+", type=form.positive, default=[8, 16, 32, 64, 128], help="N of --scaling")
@@ -89,7 +91,9 @@ class Vectorizer:
     def __init__(self, run: form.Run) -> None:
         self.run, self.arguments = run, run.arguments
         self.given = read_pair(self.arguments.vectors) if self.arguments.vectors else None
-        self.more = [words_of(line) for path in self.arguments.corpus for line in lines_of(path)]
+        zero = self.arguments.zero_digits
+        lines = (line for path in self.arguments.corpus for line in lines_of(path))
+        self.more = [words_of(line, zero_digits=zero) for line in lines]
 
     def settings(self, train: Texts) -> Settings:
         """Return what all methods share, vectors included."""

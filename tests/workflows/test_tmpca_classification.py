@@ -155,6 +155,7 @@ def test_a_bad_table_is_named_and_nothing_is_written(tmp_path, capsys, content, 
 
 def test_words_stop_words_and_forms():
     assert words_of("He wo n't, they 're") == ["he", "won't", ",", "they're"]
+    assert words_of("at 10:30", zero_digits=True) == ["at", "00", ":", "00"]
     said = [["this", "is", "not", "good", "."]]
     assert content(said, "none") == said
     assert content(said, "english") == [["good"]]
