@@ -10,6 +10,7 @@ cv_fold or in ten stratified folds. `--scaling` measures time and memory against
 
 import argparse
 import math
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -101,8 +102,14 @@ class Vectorizer:
         words, matrix = self.given or self._learn(train)
         known = [i for i, word in enumerate(words) if word != RARE]  # an unknown word says nothing: zeros
         words, matrix = [words[i] for i in known], matrix[known, : arguments.dimensions]
-        n_components = arguments.n_components or matrix.shape[1]
-        return Settings((words, matrix), n_components, arguments.length, arguments.stop_words, arguments.seed)
+        cut = content(train.words, arguments.stop_words)
+        return Settings(
+            (words, matrix - mean_vector(words, matrix, cut)),
+            arguments.n_components or matrix.shape[1],
+            arguments.length,
+            arguments.stop_words,
+            arguments.seed,
+        )
 
     def _learn(self, train: Texts) -> Vectors:
         text = content([*train.words, *self.more], self.arguments.stop_words)
@@ -117,6 +124,13 @@ class Vectorizer:
             embedding.fit(text)
         self.run.passes += embedding.n_passes_
         return embedding.words_, embedding.vectors_
+
+
+def mean_vector(words: list[str], matrix: NDArray[np.float32], texts: list[list[str]]) -> NDArray[np.float32]:
+    """Return the mean over all tokens that have a vector: less it, a place without a word is an average one."""
+    how_often = Counter(word for text in texts for word in text)
+    weights = np.array([how_often[word] for word in words], dtype=np.float32)
+    return weights @ matrix / max(1.0, float(weights.sum()))
 
 
 def read_pair(path: str) -> Vectors:

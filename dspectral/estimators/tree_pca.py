@@ -60,7 +60,7 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         texts and arity 2 alone, where ``"auto"`` means it.
     memory_limit : int
         Bytes that the projected vectors of a level may take in this process: where they fit, they are kept, and the
-        levels above are found without another read. 0 keeps none.
+        levels above are found without another read. 0 keeps none. (The next level, a share of 1/P, is made beside.)
     fan_in : int
         Neighbours that a merge takes.
 
@@ -77,7 +77,7 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         D, of a given vector.
     n_sentences_ : int
     n_passes_ : int
-        Reads of each block: one a level, up to one more once a level is kept.
+        Reads of each block: L, or fewer where a level is kept.
 
     Notes
     -----

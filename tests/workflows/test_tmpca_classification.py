@@ -164,6 +164,14 @@ def test_words_stop_words_and_forms():
     assert gram_form(list("ab"), 4) == ["a", "b"]
 
 
+def test_the_mean_vector_is_that_of_the_tokens_that_have_one():
+    matrix = np.array([[1.0, 0.0], [0.0, 3.0]], dtype=np.float32)
+    texts = [["good", "bad", "odd"], ["good"], []]
+    found = tmpca_classification.mean_vector(["good", "bad"], matrix, texts)
+    np.testing.assert_allclose(found, [2 / 3, 1.0])
+    np.testing.assert_array_equal(tmpca_classification.mean_vector(["good", "bad"], matrix, []), [0, 0])
+
+
 def test_averages_and_concatenations_are_of_the_words_that_have_a_vector():
     vectors = (["good", "bad"], np.array([[1.0, 0.0], [0.0, 2.0]], dtype=np.float32))
     settings = Settings(vectors, 2, 3, "weak", 0)
