@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dspectral.estimators.refinement import RefinementHMM
     from dspectral.estimators.sentence import SentenceRepresentation
     from dspectral.estimators.term_similarity import TermSimilarity, term_similarity
+    from dspectral.estimators.tree_pca import TreePCA
     from dspectral.graph import projected_memory, summarize
     from dspectral.kernels.hashing import NgramHashing
     from dspectral.models import load, save
@@ -45,6 +46,7 @@ __all__ = [
     "SketchedPCA",
     "SpectralBrownClustering",
     "TermSimilarity",
+    "TreePCA",
     "TruncatedSVD",
     "VectorQuantizer",
     "VocabularySettings",
@@ -78,6 +80,7 @@ _PLACES = {
     "estimators.refinement": ("RefinementHMM",),
     "estimators.sentence": ("SentenceRepresentation",),
     "estimators.term_similarity": ("TermSimilarity", "term_similarity"),
+    "estimators.tree_pca": ("TreePCA",),
     "graph": ("projected_memory", "summarize"),
     "kernels.hashing": ("NgramHashing",),
     "models": ("load", "save"),

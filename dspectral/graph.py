@@ -127,13 +127,14 @@ def map_rows(
     dtype: Any = np.float64,
     sparse_output: bool = False,
     name: str = "map",
+    n_rows: Sequence[int] | None = None,
 ) -> Any:
     """Apply a function to every row block.
 
     Parameters
     ----------
-    X : ndarray, SciPy sparse, Dask array, or an object with a Dask array ``counts``
-        Shape ``(n_rows, n_columns_in)``.
+    X : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
+        Shape ``(n_rows, n_columns_in)``. :class:`Blocks` are lazy.
     function : callable
         Block to block, with as many rows.
     n_columns : int
@@ -144,21 +145,29 @@ def map_rows(
         Whether ``function`` returns CSR.
     name : str
         The task group is ``{name}-block``.
+    n_rows : sequence of int, optional
+        Of each block: needed for :class:`Blocks`, which do not say.
 
     Returns
     -------
     Dask array for lazy input (nothing is computed), else an ndarray or ``csr_array``
     """
-    if _is_in_memory(X):
+    if _is_in_memory(X) and not isinstance(X, Blocks):
         X = sparse.csr_array(X) if sparse.issparse(X) else X
         slices = _slices(X, _in_blocks(X).chunks[0])
         parts = [_call(function, i, block) for i, block in enumerate(slices)]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
-    array = lazy_rows(X)
+    if isinstance(X, Blocks):
+        if n_rows is None or len(n_rows) != len(X.items):
+            raise ValueError(f"n_rows must say of each of the {len(X.items)} blocks how many rows it becomes")
+        array, sizes = _as_array(X, f"{name}-read-{uuid4().hex}"), tuple(n_rows)
+    else:
+        array = lazy_rows(X)
+        sizes = array.chunks[0]
     meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
     label = f"{name}-block-{uuid4().hex}"
     graph, _ = _block_tasks(_map_block, function, [array], label)
-    chunks = (array.chunks[0], (n_columns,))
+    chunks = (sizes, (n_columns,))
     return da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
 
 

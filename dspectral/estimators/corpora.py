@@ -87,6 +87,19 @@ def encode(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> Sentence
     return _encode(sentences, _numbers(words))
 
 
+def check_lists(sentences: Sequence[Any]) -> None:
+    """Refuse a sentence that is not a list of strings.
+
+    Raises
+    ------
+    ValueError
+        The first one that is not is named.
+    """
+    for number, sentence in enumerate(sentences):
+        if isinstance(sentence, str | bytes) or not all(isinstance(word, str) for word in sentence):
+            raise ValueError(f"sentence {number} is {sentence!r:.60}, but it must be a list of strings")
+
+
 def _numbers(words: Sequence[str]) -> dict[str, int]:
     return {word: i for i, word in enumerate(words)}
 
@@ -98,9 +111,8 @@ def _encode(sentences: Sequence[Sequence[str]], numbers: dict[str, int]) -> Sent
 def _from_lists(X: Any, min_count: int) -> TokenCorpus:
     sentences = list(X)
     counted: Counter[str] = Counter()
-    for number, sentence in enumerate(sentences):
-        if isinstance(sentence, str | bytes) or not all(isinstance(word, str) for word in sentence):
-            raise ValueError(f"sentence {number} is {sentence!r:.60}, but it must be a list of strings")
+    check_lists(sentences)
+    for sentence in sentences:
         counted.update(sentence)
     if not counted:
         raise ValueError(f"there is no word in the {len(sentences)} sentence(s)")

@@ -17,6 +17,7 @@ from dspectral.estimators.refinement import RefinementHMM
 from dspectral.estimators.sentence import SentenceRepresentation
 from dspectral.estimators.spectrum import Certificate
 from dspectral.estimators.term_similarity import TermSimilarity
+from dspectral.estimators.tree_pca import TreePCA
 from dspectral.estimators.word_vectors import WordVectorRepresentation
 from dspectral.kernels.hashing import NgramHashing
 from dspectral.solvers.agglomeration import Tree
@@ -38,6 +39,7 @@ ESTIMATORS: dict[str, Any] = {
     "SentenceRepresentation": SentenceRepresentation,
     "SketchedPCA": SketchedPCA,
     "SpectralBrownClustering": SpectralBrownClustering,
+    "TreePCA": TreePCA,
     "TruncatedSVD": TruncatedSVD,
     "WordEmbedding": WordEmbedding,
     "RefinementHMM": RefinementHMM,

@@ -1,0 +1,181 @@
+import json
+
+import numpy as np
+import pytest
+
+from dspectral import TreePCA, load, write_word2vec
+from workflows import tmpca_classification
+from workflows.labelled_texts import content, gram_form, read_texts, splits, words_of
+from workflows.text_classifiers import Average, Settings, concatenated
+from workflows.tmpca_scaling import exponent
+
+GOOD, BAD = ["good", "fine", "lovely", "bright"], ["bad", "dull", "awful", "poor"]
+FILLER = ["film", "story", "cast", "song", "plot", "scene", "end", "role"]
+
+
+def reviews(n, seed):
+    """Texts of eight words, half of which tell the label; the others say nothing."""
+    rng = np.random.default_rng(seed)
+    texts, labels = [], []
+    for i in range(n):
+        words = [*rng.choice(FILLER, 4), *rng.choice(GOOD if i % 2 else BAD, 4)]
+        texts.append(" ".join(rng.permutation(words)))
+        labels.append("pos" if i % 2 else "neg")
+    return texts, labels
+
+
+def write_tsv(path, n, seed, folds=0):
+    rows = [f"{text}\t{label}" for text, label in zip(*reviews(n, seed), strict=True)]
+    if folds:
+        rows = [f"{row}\t{i // 2 % folds}" for i, row in enumerate(rows)]
+    head = "text\tlabel\tcv_fold" if folds else "text\tlabel"
+    path.write_text("\n".join([head, *rows]) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """Two dimensions tell good from bad and filler from both, the others are noise."""
+    words = [*GOOD, *BAD, *FILLER, "<?>"]
+    matrix = 0.1 * np.random.default_rng(0).standard_normal((len(words), 6))
+    matrix[:, 0] += [1.0] * 4 + [-1.0] * 4 + [0.0] * 9
+    matrix[:, 1] += [0.0] * 8 + [1.0] * 9
+    write_word2vec(str(tmp_path / "vectors.bin"), words, matrix)
+    return str(tmp_path / "vectors.bin")
+
+
+def rows_of(out):
+    report = json.loads((out / "report.json").read_text())
+    return report, {(row["method"], row.get("form"), row["metric"]): row for row in report["rows"]}
+
+
+def test_a_test_file_is_scored_by_every_method_and_form(tmp_path, vectors):
+    train, test = write_tsv(tmp_path / "train.tsv", 200, 1), write_tsv(tmp_path / "test.tsv", 100, 2)
+    out = tmp_path / "out"
+    options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "8", "--forms", "1", "2"]
+    tmpca_classification.main([*options, "--plain-test", "--out", str(out)])
+    report, rows = rows_of(out)
+    shown = {(method, form) for method, form, _ in rows}
+    trees = {("tmpca+svm", form) for form in ("1", "2", "1+2", "chosen")}
+    assert shown == {("svm", "words"), ("mean+svm", "1"), ("pca+svm", "1")} | trees
+    for method, form in shown:
+        assert rows[method, form, "cpu_seconds"]["value"] > 0
+        assert rows[method, form, "peak_memory_bytes"]["value"] > 1 << 20
+        assert rows[method, form, "error_rate"]["n"] == 100
+    assert rows["svm", "words", "error_rate"]["value"] == 0
+    assert rows["mean+svm", "1", "error_rate"]["value"] <= 0.02
+    assert rows["tmpca+svm", "1", "error_rate"]["value"] <= 0.1
+    model = load(str(out / "model"))
+    assert isinstance(model, TreePCA)
+    assert model.length == 8
+    assert report["passes"] == 1 + 0 + 4 + 2 + 2 + 4
+
+
+def test_without_a_test_file_every_text_is_classified_once_by_the_folds_of_the_file(tmp_path, vectors):
+    train = write_tsv(tmp_path / "all.tsv", 90, 3, folds=3)
+    options = ["--train", train, "--vectors", vectors, "--length", "8", "--dimensions", "3"]
+    tmpca_classification.main([*options, "--methods", "tmpca+svm", "--out", str(tmp_path / "out")])
+    _, rows = rows_of(tmp_path / "out")
+    assert rows["tmpca+svm", "1", "error_rate"]["n"] == 90
+    assert load(str(tmp_path / "out" / "model")).components_[0].shape == (3, 6)
+    texts = read_texts(train)
+    parts = list(splits(texts, 10, seed=0))
+    assert [len(part.test.words) for part in parts] == [30, 30, 30]
+    assert all(len(part.train.words) == 60 for part in parts)
+    tested = sorted(" ".join(words) for part in parts for words in part.test.words)
+    assert tested == sorted(" ".join(words) for words in texts.words)
+
+
+def test_folds_are_drawn_where_the_file_names_none(tmp_path):
+    texts = read_texts(write_tsv(tmp_path / "all.tsv", 50, 3))
+    parts = list(splits(texts, 5, seed=1))
+    assert [len(part.test.words) for part in parts] == [10] * 5
+    assert all((part.test.labels == "pos").sum() == 5 for part in parts)
+
+
+def test_vectors_are_learned_from_the_training_texts_and_more_text(tmp_path):
+    more = tmp_path / "more.txt"
+    more.write_text("\n".join(reviews(200, 9)[0]) + "\n")
+    train, test = write_tsv(tmp_path / "train.tsv", 100, 1), write_tsv(tmp_path / "test.tsv", 50, 2)
+    options = ["--train", train, "--test", test, "--corpus", str(more), "--dimensions", "4", "--length", "8"]
+    tmpca_classification.main(
+        [*options, "--window", "5", "--methods", "tmpca+svm", "mean+svm", "--out", str(tmp_path / "out")]
+    )
+    _, rows = rows_of(tmp_path / "out")
+    assert rows["mean+svm", "1", "error_rate"]["value"] < 0.1
+    assert rows["tmpca+svm", "1", "error_rate"]["value"] < 0.1
+
+
+def test_scaling_reports_each_length_and_the_exponents(tmp_path, vectors):
+    train = write_tsv(tmp_path / "train.tsv", 200, 1)
+    options = [
+        "--train",
+        train,
+        "--vectors",
+        vectors,
+        "--scaling",
+        "--lengths",
+        "4",
+        "8",
+        "--sentences",
+        "300",
+    ]
+    tmpca_classification.main([*options, "--out", str(tmp_path / "out")])
+    report, _ = rows_of(tmp_path / "out")
+    found = {(row["method"], row["metric"], row.get("length")) for row in report["rows"]}
+    for method in ("tmpca", "pca"):
+        for metric in ("cpu_seconds", "working_memory_bytes"):
+            assert {
+                (method, metric, 4),
+                (method, metric, 8),
+                (method, f"exponent_of_{metric}", None),
+            } <= found
+
+
+def test_exponents_are_those_of_a_power_law():
+    assert exponent([8, 16, 64], [2 * 8**1.5, 2 * 16**1.5, 2 * 64**1.5]) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("text\tintent\na b\tx\n", "no column label"),
+        ("text\tlabel\na b\tx\nc d\n", "line 3 has 1 columns"),
+        ("text\tlabel\n", "has a header, but no text"),
+    ],
+)
+def test_a_bad_table_is_named_and_nothing_is_written(tmp_path, capsys, content, sentence):
+    (tmp_path / "bad.tsv").write_text(content)
+    with pytest.raises(SystemExit) as stopped:
+        tmpca_classification.main(["--train", str(tmp_path / "bad.tsv"), "--out", str(tmp_path / "out")])
+    assert stopped.value.code == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out" / "report.json").exists()
+
+
+def test_words_stop_words_and_forms():
+    assert words_of("He wo n't, they 're") == ["he", "won't", ",", "they're"]
+    assert words_of("at 10:30", zero_digits=True) == ["at", "00", ":", "00"]
+    said = [["this", "is", "not", "good", "."]]
+    assert content(said, "none") == said
+    assert content(said, "english") == [["good"]]
+    assert content(said, "weak") == [["not", "good"]]
+    assert gram_form(list("abcd"), 3) == list("abcbcd")
+    assert gram_form(list("ab"), 4) == ["a", "b"]
+
+
+def test_the_mean_vector_is_that_of_the_tokens_that_have_one():
+    matrix = np.array([[1.0, 0.0], [0.0, 3.0]], dtype=np.float32)
+    texts = [["good", "bad", "odd"], ["good"], []]
+    found = tmpca_classification.mean_vector(["good", "bad"], matrix, texts)
+    np.testing.assert_allclose(found, [2 / 3, 1.0])
+    np.testing.assert_array_equal(tmpca_classification.mean_vector(["good", "bad"], matrix, []), [0, 0])
+
+
+def test_averages_and_concatenations_are_of_the_words_that_have_a_vector():
+    vectors = (["good", "bad"], np.array([[1.0, 0.0], [0.0, 2.0]], dtype=np.float32))
+    settings = Settings(vectors, 2, 3, "weak", 0)
+    texts = [["the", "good", "bad"], [], ["bad", "bad", "unknown", "good"]]
+    np.testing.assert_allclose(Average(settings).transform(texts), [[0.5, 1.0], [0, 0], [0.25, 1.0]])
+    expected = [[1, 0, 0, 2, 0, 0], [0] * 6, [0, 2, 0, 2, 0, 0]]
+    np.testing.assert_array_equal(concatenated(texts, settings), expected)

@@ -1,0 +1,247 @@
+"""Classify texts by tree-structured PCA (TMPCA) of their words' vectors, beside PCA and plain words.
+
+Methods, each with a linear SVM whose penalty is cross-validated on the training texts: `svm` takes words and pairs
+of words by TF-IDF, `mean+svm` the average of the words' vectors, `pca+svm` principal components of the first N
+vectors one after the other, `tmpca+svm` the one vector that a tree leaves of them, for each n-gram form asked for
+and for all of them side by side. Without `--vectors`, vectors are learned from the training texts, without their
+labels, and from the lines of `--corpus`. Without `--test` the training file is cross-validated, by its column
+cv_fold or in ten stratified folds. `--scaling` measures time and memory against N instead.
+"""
+
+import argparse
+import math
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fsspec
+import numpy as np
+from numpy.typing import NDArray
+
+import dspectral
+from dspectral import WordEmbedding, read_word2vec
+from workflows import form
+from workflows.labelled_texts import Split, Texts, content, read_texts, splits, words_of
+from workflows.plots import new_plot
+from workflows.text_classifiers import Average, Classifier, Concatenated, Settings, Tree, Vectors, Words
+from workflows.tmpca_scaling import measure_scaling
+
+RARE = "<?>"
+METHODS = ("svm", "mean+svm", "pca+svm", "tmpca+svm")
+
+
+class Outcome(NamedTuple):
+    """What a method did in one split."""
+
+    wrong: NDArray[np.bool_]
+    inner_error: float
+    cpu_seconds: float
+    peak_memory_bytes: int
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Learn, classify, report."""
+    arguments = options().parse_args(argv)
+    with form.run(arguments) as run:
+        zero = {"zero_digits": arguments.zero_digits}
+        texts = read_texts(arguments.train, **zero)
+        if arguments.scaling:
+            source = Vectorizer(run)
+            measure_scaling(run, texts, source.settings(texts))
+            return
+        test = read_texts(arguments.test, **zero) if arguments.test else None
+        parts = [Split(texts, test)] if test else splits(texts, arguments.folds, arguments.seed)
+        classify(run, parts, cross_validated=test is None)
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("tmpca_classification", __doc__)
+    add = parser.add_argument
+    add("--train", required=True, metavar="TSV", help="a header with text and label, perhaps cv_fold")
+    add(
+        "--test", metavar="TSV", help="the same, to be classified (default: cross-validate the training file)"
+    )
+    add("--folds", type=form.positive, default=10, metavar="F", help="where the file names none (10)")
+    add("--vectors", metavar="W2V", help="word vectors in word2vec's text or binary format")
+    add("--corpus", nargs="*", default=[], metavar="FILE", help="more text to learn vectors from; .gz, URLs")
+    add(
+        "--window", type=form.positive, default=20, help="words on each side that vectors are learned by (20)"
+    )
+    add("--dimensions", type=form.positive, metavar="D", help="take the first D numbers of each vector")
+    add("--n-components", type=form.positive, metavar="K", help="of PCA and TMPCA (as many as dimensions)")
+    add("--length", type=form.positive, default=64, metavar="N", help="words of a text, a power of 2 (64)")
+    add("--forms", nargs="+", type=form.positive, default=[1], metavar="n", help="n-gram forms (1)")
+    add("--plain-test", action="store_true", help="n-gram forms of the training texts alone, as the paper's")
+    add(
+        "--stop-words", choices=["none", "english", "weak"], default="weak", help="left out of vectors' texts"
+    )
+    add("--zero-digits", action="store_true", help="read each digit as 0")
+    add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="(all)")
+    add("--scaling", action="store_true", help="time and memory against N, of the training texts")
+    add("--lengths", nargs="+", type=form.positive, default=[8, 16, 32, 64, 128], help="N of --scaling")
+    add("--sentences", type=form.positive, default=10_000, metavar="M", help="of --scaling (10000)")
+    return parser
+
+
+class Vectorizer:
+    """Gives the vectors that texts are turned into: the file's, or learned from the training texts."""
+
+    def __init__(self, run: form.Run) -> None:
+        self.run, self.arguments = run, run.arguments
+        self.given = read_pair(self.arguments.vectors) if self.arguments.vectors else None
+        zero = self.arguments.zero_digits
+        lines = (line for path in self.arguments.corpus for line in lines_of(path))
+        self.more = [words_of(line, zero_digits=zero) for line in lines]
+
+    def settings(self, train: Texts) -> Settings:
+        """Return what all methods share, vectors included."""
+        arguments = self.arguments
+        words, matrix = self.given or self._learn(train)
+        known = [i for i, word in enumerate(words) if word != RARE]  # an unknown word says nothing: zeros
+        words, matrix = [words[i] for i in known], matrix[known, : arguments.dimensions]
+        cut = content(train.words, arguments.stop_words)
+        return Settings(
+            (words, matrix - mean_vector(words, matrix, cut)),
+            arguments.n_components or matrix.shape[1],
+            arguments.length,
+            arguments.stop_words,
+            arguments.seed,
+        )
+
+    def _learn(self, train: Texts) -> Vectors:
+        text = content([*train.words, *self.more], self.arguments.stop_words)
+        embedding = WordEmbedding(
+            self.arguments.dimensions or 100,
+            window=self.arguments.window,
+            distance_weighting=False,
+            min_count=2,
+            random_state=self.arguments.seed,
+        )
+        with self.run.measure("learn word vectors"):
+            embedding.fit(text)
+        self.run.passes += embedding.n_passes_
+        return embedding.words_, embedding.vectors_
+
+
+def mean_vector(words: list[str], matrix: NDArray[np.float32], texts: list[list[str]]) -> NDArray[np.float32]:
+    """Return the mean over all tokens that have a vector: less it, a place without a word is an average one."""
+    how_often = Counter(word for text in texts for word in text)
+    weights = np.array([how_often[word] for word in words], dtype=np.float32)
+    return weights @ matrix / max(1.0, float(weights.sum()))
+
+
+def read_pair(path: str) -> Vectors:
+    """Read word vectors, words as strings."""
+    words, matrix = read_word2vec(path)
+    return [words.text(i).decode(errors="replace") for i in range(words.n_documents)], matrix
+
+
+def lines_of(path: str) -> Iterator[str]:
+    """Read a text line by line."""
+    with fsspec.open(path, "rt", encoding="utf-8", errors="replace", compression="infer") as file:
+        yield from file
+
+
+def classify(run: form.Run, parts: Any, *, cross_validated: bool) -> None:
+    """Learn and score every method on every split."""
+    vectorizer = Vectorizer(run)
+    found: dict[tuple[str, str], list[Outcome]] = {}
+    for number, split in enumerate(parts):
+        settings = vectorizer.settings(split.train)
+        if not number:
+            note_task(run, split, settings, cross_validated=cross_validated)
+        for method, shown, features in candidates(run.arguments, settings):
+            classifier = Classifier(features, run.arguments.seed)
+            with run.measure(f"{method} {shown}, split {number + 1}") as used:
+                classifier.fit(split.train)
+            run.passes += features.n_passes
+            outcome = Outcome(
+                classifier.wrong(split.test),
+                classifier.inner_error,
+                used.cpu_seconds,
+                used.peak_memory_bytes,
+            )
+            found.setdefault((method, shown), []).append(outcome)
+            if method == "tmpca+svm":
+                run.save(partial(dspectral.save, features.models[0]))
+    report(run, found)
+
+
+def candidates(arguments: argparse.Namespace, settings: Settings) -> Iterator[tuple[str, str, Any]]:
+    """Yield each method with the form that it is shown under, and its features."""
+    tree = partial(Tree, settings, plain_test=arguments.plain_test)
+    for method in arguments.methods:
+        if method == "svm":
+            yield method, "words", Words()
+        elif method == "mean+svm":
+            yield method, "1", Average(settings)
+        elif method == "pca+svm":
+            yield method, "1", Concatenated(settings)
+        else:
+            yield from ((method, str(n), tree([n])) for n in arguments.forms)
+            if len(arguments.forms) > 1:
+                yield method, "+".join(map(str, arguments.forms)), tree(arguments.forms)
+
+
+def note_task(run: form.Run, split: Split, settings: Settings, *, cross_validated: bool) -> None:
+    """Say what is learned from."""
+    cut = content(split.train.words, settings.stop_words)
+    known = set(settings.vectors[0])
+    n_words = sum(map(len, cut))
+    covered = sum(word in known for words in cut for word in words) / max(1, n_words)
+    run.note(
+        f"{name_of(run.arguments.train)}: {len(split.train.words)} training and {len(split.test.words)} test "
+        f"texts{' in the first split' if cross_validated else ''}, {n_words / len(cut):.1f} words each without stop "
+        f"words, {covered:.1%} of them with a vector of {settings.vectors[1].shape[1]} numbers"
+    )
+
+
+def report(run: form.Run, found: dict[tuple[str, str], list[Outcome]]) -> None:
+    """Add a row for each method and form; the form with the least error in training is chosen for TMPCA."""
+    forms = {shown: outcomes for (method, shown), outcomes in found.items() if method == "tmpca+svm"}
+    if len(forms) > 1:
+        chosen = [min(split, key=lambda one: one.inner_error) for split in zip(*forms.values(), strict=True)]
+        found["tmpca+svm", "chosen"] = chosen
+    data = name_of(run.arguments.train)
+    for (method, shown), outcomes in found.items():
+        wrong = np.concatenate([outcome.wrong for outcome in outcomes])
+        rate = float(wrong.mean())
+        values = {
+            "error_rate": rate,
+            "inner_error_rate": float(np.mean([outcome.inner_error for outcome in outcomes])),
+            "cpu_seconds": float(np.mean([outcome.cpu_seconds for outcome in outcomes])),
+            "peak_memory_bytes": max(outcome.peak_memory_bytes for outcome in outcomes),
+        }
+        error = math.sqrt(rate * (1 - rate) / len(wrong))
+        for metric, value in values.items():
+            more = {"standard_error": round(error, 4), "n": len(wrong)} if metric == "error_rate" else {}
+            run.row(data=data, method=method, metric=metric, value=value, form=shown, **more)
+    plot(run, found)
+
+
+def plot(run: form.Run, found: dict[tuple[str, str], list[Outcome]]) -> None:
+    """Draw the error of each method."""
+    figure, axes = new_plot(name_of(run.arguments.train), x="error rate", y="")
+    names = [f"{method} ({shown})" for method, shown in found]
+    rates = [np.concatenate([one.wrong for one in outcomes]).mean() for outcomes in found.values()]
+    axes.barh(names[::-1], rates[::-1], color="#4878a8")
+    run.plot("error_rate", figure, "Share of the test texts that each method (n-gram form) gets wrong.")
+
+
+def name_of(path: str) -> str:
+    """Name data by its file, or by its folder where the file is just called train or all.
+
+    Examples
+    --------
+    >>> name_of("sentiment/sst2/train.tsv.gz"), name_of("spam.tsv")
+    ('sst2', 'spam')
+    """
+    name = Path(path).name.split(".")[0]
+    return Path(path).parent.name if name in ("train", "all") and Path(path).parent.name else name
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Time and memory of TMPCA and of PCA against the length of sentences, with the exponents of power laws."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from dspectral import SketchedPCA, TreePCA
+from dspectral.estimators.token_vectors import token_table
+from workflows import form
+from workflows.labelled_texts import Texts, content
+from workflows.plots import new_plot
+from workflows.text_classifiers import Settings
+from workflows.usage import HERE
+
+LEAST_SECONDS = 0.5
+"""CPU time below which a measurement is made again."""
+MOST_REPEATS = 5
+
+
+def measure_scaling(run: form.Run, texts: Texts, settings: Settings) -> None:
+    """Fit both to the same arrays, at each length."""
+    arguments = run.arguments
+    cut, lengths = full_sentences(texts, settings, max(arguments.lengths)), sorted(arguments.lengths)
+    many = np.resize(np.arange(len(cut)), arguments.sentences)  # over again where the text is short
+    rng = np.random.default_rng(arguments.seed)
+    found: dict[str, dict[str, list[float]]] = {}
+    for length in lengths:
+        # Other places of the same sentences: no two rows are alike, which would make PCA's matrix singular.
+        X = cut[many][:, :length] + 0.1 * rng.standard_normal(
+            (len(many), length, cut.shape[2]), dtype=np.float32
+        )
+        k = min(settings.n_components, cut.shape[2])
+        flat = X.reshape(len(X), -1)
+        fits: dict[str, Callable[[], Any]] = {
+            "tmpca": lambda X=X, k=k, n=length: TreePCA(k, length=n).fit(X),
+            "pca": lambda flat=flat, k=k: SketchedPCA(k, solver="gram").fit(flat),
+        }
+        for method, fit in fits.items():
+            seconds, memory = measured(run, f"{method}, N = {length}", fit)
+            for metric, value in (("cpu_seconds", seconds), ("working_memory_bytes", memory)):
+                found.setdefault(metric, {}).setdefault(method, []).append(value)
+                run.row(data="scaling", method=method, metric=metric, value=value, length=length)
+    for metric, methods in found.items():
+        for method, values in methods.items():
+            value = round(exponent(lengths, values), 3)
+            run.row(data="scaling", method=method, metric=f"exponent_of_{metric}", value=value)
+        plot(run, metric, lengths, methods)
+
+
+def measured(run: form.Run, step: str, fit: Callable[[], Any]) -> tuple[float, float]:
+    """Return the least CPU seconds of a few fits (of one, where it takes long), and its memory beside the data's."""
+    seconds, memory = [], 0.0
+    while not seconds or (min(seconds) < LEAST_SECONDS and len(seconds) < MOST_REPEATS):
+        before = psutil.Process().memory_info().rss
+        with run.measure(step) as used:
+            fitted = fit()
+        run.passes += fitted.n_passes_
+        seconds.append(max(used.cpu_seconds, 1e-3))
+        memory = max(memory, float(used.peaks[HERE] - before), float(1 << 20))
+    return min(seconds), memory
+
+
+def full_sentences(texts: Texts, settings: Settings, length: int) -> NDArray[np.float32]:
+    """Return the vectors of all words, cut into sentences of the same length, shape (n, length, d)."""
+    words = [word for text in content(texts.words, settings.stop_words) for word in text]
+    n = len(words) // length
+    if not n:
+        raise ValueError(f"the texts have {len(words)} words, but a sentence of --lengths takes {length}")
+    distinct = list(dict.fromkeys(words))
+    table = token_table(settings.vectors, distinct, settings.vectors[1].shape[1])
+    numbers = {word: i for i, word in enumerate(distinct)}
+    ids = np.array([numbers[word] for word in words[: n * length]])
+    return table[ids].reshape(n, length, -1)
+
+
+def exponent(lengths: list[int], values: list[float]) -> float:
+    """Return the power of the length that values go with, by least squares of the logarithms.
+
+    Examples
+    --------
+    >>> round(exponent([8, 16, 32], [3.0, 12.0, 48.0]), 6)
+    2.0
+    """
+    return float(np.polyfit(np.log(lengths), np.log(values), 1)[0]) if len(lengths) > 1 else float("nan")
+
+
+def plot(run: form.Run, metric: str, lengths: list[int], methods: dict[str, list[float]]) -> None:
+    """Draw one metric of both methods."""
+    title = metric.replace("_", " ")
+    figure, axes = new_plot(f"{title} against length", x="length", y=title, log="xy")
+    for method, values in methods.items():
+        axes.plot(lengths, values, marker="o", label=f"{method}: N^{exponent(lengths, values):.2f}")
+    axes.legend(frameon=False)
+    run.plot(metric, figure, f"{title.capitalize()} of a fit against the words of a sentence.")
