@@ -72,7 +72,12 @@ class Marks(NamedTuple):
 
 
 def exchange_sweep(
-    adjacent: Adjacent, labels: NDArray[np.int32], n_clusters: int, marks: Marks | None = None
+    adjacent: Adjacent,
+    labels: NDArray[np.int32],
+    n_clusters: int,
+    marks: Marks | None = None,
+    *,
+    fixed: NDArray[np.int64] | None = None,
 ) -> int:
     """Move each type, in the order of their numbers, to the cluster where mutual information is highest.
 
@@ -86,6 +91,8 @@ def exchange_sweep(
     marks : Marks, optional
         Then the sum of the clusters' mutual information with the adjacent cluster (times the number of pairs) and
         with the marks (times their weights) is raised (Clark 2003, with spelling in the place of his letters).
+    fixed : ndarray of int64, optional
+        Types that stay where they are.
 
     Returns
     -------
@@ -114,7 +121,9 @@ def exchange_sweep(
     parts = Adjacent._make(read_only(np.asarray(part)) for part in adjacent)
     given = Marks.none(len(labels)) if marks is None else marks
     seen = Marks(read_only(given.starts), read_only(given.marks), read_only(given.weights), given.n_marks)
-    return int(_sweep(parts, seen, labels, n_clusters, read_only(table)))
+    moves = np.ones(len(labels), dtype=np.bool_)
+    moves[np.empty(0, dtype=np.int64) if fixed is None else fixed] = False
+    return int(_sweep(parts, seen, read_only(moves), labels, n_clusters, read_only(table)))
 
 
 def _parts(counts: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
@@ -294,6 +303,7 @@ def _put_marks(
 def _sweep(
     adjacent: Adjacent,
     marks: Marks,
+    moves: NDArray[np.bool_],
     labels: NDArray[np.int32],
     m: int,
     table: NDArray[np.float64],
@@ -313,7 +323,7 @@ def _sweep(
         home, back = labels[word], starts_back[word]
         row, weight = marks.marks[marks.starts[word] : marks.starts[word + 1]], marks.weights[word]
         n_near = starts[word + 1] - starts[word] + starts_back[word + 1] - back
-        if sizes[home] == 1 or n_near + len(row) == 0:
+        if not moves[word] or sizes[home] == 1 or n_near + len(row) == 0:
             continue
         n, alone = _gather(starts[word], starts[word + 1], others, counts, word, labels, after, seen_after)
         n_back, _ = _gather(

@@ -54,7 +54,7 @@ def find_anchors(
     Examples
     --------
     >>> points = np.array([[0.0, 0.0], [0.1, 0.1], [1.0, 0.0], [0.2, 0.2], [0.0, 1.0]])
-    >>> sorted(find_anchors(points, np.arange(5), 3))
+    >>> sorted(find_anchors(points, np.arange(5), 3).tolist())
     [0, 2, 4]
     """
     if len(set(given)) < len(given):
@@ -130,7 +130,12 @@ def emissions(
 
 
 def chain_from_moments(
-    membership: NDArray[np.float64], emission: NDArray[np.float64], pairs: Any, first: NDArray[np.float64]
+    membership: NDArray[np.float64],
+    emission: NDArray[np.float64],
+    pairs: Any,
+    first: NDArray[np.float64],
+    *,
+    prior: float = 0.0,
 ) -> HiddenMarkov:
     """Return the chain whose adjacent types are expected as often as they were counted.
 
@@ -144,6 +149,8 @@ def chain_from_moments(
         How often the second follows the first.
     first : ndarray of float64, shape (n_types,)
         How often each begins a sentence.
+    prior : float
+        Sentences, and steps from each state, that are added with all states alike: then none is impossible.
 
     Returns
     -------
@@ -159,6 +166,9 @@ def chain_from_moments(
     back = np.linalg.pinv(confusion)
     steps = back @ (membership.T @ np.asarray(pairs @ membership)) @ back.T
     initial = back @ (membership.T @ first)
+    share = prior / emission.shape[1]
     return HiddenMarkov.of(
-        shares(np.maximum(initial, 0.0), axis=0), shares(np.maximum(steps, 0.0), axis=1), emission
+        shares(np.maximum(initial, 0.0) + share, axis=0),
+        shares(np.maximum(steps, 0.0) + share, axis=1),
+        emission,
     )
