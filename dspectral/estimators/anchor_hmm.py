@@ -24,7 +24,8 @@ from dspectral.estimators.corpora import as_corpus
 from dspectral.estimators.em_hmm import checked_decoding
 from dspectral.estimators.word_types import WordTypes
 from dspectral.graph import Blocks, blas_in_one_thread, summarize
-from dspectral.kernels.exchange import Adjacent, Marks, exchange_sweep
+from dspectral.kernels.exchange import Adjacent, exchange_sweep
+from dspectral.kernels.marks import Marks
 from dspectral.kernels.simplex import nearest_in_simplex
 from dspectral.solvers.anchors import chain_from_moments, emissions, find_anchors
 from dspectral.solvers.sequences import maximized, smooth, viterbi

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.kernels.compiled import compiled, read_only
+from dspectral.kernels.marks import Marks, mark_gains, put_marks
 
 TABLE = 1 << 16
 """Counts below it have their ``n log n`` looked up."""
@@ -44,31 +45,6 @@ class Adjacent(NamedTuple):
     def of(cls, counts: Any) -> "Adjacent":
         """Return it for a square CSR array of whole counts, shape (n_types, n_types)."""
         return cls(*_parts(counts), *_parts(counts.T.tocsr()))
-
-
-class Marks(NamedTuple):
-    """What types look like, each mark a number: spelling, for instance.
-
-    Attributes
-    ----------
-    starts : ndarray of int64, shape (n_types + 1,)
-        The marks of type i are ``marks[starts[i]:starts[i + 1]]``, different ones.
-    marks : ndarray of int32
-    weights : ndarray of float64, shape (n_types,)
-        Of each mark of a type.
-    n_marks : int
-        Different ones.
-    """
-
-    starts: NDArray[np.int64]
-    marks: NDArray[np.int32]
-    weights: NDArray[np.float64]
-    n_marks: int
-
-    @classmethod
-    def none(cls, n_types: int) -> "Marks":
-        """Return those of types that have none."""
-        return cls(np.zeros(n_types + 1, dtype=np.int64), np.empty(0, dtype=np.int32), np.zeros(n_types), 0)
 
 
 def exchange_sweep(
@@ -269,37 +245,6 @@ def _best(gains: NDArray[np.float64], home: int) -> int:
 
 
 @compiled
-def _xlogx(x: float) -> float:
-    return x * np.log(x) if x > 0.0 else 0.0
-
-
-@compiled
-def _mark_gains(
-    row: NDArray[np.int32],
-    weight: float,
-    marked: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    gains: NDArray[np.float64],
-) -> None:
-    """Add to each cluster's gain what the marks of a type are worth there."""
-    for b in range(len(gains)):
-        gain = _xlogx(sums[b]) - _xlogx(sums[b] + weight * len(row))
-        for f in row:
-            gain += _xlogx(marked[b, f] + weight) - _xlogx(marked[b, f])
-        gains[b] += gain
-
-
-@compiled
-def _put_marks(
-    row: NDArray[np.int32], weight: float, marked: NDArray[np.float64], sums: NDArray[np.float64], b: int
-) -> None:
-    """Add the marks of a type to a cluster, or take them out where the weight is negative."""
-    for f in row:
-        marked[b, f] = max(0.0, marked[b, f] + weight)
-    sums[b] = max(0.0, sums[b] + weight * len(row))
-
-
-@compiled
 def _sweep(
     adjacent: Adjacent,
     marks: Marks,
@@ -313,7 +258,7 @@ def _sweep(
     marked, sums = np.zeros((m, marks.n_marks)), np.zeros(m)
     for word in range(len(labels)):
         row = marks.marks[marks.starts[word] : marks.starts[word + 1]]
-        _put_marks(row, marks.weights[word], marked, sums, labels[word])
+        put_marks(row, marks.weights[word], marked, sums, labels[word])
     sizes = np.bincount(labels, minlength=m)
     after, before = np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
     seen_after, seen_before = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)
@@ -331,12 +276,12 @@ def _sweep(
         )
         here, there = seen_after[:n], seen_before[:n_back]
         _put(cells, home, -1, after, here, before, there, alone, table)
-        _put_marks(row, -weight, marked, sums, home)
+        put_marks(row, -weight, marked, sums, home)
         _word_gains(cells, after, here, before, there, alone, gains, table)
-        _mark_gains(row, weight, marked, sums, gains)
+        mark_gains(row, weight, marked, sums, gains)
         best = _best(gains, home)
         _put(cells, best, 1, after, here, before, there, alone, table)
-        _put_marks(row, weight, marked, sums, best)
+        put_marks(row, weight, marked, sums, best)
         after[here], before[there] = 0, 0
         sizes[home] -= 1
         sizes[best] += 1

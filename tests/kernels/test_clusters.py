@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 from dspectral.kernels.agglomeration import merge_by_information, merge_window
-from dspectral.kernels.exchange import Adjacent, Marks, exchange_sweep
+from dspectral.kernels.exchange import Adjacent, exchange_sweep
+from dspectral.kernels.marks import Marks
 from dspectral.metrics.mutual_information import average_mutual_information
 
 
