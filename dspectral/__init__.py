@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dspectral.estimators.anchor_hmm import AnchorHMM
     from dspectral.estimators.brown import SpectralBrownClustering
     from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
     from dspectral.estimators.em_hmm import EMHMM
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "EMHMM",
+    "AnchorHMM",
     "HybridLSI",
     "IntentClassifier",
     "LocalLSI",
@@ -68,6 +70,7 @@ __all__ = [
 ]
 
 _PLACES = {
+    "estimators.anchor_hmm": ("AnchorHMM",),
     "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
     "estimators.brown": ("SpectralBrownClustering",),
     "estimators.embedding": ("WordEmbedding",),

@@ -1,5 +1,6 @@
 """Data to try things on, of any size and without a download."""
 
+from dspectral.datasets.anchors import AnchorStream, anchor_sentences
 from dspectral.datasets.brown_model import BrownSample, brown_model_sentences
 from dspectral.datasets.counts import TopicParameters, low_rank_counts, topic_parameters
 from dspectral.datasets.dense import gaussian_rows, low_rank_axes, low_rank_rows
@@ -18,12 +19,14 @@ from dspectral.datasets.standard_library import (
 )
 
 __all__ = [
+    "AnchorStream",
     "BrownSample",
     "Intents",
     "LabelledDocuments",
     "LabelledStream",
     "StateParameters",
     "TopicParameters",
+    "anchor_sentences",
     "brown_model_sentences",
     "gaussian_rows",
     "labelled_counts",

@@ -123,7 +123,27 @@ class SpectralBrownClustering(BaseEstimator):
         """
         self._check()
         corpus = as_corpus(X, min_count=self.min_count)
-        counts = _adjacent_counts(corpus.sentences, len(corpus.words))
+        counts = adjacent_counts(corpus.sentences, len(corpus.words))
+        self.labels_ = self.clusters(counts, np.asarray(corpus.counts))
+        self.tree_: Tree = information_tree(cluster_counts(counts, self.labels_).toarray())
+        self.words_, self.word_counts_ = list(corpus.words), np.asarray(corpus.counts)
+        self.n_passes_ = 1
+        return self
+
+    def clusters(self, counts: Any, word_counts: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the cluster of each type, given how often types are adjacent, without fitting a tree.
+
+        Parameters
+        ----------
+        counts : csr_array, shape (n_types, n_types)
+            How often the second follows the first.
+        word_counts : ndarray of int64, shape (n_types,)
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit` does.
+        """
         beside = np.flatnonzero(np.asarray(counts.sum(axis=0) + counts.sum(axis=1)))
         if not len(beside):
             raise ValueError("no word has a neighbour: every sentence is one word, or none")
@@ -132,19 +152,15 @@ class SpectralBrownClustering(BaseEstimator):
                 f"n_clusters is {self.n_clusters}, but it must be from 1 to {len(beside)}: so many word types have "
                 f"a neighbour (min_count = {self.min_count})"
             )
-        weights = np.asarray(corpus.counts, dtype=np.float64)[beside]
+        weights = word_counts[beside].astype(np.float64)
         order = np.argsort(-weights, kind="stable")
         beside, weights = beside[order], weights[order]
         among = counts[beside][:, beside]
-        labels = self._start(among, weights)
-        labels = self._refine(among, labels)
-        self.tree_: Tree = information_tree(cluster_counts(among, labels).toarray())
+        labels = self._refine(among, self._start(among, weights))
         largest = int(np.argmax(np.bincount(labels, weights=weights)))
-        self.labels_ = np.full(len(corpus.words), largest, dtype=np.int32)
-        self.labels_[beside] = labels
-        self.words_, self.word_counts_ = list(corpus.words), np.asarray(corpus.counts)
-        self.n_passes_ = 1
-        return self
+        found = np.full(len(word_counts), largest, dtype=np.int32)
+        found[beside] = labels
+        return found
 
     def predict(self, X: Sequence[str]) -> NDArray[np.int32]:
         """Return the cluster of each word; unseen ones are in that of ``"<?>"``."""
@@ -189,7 +205,7 @@ class SpectralBrownClustering(BaseEstimator):
         """
         check_is_fitted(self)
         corpus = as_corpus(X)
-        counts = _adjacent_counts(corpus.sentences, len(corpus.words))
+        counts = adjacent_counts(corpus.sentences, len(corpus.words))
         return average_mutual_information(counts, self.predict(corpus.words))
 
     def _check(self) -> None:
@@ -227,6 +243,7 @@ class SpectralBrownClustering(BaseEstimator):
         return labels
 
 
-def _adjacent_counts(sentences: Blocks, n_types: int) -> Any:
+def adjacent_counts(sentences: Blocks, n_types: int) -> Any:
+    """Count in one pass how often each type directly follows each."""
     of = partial(ContextCounts.of, n_types=n_types, window=1, sides="right")
     return summarize(sentences, of=of, name="adjacent").counts

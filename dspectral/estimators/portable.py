@@ -4,6 +4,7 @@ from typing import Any
 
 from sklearn.svm import LinearSVC
 
+from dspectral.estimators.anchor_hmm import AnchorHMM
 from dspectral.estimators.brown import SpectralBrownClustering
 from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
 from dspectral.estimators.em_hmm import EMHMM
@@ -31,6 +32,7 @@ from dspectral.types import Documents
 from dspectral.weighting import Weighting
 
 ESTIMATORS: dict[str, Any] = {
+    "AnchorHMM": AnchorHMM,
     "EMHMM": EMHMM,
     "HybridLSI": HybridLSI,
     "IntentClassifier": IntentClassifier,

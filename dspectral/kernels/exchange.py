@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.kernels.compiled import compiled, read_only
+from dspectral.kernels.marks import Marks, mark_gains, put_marks
 
 TABLE = 1 << 16
 """Counts below it have their ``n log n`` looked up."""
@@ -46,7 +47,14 @@ class Adjacent(NamedTuple):
         return cls(*_parts(counts), *_parts(counts.T.tocsr()))
 
 
-def exchange_sweep(adjacent: Adjacent, labels: NDArray[np.int32], n_clusters: int) -> int:
+def exchange_sweep(
+    adjacent: Adjacent,
+    labels: NDArray[np.int32],
+    n_clusters: int,
+    marks: Marks | None = None,
+    *,
+    fixed: NDArray[np.int64] | None = None,
+) -> int:
     """Move each type, in the order of their numbers, to the cluster where mutual information is highest.
 
     Parameters
@@ -56,6 +64,11 @@ def exchange_sweep(adjacent: Adjacent, labels: NDArray[np.int32], n_clusters: in
         Cluster of each type; changed in place.
     n_clusters : int
         The last type of a cluster never leaves it.
+    marks : Marks, optional
+        Then the sum of the clusters' mutual information with the adjacent cluster (times the number of pairs) and
+        with the marks (times their weights) is raised (Clark 2003, with spelling in the place of his letters).
+    fixed : ndarray of int64, optional
+        Types that stay where they are.
 
     Returns
     -------
@@ -82,7 +95,11 @@ def exchange_sweep(adjacent: Adjacent, labels: NDArray[np.int32], n_clusters: in
     table = np.zeros(TABLE)
     table[1:] = np.arange(1, TABLE) * np.log(np.arange(1, TABLE))
     parts = Adjacent._make(read_only(np.asarray(part)) for part in adjacent)
-    return int(_sweep(parts, labels, n_clusters, read_only(table)))
+    given = Marks.none(len(labels)) if marks is None else marks
+    seen = Marks(read_only(given.starts), read_only(given.marks), read_only(given.weights), given.n_marks)
+    moves = np.ones(len(labels), dtype=np.bool_)
+    moves[np.empty(0, dtype=np.int64) if fixed is None else fixed] = False
+    return int(_sweep(parts, seen, read_only(moves), labels, n_clusters, read_only(table)))
 
 
 def _parts(counts: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
@@ -192,9 +209,8 @@ def _add_gains(
 
 
 @compiled
-def _best(
+def _word_gains(
     cells: Cells,
-    home: int,
     after: NDArray[np.int64],
     seen_after: NDArray[np.int32],
     before: NDArray[np.int64],
@@ -202,8 +218,8 @@ def _best(
     alone: int,
     gains: NDArray[np.float64],
     table: NDArray[np.float64],
-) -> int:
-    """Return the cluster that gains most by a type that is in none; home, if others gain no more."""
+) -> None:
+    """Write what each cluster gains by a type that is in none."""
     gains[:] = 0.0
     _add_gains(after, seen_after, cells.back, cells.worth_back, gains, table)
     _add_gains(before, seen_before, cells.forth, cells.worth, gains, table)
@@ -215,6 +231,11 @@ def _best(
         gains[b] -= _nlogn(cell + after[b], table) + _nlogn(cell + before[b], table)
         gains[b] -= _nlogn(first + total_after, table) - _nlogn(first, table)
         gains[b] -= _nlogn(second + total_before, table) - _nlogn(second, table)
+
+
+@compiled
+def _best(gains: NDArray[np.float64], home: int) -> int:
+    """Return the cluster that gains most; home, if others gain no more."""
     best = home
     for b in range(len(gains)):
         # Less than rounding is no gain: without a margin, ties would wander for ever.
@@ -226,12 +247,18 @@ def _best(
 @compiled
 def _sweep(
     adjacent: Adjacent,
+    marks: Marks,
+    moves: NDArray[np.bool_],
     labels: NDArray[np.int32],
     m: int,
     table: NDArray[np.float64],
 ) -> int:
     starts, others, counts, starts_back, others_back, counts_back = adjacent
     cells = _cells(starts, others, counts, labels, m, table)
+    marked, sums = np.zeros((m, marks.n_marks)), np.zeros(m)
+    for word in range(len(labels)):
+        row = marks.marks[marks.starts[word] : marks.starts[word + 1]]
+        put_marks(row, marks.weights[word], marked, sums, labels[word])
     sizes = np.bincount(labels, minlength=m)
     after, before = np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
     seen_after, seen_before = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)
@@ -239,7 +266,9 @@ def _sweep(
     moved = 0
     for word in range(len(labels)):
         home, back = labels[word], starts_back[word]
-        if sizes[home] == 1 or starts[word + 1] - starts[word] + starts_back[word + 1] - back == 0:
+        row, weight = marks.marks[marks.starts[word] : marks.starts[word + 1]], marks.weights[word]
+        n_near = starts[word + 1] - starts[word] + starts_back[word + 1] - back
+        if not moves[word] or sizes[home] == 1 or n_near + len(row) == 0:
             continue
         n, alone = _gather(starts[word], starts[word + 1], others, counts, word, labels, after, seen_after)
         n_back, _ = _gather(
@@ -247,8 +276,12 @@ def _sweep(
         )
         here, there = seen_after[:n], seen_before[:n_back]
         _put(cells, home, -1, after, here, before, there, alone, table)
-        best = _best(cells, home, after, here, before, there, alone, gains, table)
+        put_marks(row, -weight, marked, sums, home)
+        _word_gains(cells, after, here, before, there, alone, gains, table)
+        mark_gains(row, weight, marked, sums, gains)
+        best = _best(gains, home)
         _put(cells, best, 1, after, here, before, there, alone, table)
+        put_marks(row, weight, marked, sums, best)
         after[here], before[there] = 0, 0
         sizes[home] -= 1
         sizes[best] += 1

@@ -106,18 +106,18 @@ class ContextScaling(NamedTuple):
         array([[0., 1.],
                [1., 0.]], dtype=float32)
         """
-        values = self._transformed(rows.data)
+        values = self.transformed(rows.data)
         sizes = np.diff(rows.indptr)
         if self.scaling in ("cca", "reg", "ppmi"):
-            sums = self._transformed(np.asarray(rows.sum(axis=1, dtype=np.float64)))
+            sums = self.transformed(np.asarray(rows.sum(axis=1, dtype=np.float64)))
             sums = np.where(sums > 0, sums, 1.0)
             values /= np.repeat(np.sqrt(sums) if self.scaling == "cca" else sums, sizes)
         if self.scaling in ("cca", "ppmi"):
-            columns = self._transformed(self.columns)
+            columns = self.transformed(self.columns)
             columns = np.where(columns > 0, columns, 1.0)
             values /= (np.sqrt(columns) if self.scaling == "cca" else columns)[rows.indices]
         if self.scaling == "ppmi":
-            values *= float(self._transformed(np.array([self.total]))[0]) / self.shift
+            values *= float(self.transformed(np.array([self.total]))[0]) / self.shift
             values = np.maximum(np.log(values, out=values, where=values > 0), 0.0)
         scaled = sparse.csr_array((values.astype(self.dtype), rows.indices, rows.indptr), shape=rows.shape)
         if self.scaling == "ppmi":
@@ -125,7 +125,8 @@ class ContextScaling(NamedTuple):
             scaled.eliminate_zeros()
         return scaled
 
-    def _transformed(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def transformed(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Transform counts, or sums of them."""
         values = np.asarray(values, dtype=np.float64)
         if self.transform == "none":
             return values.copy()

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from dspectral.kernels.agglomeration import merge_by_information, merge_window
 from dspectral.kernels.exchange import Adjacent, exchange_sweep
+from dspectral.kernels.marks import Marks
 from dspectral.metrics.mutual_information import average_mutual_information
 
 
@@ -108,3 +109,40 @@ def test_large_counts_are_beyond_the_table():
     exchange_sweep(Adjacent.of(sparse.csr_array(random_counts(1))), few, 3)
     exchange_sweep(Adjacent.of(sparse.csr_array(counts)), many, 3)
     assert few.tolist() == many.tolist()
+
+
+def marks_of(seed, n=25, n_marks=6):
+    rng = np.random.default_rng(seed)
+    rows = [np.sort(rng.choice(n_marks, rng.integers(0, 4), replace=False)) for _ in range(n)]
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    return Marks(starts, np.concatenate(rows).astype(np.int32), rng.random(n) * 20, n_marks)
+
+
+def worth_of_marks(marks, labels, m):
+    table = np.zeros((m, marks.n_marks))
+    for word, label in enumerate(labels):
+        table[label, marks.marks[marks.starts[word] : marks.starts[word + 1]]] += marks.weights[word]
+    cells, sums = table[table > 0], table.sum(axis=1)
+    return np.sum(cells * np.log(cells)) - np.sum(sums[sums > 0] * np.log(sums[sums > 0]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sweep_with_marks_moves_each_word_to_where_both_are_worth_most(seed):
+    counts, marks, m = random_counts(seed), marks_of(seed), 4
+    labels = np.random.default_rng(seed).permutation(np.arange(25) % m).astype(np.int32)
+    expected, pairs = labels.copy(), counts.sum() * np.log(2)
+    for word in range(25):
+        if np.sum(expected == expected[word]) == 1:
+            continue
+        trials = []
+        for cluster in range(m):
+            trial = expected.copy()
+            trial[word] = cluster
+            information = average_mutual_information(counts, trial) * pairs
+            trials.append(information + worth_of_marks(marks, trial, m))
+        if max(trials) > trials[expected[word]] + 1e-8:
+            expected[word] = int(np.argmax(trials))
+    plain = labels.copy()
+    exchange_sweep(Adjacent.of(sparse.csr_array(counts)), labels, m, marks)
+    exchange_sweep(Adjacent.of(sparse.csr_array(counts)), plain, m)
+    assert labels.tolist() == expected.tolist() != plain.tolist()

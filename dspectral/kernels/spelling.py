@@ -1,0 +1,134 @@
+"""What words look like: case, digits, hyphens and endings, and classes of rare words that look alike."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+LONGEST = 3
+"""Letters of an ending, at most."""
+
+
+def spelling(word: str) -> tuple[str, str]:
+    """Return the shape of a word and its ending.
+
+    Returns
+    -------
+    shape : str
+        ``"0"`` with a digit in it, ``"."`` without letters; else ``"a"``, ``"A"`` with a capital first or ``"AA"``
+        in capitals, and ``"-"`` after it with a hyphen inside.
+    ending : str
+        The last letters in lower case, all but one at most; empty where the shape says all.
+
+    Examples
+    --------
+    >>> [spelling(word) for word in ("sat", "Semi-colons", "IBM", "1990s", "...")]
+    [('a', 'at'), ('A-', 'ons'), ('AA', 'bm'), ('0', ''), ('.', '')]
+    """
+    if any(letter.isdigit() for letter in word):
+        return "0", ""
+    if not any(letter.isalpha() for letter in word):
+        return ".", ""
+    capitals = word.isupper() and len(word) > 1
+    shape = "AA" if capitals else "A" if word[0].isupper() else "a"
+    ending = word.lower()[max(1, len(word) - LONGEST) :]
+    return shape + ("-" if "-" in word[1:-1] else ""), ending
+
+
+def spelling_marks(shape: str, ending: str) -> list[str]:
+    """Return the features of a spelling: of its shape, and each ending of the ending.
+
+    Examples
+    --------
+    >>> spelling_marks("A-", "ons")
+    ['A', '-', '*s', '*ns', '*ons']
+    """
+    marks = ["A", "AA"] if shape.startswith("AA") else [shape[0]]
+    marks += ["-"] if shape.endswith("-") else []
+    return marks + ["*" + ending[-n:] for n in range(1, len(ending) + 1)]
+
+
+def class_name(shape: str, ending: str) -> str:
+    """Name a class of words: ``<a*ing>`` are those in lower case that end so.
+
+    Examples
+    --------
+    >>> class_name("a", "ing"), class_name("0", "")
+    ('<a*ing>', '<0>')
+    """
+    return f"<{shape}*{ending}>" if ending else f"<{shape}>"
+
+
+def name_spelling(name: str) -> tuple[str, str]:
+    """Return the shape and the ending that a class is named by.
+
+    Examples
+    --------
+    >>> name_spelling("<A-*ing>"), name_spelling("<0>")
+    (('A-', 'ing'), ('0', ''))
+    """
+    shape, _, ending = name[1:-1].partition("*")
+    return shape, ending
+
+
+def spelling_classes(words: Sequence[str], counts: Iterable[int], *, least: int = 20) -> list[str]:
+    """Return the class of each word: that of its longest ending which has enough tokens, or of its shape.
+
+    Parameters
+    ----------
+    words : sequence of str
+    counts : iterable of int
+    least : int
+        Tokens of a class, of these words alone.
+
+    Examples
+    --------
+    >>> spelling_classes(["going", "sing", "thing", "1989", "odd"], [4, 3, 3, 1, 1], least=7)
+    ['<a*ing>', '<a*ing>', '<a*ing>', '<0>', '<a>']
+    """
+    spelled = [spelling(word) for word in words]
+    tokens: Counter[tuple[str, str]] = Counter()
+    for (shape, ending), count in zip(spelled, counts, strict=True):
+        for n in range(1, len(ending) + 1):
+            tokens[shape, ending[-n:]] += count
+    enough = {class_name(*key): 0 for key, count in tokens.items() if count >= least}
+    return [class_of(shape, ending, enough) or class_name(shape, "") for shape, ending in spelled]
+
+
+def class_of(shape: str, ending: str, known: Mapping[str, int]) -> str:
+    """Return the known class of the longest ending, or that of the shape, or nothing.
+
+    Examples
+    --------
+    >>> class_of("a", "ing", {"<a*g>": 0, "<a>": 1}), class_of("A", "ing", {"<a>": 1})
+    ('<a*g>', '')
+    """
+    for n in range(len(ending), -1, -1):
+        name = class_name(shape, ending[len(ending) - n :])
+        if name in known:
+            return name
+    return ""
+
+
+def mark_table(spellings: Sequence[tuple[str, str] | None]) -> sparse.csr_array:
+    """Return which type has which mark, shape (n_types, n_marks), as ones; None has none.
+
+    Examples
+    --------
+    >>> mark_table([None, ("a", "t"), ("a", "s")]).toarray()
+    array([[0., 0., 0.],
+           [1., 1., 0.],
+           [1., 0., 1.]])
+    """
+    numbers: dict[str, int] = {}
+    starts, columns = np.zeros(len(spellings) + 1, dtype=np.int64), []
+    for i, spelled in enumerate(spellings):
+        marks = spelling_marks(*spelled) if spelled is not None else []
+        columns += sorted(numbers.setdefault(mark, len(numbers)) for mark in marks)
+        starts[i + 1] = len(columns)
+    indices: NDArray[np.int32] = np.array(columns, dtype=np.int32)
+    return sparse.csr_array(
+        (np.ones(len(indices)), indices, starts), shape=(len(spellings), max(len(numbers), 1))
+    )

@@ -1,0 +1,72 @@
+import json
+
+import numpy as np
+import pytest
+
+from dspectral import load
+from dspectral.datasets import brown_model_sentences
+from workflows import pos_induction
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    sample = brown_model_sentences(1500, n_classes=3, n_words=24, length=8, seed=3)
+    lines = [
+        "\n".join(f"{word}\tT{sample.classes[word]}" for word in sentence) for sentence in sample.sentences
+    ]
+    path = tmp_path / "sampled.conll"
+    path.write_text("\n\n".join(lines) + "\n")
+    return path
+
+
+def run(tmp_path, *options):
+    out = tmp_path / "out"
+    pos_induction.main([*options, "--out", str(out)])
+    return out, json.loads((out / "report.json").read_text())
+
+
+def test_methods_are_scored_and_anchors_are_named(tmp_path, corpus):
+    out, report = run(
+        tmp_path, "--corpus", str(corpus), "--n-states", "3", "--seeds", "2", "--em-iterations", "5"
+    )
+    rows = [row for row in report["rows"] if "seed" in row]
+    found = {(row["method"], row["metric"], row["seed"]): row["value"] for row in rows}
+    assert {method for method, _, _ in found} == {"em", "brown", "anchor", "anchor+spelling"}
+    assert {metric for _, metric, _ in found} == {"many_to_one", "one_to_one", "v_measure", "cpu_seconds"}
+    for method in ("brown", "anchor"):
+        assert found[method, "many_to_one", 0] == found[method, "v_measure", 1] == pytest.approx(1.0)
+    assert found["em", "many_to_one", 0] < 1.0
+    model = load(str(out / "model"))
+    assert model.spelling == pos_induction.SPELLING
+    details = [
+        row for row in report["rows"] if row["metric"] == "tokens" and row["method"] == "anchor+spelling"
+    ]
+    assert [row["anchor"] for row in details] == model.anchors_
+    assert sum(row["value"] for row in details) == 1500 * 8
+    assert all(anchor in " ".join(report["notes"]) for anchor in model.anchors_)
+
+
+def test_files_are_read_as_one_and_the_plain_setting_is_there(tmp_path, corpus):
+    options = [
+        "--corpus",
+        str(corpus),
+        str(corpus),
+        "--n-states",
+        "3",
+        "--methods",
+        "anchor-plain",
+        "--name",
+        "twice",
+    ]
+    _, report = run(tmp_path, *options)
+    assert {row["data"] for row in report["rows"]} == {"twice"}
+    assert "3000 sentences, 24000 tokens, 3 tags" in report["notes"]
+    assert np.isfinite([row["value"] for row in report["rows"]]).all()
+
+
+def test_a_malformed_line_ends_the_run_with_a_sentence(tmp_path, corpus, capsys):
+    corpus.write_text("the\tDET\ncat\n")
+    with pytest.raises(SystemExit) as caught:
+        run(tmp_path, "--corpus", str(corpus))
+    assert caught.value.code == 2
+    assert "sampled.conll, line 2 is" in capsys.readouterr().err
