@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from dspectral.estimators.label_streams import LabelledStreams, summarize_sharing
-from dspectral.graph import blas_in_one_thread
+from dspectral.estimators.label_streams import LabelledStreams
+from dspectral.graph import blas_in_one_thread, summarize
 from dspectral.solvers.descent import Descent
 from dspectral.summaries.hinge import Relevancy, SquaredHinge
-from dspectral.types import FloatArray, Rows
 
 
 class Training(NamedTuple):
@@ -161,25 +160,5 @@ def _pass(
     relevancy: Relevancy | None,
     fan_in: int,
 ) -> SquaredHinge:
-    shared: dict[str, FloatArray] = {"axes": axes}
-    of = partial(SquaredHinge.of, offsets=offsets)
-    if relevancy is not None:  # its large array travels as the other one
-        shared["first"] = relevancy.axes
-        of = partial(_weighted, offsets=offsets, relevancy=relevancy._replace(axes=np.zeros((0, 0))))
-    part: SquaredHinge = summarize_sharing(
-        data.words, data.labels, of=of, shared=shared, fan_in=fan_in, name="hinge"
-    )
-    return part
-
-
-def _weighted(
-    rows: Rows,
-    members: Rows,
-    *,
-    axes: NDArray[np.float64],
-    first: NDArray[np.float64],
-    offsets: NDArray[np.float64],
-    relevancy: Relevancy,
-) -> SquaredHinge:
-    relevancy = relevancy._replace(axes=first)
-    return SquaredHinge.of(rows, members, axes=axes, offsets=offsets, relevancy=relevancy)
+    of = partial(SquaredHinge.of, axes=axes, offsets=offsets, relevancy=relevancy)
+    return summarize(data.words, data.labels, of=of, fan_in=fan_in, name="hinge")

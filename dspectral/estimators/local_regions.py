@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.estimators.class_labels import ClassRows
-from dspectral.estimators.label_streams import LabelledStreams, summarize_sharing
+from dspectral.estimators.label_streams import LabelledStreams
 from dspectral.graph import Blocks, is_lazy, lazy_rows, summarize
 from dspectral.summaries.hinge import Highest, Relevancy
 from dspectral.summaries.regions import LocalSpaces
-from dspectral.types import Rows
 
 REGION_ROWS = 1 << 20
 """Documents of all regions that one pass gathers, if there is more than one region."""
@@ -73,14 +72,8 @@ def weighted_regions(
     rows, as many as the regions have.
     """
     limits = np.minimum([math.ceil(gamma * len(mine)) for mine in rows], data.n_rows)
-    small = relevancy._replace(axes=np.zeros((0, 0)))
-    found: Highest = summarize_sharing(
-        data.words,
-        of=partial(_highest, relevancy=small, limits=limits),
-        shared={"axes": relevancy.axes},
-        fan_in=fan_in,
-        name="relevancy",
-    )
+    of = partial(Highest.of, relevancy=relevancy, limits=limits)
+    found = summarize(data.words, of=of, fan_in=fan_in, name="relevancy")
     regions = []
     for mine, scores in zip(found.rows, found.scores, strict=True):
         order = np.argsort(mine, kind="stable")
@@ -163,9 +156,3 @@ def _gathered(X: Any, regions: list[Region]) -> tuple[Any, Any]:
 
 def _same(block: Any) -> Any:
     return block
-
-
-def _highest(
-    rows: Rows, *, axes: NDArray[np.float64], relevancy: Relevancy, limits: NDArray[np.int64]
-) -> Highest:
-    return Highest.of(rows, relevancy=relevancy._replace(axes=axes), limits=limits)
