@@ -172,7 +172,12 @@ def tried(trial: Trial, task: Task) -> dict[tuple[int, float], float]:
 
 
 def choices(run: form.Run, task: Task, asked: list[Trial]) -> dict[int, tuple[dict[str, float], float]]:
-    """Return the settings and C with the best mean over folds, for each rank; a trial is a Dask task."""
+    """Return the settings and C with the best mean over folds, for each rank; a trial is a Dask task.
+
+    Where there is nothing to choose, nothing is tried.
+    """
+    if len({(tuple(trial.settings.items()), trial.C) for trial in asked}) == 1 and len(asked[0].C) == 1:
+        return dict.fromkeys(asked[0].n_components, (asked[0].settings, asked[0].C[0]))
     totals: dict[tuple[int, float, tuple[tuple[str, float], ...]], list[float]] = {}
     for trial, found in zip(asked, _spread(run, task, asked), strict=True):
         for (k, C), value in found.items():

@@ -77,9 +77,9 @@ class LocalLSI(ClassifierMixin, TransformerMixin, BaseEstimator):
     Notes
     -----
     The spaces are a task a class, which holds the class's region alone and is exact. No matrix of all documents is
-    made: not of words, and not of features, as ``w'(V x) = x'(V'w)``. Training holds ``8 L d`` bytes some five
-    times, in a task with its block and ``8 L`` bytes for each row of it; the model holds ``8 L k d``, and labels in
-    memory take theirs.
+    made: not of words, and not of features, as ``w'(V x) = x'(V'w)``. In training a task holds its block, ``8 L``
+    bytes for each row of it and ``8 L d`` some three times; this process ``8 L k`` (of the first classifier
+    ``8 L d``) some twenty times. The model holds ``8 L k d``; labels in memory take theirs.
 
     References
     ----------
