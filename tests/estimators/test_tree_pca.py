@@ -169,7 +169,7 @@ class Counted:
     def __init__(self, sentences, n_blocks):
         self.words = WORDS
         ids = [[WORDS.index(word) for word in sentence] for sentence in sentences]
-        self.counts = np.bincount(np.concatenate(ids), minlength=len(WORDS))
+        self.counts = np.bincount(Sentences.of(ids).ids, minlength=len(WORDS))
         size = -(-len(ids) // n_blocks)
         self.parts = [Sentences.of(ids[i : i + size]) for i in range(0, len(ids), size)]
         self.reads = [0] * len(self.parts)
@@ -312,6 +312,8 @@ def test_what_cannot_be_transformed_is_said_in_a_sentence():
     tree = TreePCA(length=8, vectors=vectors()).fit(texts())
     with pytest.raises(ValueError, match="sentence 1 is 'cat'"):
         tree.transform([["a"], "cat"])
+    with pytest.raises(ValueError, match="n_rows must say of each of the 5 blocks"):
+        tree.transform(Counted(texts(), 5))
     assert tree.transform([]).shape == (0, 4)
     assert tree.transform(np.array([["the", "cat"]], dtype=object)).shape == (1, 4)
 
