@@ -13,6 +13,8 @@ from dspectral.solvers.subspace import leading_left
 
 Reduction: TypeAlias = Literal["clusters", "cca", "svd", "random"]
 REDUCTIONS = ("clusters", "cca", "svd", "random")
+ROUNDING = 1e-20
+"""Share of the mean square below which a variance is rounding: points are then all the same."""
 
 
 class Neighbours(NamedTuple):
@@ -157,8 +159,8 @@ def joined(
     columns = []
     for points, weight in parts:
         centred = points - share @ points
-        variance = float(share @ np.einsum("ij,ij->i", centred, centred))
-        columns.append(centred * (weight / np.sqrt(variance) if variance > 0 else 0.0))
+        variance, size = (float(share @ np.einsum("ij,ij->i", x, x)) for x in (centred, points))
+        columns.append(centred * (weight / np.sqrt(variance) if variance > ROUNDING * size else 0.0))
     whole = np.concatenate(columns, axis=1)
     _, axes = eigh_descending(whole.T @ (share[:, None] * whole))
     return np.asarray(whole @ fixed_signs(axes[:, :n_dimensions].T).T)
