@@ -210,11 +210,15 @@ class Found(NamedTuple):
 
     method: str
     n_components: int
-    f1_weighted: float
+    metrics: dict[str, float]
+    settings: dict[str, float]
 
 
 def classify(run: form.Run, method: str, task: Task, test: Documents) -> list[Found]:
-    """Choose on the training side, then learn from all of it and score the test side, for each rank."""
+    """Choose on the training side, then learn from all of it and score the test side, for each rank.
+
+    The largest rank comes first: smaller ones with its settings use its first components.
+    """
     arguments = run.arguments
     grid = {name: getattr(arguments, name) for name in GRID}
     asked = trials(method, arguments.n_components, grid, arguments.C, arguments.folds)
@@ -235,21 +239,22 @@ def classify(run: form.Run, method: str, task: Task, test: Documents) -> list[Fo
                 exclusive=task.exclusive,
             )
         metrics = {f"f1_{name}": value for name, value in marks._asdict().items()}
-        for metric, value in {**metrics, "cpu_seconds": used.cpu_seconds}.items():
+        found.append(Found(method, k, {**metrics, "cpu_seconds": used.cpu_seconds}, {"C": C, **settings}))
+    found.reverse()
+    for one in found:
+        for metric, value in one.metrics.items():
             run.row(
                 data=name_of(arguments.train),
                 method=method,
                 metric=metric,
                 value=value,
-                n_components=k,
-                C=C,
-                **settings,
+                n_components=one.n_components,
+                **one.settings,
             )
-        found.append(Found(method, k, marks.weighted))
     if model is not None:
         run.save(lambda path: dspectral.save(model, path))
     run.note(f"{method}: {len(asked)} trials took {choosing.cpu_seconds:.0f} CPU seconds")
-    return found[::-1]
+    return found
 
 
 def name_of(path: str) -> str:
@@ -267,7 +272,7 @@ def plot(run: form.Run, found: list[Found]) -> None:
     """Draw weighted F1 against the rank."""
     figure, axes = new_plot(name_of(run.arguments.train), x="components", y="weighted F1")
     for method in dict.fromkeys(one.method for one in found):
-        points = [(one.n_components, one.f1_weighted) for one in found if one.method == method]
+        points = [(one.n_components, one.metrics["f1_weighted"]) for one in found if one.method == method]
         if method == "none":
             axes.axhline(points[0][1], color="#999", linewidth=0.9, linestyle="--", label=method)
         else:
