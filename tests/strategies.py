@@ -2,7 +2,9 @@
 
 from itertools import pairwise
 
+import dask
 import numpy as np
+from dask._task_spec import DataNode
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -42,6 +44,12 @@ def cuts(draw, n_rows):
 def split(X, borders):
     """Row blocks of ``X`` between the borders."""
     return [X[a:b] for a, b in pairwise(borders)]
+
+
+def n_tasks(array):
+    """How many tasks Dask would run for an array; what is in the graph as it is, is none."""
+    (optimized,) = dask.optimize(array)
+    return sum(not isinstance(node, DataNode) for node in dict(optimized.__dask_graph__()).values())
 
 
 def zipf_counts(n, d, per_row, seed=0, n_topics=8):

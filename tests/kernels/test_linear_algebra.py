@@ -224,7 +224,7 @@ def test_a_space_is_orthonormal_and_gives_the_nystrom_approximation(width, n_ste
     space, best = run(C, width, n_steps, dtype)
     K = np.concatenate(space.basis, axis=1).astype(float)
     eps = float(np.finfo(dtype).eps)
-    np.testing.assert_allclose(K.T @ K, np.eye(K.shape[1]), atol=500 * eps)
+    np.testing.assert_allclose(K.T @ K, np.eye(K.shape[1]), atol=2000 * eps)
     expected = C @ K @ np.linalg.solve(K.T @ C @ K, K.T @ C)
     B = best.rows(np.ones(len(best.values)))
     assert B.dtype == dtype
