@@ -3,6 +3,7 @@
 import pickle
 from itertools import count
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
