@@ -8,28 +8,17 @@ task each; the test side is scored once.
 """
 
 import argparse
-import json
-from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import fsspec
 import numpy as np
-from scipy import sparse
 
 import dspectral
 from dspectral import VocabularySettings, Weighting, build_store, read_word2vec, term_similarity
 from dspectral.store.counts import CountStore
-from dspectral.store.labelled_documents import (
-    LabelledText,
-    read_labelled_records,
-    read_newsgroups,
-    read_reuters,
-)
 from dspectral.weighting import inverse_document_frequency
-from workflows import form
+from workflows import form, labelled_documents
+from workflows.labelled_documents import indicator, labels_that_count, most_frequent, name_of, written
 from workflows.lsi_methods import (
     FINE,
     LOCAL,
@@ -56,20 +45,6 @@ GRID = {
 """What cross-validation chooses from, unless an option says otherwise."""
 
 
-class Side(NamedTuple):
-    """Training or test documents, counted.
-
-    Attributes
-    ----------
-    path : str
-        Of their text, as jsonl.
-    labels : list of tuple of str
-    """
-
-    path: str
-    labels: list[tuple[str, ...]]
-
-
 def main(argv: list[str] | None = None) -> None:
     """Read, choose, learn, report."""
     arguments = options().parse_args(argv)
@@ -84,30 +59,10 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("lsi_classification", __doc__)
     add = parser.add_argument
-    what = "labelled documents: jsonl or TSV, .sgm files of Reuters-21578, or a folder for each label; also .gz, URLs"
+    what = f"labelled documents: {labelled_documents.FILES}; also .gz, URLs"
     add("--train", required=True, metavar="FILE", help=what)
     add("--test", required=True, metavar="FILE", help="the same, to be classified")
-    add(
-        "--text",
-        nargs="+",
-        default=["text"],
-        metavar="FIELD",
-        help="with the text, if there are fields (text)",
-    )
-    add(
-        "--label",
-        default="label",
-        metavar="FIELD",
-        help="with the label, or (in jsonl) a list of them (label)",
-    )
-    add("--min-documents", type=form.positive, default=2, metavar="N", help="leave out labels with fewer (2)")
-    add(
-        "--terms",
-        type=form.positive,
-        default=8000,
-        metavar="D",
-        help="most frequent terms that are kept (8000)",
-    )
+    labelled_documents.add_fields(parser)
     add("--n-components", nargs="+", type=form.positive, default=[100], metavar="K", help="ranks (100)")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="(all)")
     add("--folds", type=form.positive, default=3, metavar="F", help="of the cross-validation (3)")
@@ -121,14 +76,8 @@ def options() -> argparse.ArgumentParser:
 def prepared(run: form.Run, scratch: str) -> tuple[Task, Documents]:
     """Read both sides, and weigh their counts by the training side's frequencies."""
     arguments = run.arguments
-    totals = Counter(label for one in read(arguments, "train") for label in set(one.labels))
-    classes = sorted(label for label, total in totals.items() if total >= arguments.min_documents)
-    if len(classes) < 2:
-        raise ValueError(
-            f"{arguments.train} has {len(classes)} label(s) with {arguments.min_documents} or more documents, but "
-            "there must be two"
-        )
-    sides = [counted(arguments, side, set(classes), f"{scratch}/{side}.jsonl") for side in ("train", "test")]
+    classes = labels_that_count(arguments)
+    sides = [written(arguments, side, classes, f"{scratch}/{side}.jsonl") for side in ("train", "test")]
     settings: Any = {"unit": "field", "field": "text", "vocabulary": VocabularySettings()}
     store = build_store(sides[0].path, f"{scratch}/store.zarr", **settings)
     weighting = frequent_terms(store, arguments.terms)
@@ -150,37 +99,9 @@ def prepared(run: form.Run, scratch: str) -> tuple[Task, Documents]:
     return Task(documents[0], exclusive, similarity, arguments.seed), documents[1]
 
 
-def read(arguments: argparse.Namespace, side: str) -> Iterator[LabelledText]:
-    """Read a side with the reader that its path asks for."""
-    path = getattr(arguments, side)
-    system, root = fsspec.url_to_fs(path)
-    folder = system.isdir(root)
-    if root.endswith(".sgm") or (folder and system.glob(f"{root}/*.sgm")):
-        return read_reuters(path, side)
-    return (
-        read_newsgroups(path)
-        if folder
-        else read_labelled_records(path, text=arguments.text, label=arguments.label)
-    )
-
-
-def counted(arguments: argparse.Namespace, side: str, classes: set[str], path: str) -> Side:
-    """Write the text of documents with a label that counts, and return their labels."""
-    kept = []
-    with Path(path).open("w", encoding="utf-8") as file:
-        for one in read(arguments, side):
-            labels = tuple(label for label in dict.fromkeys(one.labels) if label in classes)
-            if labels:
-                file.write(json.dumps({"text": one.text}) + "\n")
-                kept.append(labels)
-    if not kept:
-        raise ValueError(f"no document of {getattr(arguments, side)} has a label that the training side has")
-    return Side(path, kept)
-
-
 def frequent_terms(store: CountStore, n_terms: int) -> Weighting:
     """Return tf-idf over the terms that occur most often."""
-    columns = np.sort(np.argsort(-store.column_sums, kind="stable")[:n_terms])
+    columns = most_frequent(store, n_terms)
     weights = inverse_document_frequency(store.document_frequency, store.n_rows)
     return Weighting("count", weights[columns], columns, "l2")
 
@@ -195,14 +116,6 @@ def similar_terms(arguments: argparse.Namespace, store: CountStore, weighting: W
     words, vectors = read_word2vec(arguments.vectors)
     names = [words.text(i).decode(errors="replace") for i in range(words.n_documents)]
     return term_similarity([terms[column] for column in weighting.columns], names, vectors)
-
-
-def indicator(labels: list[tuple[str, ...]], classes: list[str]) -> sparse.csr_array:
-    """Return 1 where a document has a class."""
-    number = {label: column for column, label in enumerate(classes)}
-    rows = np.repeat(np.arange(len(labels)), [len(one) for one in labels])
-    columns = [number[label] for one in labels for label in one]
-    return sparse.csr_array((np.ones(len(columns)), (rows, columns)), shape=(len(labels), len(classes)))
 
 
 class Found(NamedTuple):
@@ -255,17 +168,6 @@ def classify(run: form.Run, method: str, task: Task, test: Documents) -> list[Fo
         run.save(lambda path: dspectral.save(model, path))
     run.note(f"{method}: {len(asked)} trials took {choosing.cpu_seconds:.0f} CPU seconds")
     return found
-
-
-def name_of(path: str) -> str:
-    """Name the data by the folder of its training side.
-
-    Examples
-    --------
-    >>> name_of("newsgroups20/train.jsonl.gz"), name_of("topics.tsv")
-    ('newsgroups20', 'topics')
-    """
-    return Path(path).parent.name or Path(path).name.split(".")[0]
 
 
 def plot(run: form.Run, found: list[Found]) -> None:

@@ -1,13 +1,14 @@
 """Learn many labels by the method of moments, beside low-rank regression and one-vs-rest.
 
-Training and test documents are read from extreme-classification or svmlight text into stores; every method learns
-from the same one. Methods: `moments` is the algorithm as printed, `moments-unbiased` pairs distinct words only
-and smooths, `moments+em` smooths and adds passes of EM, `moments+linear` and `moments+em+linear` add the linear
-correction from the same passes, `low-rank` is alternating least squares, `one-vs-rest` logistic regressions.
+Training and test documents are read from extreme-classification or svmlight text, or from records of text, into
+stores; every method learns from the same one. Methods: `moments` is the algorithm as printed, `moments-unbiased`
+pairs distinct words only and smooths, `moments+em` smooths and adds passes of EM, `moments+linear` and
+`moments+em+linear` add the linear correction from the same passes, `low-rank` is alternating least squares,
+`one-vs-rest` logistic regressions.
 """
 
 import argparse
-from pathlib import Path
+from itertools import product
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -24,20 +25,24 @@ from dspectral.metrics.ranking import (
     propensity_precision_at,
 )
 from dspectral.store.counts import CountStore
-from dspectral.store.labelled_text import build_labelled_store
-from workflows import form
+from workflows import form, labelled_documents
+from workflows.labelled_documents import name_of
 from workflows.multilabel_baselines import LowRank, OneVsRest
+from workflows.multilabel_stores import parted, stores
 from workflows.plots import new_plot
 
-METHODS = (
-    "moments",
-    "moments-unbiased",
-    "moments+em",
-    "moments+linear",
-    "moments+em+linear",
-    "low-rank",
-    "one-vs-rest",
-)
+CHOICES = {
+    "moments": (),
+    "moments-unbiased": ("smoothing",),
+    "moments+em": ("smoothing", "polish", "label_weight"),
+    "moments+linear": ("smoothing", "alpha"),
+    "moments+em+linear": ("smoothing", "polish", "label_weight", "alpha"),
+    "low-rank": ("penalty",),
+    "one-vs-rest": ("inverse_penalty",),
+}
+"""What each method is asked for, by the names of the options."""
+
+METHODS = tuple(CHOICES)
 
 
 class Scored(NamedTuple):
@@ -49,7 +54,7 @@ class Scored(NamedTuple):
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Learn, score, report."""
+    """Choose, learn, score, report."""
     arguments = options().parse_args(argv)
     with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
         with run.measure("read the documents"):
@@ -58,10 +63,11 @@ def main(argv: list[str] | None = None) -> None:
             f"{train.n_rows} training and {test.n_rows} test documents, {train.n_columns} words, "
             f"{train.n_labels} labels"
         )
+        choose = Chooser(run, train, scratch)
         scored = []
         for method in arguments.methods:
             for n_states in arguments.n_states if method != "one-vs-rest" else arguments.n_states[:1]:
-                scored += learn(run, method, n_states, train, test)
+                scored += learn(run, method, n_states, choose, train, test)
         plot(run, scored)
 
 
@@ -70,56 +76,96 @@ def options() -> argparse.ArgumentParser:
     parser = form.parser("multilabel", __doc__)
     add = parser.add_argument
     add("--train", required=True, metavar="FILE", help="labelled documents; also .gz, URLs")
-    add("--test", required=True, metavar="FILE", help="the same, to be labelled")
-    add("--format", choices=("extreme", "svmlight"), default="extreme", help="of the files (extreme)")
+    add("--test", metavar="FILE", help="the same, to be labelled (default: a share of the training file)")
+    add("--test-share", type=float, default=0.5, metavar="S", help="where there is no test file (0.5)")
+    formats = f"of the files (extreme); records are {labelled_documents.FILES}"
+    add("--format", choices=("extreme", "svmlight", "records"), default="extreme", help=formats)
+    labelled_documents.add_fields(parser)
     add("--one-based", action="store_true", help="the first column is 1 in the files, not 0")
     add("--n-states", type=form.positive, nargs="+", default=[100], metavar="K", help="latent states (100)")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="(all)")
-    add("--smoothing", type=float, default=0.01, help="share of the corpus in the states' words (0.01)")
-    add("--polish", type=form.positive, default=1, metavar="P", help="passes of EM of the em methods (1)")
     add("--tensor", choices=("power", "diagonalise"), default="power", help="decomposition (power)")
-    add("--alpha", type=float, default=0.1, help="ridge of the linear correction (0.1)")
-    add("--penalty", type=float, default=10.0, help="ridge of low-rank (10)")
     add("--iterations", type=form.positive, default=10, help="turns of low-rank (10)")
-    add("--inverse-penalty", type=float, default=10.0, metavar="C", help="of one-vs-rest (10)")
+    chosen = parser.add_argument_group(
+        "settings",
+        "of several values the best is chosen, for each method and K, by AUC on documents held out",
+    )
+    add = chosen.add_argument
+    values: Any = {"nargs": "+", "metavar": "X"}
+    words = "share of the corpus in the states' words (0.01)"
+    add("--smoothing", type=float, default=[0.01], help=words, **values)
+    add("--polish", type=form.positive, default=[1], help="passes of EM of the em methods (1)", **values)
+    weight = "what a document's labels count for in EM, a word 1 (16)"
+    add("--label-weight", type=float, default=[16.0], help=weight, **values)
+    add("--alpha", type=float, default=[0.1], help="ridge of the linear correction (0.1)", **values)
+    add("--penalty", type=float, default=[10.0], help="ridge of low-rank (10)", **values)
+    add("--inverse-penalty", type=float, default=[10.0], help="of one-vs-rest (10)", **values)
+    held = "of the training documents, to choose by (0.25); what is chosen learns from all"
+    add("--held-out", type=float, default=0.25, metavar="S", help=held)
     return parser
 
 
-def stores(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore, CountStore]:
-    """Read both files; the training file says how many words and labels there are."""
-    settings: Any = {"format": arguments.format, "zero_based": not arguments.one_based}
-    train = build_labelled_store(arguments.train, f"{scratch}/train.zarr", **settings)
-    width = {"n_columns": train.n_columns, "n_labels": train.n_labels}
-    return train, build_labelled_store(arguments.test, f"{scratch}/test.zarr", **settings, **width)
-
-
-def made(arguments: argparse.Namespace, method: str, n_states: int) -> Any:
+def made(arguments: argparse.Namespace, method: str, n_states: int, settings: dict[str, Any]) -> Any:
     """Return a method, not fitted."""
     if method == "low-rank":
-        settings: Any = {"penalty": arguments.penalty, "seed": arguments.seed}
-        return LowRank(n_states, iterations=arguments.iterations, **settings)
+        return LowRank(n_states, iterations=arguments.iterations, seed=arguments.seed, **settings)
     if method == "one-vs-rest":
-        return OneVsRest(arguments.inverse_penalty)
+        return OneVsRest(settings["inverse_penalty"])
     return MomentMultiLabelClassifier(
         n_states,
         moments="unbiased" if method == "moments-unbiased" else "paper",
         tensor=arguments.tensor,
-        smoothing=0.0 if method == "moments" else arguments.smoothing,
-        polish=arguments.polish if "+em" in method else 0,
         correction_rank=None if method.endswith("+linear") else 0,
-        alpha=arguments.alpha,
         random_state=arguments.seed,
+        **{"smoothing": 0.0, "polish": 0, **settings},
     )
 
 
-def learn(run: form.Run, method: str, n_states: int, train: CountStore, test: CountStore) -> list[Scored]:
-    """Fit and score one method; nothing if the words have too few directions for it."""
-    arguments, name = run.arguments, name_of(run.arguments.train)
+class Chooser:
+    """Chooses a method's settings on documents held out of the training side.
+
+    Parameters
+    ----------
+    run : form.Run
+    train : CountStore
+    scratch : str
+        Folder for the two parts, which are written when first needed.
+    """
+
+    def __init__(self, run: form.Run, train: CountStore, scratch: str) -> None:
+        self.run, self.train, self.scratch = run, train, scratch
+        self.parts: tuple[CountStore, CountStore] | None = None
+
+    def __call__(self, method: str, n_states: int) -> dict[str, Any]:
+        """Return the settings with the largest AUC, the first of them where several have it."""
+        arguments, names = self.run.arguments, CHOICES[method]
+        given = product(*(getattr(arguments, name) for name in names))
+        asked = [dict(zip(names, values, strict=True)) for values in given]
+        if len(asked) == 1:
+            return asked[0]
+        if self.parts is None:
+            self.parts = parted(self.train, arguments.held_out, arguments.seed, f"{self.scratch}/held-out")
+        train, held_out = self.parts
+        with self.run.measure(f"{method}, K={n_states}: choose among {len(asked)}"):
+            found = []
+            for settings in asked:
+                model = made(arguments, method, n_states, settings).fit(train)
+                self.run.passes += getattr(model, "n_passes_", None) or model.n_passes
+                found.append(scores(model, train, held_out)["auc"])
+        return asked[int(np.argmax(found))]
+
+
+def learn(
+    run: form.Run, method: str, n_states: int, choose: Chooser, train: CountStore, test: CountStore
+) -> list[Scored]:
+    """Choose, fit and score one method; nothing if the words have too few directions for it."""
+    arguments = run.arguments
     try:
+        settings = choose(method, n_states)
         with run.measure(f"{method}, K={n_states}") as used:
-            model = made(arguments, method, n_states).fit(train)
+            model = made(arguments, method, n_states, settings).fit(train)
     except ValueError as error:
-        if "independent direction" not in str(error):
+        if "independent direction" not in str(error) and "n_states is" not in str(error):
             raise
         run.note(f"{method}, K={n_states}: {error}")
         return []
@@ -130,18 +176,12 @@ def learn(run: form.Run, method: str, n_states: int, train: CountStore, test: Co
         "cpu_seconds": used.cpu_seconds,
         "peak_memory_bytes": used.peak_memory_bytes,
     }
+    shown: Any = {"n_states": n_states, "passes": n_passes, **settings}
     for metric, value in metrics.items():
-        run.row(data=name, method=method, metric=metric, value=value, n_states=n_states, passes=n_passes)
+        run.row(data=name_of(arguments.train), method=method, metric=metric, value=value, **shown)
     if isinstance(model, MomentMultiLabelClassifier):
         run.save(lambda path: dspectral.save(model, path))
     return [Scored(method, n_states, metrics)]
-
-
-def name_of(path: str) -> str:
-    """Name the data by its file, or its folder where the file is called train or all."""
-    file = Path(path)
-    stem = file.name.split(".")[0]
-    return file.parent.name if stem in ("train", "all") and file.parent.name else stem
 
 
 def scores(model: Any, train: CountStore, test: CountStore) -> dict[str, float]:

@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import fsspec
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 import dspectral
 from dspectral import WordEmbedding, read_word2vec
 from workflows import form
+from workflows.labelled_documents import name_of
 from workflows.labelled_texts import Split, Texts, content, read_texts, splits, words_of
 from workflows.plots import new_plot
 from workflows.text_classifiers import Average, Classifier, Concatenated, Settings, Tree, Vectors, Words
@@ -229,18 +229,6 @@ def plot(run: form.Run, found: dict[tuple[str, str], list[Outcome]]) -> None:
     rates = [np.concatenate([one.wrong for one in outcomes]).mean() for outcomes in found.values()]
     axes.barh(names[::-1], rates[::-1], color="#4878a8")
     run.plot("error_rate", figure, "Share of the test texts that each method (n-gram form) gets wrong.")
-
-
-def name_of(path: str) -> str:
-    """Name data by its file, or by its folder where the file is just called train or all.
-
-    Examples
-    --------
-    >>> name_of("sentiment/sst2/train.tsv.gz"), name_of("spam.tsv")
-    ('sst2', 'spam')
-    """
-    name = Path(path).name.split(".")[0]
-    return Path(path).parent.name if name in ("train", "all") and Path(path).parent.name else name
 
 
 if __name__ == "__main__":

@@ -169,15 +169,22 @@ def third_pass(data: LabelledStreams, leading: Leading, states: States, settings
 def polishing_pass(
     data: LabelledStreams, leading: Leading, model: LabelModel, settings: Settings
 ) -> LabelModel:
-    """One step of EM on words, labels re-estimated with a prior count, and the correction anew."""
-    found = _state_labels(data, model.log_words, model.weights, leading, settings)
+    """One step of EM on words and weighted labels, labels with a prior count, and the correction anew."""
+    log_labels = None
+    if settings.label_weight:
+        log_labels = np.float32(settings.label_weight) * latent_states.smoothed_logarithms(
+            model.labels.columns.astype(np.float32),
+            leading.label_totals.astype(np.float64),
+            settings.smoothing,
+        )
+    found = _state_labels(data, model.log_words, model.weights, leading, settings, log_labels=log_labels)
     words = latent_states.on_simplex(found.words)
     labels = latent_states.on_simplex(found.labels, LABEL_PRIOR)
     log_words = latent_states.smoothed_logarithms(
         words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
     )
     linear = _correction(found, labels, settings)
-    weights = np.maximum(found.weights / found.weights.sum(), 1e-12)
+    weights = np.maximum(found.weights / found.weights.sum(), 1e-300)
     return LabelModel(log_words, weights, words, labels, linear, found.log_likelihood / max(1, found.n_rows))
 
 
@@ -188,12 +195,14 @@ def _state_labels(
     leading: Leading,
     settings: Settings,
     squares: FloatArray | None = None,
+    log_labels: FloatArray | None = None,
 ) -> StateLabels:
     of = partial(
         StateLabels.of,
         log_words=log_words,
         log_weights=np.log(weights),
         directions=leading.directions,
+        log_labels=log_labels,
         squares=squares,
         column_weights=leading.column_weights,
         counts=settings.counts,

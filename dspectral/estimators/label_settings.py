@@ -19,6 +19,7 @@ class Settings(NamedTuple):
     sketch_size: int | None
     fan_in: int
     seed: int
+    label_weight: float
 
     def checked(self) -> Self:
         """Return the settings.
@@ -34,6 +35,8 @@ class Settings(NamedTuple):
             raise ValueError(f"correction_rank is {self.rank}, but must be at least 0")
         if not 0 <= self.smoothing <= 1:
             raise ValueError(f"smoothing is {self.smoothing}, but is a share, from 0 to 1")
+        if not 0 <= self.label_weight < float("inf"):
+            raise ValueError(f"label_weight is {self.label_weight}, but must be 0 or more, and finite")
         if self.alpha <= 0:
             raise ValueError(f"alpha is {self.alpha}, but a ridge penalty is above 0")
         return self

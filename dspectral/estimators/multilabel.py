@@ -49,6 +49,9 @@ class MomentMultiLabelClassifier(BaseEstimator):
         printed one, and a word of probability 0 is floored at 1e-12.
     polish : int
         Passes of EM after the three.
+    label_weight : float
+        What a document's own labels count for in EM, where a word counts for 1: 0 for EM on words alone, 1 for
+        that of the model, more for states that separate the labels. A document has many more words than labels.
     correction_rank : int, optional
         r, directions of the linear correction; ``n_states`` by default, 0 for none: the paper's model alone.
     alpha : float
@@ -110,7 +113,7 @@ class MomentMultiLabelClassifier(BaseEstimator):
     (3, 8)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each choice is a parameter, as scikit-learn wants
         self,
         n_states: int = 50,
         *,
@@ -119,6 +122,7 @@ class MomentMultiLabelClassifier(BaseEstimator):
         tensor: Tensor = "power",
         smoothing: float = 0.01,
         polish: int = 0,
+        label_weight: float = 16.0,
         correction_rank: int | None = None,
         alpha: float = 0.1,
         solver: str = "auto",
@@ -132,6 +136,7 @@ class MomentMultiLabelClassifier(BaseEstimator):
         self.tensor = tensor
         self.smoothing = smoothing
         self.polish = polish
+        self.label_weight = label_weight
         self.correction_rank = correction_rank
         self.alpha = alpha
         self.solver = solver
@@ -279,6 +284,7 @@ class MomentMultiLabelClassifier(BaseEstimator):
         return Settings(
             self.n_states, self.moments == "unbiased", self.counts, self.tensor, self.smoothing, rank,
             self.alpha, self.solver, self.sketch_size, self.fan_in, self.random_state,
+            self.label_weight,
         ).checked()  # fmt: skip
 
     def _posterior(self, rows: Rows) -> FloatArray:

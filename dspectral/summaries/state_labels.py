@@ -75,6 +75,7 @@ class StateLabels(NamedTuple):
         directions: FloatArray,
         column_weights: NDArray[np.float64],
         counts: bool,
+        log_labels: FloatArray | None = None,
         squares: FloatArray | None = None,
         distinct: bool = False,
     ) -> Self:
@@ -92,6 +93,9 @@ class StateLabels(NamedTuple):
             Of the regression's features (:func:`~dspectral.summaries.word_rows.linear_features`).
         counts : bool
             Whether words count as often as they occur.
+        log_labels : ndarray, shape (L, k), optional
+            Logarithms of the labels' probabilities in each state, times their weight: with them a document's own
+            labels have a say in its state. The regression never sees them, as prediction does not.
         squares : ndarray, shape (d, k), optional
             The directions ``w_j``. With them labels are weighted by ``(w_j' x)^2``, which contracts the cross
             moment of labels with two words without forming it, and words are left out; without them by the
@@ -104,14 +108,17 @@ class StateLabels(NamedTuple):
         scores = sparse_products.times(words, log_words) + log_weights
         P, log_likelihood = posteriors(scores)
         P = P.astype(log_words.dtype)
-        weights = P if squares is None else _squared(words, squares, distinct=distinct)
+        told = P
+        if log_labels is not None:
+            told = posteriors(scores + sparse_products.times(Y, log_labels))[0].astype(P.dtype)
+        weights = told if squares is None else _squared(words, squares, distinct=distinct)
         none = np.zeros((0, P.shape[1]), dtype=P.dtype)
         return cls(
             words.shape[0],
-            P.sum(axis=0, dtype=np.float64),
+            told.sum(axis=0, dtype=np.float64),
             log_likelihood,
             sparse_products.transpose_times(Y, weights),
-            sparse_products.transpose_times(words, P) if squares is None else none,
+            sparse_products.transpose_times(words, told) if squares is None else none,
             Regression.of(linear_features(words, column_weights, directions), P, Y),
         )
 

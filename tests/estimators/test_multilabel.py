@@ -143,10 +143,44 @@ def test_states_predict_the_labels_that_they_were_drawn_with(small):
 
 def test_a_step_of_em_does_not_lower_the_likelihood(small):
     likelihoods = [
-        MomentMultiLabelClassifier(K, counts=True, smoothing=0, polish=polish).fit(*small).log_likelihood_
+        MomentMultiLabelClassifier(K, counts=True, smoothing=0, polish=polish, label_weight=0)
+        .fit(*small)
+        .log_likelihood_
         for polish in range(4)
     ]
     assert (np.diff(likelihoods[1:]) > -1e-6).all()  # 0 and 1 begin with the same states
+
+
+@pytest.mark.parametrize("label_weight", [0.0, 1.0, 16.0])
+def test_steps_of_em_are_those_of_the_formula(small, label_weight):
+    words, labels = (part.toarray().astype(np.float64) for part in small)
+    words = (words > 0).astype(np.float64)
+    start = MomentMultiLabelClassifier(K, smoothing=0.2, correction_rank=0).fit(words, labels)
+    found = clone(start).set_params(polish=2, label_weight=label_weight).fit(words, labels)
+    mu, gamma, pi = start.word_distributions_, start.label_distributions_, start.state_weights_
+    for _ in range(2):
+        of_words = 0.8 * mu + 0.2 * words.sum(axis=0)[:, None] / words.sum()
+        of_labels = 0.8 * gamma + 0.2 * labels.sum(axis=0)[:, None] / labels.sum()
+        joint = np.log(pi) + words @ np.log(of_words) + label_weight * (labels @ np.log(of_labels))
+        P = np.exp(joint - joint.max(axis=1, keepdims=True))
+        P /= P.sum(axis=1, keepdims=True)
+        mu, gamma, pi = words.T @ P, labels.T @ P + 0.5, P.mean(axis=0)
+        mu, gamma = mu / mu.sum(axis=0), gamma / gamma.sum(axis=0)
+    order = np.argsort(-pi)
+    np.testing.assert_allclose(found.state_weights_, pi[order], rtol=1e-4)
+    np.testing.assert_allclose(found.word_distributions_, mu[:, order], rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(found.label_distributions_, gamma[:, order], rtol=1e-3, atol=1e-6)
+
+
+def test_a_state_that_em_empties_stays_out_of_the_way(small):
+    words, labels = small
+    model = MomentMultiLabelClassifier(
+        K, smoothing=0.3, polish=3, label_weight=1000.0, correction_rank=0
+    ).fit(words, labels)
+    assert np.isfinite(model.log_words_).all()
+    assert (model.state_weights_ > 0).all()
+    assert np.isfinite(model.decision_function(words)).all()
+    assert np.nanmean(document_auc(model.decision_function(words), labels)) > 0.7
 
 
 def test_the_linear_correction_is_the_ridge_regression_of_what_the_states_leave(small):
@@ -296,6 +330,8 @@ def test_topics_name_the_most_probable_words_and_labels(small):
         ({"smoothing": 1.5}, "smoothing is 1.5, but is a share"),
         ({"polish": -1}, "polish is -1"),
         ({"alpha": 0.0}, "alpha is 0.0"),
+        ({"label_weight": -1.0}, "label_weight is -1.0, but must be 0 or more, and finite"),
+        ({"label_weight": np.inf}, "label_weight is inf"),
         ({"correction_rank": -2}, "correction_rank is -2"),
         ({"n_states": 0}, "n_states is 0, but must be from 1 to 40"),
         ({"n_states": 41}, "n_states is 41, but must be from 1 to 40"),

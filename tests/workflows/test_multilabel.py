@@ -8,6 +8,7 @@ from dspectral.datasets import sample_labelled_documents
 from dspectral.store.labelled_text import build_labelled_store, write_labelled_text
 from workflows import multilabel
 from workflows.multilabel_baselines import LowRank, OneVsRest
+from workflows.multilabel_stores import parted
 
 METRICS = {"auc", "precision_at_1", "precision_at_3", "precision_at_5", "ndcg_at_5"}
 
@@ -69,3 +70,49 @@ def test_a_label_that_none_has_is_never_predicted(files, tmp_path):
     store = build_labelled_store(str(files / "train.txt"), str(tmp_path / "a"), n_labels=13)
     scores = OneVsRest().fit(store).decision_function(store.counts.compute())
     assert (scores[:, 12] == -30.0).all()
+
+
+def test_settings_are_chosen_on_training_documents_held_out(files, tmp_path):
+    arguments = ["--train", str(files / "train.txt"), "--test", str(files / "test.txt"), "--n-states", "4"]
+    asked = ["--methods", "low-rank", "moments+em", "--penalty", "1e6", "1", "--smoothing", "0.3", "1"]
+    multilabel.main([*arguments, *asked, "--out", str(tmp_path)])
+    rows = json.loads((tmp_path / "report.json").read_text())["rows"]
+    chosen = {row["method"]: row for row in rows if row["metric"] == "auc"}
+    assert chosen["low-rank"]["penalty"] == 1
+    assert chosen["moments+em"]["smoothing"] == 0.3  # with 1 all states have the same words
+
+
+def test_a_part_of_a_store_is_drawn_with_its_labels(files, tmp_path):
+    store = build_labelled_store(str(files / "train.txt"), str(tmp_path / "a"), block_bytes=4000)
+    assert store.n_blocks > 3
+    rest, taken = parted(store, 0.3, 1, str(tmp_path / "b"))
+    assert (rest.n_rows, taken.n_rows) == (350, 150)
+    pairs = [
+        sorted(map(tuple, np.hstack([one.counts.compute().toarray(), one.labels.compute().toarray()])))
+        for one in (store, rest, taken)
+    ]
+    assert sorted(pairs[1] + pairs[2]) == pairs[0]
+    with pytest.raises(ValueError, match="leaves one of two parts empty"):
+        parted(store, 0.0, 1, str(tmp_path / "c"))
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_records_of_text_are_counted_by_the_training_side(split, tmp_path):
+    rng = np.random.default_rng(0)
+    for side, n in (("train", 200), ("test", 100)):
+        with (tmp_path / f"{side}.jsonl").open("w") as file:
+            for _ in range(n):
+                topics = rng.choice(4, size=rng.integers(3), replace=False)
+                words = [f"t{topic}x{word}" for topic in topics for word in rng.integers(9, size=6)]
+                words += [f"w{word}" for word in rng.integers(12, size=6)]
+                record = {"text": " ".join(words), "topics": [f"topic{topic}" for topic in topics]}
+                file.write(json.dumps(record) + "\n")
+    asked = ["--format", "records", "--train", str(tmp_path / "train.jsonl"), "--label", "topics"]
+    if split:
+        asked += ["--test", str(tmp_path / "test.jsonl")]
+    shape = ["--n-states", "4", "--methods", "low-rank", "moments+linear", "--terms", "40"]
+    multilabel.main([*asked, *shape, "--out", str(tmp_path / "out")])
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    sizes = "200 training and 100 test" if split else "100 training and 100 test"
+    assert any(f"{sizes} documents, 40 words, 4 labels" in note for note in report["notes"])
+    assert all(row["value"] > 0.9 for row in report["rows"] if row["metric"] == "auc")
