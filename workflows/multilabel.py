@@ -88,7 +88,7 @@ def options() -> argparse.ArgumentParser:
     add("--iterations", type=form.positive, default=10, help="turns of low-rank (10)")
     chosen = parser.add_argument_group(
         "settings",
-        "of several values the best is chosen, for each method and K, by AUC on documents held out",
+        "of several values the best is chosen for each method, at the middle K, by AUC on documents held out",
     )
     add = chosen.add_argument
     values: Any = {"nargs": "+", "metavar": "X"}
@@ -122,7 +122,7 @@ def made(arguments: argparse.Namespace, method: str, n_states: int, settings: di
 
 
 class Chooser:
-    """Chooses a method's settings on documents held out of the training side.
+    """Chooses a method's settings on documents held out of the training side, once for all K, at the middle one.
 
     Parameters
     ----------
@@ -135,24 +135,35 @@ class Chooser:
     def __init__(self, run: form.Run, train: CountStore, scratch: str) -> None:
         self.run, self.train, self.scratch = run, train, scratch
         self.parts: tuple[CountStore, CountStore] | None = None
+        self.chosen: dict[str, dict[str, Any]] = {}
 
-    def __call__(self, method: str, n_states: int) -> dict[str, Any]:
+    def __call__(self, method: str) -> dict[str, Any]:
         """Return the settings with the largest AUC, the first of them where several have it."""
-        arguments, names = self.run.arguments, CHOICES[method]
-        given = product(*(getattr(arguments, name) for name in names))
-        asked = [dict(zip(names, values, strict=True)) for values in given]
-        if len(asked) == 1:
-            return asked[0]
+        if method not in self.chosen:
+            arguments, names = self.run.arguments, CHOICES[method]
+            given = product(*(getattr(arguments, name) for name in names))
+            asked = [dict(zip(names, values, strict=True)) for values in given]
+            self.chosen[method] = asked[0] if len(asked) == 1 else self._best(method, asked)
+        return self.chosen[method]
+
+    def _best(self, method: str, asked: list[dict[str, Any]]) -> dict[str, Any]:
+        arguments = self.run.arguments
         if self.parts is None:
             self.parts = parted(self.train, arguments.held_out, arguments.seed, f"{self.scratch}/held-out")
         train, held_out = self.parts
+        n_states = sorted(arguments.n_states)[len(arguments.n_states) // 2]
         with self.run.measure(f"{method}, K={n_states}: choose among {len(asked)}"):
             found = []
             for settings in asked:
                 model = made(arguments, method, n_states, settings).fit(train)
-                self.run.passes += getattr(model, "n_passes_", None) or model.n_passes
+                self.run.passes += passes_of(model)
                 found.append(scores(model, train, held_out)["auc"])
         return asked[int(np.argmax(found))]
+
+
+def passes_of(model: Any) -> int:
+    """Return how often a method has read the documents."""
+    return int(getattr(model, "n_passes_", None) or model.n_passes)
 
 
 def learn(
@@ -161,7 +172,7 @@ def learn(
     """Choose, fit and score one method; nothing if the words have too few directions for it."""
     arguments = run.arguments
     try:
-        settings = choose(method, n_states)
+        settings = choose(method)
         with run.measure(f"{method}, K={n_states}") as used:
             model = made(arguments, method, n_states, settings).fit(train)
     except ValueError as error:
@@ -169,7 +180,7 @@ def learn(
             raise
         run.note(f"{method}, K={n_states}: {error}")
         return []
-    n_passes = getattr(model, "n_passes_", None) or model.n_passes
+    n_passes = passes_of(model)
     run.passes += n_passes
     metrics = {
         **scores(model, train, test),

@@ -1,11 +1,12 @@
 """Symmetric third-order tensors as sums of cubes of orthonormal vectors."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.kernels.joint_diagonalization import joint_diagonalize
+from dspectral.types import FloatArray
 
 
 class Cubes(NamedTuple):
@@ -56,7 +57,9 @@ def power_method(
 
     Notes
     -----
-    ``2 restarts iterations k^4`` operations, nearly all in matrix products, and three copies of the tensor.
+    ``restarts iterations k^4`` operations in matrix products. Half of a copy of the tensor, its entries ``j <= l``,
+    is read once for each further step of a cube, and in single precision ``iterations + 1`` times before; what is
+    found is taken off the products, so that it is never written.
 
     References
     ----------
@@ -73,17 +76,16 @@ def power_method(
     T = _checked(T)
     if restarts < 1 or iterations < 1:
         raise ValueError(f"restarts is {restarts} and iterations {iterations}, but each must be at least 1")
-    k, generator, left = len(T), np.random.default_rng(seed), T.copy()
-    values, vectors = np.empty(k), np.empty((k, k))
-    for j in range(k):
+    k, generator = len(T), np.random.default_rng(seed)
+    left = _Deflated.of(T)
+    rough = left.rounded()
+    for _ in range(k):
         starts = _unit(generator.standard_normal((restarts, k)))
         for _ in range(iterations):
-            starts = _unit(_applied(left, starts))
-        best = int(np.argmax(np.einsum("rj,rj->r", _applied(left, starts), starts)))
-        vectors[:, j] = _settled(left, starts[best], polish)
-        values[j] = _cubic(left, vectors[:, j])
-        left -= from_cubes(values[j : j + 1], vectors[:, j : j + 1])
-    return _in_order(T, values, vectors)
+            starts = _unit(left.applied(starts, rough))
+        best = int(np.argmax(np.einsum("rj,rj->r", left.applied(starts, rough), starts)))
+        left = left.without(_settled(left, starts[best : best + 1], polish))
+    return _in_order(T, left.values, left.vectors.T)
 
 
 def simultaneous_diagonalization(
@@ -173,21 +175,55 @@ def unfolded_symmetric(raw: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((T + T.transpose(1, 0, 2) + T.transpose(2, 1, 0)) / 3.0)
 
 
-def _applied(T: NDArray[np.float64], X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``T(I, x, x)`` for each row x."""
-    k = len(T)
-    if len(X) == 1:
-        return np.asarray((T @ X[0]) @ X[0])[None]
-    pairs = (X[:, :, None] * X[:, None, :]).reshape(len(X), k * k)
-    return np.asarray(pairs @ T.reshape(k, k * k).T)
+class _Deflated(NamedTuple):
+    """A symmetric tensor less some cubes.
+
+    Attributes
+    ----------
+    pairs : ndarray of float64, shape (k, k (k + 1) / 2)
+        Its entries ``(i, j <= l)``, those with ``j < l`` twice as large.
+    upper, lower : ndarray of int
+        Their j and l.
+    values : ndarray of float64, shape (r,)
+    vectors : ndarray of float64, shape (r, k)
+    """
+
+    pairs: NDArray[np.float64]
+    upper: NDArray[np.int64]
+    lower: NDArray[np.int64]
+    values: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, T: NDArray[np.float64]) -> Self:
+        """Pack a tensor."""
+        upper, lower = np.triu_indices(len(T))
+        pairs = T[:, upper, lower] * np.where(upper == lower, 1.0, 2.0)
+        return cls(pairs, upper, lower, np.empty(0), np.empty((0, len(T))))
+
+    def rounded(self) -> FloatArray:
+        """Return the pairs in single precision."""
+        return self.pairs.astype(np.float32)
+
+    def applied(self, X: NDArray[np.float64], pairs: FloatArray | None = None) -> NDArray[np.float64]:
+        """``T(I, x, x)`` for each row x, of the pairs as they are or rounded."""
+        pairs = self.pairs if pairs is None else pairs
+        rows = X.astype(pairs.dtype)
+        whole = (pairs @ (rows[:, self.upper] * rows[:, self.lower]).T).T
+        return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
+
+    def without(self, u: NDArray[np.float64]) -> Self:
+        """Take off the cube of a row of shape (1, k), as large as the tensor is along it."""
+        value = np.einsum("rj,rj->r", self.applied(u), u)
+        return self._replace(values=np.append(self.values, value), vectors=np.concatenate([self.vectors, u]))
 
 
-def _settled(T: NDArray[np.float64], u: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+def _settled(left: _Deflated, u: NDArray[np.float64], most: int) -> NDArray[np.float64]:
     for _ in range(most):
-        new = _unit(_applied(T, u[None]))[0]
+        new = _unit(left.applied(u))
         moved = np.abs(new - u).max()
         u = new
-        if moved < 1e-9:  # and the next step would be squared
+        if moved < 1e-6:  # on a sum of cubes the next step would square it
             break
     return u
 
