@@ -155,7 +155,12 @@ def anchors(run: form.Run, data: TaggedSentences, method: str, model: AnchorHMM)
 
 def name_of(run: form.Run) -> str:
     """Name the data."""
-    return run.arguments.name or Path(run.arguments.corpus[0]).parent.name or "corpus"
+    return run.arguments.name or folder_of(run.arguments.corpus[0])
+
+
+def folder_of(path: str) -> str:
+    """Return the name of a file's folder."""
+    return Path(path).parent.name or "corpus"
 
 
 def plot(run: form.Run, scores: dict[str, list[float]]) -> None:

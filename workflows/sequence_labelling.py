@@ -5,7 +5,7 @@ codes and whose recordings are put together to strings. Methods: `hmm` is the su
 label; `em-M` has M refinements, by EM from random starts; `spectral-M` takes them from moments in two passes and
 polishes them by a few EM passes; `moments-M` is the same without polish; `operators-M` decodes by chain products of
 the observable operators. Values are means over seeds, `spread` their standard deviation. CPU seconds are those of
-fitting.
+fitting. Of several `--views` of past and future the best is chosen on a fifth of the training strings.
 """
 
 import argparse
@@ -25,6 +25,13 @@ from workflows.sequences import Side, Task, recordings, tables
 METRICS = ("frame_accuracy", "label_error_rate", "cpu_seconds")
 
 
+class Views(NamedTuple):
+    """Decays of the sums that stand for past and future: over the whole string, and within a label's run."""
+
+    memory: tuple[float, ...]
+    run_memory: tuple[float, ...]
+
+
 class Method(NamedTuple):
     """A name, the refinements that it stands for, and how to make its model from a seed."""
 
@@ -39,6 +46,7 @@ def main(argv: list[str] | None = None) -> None:
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
         tasks = recordings(run) if arguments.wav else tables(arguments)
+        arguments.views = [choose_views(run, tasks[0])]
         with run.measure("compile"):  # so that no method's CPU seconds count it
             for method in methods(arguments):
                 fitted(method.make(0).set_params(polish=min(1, method.make(0).polish)), tasks[0], head=True)
@@ -68,15 +76,67 @@ def options() -> argparse.ArgumentParser:
     add("--refinements", nargs="+", type=form.positive, default=[2, 4, 8], metavar="M", help="(2 4 8)")
     add("--polish", type=form.positive, default=3, metavar="P", help="EM passes after the moments (3)")
     add("--em-iterations", type=form.positive, default=200, metavar="N", help="EM passes at most (200)")
+    views = "decays of the sums over the sequence and over a label's run, 0.5:0.7,0.95 for instance (0.5:0.9)"
+    add("--views", nargs="+", type=decays, default=[Views((0.5,), (0.9,))], metavar="PAST:RUN", help=views)
     add("--seeds", type=form.positive, default=3, metavar="S", help="of each method that has any (3)")
     return parser
+
+
+def decays(text: str) -> Views:
+    """Read the decays of both sums, as a ``type`` of argparse; either side may be empty.
+
+    Examples
+    --------
+    >>> decays("0.5:0.7,0.95"), decays(":0.9")
+    (Views(memory=(0.5,), run_memory=(0.7, 0.95)), Views(memory=(), run_memory=(0.9,)))
+    """
+    try:
+        past, run = (tuple(float(number) for number in side.split(",") if number) for side in text.split(":"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like 0.5:0.7,0.95") from None
+    return Views(past, run)
+
+
+def choose_views(run: form.Run, task: Task) -> Views:
+    """Return the views under which models learned from four fifths of the training strings label the fifth best."""
+    arguments = run.arguments
+    if len(arguments.views) == 1:
+        return Views(*arguments.views[0])
+    order = np.random.default_rng(arguments.seed).permutation(len(task.train.tokens))
+    held, kept = order[::5], np.delete(order, np.s_[::5])
+    inner = Task(task.name, *(part_of(task.train, rows.tolist()) for rows in (kept, held)))
+    found = []
+    for views in arguments.views:
+        values = []
+        with run.measure(f"choose views: {views}"):
+            for m in arguments.refinements:
+                shared: Any = {**views._asdict(), "polish": arguments.polish, "tol": 0.0}
+                model = fitted(RefinementHMM(m, random_state=arguments.seed, **shared), inner)
+                run.passes += model.n_passes_
+                values.append(frame_accuracy(inner.test.labels, model.predict(inner.test.tokens)))
+        found.append(float(np.mean(values)))
+        shown = f"{','.join(map(str, views.memory))}:{','.join(map(str, views.run_memory))}"
+        run.detail(
+            data=task.name, method="spectral", metric="held_out_accuracy", value=found[-1], views=shown
+        )
+    best = arguments.views[int(np.argmax(found))]
+    run.note(
+        f"{task.name}: of {len(found)} views, {best} label the held-out strings best: {max(found):.4f} of the "
+        f"frames, the worst {min(found):.4f}"
+    )
+    return Views(*best)
+
+
+def part_of(side: Side, rows: list[int]) -> Side:
+    """Return some of the strings."""
+    return Side([side.tokens[i] for i in rows], [side.labels[i] for i in rows])
 
 
 def methods(arguments: argparse.Namespace) -> list[Method]:
     """Return all methods."""
     found = [Method("hmm", 1, lambda _: RefinementHMM(1), 1)]
     for m in arguments.refinements:
-        shared: dict[str, Any] = {"n_refinements": m}
+        shared: dict[str, Any] = {"n_refinements": m, **arguments.views[0]._asdict()}
         random = {**shared, "start": "random", "polish": arguments.em_iterations}
         for name, parameters in (
             (f"em-{m}", random),

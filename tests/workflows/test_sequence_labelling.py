@@ -45,6 +45,20 @@ def test_report_has_the_rows_that_scripts_rely_on(options, tmp_path):
     assert (out / "frame_accuracy.png").exists()
 
 
+def test_views_are_chosen_on_training_strings(options, tmp_path, capsys):
+    out = tmp_path / "out"
+    sequence_labelling.main([*options, "--views", "0.5:0.9", ":0.7", "0.8:", "--out", str(out)])
+    rows = json.loads((out / "report.json").read_text())["rows"]
+    tried = {row["views"]: row["value"] for row in rows if row["metric"] == "held_out_accuracy"}
+    assert set(tried) == {"0.5:0.9", ":0.7", "0.8:"}
+    chosen = load(str(out / "model"))
+    best = max(tried, key=tried.get)
+    assert sequence_labelling.decays(best) == (tuple(chosen.memory), tuple(chosen.run_memory))
+    with pytest.raises(SystemExit):
+        sequence_labelling.main([*options, "--views", "half", "--out", str(tmp_path / "bad")])
+    assert "'half' is not like 0.5:0.7,0.95" in capsys.readouterr().err
+
+
 def test_frames_of_numbers_are_quantised(tmp_path):
     rng = np.random.default_rng(0)
     lines = []
