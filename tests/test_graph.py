@@ -20,8 +20,16 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dspectral import SketchedPCA, TruncatedSVD, projected_memory, summarize, write_counts
-from dspectral import graph as graph_module
-from dspectral.graph import Blocks, blas_in_one_thread, lazy_rows, map_rows, run_tasks, tree_depth
+from dspectral.graph import (
+    Blocks,
+    blas_in_one_thread,
+    lazy_rows,
+    map_rows,
+    passes,
+    row_blocks,
+    run_tasks,
+    tree_depth,
+)
 from dspectral.summaries.moments import GramProduct, Moments
 from tests.strategies import zipf_counts
 
@@ -139,7 +147,7 @@ def test_blocks_that_a_cluster_holds_already_are_taken_from_there(expected):
 
 def test_rows_in_memory_stay_out_of_the_cluster_and_give_the_same_bits_as_the_same_blocks(monkeypatch):
     rows = sparse.csr_array(sparse.vstack([rows_of(0), rows_of(1)]))
-    monkeypatch.setattr(graph_module, "BLOCK_BYTES", rows.nnz * (4 + rows.indices.itemsize) - 1)
+    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", rows.nnz * (4 + rows.indices.itemsize) - 1)
     assert lazy_rows(rows).chunks[0] == (BLOCK_ROWS, BLOCK_ROWS)
     for estimator in ESTIMATORS.values():
         alone = bits(estimator.fit(lazy(rows_of, SIZES[:2])))
@@ -228,13 +236,13 @@ def test_no_more_summaries_wait_than_the_memory_law_says(fan_in):
 
 def test_arrays_bound_to_a_function_are_in_the_graph_once(monkeypatch):
     graphs = []
-    merge_tree = graph_module._merge_tree
+    merge_tree = passes.merge_tree
 
     def noted(tasks, *rest):
         graphs.append(tasks)
         return merge_tree(tasks, *rest)
 
-    monkeypatch.setattr(graph_module, "_merge_tree", noted)
+    monkeypatch.setattr(passes, "merge_tree", noted)
     X = lazy(lambda block: sparse.csr_array([[1.0 + block] * 300]), (1,) * 8, 300)
     mapped = map_rows(X, partial(product, factor=np.eye(300)), n_columns=300)
     summarize(mapped, of=partial(GramProduct.of, factor=np.ones((300, 50))))

@@ -1,0 +1,66 @@
+"""One BLAS thread inside a task, whoever else is running."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
+from threading import Lock
+from types import TracebackType
+from typing import Any
+
+import scipy.linalg  # noqa: F401  loads SciPy's own BLAS, so that the controller below sees it
+from threadpoolctl import OpenBLASController, ThreadpoolController
+
+
+def pinned(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function while BLAS has one thread."""
+    with blas_in_one_thread():
+        return function(*arguments)
+
+
+def blas_in_one_thread() -> AbstractContextManager[None]:
+    """Return a context in which BLAS uses one thread, also when several threads enter and leave it."""
+    return _BlasGate()
+
+
+class _BlasGate(AbstractContextManager[None]):
+    """Sets the limit when the first task enters and lifts it when the last one leaves.
+
+    The limit is the whole process's: were each task to restore what it found, one that ends would give its
+    running neighbours all threads back, and their results other last bits.
+    """
+
+    _lock = Lock()
+    _inside = 0
+    _limit: Any = None
+
+    def __enter__(self) -> None:
+        with _BlasGate._lock:
+            if _BlasGate._inside == 0:
+                _take_control_of_blas()
+                _BlasGate._limit = _controller().limit(limits=1, user_api="blas")
+            _BlasGate._inside += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        with _BlasGate._lock:
+            _BlasGate._inside -= 1
+            if _BlasGate._inside == 0:
+                _take_control_of_blas()
+                _BlasGate._limit.restore_original_limits()
+
+
+def _take_control_of_blas() -> None:
+    """Make OpenBLAS listen to this thread.
+
+    From threadpoolctl 3.8 on it heeds only the thread that was first to set a limit and ignores all others;
+    here the thread that lifts the limit is often another than the one that set it.
+    """
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
