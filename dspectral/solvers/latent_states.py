@@ -116,14 +116,17 @@ def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     >>> on_simplex(np.array([[3.0], [-1.0], [1.0]])).columns.ravel()
     array([0.75, 0.  , 0.25])
     """
-    negative = columns < 0
-    mass = float(np.abs(columns).sum(dtype=np.float64))
-    share = abs(float(columns[negative].sum(dtype=np.float64))) / mass if mass else 0.0
-    clipped = np.maximum(columns, 0) + np.asarray(prior, dtype=columns.dtype)
+    n_negative = int(np.count_nonzero(columns < 0))
+    clipped = np.maximum(columns, 0)
+    above = float(clipped.sum(dtype=np.float64))
+    below = above - float(columns.sum(dtype=np.float64)) if n_negative else 0.0
+    if prior:
+        clipped += columns.dtype.type(prior)
     total = clipped.sum(axis=0, dtype=np.float64)
     clipped[:, total == 0] = 1
     total[total == 0] = len(columns)
-    return Simplex((clipped / total).astype(columns.dtype), int(negative.sum()), share)
+    clipped /= total.astype(columns.dtype)
+    return Simplex(clipped, n_negative, below / (above + below) if n_negative else 0.0)
 
 
 def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], share: float) -> FloatArray:

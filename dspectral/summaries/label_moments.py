@@ -5,7 +5,7 @@ d x d, d x d x d or k^2 x L is ever formed.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,9 +179,11 @@ def _mixed_labels(Y: sparse.csr_array, rank: int, seed: int) -> FloatArray:
 
 def _cubes(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
-    upper, lower = np.triu_indices(left.shape[1])
-    out = np.zeros((left.shape[1], len(upper)))
+    k = left.shape[1]
+    starts = np.concatenate([[0], np.cumsum(np.arange(k, 0, -1))])  # of the pairs (j, j), (j, j + 1), ...
+    out = np.zeros((k, starts[-1]))
     for start in range(0, len(left), STEP):
-        piece: Any = right[start : start + STEP]
-        out += left[start : start + STEP].T @ (piece[:, upper] * piece[:, lower])
+        rows, piece = left[start : start + STEP].T, right[start : start + STEP]
+        for j in range(k):
+            out[:, starts[j] : starts[j + 1]] += rows @ (piece[:, j:] * piece[:, j : j + 1])
     return out
