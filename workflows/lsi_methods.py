@@ -138,17 +138,19 @@ def trials(
 ) -> list[Trial]:
     """List what is to be tried for a method.
 
-    A local space needs a fit of its own for each C; others share one over all ranks and C. Local methods are tried on
-    one fold of the training documents and at the middle rank alone, and what is chosen serves all ranks.
+    A local space needs a fit of its own for each C; others share one over all ranks and C. Local methods are tried at
+    the middle rank alone, and what is chosen serves all ranks.
     """
     names = {"hybrid": ("alpha", "beta"), "lsi": ("beta",), "lrw": ("a", "b", "gamma")}.get(method, ())
     settings = [dict(zip(names, values, strict=True)) for values in product(*(grid[name] for name in names))]
     ranks = tuple(sorted(n_components)) if method != "none" else (0,)
     if method in LOCAL:
         ranks = (ranks[len(ranks) // 2],)
-    folds = range(1 if method in LOCAL else n_folds)
     values = [(c,) for c in C] if method in LOCAL else [tuple(C)]
-    return [Trial(method, one, ranks, c, fold, n_folds) for one, c, fold in product(settings, values, folds)]
+    return [
+        Trial(method, one, ranks, c, fold, n_folds)
+        for one, c, fold in product(settings, values, range(n_folds))
+    ]
 
 
 def tried(trial: Trial, task: Task) -> dict[tuple[int, float], float]:

@@ -6,7 +6,23 @@ import pytest
 from dspectral import HybridLSI, load
 from workflows import lsi_classification
 
-FAST = ["--folds", "2", "--C", "1", "--alpha", "0.5", "--gamma", "1", "2", "--b", "0.2", "--terms", "100"]
+FAST = [
+    "--folds",
+    "2",
+    "--C",
+    "1",
+    "--a",
+    "5",
+    "--alpha",
+    "0.5",
+    "--gamma",
+    "1",
+    "2",
+    "--b",
+    "0.2",
+    "--terms",
+    "100",
+]
 
 
 def write(path, n, seed, *, several):
