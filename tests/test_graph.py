@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from dspectral import SketchedPCA, TruncatedSVD, projected_memory, summarize, write_counts
 from dspectral.graph import (
     Blocks,
+    blas,
     blas_in_one_thread,
     lazy_rows,
     map_rows,
@@ -371,6 +372,7 @@ def blas_threads():
 
 @pytest.fixture
 def two_blas_threads():
+    blas._take_control_of_blas()  # a thread of another test may have had it
     with threadpool_limits(2, user_api="blas"):
         if blas_threads() != {2}:
             pytest.skip("this BLAS cannot use two threads")
