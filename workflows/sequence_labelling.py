@@ -46,13 +46,12 @@ def main(argv: list[str] | None = None) -> None:
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
         tasks = recordings(run) if arguments.wav else tables(arguments)
-        arguments.views = [choose_views(run, tasks[0])]
         with run.measure("compile"):  # so that no method's CPU seconds count it
-            for method in methods(arguments):
+            for method in methods(arguments, arguments.views[0]):
                 fitted(method.make(0).set_params(polish=min(1, method.make(0).polish)), tasks[0], head=True)
         scores: dict[str, dict[str, list[float]]] = {}
         for task in tasks:
-            for method in methods(arguments):
+            for method in methods(arguments, choose_views(run, task)):
                 score(run, task, method, scores)
         report(run, tasks, scores)
 
@@ -132,11 +131,11 @@ def part_of(side: Side, rows: list[int]) -> Side:
     return Side([side.tokens[i] for i in rows], [side.labels[i] for i in rows])
 
 
-def methods(arguments: argparse.Namespace) -> list[Method]:
-    """Return all methods."""
+def methods(arguments: argparse.Namespace, views: Views) -> list[Method]:
+    """Return all methods, those of moments under these views."""
     found = [Method("hmm", 1, lambda _: RefinementHMM(1), 1)]
     for m in arguments.refinements:
-        shared: dict[str, Any] = {"n_refinements": m, **arguments.views[0]._asdict()}
+        shared: dict[str, Any] = {"n_refinements": m, **views._asdict()}
         random = {**shared, "start": "random", "polish": arguments.em_iterations}
         for name, parameters in (
             (f"em-{m}", random),
