@@ -12,12 +12,10 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import dask.array as da
-import fsspec
 import joblib
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +26,9 @@ from dspectral.estimators.word_vectors import WordVectorRepresentation
 from dspectral.store.counts import CountStore
 from dspectral.store.word2vec import read_word2vec
 from workflows import form
+from workflows.labelled_documents import name_of
 from workflows.plots import new_plot
+from workflows.tsv import read_tsv
 
 
 class Labelled(NamedTuple):
@@ -159,18 +159,6 @@ def unlabelled_store(arguments: argparse.Namespace, path: str) -> CountStore:
     return store
 
 
-def name_of(path: str) -> str:
-    """Name data by its file, or by its folder where the file is just called train.
-
-    Examples
-    --------
-    >>> name_of("intent/clinc150/train.tsv.gz"), name_of("queries.tsv")
-    ('clinc150', 'queries')
-    """
-    name = Path(path).name.split(".")[0]
-    return Path(path).parent.name if name == "train" and Path(path).parent.name else name
-
-
 def read_labelled(path: str) -> Labelled:
     """Read a TSV with a header that has the columns text and intent.
 
@@ -179,21 +167,8 @@ def read_labelled(path: str) -> Labelled:
     ValueError
         If a column is missing, or a line has too few; the file and line are named.
     """
-    texts, intents = [], []
-    with fsspec.open(path, "rt", encoding="utf-8", compression="infer") as file:
-        header = next(iter(file), "").rstrip("\r\n").split("\t")
-        missing = {"text", "intent"} - set(header)
-        if missing:
-            raise ValueError(f"{path} has no column {' and '.join(sorted(missing))}, but {', '.join(header)}")
-        for number, line in enumerate(file, start=2):
-            fields = line.rstrip("\r\n").split("\t")
-            if len(fields) != len(header):
-                raise ValueError(
-                    f"{path}, line {number} has {len(fields)} columns, but the header {len(header)}"
-                )
-            texts.append(fields[header.index("text")])
-            intents.append(fields[header.index("intent")])
-    return Labelled(texts, np.asarray(intents))
+    rows = read_tsv(path, ("text", "intent"))
+    return Labelled([row["text"] for row in rows], np.asarray([row["intent"] for row in rows]))
 
 
 def drawn(labelled: Labelled, n: int | None, seed: int) -> Labelled:

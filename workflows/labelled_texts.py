@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-import fsspec
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.model_selection import StratifiedKFold
+
+from workflows.tsv import read_tsv
 
 _PARTED = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
@@ -93,22 +94,10 @@ def read_texts(path: str, *, zero_digits: bool = False) -> Texts:
     ValueError
         If a column is missing, a line has another number of them (file and line are named), or there is none.
     """
-    rows = []
-    with fsspec.open(path, "rt", encoding="utf-8", compression="infer", newline="\n") as file:
-        header = next(iter(file), "").rstrip("\r\n").split("\t")
-        missing = {"text", "label"} - set(header)
-        if missing:
-            raise ValueError(f"{path} has no column {' and '.join(sorted(missing))}, but {', '.join(header)}")
-        for number, line in enumerate(file, start=2):
-            fields = line.rstrip("\r\n").split("\t")
-            if len(fields) != len(header):
-                raise ValueError(
-                    f"{path}, line {number} has {len(fields)} columns, but the header {len(header)}"
-                )
-            rows.append(dict(zip(header, fields, strict=True)))
+    rows = read_tsv(path, ("text", "label"))
     if not rows:
         raise ValueError(f"{path} has a header, but no text")
-    folds = np.array([row["cv_fold"] for row in rows]) if "cv_fold" in header else None
+    folds = np.array([row["cv_fold"] for row in rows]) if "cv_fold" in rows[0] else None
     words = [words_of(row["text"], zero_digits=zero_digits) for row in rows]
     return Texts(words, np.array([row["label"] for row in rows]), folds)
 
