@@ -8,30 +8,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dspectral.estimators.anchor_hmm import AnchorHMM
-    from dspectral.estimators.brown import SpectralBrownClustering
-    from dspectral.estimators.decomposition import SketchedPCA, TruncatedSVD
-    from dspectral.estimators.em_hmm import EMHMM
-    from dspectral.estimators.embedding import WordEmbedding
-    from dspectral.estimators.hybrid import HybridLSI
-    from dspectral.estimators.intent import IntentClassifier
-    from dspectral.estimators.local import LocalLSI
-    from dspectral.estimators.multilabel import MomentMultiLabelClassifier
-    from dspectral.estimators.quantizer import VectorQuantizer
-    from dspectral.estimators.refinement import RefinementHMM
-    from dspectral.estimators.sentence import SentenceRepresentation
-    from dspectral.estimators.term_similarity import TermSimilarity, term_similarity
-    from dspectral.estimators.tree_pca import TreePCA
-    from dspectral.graph import projected_memory, summarize
-    from dspectral.kernels.hashing import NgramHashing
-    from dspectral.models import load, save
+    from dspectral.decomposition.estimators import SketchedPCA, TruncatedSVD
+    from dspectral.engine import projected_memory, summarize
+    from dspectral.io.word2vec import read_word2vec, write_word2vec
+    from dspectral.methods.brown.clustering import SpectralBrownClustering
+    from dspectral.methods.embeddings.word_embedding import WordEmbedding
+    from dspectral.methods.hmm.anchor.estimator import AnchorHMM
+    from dspectral.methods.hmm.em import EMHMM
+    from dspectral.methods.hmm.quantizer import VectorQuantizer
+    from dspectral.methods.hmm.refinement.estimator import RefinementHMM
+    from dspectral.methods.lsi.hybrid import HybridLSI
+    from dspectral.methods.lsi.local import LocalLSI
+    from dspectral.methods.lsi.term_similarity import TermSimilarity, term_similarity
+    from dspectral.methods.multilabel.classifier import MomentMultiLabelClassifier
+    from dspectral.methods.sentences.intent import IntentClassifier
+    from dspectral.methods.sentences.representation import SentenceRepresentation
+    from dspectral.methods.tmpca.tree_pca import TreePCA
+    from dspectral.persistence import load, save
     from dspectral.store.build import build_store
     from dspectral.store.corpus import build_corpus, open_corpus
     from dspectral.store.counts import open_store
     from dspectral.store.matrix import write_counts
     from dspectral.store.vocabulary import VocabularySettings
-    from dspectral.store.word2vec import read_word2vec, write_word2vec
-    from dspectral.weighting import Weighting
+    from dspectral.text.hashing import NgramHashing
+    from dspectral.text.weighting import Weighting
 
 __version__ = "0.1.0"
 
@@ -70,30 +70,30 @@ __all__ = [
 ]
 
 _PLACES = {
-    "estimators.anchor_hmm": ("AnchorHMM",),
-    "estimators.decomposition": ("SketchedPCA", "TruncatedSVD"),
-    "estimators.brown": ("SpectralBrownClustering",),
-    "estimators.embedding": ("WordEmbedding",),
-    "estimators.hybrid": ("HybridLSI",),
-    "estimators.intent": ("IntentClassifier",),
-    "estimators.local": ("LocalLSI",),
-    "estimators.multilabel": ("MomentMultiLabelClassifier",),
-    "estimators.em_hmm": ("EMHMM",),
-    "estimators.quantizer": ("VectorQuantizer",),
-    "estimators.refinement": ("RefinementHMM",),
-    "estimators.sentence": ("SentenceRepresentation",),
-    "estimators.term_similarity": ("TermSimilarity", "term_similarity"),
-    "estimators.tree_pca": ("TreePCA",),
-    "graph": ("projected_memory", "summarize"),
-    "kernels.hashing": ("NgramHashing",),
-    "models": ("load", "save"),
+    "methods.hmm.anchor.estimator": ("AnchorHMM",),
+    "decomposition.estimators": ("SketchedPCA", "TruncatedSVD"),
+    "methods.brown.clustering": ("SpectralBrownClustering",),
+    "methods.embeddings.word_embedding": ("WordEmbedding",),
+    "methods.lsi.hybrid": ("HybridLSI",),
+    "methods.sentences.intent": ("IntentClassifier",),
+    "methods.lsi.local": ("LocalLSI",),
+    "methods.multilabel.classifier": ("MomentMultiLabelClassifier",),
+    "methods.hmm.em": ("EMHMM",),
+    "methods.hmm.quantizer": ("VectorQuantizer",),
+    "methods.hmm.refinement.estimator": ("RefinementHMM",),
+    "methods.sentences.representation": ("SentenceRepresentation",),
+    "methods.lsi.term_similarity": ("TermSimilarity", "term_similarity"),
+    "methods.tmpca.tree_pca": ("TreePCA",),
+    "engine": ("projected_memory", "summarize"),
+    "text.hashing": ("NgramHashing",),
+    "persistence": ("load", "save"),
     "store.build": ("build_store",),
     "store.corpus": ("build_corpus", "open_corpus"),
     "store.counts": ("open_store",),
     "store.matrix": ("write_counts",),
     "store.vocabulary": ("VocabularySettings",),
-    "store.word2vec": ("read_word2vec", "write_word2vec"),
-    "weighting": ("Weighting",),
+    "io.word2vec": ("read_word2vec", "write_word2vec"),
+    "text.weighting": ("Weighting",),
 }
 
 

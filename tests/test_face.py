@@ -20,7 +20,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_a_worker_that_sketches_does_not_hold_scikit_learn():
     program = (
-        "import sys, dspectral.summaries.directions, dspectral.store.counts, dspectral.graph;"
+        "import sys, dspectral.decomposition.frequent_directions, dspectral.store.counts, dspectral.engine;"
         "print(*{'sklearn', 'pandas', 'pyarrow', 'matplotlib'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -9,32 +9,57 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FLOORS = {
-    "dspectral.types": 1,
-    "dspectral.weighting": 1,
-    "dspectral.kernels": 1,
+    "dspectral.types": 0,
+    "dspectral._compiled": 0,
+    "dspectral.linalg": 1,
     "dspectral.metrics": 1,
-    "dspectral.solvers": 1,
-    "dspectral.summaries": 2,
-    "dspectral.graph": 3,
-    "dspectral.estimators": 4,
-    "dspectral.store": 4,
-    "dspectral.datasets": 4,
-    "dspectral.models": 5,
-    "dspectral": 5,
-    "workflows": 6,
+    "dspectral.text": 2,
+    "dspectral.engine": 2,
+    "dspectral.cooccurrence": 2,
+    "dspectral.store": 3,
+    "dspectral.inputs": 4,
+    "dspectral.io": 5,
+    "dspectral.decomposition": 5,
+    "dspectral.methods.brown": 5,
+    "dspectral.methods": 6,
+    "dspectral.datasets": 7,
+    "dspectral.registry": 8,
+    "dspectral.persistence": 9,
+    "dspectral": 10,
+    "workflows": 11,
 }
-"""The longest name that a module's name begins with decides."""
-STRANGERS = ("dspectral.estimators", "dspectral.store", "dspectral.datasets")
-"""Of one floor, and none imports another."""
+"""The longest name that a module's name begins with decides. Rooms of one floor do not import each other."""
 USERS = {
     "zarr": {"dspectral.store"},
-    "sklearn": {"dspectral.estimators", "workflows"},
-    "dask": {"dspectral.graph", "dspectral.store", "dspectral.datasets", "workflows"},
+    "sklearn": {
+        "dspectral.inputs",
+        "dspectral.decomposition",
+        "dspectral.methods.brown",
+        "dspectral.methods",
+        "dspectral.registry",
+        "workflows",
+    },
+    "dask": {"dspectral.engine", "dspectral.store", "dspectral.datasets", "workflows"},
     "distributed": {"workflows"},
-    "numba": {"dspectral.kernels"},
+    "numba": {"dspectral._compiled", "dspectral.linalg"},
     "matplotlib": {"workflows"},
 }
 """Who may import a package."""
+STEPS = {
+    "decomposition": {"estimators", "spectrum"},
+    "brown": {"clustering"},
+    "embeddings": {"word_embedding", "out_of_core"},
+    "hmm": {"em", "quantizer"},
+    "anchor": {"estimator", "points", "word_types"},
+    "refinement": {"estimator"},
+    "lsi": {"hybrid", "local", "linear_svm", "local_regions", "document_products", "term_similarity"},
+    "multilabel": {"classifier", "passes"},
+    "sentences": {"intent", "representation", "mean_vectors"},
+    "tmpca": {"tree_pca", "streams", "token_vectors"},
+}
+"""Files that say the steps of a method. All other files of a family hold kernels, summaries and solvers."""
+GROUND = {"dspectral.types", "dspectral._compiled", "dspectral.linalg", "dspectral.metrics", "dspectral.text"}
+"""What kernels, summaries and solvers may import beside each other."""
 OPTIONAL = {"librosa", "pyarrow", "pycrfsuite", "soundfile", "zstandard"}
 """Extras, imported inside the functions that read their formats, so that the rest works without them."""
 
@@ -64,6 +89,19 @@ def room(name: str) -> str:
     return max((prefix for prefix in FLOORS if f"{name}.".startswith(f"{prefix}.")), key=len, default="")
 
 
+def family(name: str) -> str:
+    """The package of ``dspectral.methods`` that a module belongs to."""
+    parts = name.split(".")
+    return parts[2] if parts[:2] == ["dspectral", "methods"] and len(parts) > 2 else ""
+
+
+def is_pure(name: str) -> bool:
+    """Whether a module holds kernels, summaries or solvers of a method and none of its steps."""
+    parts = name.split(".")
+    in_house = room(name) in ("dspectral.decomposition", "dspectral.methods", "dspectral.methods.brown")
+    return in_house and MODULES[name].name != "__init__.py" and parts[-1] not in STEPS[parts[-2]]
+
+
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
@@ -75,7 +113,31 @@ def test_no_import_goes_up_or_to_a_stranger_next_door(trees):
         for imported, line in imports(tree):
             here, there = room(name), room(imported)
             up = there and FLOORS[there] > FLOORS[here]
-            if up or (here != there and here in STRANGERS and there in STRANGERS):
+            next_door = there and here != there and FLOORS[here] == FLOORS[there]
+            if up or next_door:
+                wrong.append(f"{name}, line {line}: {imported}")
+    assert wrong == []
+
+
+def test_families_are_strangers_to_each_other(trees):
+    wrong = []
+    for name, tree in trees.items():
+        for imported, line in imports(tree):
+            here, there = family(name), family(imported)
+            if here and there and there not in (here, "brown"):  # its exchange serves the anchor HMM
+                wrong.append(f"{name}, line {line}: {imported}")
+    assert wrong == []
+
+
+def test_kernels_summaries_and_solvers_know_neither_dask_nor_zarr_nor_an_estimator(trees):
+    wrong = []
+    for name, tree in trees.items():
+        for imported, line in imports(tree) if is_pure(name) else ():
+            mine = imported.startswith("dspectral.")
+            fine = is_pure(imported) if imported in MODULES and room(imported) not in GROUND else True
+            if imported.startswith("dspectral.cooccurrence"):
+                fine = True
+            if (mine and not fine) or imported.split(".")[0] in ("dask", "zarr", "sklearn", "numba"):
                 wrong.append(f"{name}, line {line}: {imported}")
     assert wrong == []
 
@@ -107,15 +169,21 @@ def test_only_extras_are_imported_inside_functions(trees):
 
 def test_every_module_has_its_floor():
     assert [name for name in MODULES if room(name) in ("", "dspectral")] == ["dspectral"]
-    assert {room(name) for name in MODULES} >= {"dspectral.graph", "dspectral.kernels", "workflows"}
+    assert {room(name) for name in MODULES} == FLOORS.keys()
+    assert {family(name) for name in MODULES} >= {"hmm", "lsi", "tmpca"}
+    named = {f"{package}.{name}" for package, names in STEPS.items() for name in names}
+    there = {".".join(name.split(".")[-2:]) for name in MODULES}
+    assert named - there == set()
 
 
 def test_the_rules_see_what_is_wrong():
     tree = ast.parse(
-        "import zarr.storage\nfrom dspectral import graph\ndef f():\n    from dask import array\n"
+        "import zarr.storage\nfrom dspectral import engine\ndef f():\n    from dask import array\n"
     )
-    found = [("zarr.storage", 1), ("dspectral.graph", 2), ("dask", 4)]
+    found = [("zarr.storage", 1), ("dspectral.engine", 2), ("dask", 4)]
     assert sorted(imports(tree), key=lambda one: one[1]) == found
-    assert room("dspectral.kernels.hashing") == "dspectral.kernels"
-    assert room("dspectral.graphics") == "dspectral"
+    assert room("dspectral.methods.brown.exchange") == "dspectral.methods.brown"
+    assert room("dspectral.engines") == "dspectral"
     assert room("numpy") == ""
+    assert is_pure("dspectral.methods.lsi.class_products")
+    assert not is_pure("dspectral.methods.lsi.hybrid")

@@ -13,10 +13,11 @@ from tempfile import TemporaryDirectory
 
 import dspectral
 from dspectral import SpectralBrownClustering, build_corpus
-from dspectral.store.brown_paths import write_paths
+from dspectral.io.brown_paths import write_paths
 from dspectral.store.corpus import Corpus
-from workflows import entities, form
-from workflows.plots import new_plot
+from workflows._form import form
+from workflows._form.plots import new_plot
+from workflows._parts import entities
 
 PLAIN = {"transform": "none", "sides": "right", "power": 0.0, "weighting": "types", "refine": 0}
 

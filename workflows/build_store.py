@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dspectral import NgramHashing, VocabularySettings, build_store, open_store
 from dspectral.store.counts import CountStore
-from workflows import form
-from workflows.plots import new_plot
+from workflows._form import form
+from workflows._form.plots import new_plot
 
 POINTS = 500
 """Of a curve over all columns."""

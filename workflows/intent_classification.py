@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 import dspectral
 from dspectral import IntentClassifier, SentenceRepresentation, build_store
-from dspectral.estimators.word_vectors import WordVectorRepresentation
+from dspectral.io.word2vec import read_word2vec
+from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
 from dspectral.store.counts import CountStore
-from dspectral.store.word2vec import read_word2vec
-from workflows import form
-from workflows.labelled_documents import name_of
-from workflows.plots import new_plot
-from workflows.tsv import read_tsv
+from workflows._form import form
+from workflows._form.plots import new_plot
+from workflows._form.tsv import read_tsv
+from workflows._parts.labelled_documents import name_of
 
 
 class Labelled(NamedTuple):

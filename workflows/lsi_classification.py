@@ -16,10 +16,12 @@ import numpy as np
 import dspectral
 from dspectral import VocabularySettings, Weighting, build_store, read_word2vec, term_similarity
 from dspectral.store.counts import CountStore
-from dspectral.weighting import inverse_document_frequency
-from workflows import form, labelled_documents
-from workflows.labelled_documents import indicator, labels_that_count, most_frequent, name_of, written
-from workflows.lsi_methods import (
+from dspectral.text.weighting import inverse_document_frequency
+from workflows._form import form
+from workflows._form.plots import new_plot
+from workflows._parts import labelled_documents
+from workflows._parts.labelled_documents import indicator, labels_that_count, most_frequent, name_of, written
+from workflows._parts.lsi_methods import (
     FINE,
     LOCAL,
     METHODS,
@@ -32,7 +34,6 @@ from workflows.lsi_methods import (
     scores,
     trials,
 )
-from workflows.plots import new_plot
 
 GRID = {
     "alpha": (0.1, 0.5, 0.9),

@@ -25,11 +25,12 @@ from dspectral.metrics.ranking import (
     propensity_precision_at,
 )
 from dspectral.store.counts import CountStore
-from workflows import form, labelled_documents
-from workflows.labelled_documents import name_of
-from workflows.multilabel_baselines import LowRank, OneVsRest
-from workflows.multilabel_stores import parted, stores
-from workflows.plots import new_plot
+from workflows._form import form
+from workflows._form.plots import new_plot
+from workflows._parts import labelled_documents
+from workflows._parts.labelled_documents import name_of
+from workflows._parts.multilabel_baselines import LowRank, OneVsRest
+from workflows._parts.multilabel_stores import parted, stores
 
 CHOICES = {
     "moments": (),

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 import dspectral
 from dspectral import EMHMM, AnchorHMM, SpectralBrownClustering
+from dspectral.io.conll import TaggedSentences, read_conll
 from dspectral.metrics.sequences import many_to_one, one_to_one, v_measure
-from dspectral.store.conll import TaggedSentences, read_conll
-from workflows import form
-from workflows.plots import new_plot
+from workflows._form import form
+from workflows._form.plots import new_plot
 
 SPELLING = 0.3
 PLAIN = {"reduction": "cca", "sweeps": 0, "reselect": 0, "min_count": 1, "transition_iter": 10}

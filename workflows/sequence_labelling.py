@@ -16,11 +16,11 @@ import numpy as np
 
 import dspectral
 from dspectral import RefinementHMM
-from dspectral.estimators.labelled import as_labelled, as_sentences
+from dspectral.inputs.labelled import as_labelled, as_sentences
 from dspectral.metrics.sequences import frame_accuracy, label_error_rate
-from workflows import form
-from workflows.plots import new_plot
-from workflows.sequences import Side, Task, recordings, tables
+from workflows._form import form
+from workflows._form.plots import new_plot
+from workflows._parts.sequences import Side, Task, recordings, tables
 
 METRICS = ("frame_accuracy", "label_error_rate", "cpu_seconds")
 

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from dspectral import open_store
 from dspectral.datasets import gaussian_rows
-from dspectral.graph import blas_in_one_thread, summarize
+from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.engine import blas_in_one_thread, summarize
 from dspectral.store.counts import CountStore
-from dspectral.summaries.directions import FrequentDirections
-from dspectral.summaries.moments import GramProduct, Moments
-from workflows import form
-from workflows.plots import new_plot
+from workflows._form import form
+from workflows._form.plots import new_plot
 
 POWER_STEPS = 15
 

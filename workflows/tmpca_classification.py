@@ -21,11 +21,19 @@ from numpy.typing import NDArray
 
 import dspectral
 from dspectral import WordEmbedding, read_word2vec
-from workflows import form
-from workflows.labelled_documents import name_of
-from workflows.labelled_texts import Split, Texts, content, read_texts, splits, words_of
-from workflows.plots import new_plot
-from workflows.text_classifiers import Average, Classifier, Concatenated, Settings, Tree, Vectors, Words
+from workflows._form import form
+from workflows._form.plots import new_plot
+from workflows._parts.labelled_documents import name_of
+from workflows._parts.labelled_texts import Split, Texts, content, read_texts, splits, words_of
+from workflows._parts.text_classifiers import (
+    Average,
+    Classifier,
+    Concatenated,
+    Settings,
+    Tree,
+    Vectors,
+    Words,
+)
 from workflows.tmpca_scaling import measure_scaling
 
 RARE = "<?>"

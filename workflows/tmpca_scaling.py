@@ -8,12 +8,12 @@ import psutil
 from numpy.typing import NDArray
 
 from dspectral import SketchedPCA, TreePCA
-from dspectral.estimators.token_vectors import token_table
-from workflows import form
-from workflows.labelled_texts import Texts, content
-from workflows.plots import new_plot
-from workflows.text_classifiers import Settings
-from workflows.usage import HERE
+from dspectral.methods.tmpca.token_vectors import token_table
+from workflows._form import form
+from workflows._form.plots import new_plot
+from workflows._form.usage import HERE
+from workflows._parts.labelled_texts import Texts, content
+from workflows._parts.text_classifiers import Settings
 
 LEAST_SECONDS = 0.5
 """CPU time below which a measurement is made again."""

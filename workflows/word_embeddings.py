@@ -22,9 +22,9 @@ from dspectral.metrics.analogies import analogy_accuracy
 from dspectral.metrics.similarity import word_similarity
 from dspectral.store.corpus import Corpus
 from dspectral.types import FloatArray
-from workflows import form
-from workflows.plots import new_plot
-from workflows.word_lists import PARTS, WordList, name_of, read_lists
+from workflows._form import form
+from workflows._form.plots import new_plot
+from workflows._parts.word_lists import PARTS, WordList, name_of, read_lists
 
 
 def main(argv: list[str] | None = None) -> None:

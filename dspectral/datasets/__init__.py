@@ -4,8 +4,8 @@ from dspectral.datasets.anchors import AnchorStream, anchor_sentences
 from dspectral.datasets.brown_model import BrownSample, brown_model_sentences
 from dspectral.datasets.counts import TopicParameters, low_rank_counts, topic_parameters
 from dspectral.datasets.dense import gaussian_rows, low_rank_axes, low_rank_rows
-from dspectral.datasets.labelled_counts import labelled_counts
-from dspectral.datasets.labelled_documents import (
+from dspectral.datasets.labelled_documents import labelled_counts
+from dspectral.datasets.labelled_records import (
     StateParameters,
     sample_labelled_documents,
     state_parameters,

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.datasets.blocks import block_generator
+from dspectral.datasets.random_blocks import block_generator
 from dspectral.datasets.refinements import draw
-from dspectral.graph import Blocks
-from dspectral.solvers.sequences import HiddenMarkov
+from dspectral.engine import Blocks
+from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.types import Sentences
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.datasets.blocks import random_rows
+from dspectral.datasets.random_blocks import random_rows
 
 TOPICS_PER_ROW = 3
 

@@ -7,8 +7,8 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.datasets.blocks import random_rows
-from dspectral.graph import blas_in_one_thread
+from dspectral.datasets.random_blocks import random_rows
+from dspectral.engine import blas_in_one_thread
 from dspectral.types import FloatArray
 
 

@@ -1,120 +1,118 @@
-"""Labelled documents drawn from the model of one hidden state a document."""
+"""Labelled documents of any size, drawn block by block: one hidden state each, over a Zipf background."""
 
-from typing import NamedTuple
+from functools import partial
+from typing import cast
 
+import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.datasets.blocks import block_generator
+from dspectral.datasets.counts import count_cells, popularity, zipf_rank
+from dspectral.datasets.random_blocks import random_rows
 
 
-class StateParameters(NamedTuple):
-    """What documents and labels are drawn from.
-
-    Attributes
-    ----------
-    weights : ndarray of float64, shape (k,)
-        pi: probability of each state.
-    words : ndarray of float64, shape (d, k)
-        mu: distribution of words in each state.
-    labels : ndarray of float64, shape (L, k)
-        gamma: distribution of labels in each state.
-    """
-
-    weights: NDArray[np.float64]
-    words: NDArray[np.float64]
-    labels: NDArray[np.float64]
-
-
-def state_parameters(
-    n_words: int, n_labels: int, n_states: int, *, concentration: float = 0.1, seed: int = 0
-) -> StateParameters:
-    """Draw parameters: Dirichlet columns, and weights between 1 and 2 before they are normalised.
-
-    Raises
-    ------
-    ValueError
-        If there are more states than words, or a size or the concentration is not above 0.
-    """
-    if not 1 <= n_states <= n_words:
-        raise ValueError(f"n_states is {n_states}, but must be from 1 to n_words, {n_words}")
-    if n_labels < 1 or concentration <= 0:
-        raise ValueError(f"n_labels is {n_labels} and concentration {concentration}, but both are above 0")
-    generator = np.random.default_rng(seed)
-    weights = generator.uniform(1.0, 2.0, n_states)
-    words, labels = (generator.gamma(concentration, size=(size, n_states)) for size in (n_words, n_labels))
-    words, labels = words + 1e-300, labels + 1e-300
-    return StateParameters(weights / weights.sum(), words / words.sum(axis=0), labels / labels.sum(axis=0))
-
-
-def sample_labelled_documents(
-    n_documents: int,
+def labelled_counts(
+    n_rows: int,
+    n_columns: int,
+    n_labels: int,
+    n_states: int,
     *,
-    n_words: int = 1000,
-    n_labels: int = 100,
-    n_states: int = 10,
-    length: float = 40.0,
-    n_labels_each: float = 2.0,
-    parameters: StateParameters | None = None,
+    row_length: float = 70.0,
+    labels_each: float = 4.0,
+    noise: float = 0.3,
+    block_rows: int = 8192,
     seed: int = 0,
-) -> tuple[sparse.csr_array, sparse.csr_array, StateParameters]:
-    """Draw documents and labels: a state for each document, then words and labels from the state.
+) -> tuple[da.Array, da.Array]:
+    """Draw documents and their labels from the model of one hidden state a document, with noise.
 
-    A document has each label independently, with probability ``n_labels_each`` times that of the state: as many
-    on average, and the labels' expectation is exactly their distribution while none of these is above 1.
+    State j has the columns and the labels j, j + k, j + 2 k, ... for k states, by Zipf's law; with probability
+    ``noise`` a word or label is one of all of them, by Zipf's law too. States are as probable as
+    ``1 / sqrt(j + 1)``.
 
     Parameters
     ----------
-    n_documents : int
-    n_words, n_labels, n_states : int
-        Of the parameters, unless they are given.
-    length, n_labels_each : float
-        Words and labels of a document on average; the number of words is Poisson, and both may be 0.
-    parameters : StateParameters, optional
-        By default :func:`state_parameters` of the same seed.
+    n_rows, n_columns, n_labels : int
+    n_states : int
+        k, at most the number of columns and of labels.
+    row_length, labels_each : float
+        Draws of words and labels a document on average, at least 1: its own number is one plus a Poisson number.
+        What is drawn twice is one entry, so entries are fewer.
+    noise : float
+        In [0, 1].
+    block_rows : int
+        Rows of a block. Other blocks give other rows.
     seed : int
 
     Returns
     -------
-    words : csr_array of float32, shape (n_documents, n_words)
-        Counts.
-    labels : csr_array of float32, shape (n_documents, n_labels)
-        Ones.
-    parameters : StateParameters
+    counts : Dask array of float32, shape (n_rows, n_columns)
+        Blocks of ``csr_array``, drawn when they are computed, the same under every scheduler.
+    labels : Dask array of float32, shape (n_rows, n_labels)
+        Ones, cut alike.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
 
     Examples
     --------
-    >>> words, labels, parameters = sample_labelled_documents(100, seed=1)
-    >>> words.shape, labels.shape, parameters.weights.shape
-    ((100, 1000), (100, 100), (10,))
+    >>> counts, labels = labelled_counts(1000, 500, 60, 10, block_rows=250)
+    >>> counts.numblocks, labels.shape, float(labels.blocks[0].compute().data.max())
+    ((4, 1), (1000, 60), 1.0)
     """
-    if parameters is None:
-        parameters = state_parameters(n_words, n_labels, n_states, seed=seed)
-    generator = block_generator(seed, 0)
-    states = generator.choice(len(parameters.weights), size=n_documents, p=parameters.weights)
-    words = _drawn(generator, length * parameters.words, states)
-    # Points at these rates hit a label at least once with the probability wanted.
-    labels = _drawn(generator, -np.log1p(-np.minimum(n_labels_each * parameters.labels, 1.0 - 1e-9)), states)
-    labels.data[:] = 1
-    return words, labels, parameters
+    if not 1 <= n_states <= min(n_columns, n_labels):
+        raise ValueError(f"n_states is {n_states}, but must be from 1 to {min(n_columns, n_labels)}")
+    if not 0 <= noise <= 1:
+        raise ValueError(f"noise is {noise}, but is a share, from 0 to 1")
+    arrays = []
+    for name, width, mean in (("words", n_columns, row_length), ("labels", n_labels, labels_each)):
+        if mean < 1:
+            raise ValueError(f"a document has {mean} {name} on average, but must have at least 1")
+        draw = partial(
+            _draw, width=width, n_states=n_states, mean=mean, noise=noise, present=name == "labels"
+        )
+        arrays.append(
+            random_rows(
+                draw,
+                n_rows=n_rows,
+                n_columns=width,
+                block_rows=block_rows,
+                seed=seed,
+                meta=sparse.csr_array((0, 0), dtype=np.float32),
+                name=f"labelled-{name}",
+            )
+        )
+    return arrays[0], arrays[1]
 
 
-def _drawn(
-    generator: np.random.Generator, rates: NDArray[np.float64], states: NDArray[np.int64]
+def _draw(
+    generator: np.random.Generator,
+    n_rows: int,
+    *,
+    width: int,
+    n_states: int,
+    mean: float,
+    noise: float,
+    present: bool,
 ) -> sparse.csr_array:
-    """Draw a Poisson number of each column, at the rates of each document's state, shape (d, k)."""
-    lengths = generator.poisson(rates.sum(axis=0)[states])
-    rows = np.repeat(np.arange(len(states)), lengths)
-    of_entry = states[rows]
+    states = _states(generator, n_rows, n_states)  # the same for words and labels: both begin with them
+    if present:
+        generator = np.random.Generator(cast("np.random.Philox", generator.bit_generator).jumped())
+    lengths = 1 + generator.poisson(mean - 1, size=n_rows)
+    rows = np.repeat(np.arange(n_rows), lengths)
+    own = generator.random(len(rows)) >= noise
     uniform = generator.random(len(rows))
-    found = np.empty(len(rows), dtype=np.int64)
-    for state in range(rates.shape[1]):
-        mine = of_entry == state
-        cuts = np.cumsum(rates[:, state])
-        found[mine] = np.searchsorted(cuts, uniform[mine] * cuts[-1], side="right")
-    found = np.minimum(found, len(rates) - 1)
-    shape = (len(states), len(rates))
-    drawn = sparse.coo_array((np.ones(len(rows), dtype=np.float32), (rows, found)), shape=shape).tocsr()
-    drawn.sum_duplicates()
+    columns = np.empty(len(rows), dtype=np.int64)
+    columns[own] = states[rows[own]] + n_states * zipf_rank(uniform[own], width // n_states, 1.0)
+    columns[~own] = zipf_rank(uniform[~own], width, 1.0)
+    drawn = count_cells(rows, columns, (n_rows, width))
+    if present:
+        drawn.data[:] = 1
     return drawn
+
+
+def _states(generator: np.random.Generator, n_rows: int, n_states: int) -> NDArray[np.int64]:
+    cuts = np.cumsum(popularity(n_states))[:-1]
+    return np.searchsorted(cuts, generator.random(n_rows), side="right")

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.datasets.blocks import block_generator
-from dspectral.graph import Blocks
-from dspectral.solvers.sequences import HiddenMarkov
+from dspectral.datasets.random_blocks import block_generator
+from dspectral.engine import Blocks
+from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.types import LabelledSentences
 
 

@@ -12,10 +12,10 @@ import zarr
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.graph import summarize
+from dspectral.engine import summarize
+from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.store.blocks import Location, StoreError
 from dspectral.store.opened import OpenedCounts, read_lazily
-from dspectral.summaries.moments import energy_of, total_of
 
 BLOCK_BYTES = 32 << 20
 """Of a block in memory, at most, unless one row is longer."""

@@ -15,7 +15,7 @@ from scipy import sparse
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import FsspecStore, LocalStore
 
-from dspectral.summaries.moments import energy_of, total_of
+from dspectral.linalg.block_sums import energy_of, total_of
 
 CHUNK = 16 << 20
 """Entries of a chunk: a block is one chunk an array unless it is very large."""

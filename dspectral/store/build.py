@@ -8,9 +8,7 @@ from uuid import uuid4
 
 from scipy import sparse
 
-from dspectral.graph import run_tasks
-from dspectral.kernels.hashing import NgramHashing, hash_documents
-from dspectral.kernels.term_index import TermIndex, encode_documents
+from dspectral.engine import run_tasks
 from dspectral.store.blocks import BlockInfo, Location, finished, write_block
 from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
@@ -18,6 +16,8 @@ from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.readers import read_span
 from dspectral.store.sources import Span, plan_spans
 from dspectral.store.vocabulary import VocabularySettings, read_vocabulary
+from dspectral.text.hashing import NgramHashing, hash_documents
+from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.types import Documents
 
 BLOCK_BYTES = 16 << 20

@@ -1,10 +1,8 @@
 """Sentences of token ids in Zarr: text to a corpus in two passes, and a finished corpus opened lazily."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from hashlib import sha256
 from threading import Lock
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -13,20 +11,19 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from dspectral.graph import Blocks, run_tasks
-from dspectral.kernels.term_bytes import take
-from dspectral.kernels.term_index import TermIndex
-from dspectral.kernels.terms import TermTable
-from dspectral.kernels.words import Cut, count_words, cut_words, number_words
+from dspectral.engine import Blocks, run_tasks
 from dspectral.store.blocks import Location, StoreError, read_array, write_array
 from dspectral.store.build import BLOCK_BYTES, build_span
-from dspectral.store.contexts import spill_contexts
 from dspectral.store.counting import count_spans, merged_part
-from dspectral.store.counts import CORPUS_KEY, FORMAT, CountStore, location
+from dspectral.store.counts import CORPUS_KEY, FORMAT, location
 from dspectral.store.draft import Draft, begin
 from dspectral.store.readers import read_span
 from dspectral.store.sources import Span, plan_spans
 from dspectral.store.vocabulary import PATH, Vocabulary, find_vocabulary, read_vocabulary, write_vocabulary
+from dspectral.text.term_bytes import take
+from dspectral.text.term_index import TermIndex
+from dspectral.text.terms import TermTable
+from dspectral.text.words import Cut, count_words, cut_words, number_words
 from dspectral.types import Documents, Sentences
 
 RARE = "<?>"
@@ -91,28 +88,6 @@ class Corpus:
         """Tokens of each type, shape (n_types,)."""
         return read_array(self.where, self.where.open(), PATH, "counts")
 
-    def spill_contexts(
-        self, entries: NDArray[np.int64], *, most: int, n_types: int, **how: Any
-    ) -> CountStore:
-        """Count contexts into a store inside this one, row block by row block; done once for the same settings.
-
-        Parameters
-        ----------
-        entries, most, **how
-            As for :func:`dspectral.store.contexts.spill_contexts`.
-        n_types : int
-            The types from this one on, the rarest, become type 0.
-
-        Returns
-        -------
-        CountStore
-        """
-        settings = {**how, "n_types": n_types}
-        digest = sha256(json.dumps([settings, most], sort_keys=True).encode()).hexdigest()[:16]
-        where = self.where._replace(url=f"{self.where.url.rstrip('/')}/contexts/{digest}")
-        sentences = Blocks(partial(read_sentences, self.where, n_types=n_types), self.blocks)
-        return spill_contexts(sentences, where, entries, most=most, **settings)
-
     @property
     def n_sentences(self) -> int:
         """Sentences, empty ones too."""
@@ -154,7 +129,7 @@ def build_corpus(
     lowercase : bool
         Whether the case of the text is lowered first.
     tokens : {"blanks", "words"}
-        How sentences are cut: see :func:`dspectral.kernels.words.cut_words`.
+        How sentences are cut: see :func:`dspectral.text.words.cut_words`.
     block_bytes : int
         Bytes of text behind a block, at most (a longer sentence is a block of its own).
     errors : {"strict", "replace"}
@@ -239,8 +214,8 @@ def open_corpus(path: str, *, storage_options: dict[str, Any] | None = None) -> 
     return Corpus(where, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
 
 
-def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None = None) -> Sentences:
-    """Read a block, its checksums verified; the types from ``n_types`` on become type 0.
+def read_sentences(where: Location, block: SentenceBlock) -> Sentences:
+    """Read a block, its checksums verified.
 
     Raises
     ------
@@ -254,7 +229,7 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None
             f"corpus {where.url}, block {block.name}: its parts do not fit together; "
             "remove the block and build the corpus again"
         )
-    return Sentences(ids if n_types is None else np.where(ids < n_types, ids, np.int32(0)), offsets)
+    return Sentences(ids, offsets)
 
 
 def _count_types(

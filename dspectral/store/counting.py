@@ -4,8 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dspectral.graph import run_tasks
-from dspectral.kernels.terms import TermTable
+from dspectral.engine import run_tasks
 from dspectral.store.blocks import Location, read_array, write_array
 from dspectral.store.draft import Draft
 from dspectral.store.sources import Span
@@ -17,6 +16,7 @@ from dspectral.store.vocabulary import (
     unpack,
     write_vocabulary,
 )
+from dspectral.text.terms import TermTable
 from dspectral.types import Documents
 
 

@@ -10,8 +10,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.graph import run_tasks
-from dspectral.kernels.hashing import NgramHashing
+from dspectral.engine import run_tasks
 from dspectral.store.anndata import AnnDataCounts, open_anndata
 from dspectral.store.blocks import (
     BlockInfo,
@@ -24,6 +23,7 @@ from dspectral.store.blocks import (
 )
 from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
+from dspectral.text.hashing import NgramHashing
 
 FORMAT = 1
 KEY = "dspectral"

@@ -11,7 +11,7 @@ import numpy as np
 from dask.base import tokenize
 from scipy import sparse
 
-from dspectral.graph import is_lazy, lazy_rows, run_tasks
+from dspectral.engine import is_lazy, lazy_rows, run_tasks
 from dspectral.store.blocks import BlockInfo, finished, write_block
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, discard_unfinished, finish

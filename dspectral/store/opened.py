@@ -12,8 +12,8 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.graph import map_rows
-from dspectral.weighting import Weighting
+from dspectral.engine import map_rows
+from dspectral.text.weighting import Weighting
 
 
 class OpenedCounts(ABC):

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.kernels.term_bytes import take
-from dspectral.kernels.term_index import TermIndex
-from dspectral.kernels.terms import TermTable
 from dspectral.store.blocks import Location, read_array, write_array
+from dspectral.text.term_bytes import take
+from dspectral.text.term_index import TermIndex
+from dspectral.text.terms import TermTable
 from dspectral.types import Documents
 
 PATH = "vocabulary"

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from dspectral.kernels.analogies import EPSILON
 from dspectral.metrics import analogies
-from dspectral.metrics.analogies import analogy_accuracy
+from dspectral.metrics.analogies import EPSILON, analogy_accuracy
 from dspectral.metrics.similarity import word_similarity
 
 RNG = np.random.default_rng(0)

@@ -9,11 +9,11 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 
-from dspectral.kernels.hashing import NgramHashing
 from dspectral.store import blocks, counting
 from dspectral.store.build import build_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
+from dspectral.text.hashing import NgramHashing
 from tests.strategies import zipf_counts
 
 N_BLOCKS = 8

@@ -9,7 +9,7 @@ import pytest
 import zarr
 from scipy import sparse
 
-from dspectral.graph import summarize
+from dspectral.engine import summarize
 from dspectral.store.anndata import ColumnTotals, open_anndata
 from dspectral.store.blocks import Location, StoreError
 from dspectral.store.counts import open_store

@@ -5,12 +5,12 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
-from dspectral.kernels.hashing import NgramHashing
 from dspectral.store.blocks import StoreError
 from dspectral.store.build import build_store
 from dspectral.store.counts import open_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
+from dspectral.text.hashing import NgramHashing
 from tests.store.contents import contents
 
 HASHING = NgramHashing(n_features=256, ngram_range=(1, 2))

@@ -8,16 +8,16 @@ import dask
 import numpy as np
 import pytest
 
-from dspectral.estimators.corpora import as_corpus, encode
-from dspectral.graph import summarize
+from dspectral.cooccurrence.contexts import ContextCounts
+from dspectral.engine import summarize
+from dspectral.inputs.corpora import as_corpus, encode
 from dspectral.store import corpus as corpus_module
 from dspectral.store.blocks import StoreError
 from dspectral.store.build import build_store
 from dspectral.store.corpus import build_corpus, open_corpus
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
-from dspectral.summaries.contexts import ContextCounts
-from tests.summaries.test_contexts import as_dictionary
+from tests.cooccurrence.test_contexts import as_dictionary
 
 TEXT = "the cat sat on the mat\n\nthe dog saw the cat\n<?> the end of it\n" * 7
 

@@ -15,7 +15,7 @@ from dspectral.store.blocks import StoreError
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
 from dspectral.store.matrix import write_counts
-from dspectral.weighting import Weighting
+from dspectral.text.weighting import Weighting
 from tests.store.contents import contents, with_entry
 from tests.strategies import n_tasks, zipf_counts
 

@@ -17,13 +17,13 @@ import pytest
 from distributed import Client, LocalCluster
 from zarr.storage import LocalStore
 
-from dspectral.kernels.hashing import NgramHashing
 from dspectral.store import build
 from dspectral.store.blocks import Location, StoreError, finished, read_block
 from dspectral.store.build import build_store
 from dspectral.store.counts import open_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
+from dspectral.text.hashing import NgramHashing
 from tests.store.contents import contents
 from tests.store.interrupted import N_BLOCKS, generated, write, write_until
 

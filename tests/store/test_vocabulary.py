@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dspectral.kernels.terms import TermTable
 from dspectral.store.blocks import Location, StoreError
 from dspectral.store.counting import _merge_part
 from dspectral.store.vocabulary import (
@@ -19,6 +18,7 @@ from dspectral.store.vocabulary import (
     unpack,
     write_vocabulary,
 )
+from dspectral.text.terms import TermTable
 from dspectral.types import Documents
 
 TEXTS = st.lists(st.text("ab é\u4e2d ", max_size=12), max_size=6)

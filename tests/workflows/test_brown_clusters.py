@@ -5,8 +5,9 @@ import pytest
 
 from dspectral import load
 from dspectral.datasets import brown_model_sentences
-from dspectral.store.brown_paths import read_paths
-from workflows import brown_clusters, entities
+from dspectral.io.brown_paths import read_paths
+from workflows import brown_clusters
+from workflows._parts import entities
 
 
 @pytest.fixture

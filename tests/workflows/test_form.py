@@ -11,9 +11,9 @@ import pytest
 from distributed import LocalCluster
 from distributed.protocol.pickle import dumps, loads
 
-from dspectral.graph import run_tasks
-from workflows import form, progress, schedulers, usage
-from workflows.plots import new_plot
+from dspectral.engine import run_tasks
+from workflows._form import form, progress, schedulers, usage
+from workflows._form.plots import new_plot
 
 DESCRIPTION = "Measure rivers & lakes.\n\nAt length."
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dspectral import load, write_counts
-from dspectral.summaries.directions import FrequentDirections
-from tests.estimators.test_sentence import sentences
+from dspectral.decomposition.frequent_directions import FrequentDirections
+from tests.methods.sentences.test_sentences import sentences
 from tests.strategies import zipf_counts
 from workflows import intent_classification, sketch_scaling
 from workflows.benchmarks import lsi

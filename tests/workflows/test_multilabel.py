@@ -5,10 +5,10 @@ import pytest
 
 from dspectral import load
 from dspectral.datasets import sample_labelled_documents
-from dspectral.store.labelled_text import build_labelled_store, write_labelled_text
+from dspectral.io.labelled_text import build_labelled_store, write_labelled_text
 from workflows import multilabel
-from workflows.multilabel_baselines import LowRank, OneVsRest
-from workflows.multilabel_stores import parted
+from workflows._parts.multilabel_baselines import LowRank, OneVsRest
+from workflows._parts.multilabel_stores import parted
 
 METRICS = {"auc", "precision_at_1", "precision_at_3", "precision_at_5", "ndcg_at_5"}
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import dask
 import pytest
 
-from dspectral.graph import run_tasks
-from workflows import progress
+from dspectral.engine import run_tasks
+from workflows._form import progress
 
 
 class Terminal(io.StringIO):

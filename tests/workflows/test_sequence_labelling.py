@@ -6,7 +6,7 @@ import soundfile
 
 from dspectral import load
 from dspectral.datasets import refinement_sequences
-from tests.estimators.test_refinement import lists
+from tests.methods.hmm.test_refinement import lists
 from workflows import sequence_labelling
 
 

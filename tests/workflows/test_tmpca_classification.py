@@ -5,8 +5,8 @@ import pytest
 
 from dspectral import TreePCA, load, write_word2vec
 from workflows import tmpca_classification
-from workflows.labelled_texts import content, gram_form, read_texts, splits, words_of
-from workflows.text_classifiers import Average, Settings, concatenated
+from workflows._parts.labelled_texts import content, gram_form, read_texts, splits, words_of
+from workflows._parts.text_classifiers import Average, Settings, concatenated
 from workflows.tmpca_scaling import exponent
 
 GOOD, BAD = ["good", "fine", "lovely", "bright"], ["bad", "dull", "awful", "poor"]

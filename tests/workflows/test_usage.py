@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from workflows.usage import Meter, _difference, _of_workers, peak_bytes, read_usage, reset_peak
+from workflows._form.usage import Meter, _difference, _of_workers, peak_bytes, read_usage, reset_peak
 
 
 def test_the_peak_holds_what_was_freed_until_it_is_reset():

@@ -4,8 +4,9 @@ import json
 import pytest
 
 from dspectral import load
-from tests.estimators.test_embedding import CLASSES, language
-from workflows import word_embeddings, word_lists
+from tests.methods.embeddings.test_word_embedding import CLASSES, language
+from workflows import word_embeddings
+from workflows._parts import word_lists
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from dspectral import AnchorHMM
+from dspectral.io.conll import TaggedSentences
 from dspectral.metrics.sequences import many_to_one
-from dspectral.store.conll import TaggedSentences
-from workflows import form
-from workflows.plots import new_plot
+from workflows._form import form
+from workflows._form.plots import new_plot
 from workflows.pos_induction import SPELLING, folder_of, read
 
 CHANGES: dict[str, dict[str, Any]] = {

@@ -21,10 +21,10 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 from dspectral import NgramHashing
 from dspectral.datasets import standard_library_documents
-from dspectral.kernels.hashing import hash_documents
+from dspectral.text.hashing import hash_documents
 from dspectral.types import Documents
-from workflows import form
-from workflows.plots import COLOURS, new_plot
+from workflows._form import form
+from workflows._form.plots import COLOURS, new_plot
 
 SPEEDUP = "speedup_over_scikit_learn_one_thread"
 LEAST_SECONDS = 0.2

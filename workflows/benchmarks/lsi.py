@@ -26,16 +26,16 @@ from scipy.sparse.linalg import svds
 
 from dspectral import open_store, write_counts
 from dspectral.datasets import low_rank_counts
-from dspectral.graph import map_rows
-from dspectral.kernels.sparse_products import times
+from dspectral.engine import map_rows
+from dspectral.linalg.sparse_products import times
 from dspectral.store.counts import CountStore
-from workflows import form
-from workflows.plots import COLOURS, new_plot
+from workflows._form import form
+from workflows._form.plots import COLOURS, new_plot
 
 PROGRAMS = {
     "dspectral": """
 import sys, numpy as np
-from dspectral.estimators.decomposition import TruncatedSVD
+from dspectral.decomposition.estimators import TruncatedSVD
 from dspectral.store.counts import open_store
 store, out, k, passes, size = sys.argv[1], sys.argv[3], *map(int, sys.argv[4:7])
 solver = "krylov" if passes > 1 else "frequent_directions"

@@ -20,12 +20,13 @@ import numpy as np
 
 from dspectral import MomentMultiLabelClassifier, open_store, write_counts
 from dspectral.datasets import labelled_counts
-from dspectral.estimators import label_moments, multilabel
+from dspectral.methods.multilabel import classifier as multilabel
+from dspectral.methods.multilabel import passes as label_moments
 from dspectral.metrics.ranking import document_auc, precision_at
 from dspectral.store.counts import CountStore
-from workflows import form
-from workflows.multilabel_baselines import LowRank
-from workflows.plots import new_plot
+from workflows._form import form
+from workflows._form.plots import new_plot
+from workflows._parts.multilabel_baselines import LowRank
 
 
 class Shape(NamedTuple):

@@ -22,11 +22,11 @@ from scipy import sparse
 
 from dspectral import open_store, projected_memory, summarize, write_counts
 from dspectral.datasets import low_rank_counts
-from dspectral.graph import tree_depth
+from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.engine import tree_depth
 from dspectral.store.counts import CountStore
-from dspectral.summaries.directions import FrequentDirections
-from workflows import form
-from workflows.plots import new_plot
+from workflows._form import form
+from workflows._form.plots import new_plot
 
 NO_SPILLING = {
     "distributed.worker.memory.target": False,

@@ -10,8 +10,8 @@ from typing import Any
 
 from dspectral import EMHMM, AnchorHMM, RefinementHMM
 from dspectral.datasets import anchor_sentences, refinement_sequences
-from workflows import form
-from workflows.plots import new_plot
+from workflows._form import form
+from workflows._form.plots import new_plot
 
 LENGTH = 20.0
 """Tokens of a sentence, on average."""

@@ -1,0 +1,1 @@
+"""Counts of words in their contexts, and how they are scaled."""

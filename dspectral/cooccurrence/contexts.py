@@ -1,0 +1,154 @@
+"""How often words stand near each other, exactly: partial counts that merge by addition."""
+
+from typing import Literal, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.cooccurrence.windows import Window, count_contexts
+from dspectral.types import Sentences
+
+Context: TypeAlias = Literal["bag", "list"]
+Sides: TypeAlias = Literal["both", "left", "right"]
+UNIT = 2.0**20
+"""Weights are multiples of 1 / UNIT: sums of up to 2**33 are then exact, in any order."""
+
+
+class ContextCounts(NamedTuple):
+    """How often each word type has each context.
+
+    Attributes
+    ----------
+    n_tokens : int
+        Tokens seen.
+    counts : csr_array of float64, shape (n_types, n_contexts)
+        Columns sorted, without duplicates or zeros.
+
+    Examples
+    --------
+    >>> ContextCounts.of(Sentences.of([[0, 1, 2]]), n_types=3, window=1).counts.toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
+    """
+
+    n_tokens: int
+    counts: sparse.csr_array
+
+    @classmethod
+    def of(
+        cls,
+        sentences: Sentences,
+        *,
+        n_types: int,
+        window: int,
+        context: Context = "bag",
+        distance_weighting: bool = False,
+        n_contexts: int | None = None,
+        sides: Sides = "both",
+    ) -> Self:
+        """Count the contexts in one block of sentences.
+
+        Parameters
+        ----------
+        sentences : Sentences
+            Of ids below ``n_types``; what is in another sentence is no context.
+        n_types : int
+        window : int
+            Words on each side, at least 1.
+        context : {"bag", "list"}
+            Whether a context is a word wherever it stands, under its own id; or a word at a position, under
+            ``position * n_types + id``, the farthest position on the left being 0, all of the left before all
+            of the right.
+        distance_weighting : bool
+            Whether a word at distance d counts 1/d (to a multiple of 2**-20, so that any order of additions
+            gives the same bits) instead of 1.
+        n_contexts : int, optional
+            Hash contexts to so many columns.
+        sides : {"both", "left", "right"}
+            On which side of a word its contexts are. ``"right"`` with a window of 1 counts what follows.
+
+        Returns
+        -------
+        ContextCounts
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its range, or a word type.
+        """
+        near = window_of(
+            n_types,
+            window,
+            context=context,
+            distance_weighting=distance_weighting,
+            n_contexts=n_contexts,
+            sides=sides,
+        )
+        parts = count_contexts(sentences, n_types, near)
+        counts = sparse.csr_array(parts, shape=(n_types, near.n_columns))
+        counts.has_canonical_format = True
+        return cls(len(sentences.ids), counts)
+
+    def merge(self, *others: Self) -> Self:
+        """Return the counts of all the sentences."""
+        n_tokens, counts = self.n_tokens, self.counts
+        for other in others:
+            n_tokens, counts = n_tokens + other.n_tokens, counts + other.counts
+        return type(self)(n_tokens, counts)
+
+
+def window_of(
+    n_types: int,
+    window: int,
+    *,
+    context: Context = "bag",
+    distance_weighting: bool = False,
+    n_contexts: int | None = None,
+    sides: Sides = "both",
+) -> Window:
+    """Return a window as :func:`~dspectral.cooccurrence.windows.count_contexts` takes it.
+
+    Parameters
+    ----------
+    n_types, window, context, distance_weighting, n_contexts, sides
+        As for :meth:`ContextCounts.of`.
+
+    Raises
+    ------
+    ValueError
+        If one is out of its range.
+
+    Examples
+    --------
+    >>> window_of(9, 3, distance_weighting=True, sides="right").weights.round(2)
+    array([1.  , 0.5 , 0.33])
+    """
+    if n_types < 1:
+        raise ValueError(f"n_types is {n_types}, but there must be at least 1 word type")
+    if window < 1:
+        raise ValueError(f"window is {window}, but it must be at least 1 word on a side")
+    if context not in ("bag", "list"):
+        raise ValueError(f"context is {context!r}, but it must be 'bag' or 'list'")
+    if sides not in ("both", "left", "right"):
+        raise ValueError(f"sides is {sides!r}, but it must be 'both', 'left' or 'right'")
+    if n_contexts is not None and not 1 <= n_contexts < 2**31:
+        raise ValueError(f"n_contexts is {n_contexts}, but it must be from 1 to 2**31 - 1, or None")
+    left, right = (0 if sides == "right" else window), (0 if sides == "left" else window)
+    n_raw = n_types * (left + right if context == "list" else 1)
+    if max(n_raw, left + right) >= 2**31:
+        raise ValueError(f"window {window} of {n_types} types has {n_raw} contexts: too many to number")
+    distances = np.concatenate([np.arange(left, 0, -1), np.arange(1, right + 1)])
+    weights = np.rint(UNIT / distances) / UNIT if distance_weighting else np.ones(left + right)
+    first = np.arange(left + right) * (n_types if context == "list" else 0)
+    hashed = np.empty(0, dtype=np.int32) if n_contexts is None else _hashed(n_raw, n_contexts)
+    return Window(weights, first, left, right, hashed, n_contexts or n_raw)
+
+
+def _hashed(n: int, n_columns: int) -> NDArray[np.int32]:
+    """Columns of the numbers below n, by the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
+    x = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((x ^ (x >> np.uint64(31))) % np.uint64(n_columns)).astype(np.int32)

@@ -1,0 +1,1 @@
+"""Singular value decomposition and principal components, in passes over row blocks."""

@@ -1,0 +1,25 @@
+"""Blocks to summaries to one summary: the only place that builds task graphs.
+
+:func:`summarize` maps a function over row blocks and merges what comes back up a tree whose shape depends on
+the number of blocks and on ``fan_in`` alone. Whatever runs the graph (nothing but this thread, threads,
+processes, or the ``dask.distributed`` client in force), the same blocks give the same bits: merges happen in
+block order, and BLAS has one thread inside a task.
+"""
+
+from dspectral.engine.blas import blas_in_one_thread
+from dspectral.engine.merge_tree import projected_memory, tree_depth
+from dspectral.engine.passes import collect_rows, map_rows, run_tasks, summarize
+from dspectral.engine.row_blocks import Blocks, is_lazy, lazy_rows
+
+__all__ = [
+    "Blocks",
+    "blas_in_one_thread",
+    "collect_rows",
+    "is_lazy",
+    "lazy_rows",
+    "map_rows",
+    "projected_memory",
+    "run_tasks",
+    "summarize",
+    "tree_depth",
+]

@@ -1,0 +1,212 @@
+"""Passes over blocks: summarise and merge them, map them, or run a task for each of a list."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import dask
+import dask.array as da
+import numpy as np
+from dask._task_spec import DataNode, Task, TaskRef
+from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
+from scipy import sparse
+
+from dspectral.engine.blas import blas_in_one_thread, pinned
+from dspectral.engine.merge_tree import Graph, block_tasks, merge_tree
+from dspectral.engine.row_blocks import (
+    Blocks,
+    as_array,
+    in_blocks,
+    in_cuts,
+    is_in_memory,
+    lazy_rows,
+    slices_of,
+)
+from dspectral.engine.summary import Summary
+from dspectral.types import Rows
+
+S = TypeVar("S", bound=Summary)
+
+
+def summarize(*streams: Any, of: Callable[..., S], fan_in: int = 2, name: str = "summary") -> S:
+    """Summarise every row block and merge the summaries up a tree.
+
+    Parameters
+    ----------
+    *streams : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
+        Shape ``(n_rows, n_columns)`` each, cut into rows alike; ``of`` gets one block of each.
+    of : callable
+        ``of(block, ...) -> Summary``. A block is a ``csr_array`` or an ndarray, or what :class:`Blocks` read.
+    fan_in : int
+        How many neighbours a merge takes, at least 2.
+    name : str
+        Task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
+
+    Returns
+    -------
+    Summary
+        Of all rows, in the caller's process.
+
+    Raises
+    ------
+    ValueError
+        If a stream is not cut into row blocks of known sizes, if streams are cut differently, or if ``of``
+        refuses a block: the message then begins with the block's number.
+
+    Notes
+    -----
+    One pass: each block is read by one task, which also summarises it. In-memory arrays are cut into blocks
+    of 64 MiB and summarised where they lie, by threads, also when a client is in force.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspectral.decomposition.moments import Moments
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> summarize(X, of=Moments.of).gram
+    array([[20., 26.],
+           [26., 35.]])
+    """
+    if fan_in < 2:
+        raise ValueError(f"fan_in is {fan_in}, but a merge takes at least 2 summaries")
+    in_memory = all(is_in_memory(stream) for stream in streams)
+    arrays = [in_cuts(stream, name, in_memory=in_memory) for stream in streams]
+    cuts = {array.chunks[0] for array in arrays}
+    if len(cuts) > 1:
+        sizes = " and ".join(f"{len(cut)} blocks of {sum(cut)} rows" for cut in sorted(cuts))
+        raise ValueError(f"streams must be cut into the same row blocks, but they are {sizes}")
+    graph, leaves = block_tasks(_summarize_block, of, arrays, f"{name}-block-{uuid4().hex}")
+    result = merge_tree(graph, leaves, fan_in)
+    # Held from first to last: BLAS starts its threads anew each time that its limit changes.
+    with blas_in_one_thread(), _no_word_of_large_graphs():
+        (summary,) = dask.compute(result, **(_local_scheduler() if in_memory else {}))
+    return summary  # type: ignore[no-any-return]
+
+
+def map_rows(
+    X: Any,
+    function: Callable[[Rows], Rows],
+    *,
+    n_columns: int,
+    dtype: Any = np.float64,
+    sparse_output: bool = False,
+    name: str = "map",
+    n_rows: Sequence[int] | None = None,
+) -> Any:
+    """Apply a function to every row block.
+
+    Parameters
+    ----------
+    X : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
+        Shape ``(n_rows, n_columns_in)``. :class:`Blocks` are lazy.
+    function : callable
+        Block to block, with as many rows.
+    n_columns : int
+        Columns of what ``function`` returns.
+    dtype : dtype
+        Of what ``function`` returns.
+    sparse_output : bool
+        Whether ``function`` returns CSR.
+    name : str
+        The task group is ``{name}-block``.
+    n_rows : sequence of int, optional
+        Of each block: needed for :class:`Blocks`, which do not say.
+
+    Returns
+    -------
+    Dask array for lazy input (nothing is computed), else an ndarray or ``csr_array``
+    """
+    if is_in_memory(X) and not isinstance(X, Blocks):
+        X = sparse.csr_array(X) if sparse.issparse(X) else X
+        slices = slices_of(X, in_blocks(X).chunks[0])
+        parts = [_call(function, i, block) for i, block in enumerate(slices)]
+        return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
+    if isinstance(X, Blocks):
+        if n_rows is None or len(n_rows) != len(X.items):
+            raise ValueError(f"n_rows must say of each of the {len(X.items)} blocks how many rows it becomes")
+        array, sizes = as_array(X, f"{name}-read-{uuid4().hex}"), tuple(n_rows)
+    else:
+        array = lazy_rows(X)
+        sizes = array.chunks[0]
+    meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
+    label = f"{name}-block-{uuid4().hex}"
+    graph, _ = block_tasks(_map_block, function, [array], label)
+    chunks = (sizes, (n_columns,))
+    return da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
+
+
+def collect_rows(X: Any) -> Any:
+    """Return what :func:`map_rows` gave as an array in this process; an array stays as it is.
+
+    Examples
+    --------
+    >>> collect_rows(map_rows(da.ones((2, 1)), np.negative, n_columns=1))
+    array([[-1.],
+           [-1.]])
+    """
+    with blas_in_one_thread(), _no_word_of_large_graphs():
+        return dask.compute(X)[0]
+
+
+def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str) -> list[Any]:
+    """Run ``function(item)`` as one task for each item; results come back in the order of the items.
+
+    Parameters
+    ----------
+    function : callable
+        Of one argument; BLAS has one thread while it runs.
+    items : sequence
+        Small values: they travel in the graph.
+    name : str
+        The task group.
+
+    Examples
+    --------
+    >>> run_tasks(len, ["a", "bc"], name="measure")
+    [1, 2]
+    """
+    label = f"{name}-{uuid4().hex}"
+    layer: Graph = {f"shared-{label}": DataNode(f"shared-{label}", function)}
+    tasks = [Task((label, i), pinned, TaskRef(f"shared-{label}"), item) for i, item in enumerate(items)]
+    layer.update((task.key, task) for task in tasks)
+    graph = HighLevelGraph.from_collections(label, layer)
+    with blas_in_one_thread(), _no_word_of_large_graphs():
+        return list(dask.compute(*(Delayed(task.key, graph, layer=label) for task in tasks)))
+
+
+def _call(function: Callable[..., Any], number: int, *blocks: Any) -> Any:
+    try:
+        return pinned(function, *map(_as_rows, blocks))
+    except ValueError as error:
+        raise ValueError(f"row block {number}: {error}") from error
+
+
+def _as_rows(block: Any) -> Rows:
+    if sparse.issparse(block) and not isinstance(block, sparse.csr_array):
+        return sparse.csr_array(block)
+    return block  # as it is: to wrap a view again copies it
+
+
+def _summarize_block(of: Callable[..., S], number: int, *blocks: Any) -> S:
+    return _call(of, number, *blocks)  # type: ignore[no-any-return]
+
+
+def _map_block(function: Callable[[Rows], Rows], number: int, block: Any) -> Any:
+    return _call(function, number, block)
+
+
+@contextmanager
+def _no_word_of_large_graphs() -> Iterator[None]:
+    """Silence Dask's advice to scatter large arrays: scattered data are lost with their worker, a graph's are not."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        yield
+
+
+def _local_scheduler() -> dict[str, str]:
+    """Threads, or the caller's own thread where the configuration asks for it."""
+    scheduler = dask.config.get("scheduler", None)
+    return {"scheduler": "sync" if scheduler in ("sync", "synchronous", "single-threaded") else "threads"}

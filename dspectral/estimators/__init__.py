@@ -1,1 +1,0 @@
-"""scikit-learn faces; each fit reads as its recipe."""

@@ -1,0 +1,1 @@
+"""The doors of the estimators: rows, sequences, labeled rows and class labels."""

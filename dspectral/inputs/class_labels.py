@@ -1,0 +1,106 @@
+"""Classes of documents as an indicator matrix, whatever a caller calls them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.engine import is_lazy, lazy_rows, map_rows
+from dspectral.types import Rows
+
+
+class ClassRows(NamedTuple):
+    """Which documents are in which classes.
+
+    Attributes
+    ----------
+    indicator : csr_array or Dask array, shape (n, n_classes)
+        1 where a document is in a class.
+    classes : ndarray, shape (n_classes,)
+        Labels in their order; column numbers, where an indicator was given.
+    exclusive : bool
+        Whether labels were given, one a document, and not an indicator.
+    """
+
+    indicator: Any
+    classes: NDArray[Any]
+    exclusive: bool
+
+
+def class_rows(y: Any, n_rows: int) -> ClassRows:
+    """Return classes as an indicator matrix.
+
+    Parameters
+    ----------
+    y : array-like of labels, shape (n,), or indicator matrix (array, SciPy sparse or Dask), shape (n, n_classes)
+        A document without a class has the label None, or an empty row.
+    n_rows : int
+
+    Raises
+    ------
+    ValueError
+        If there is a class for more or fewer documents than there are, or for none.
+
+    Examples
+    --------
+    >>> class_rows(["b", None, "a"], 3).indicator.toarray()
+    array([[0., 1.],
+           [0., 0.],
+           [1., 0.]])
+    """
+    lazy = is_lazy(y)
+    if not lazy and not sparse.issparse(y):
+        y = np.asarray(y)
+    if y.shape[:1] != (n_rows,):
+        raise ValueError(
+            f"there are classes for {y.shape[0] if y.shape else 0} documents, but X has {n_rows}"
+        )
+    if len(y.shape) == 1 and not lazy:
+        return _of_labels(y)
+    if len(y.shape) != 2:
+        raise ValueError(
+            f"classes have {len(y.shape)} dimensions: give one label a document, or an indicator matrix"
+        )
+    if lazy:
+        n_classes = y.shape[1]
+        indicator = map_rows(
+            lazy_rows(y), _indicator, n_columns=n_classes, sparse_output=True, name="classes"
+        )
+    else:
+        indicator = _indicator(y)
+    return ClassRows(indicator, np.arange(y.shape[1]), exclusive=False)
+
+
+def unit_class_rows(indicator: Any) -> Any:
+    """Return an indicator with rows of length 1, or zero."""
+    if not is_lazy(indicator):
+        return _unit(indicator)
+    return map_rows(indicator, _unit, n_columns=indicator.shape[1], sparse_output=True, name="classes")
+
+
+def _of_labels(labels: NDArray[Any]) -> ClassRows:
+    has_one = np.array([label is not None for label in labels.tolist()], dtype=bool)
+    if not has_one.any():
+        raise ValueError("no document has a class")
+    known = labels[has_one]
+    if known.dtype.kind == "O":  # numbers stay numbers
+        known = np.array(known.tolist())
+    if known.dtype.kind == "f" and not np.all(np.isfinite(known)):
+        raise ValueError("a class is NaN or infinity: a document without a class has the label None")
+    classes, numbers = np.unique(known, return_inverse=True)
+    places = (np.flatnonzero(has_one), numbers)
+    indicator = sparse.csr_array((np.ones(len(numbers)), places), shape=(len(labels), len(classes)))
+    return ClassRows(indicator, classes, exclusive=True)
+
+
+def _indicator(rows: Rows) -> sparse.csr_array:
+    found = sparse.csr_array(rows != 0).astype(np.float64)
+    found.eliminate_zeros()
+    return found
+
+
+def _unit(rows: sparse.csr_array) -> sparse.csr_array:
+    lengths = np.diff(rows.indptr)
+    data = np.repeat(1.0 / np.sqrt(np.maximum(lengths, 1)), lengths)
+    return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)

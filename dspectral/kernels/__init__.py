@@ -1,1 +1,0 @@
-"""Compiled inner loops on plain arrays: pure, without the interpreter lock, kept on disk once compiled."""

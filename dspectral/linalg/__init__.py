@@ -1,0 +1,1 @@
+"""Numerical linear algebra on arrays in memory."""

@@ -1,0 +1,51 @@
+"""Sums over the rows of one block: their total, their energy and their Gram matrix."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.linalg import sparse_products
+from dspectral.types import Rows
+
+
+def total_of(rows: Rows) -> NDArray[np.float64]:
+    """Sum of the rows, in double precision."""
+    if sparse.issparse(rows):
+        return sparse_products.column_sums(rows)
+    return np.asarray(rows.sum(axis=0, dtype=np.float64))
+
+
+def energy_of(rows: Rows) -> float:
+    """Squared Frobenius norm, in double precision.
+
+    Raises
+    ------
+    ValueError
+        If it is not finite: a row then holds NaN or infinity, and the message says which.
+    """
+    values = rows.data if sparse.issparse(rows) else np.ravel(rows)
+    energy = float(np.einsum("i,i->", values, values, dtype=np.float64))
+    if math.isfinite(energy):
+        return energy
+    bad = np.flatnonzero(~np.isfinite(values))
+    if not len(bad):
+        raise ValueError("the sum of squares overflows double precision: scale the rows down")
+    if sparse.issparse(rows):
+        row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
+        column = int(rows.indices[bad[0]])
+    else:
+        row, column = divmod(int(bad[0]), rows.shape[1])
+    raise ValueError(f"row {row}, column {column} is {values[bad[0]]}, but every entry must be finite")
+
+
+def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
+    """Return ``A'A`` in double precision."""
+    if sparse.issparse(rows):
+        return sparse_products.gram(rows)
+    gram = np.zeros((rows.shape[1],) * 2)
+    for start in range(0, len(rows), step):
+        piece = np.asarray(rows[start : start + step], dtype=np.float64)
+        gram += piece.T @ piece
+    return gram

@@ -1,0 +1,103 @@
+"""One rotation that makes several symmetric matrices as diagonal as they can be together."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral._compiled import compiled
+
+
+def joint_diagonalize(
+    matrices: NDArray[np.float64],
+    start: NDArray[np.float64] | None = None,
+    *,
+    tolerance: float = 1e-10,
+    max_sweeps: int = 60,
+) -> NDArray[np.float64]:
+    """Rotate plane by plane until no rotation brings more of the matrices onto their diagonals.
+
+    Parameters
+    ----------
+    matrices : ndarray of float64, shape (m, k, k)
+        Symmetric.
+    start : ndarray of float64, shape (k, k), optional
+        Orthogonal columns to begin from; the identity by default.
+    tolerance : float
+        A plane whose rotation has a sine below this is left as it is.
+    max_sweeps : int
+        Sweeps over all planes at most; near the solution each squares the error.
+
+    Returns
+    -------
+    ndarray of float64, shape (k, k)
+        U, orthogonal: ``U' M U`` is nearly diagonal for each M.
+
+    Notes
+    -----
+    About ``4 m k^3`` operations a sweep, one copy of the matrices.
+
+    References
+    ----------
+    Cardoso and Souloumiac 1996, "Jacobi angles for simultaneous diagonalization".
+
+    Examples
+    --------
+    >>> rotation = np.array([[0.8, -0.6], [0.6, 0.8]])
+    >>> matrices = np.stack([rotation @ np.diag(values) @ rotation.T for values in ([1.0, 2.0], [5.0, 0.5])])
+    >>> np.abs(rotation.T @ joint_diagonalize(matrices)).round(6)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    k = matrices.shape[1]
+    U = np.eye(k) if start is None else np.array(start)
+    work = np.ascontiguousarray(matrices if start is None else U.T @ matrices @ U)
+    if start is None:
+        work = work.copy()
+    Ut = np.ascontiguousarray(U.T)
+    _sweeps(work, Ut, tolerance, max_sweeps)
+    return np.ascontiguousarray(Ut.T)
+
+
+@compiled
+def _sweeps(work: Any, Ut: Any, tolerance: float, max_sweeps: int) -> None:
+    k = work.shape[1]
+    for _ in range(max_sweeps):
+        turned = False
+        for p in range(k - 1):
+            for q in range(p + 1, k):
+                c, s = _angle(work, p, q)
+                if abs(s) > tolerance:
+                    turned = True
+                    _turn(work, Ut, p, q, c, s)
+        if not turned:
+            return
+
+
+@compiled
+def _angle(work: Any, p: int, q: int) -> tuple[float, float]:
+    """Cosine and sine of the rotation of a plane that leaves least outside the diagonals."""
+    on, off, mixed = 0.0, 0.0, 0.0
+    for m in range(work.shape[0]):
+        difference, twice = work[m, p, p] - work[m, q, q], 2.0 * work[m, p, q]
+        on += difference * difference
+        off += twice * twice
+        mixed += difference * twice
+    angle = 0.5 * math.atan2(2.0 * mixed, on - off + math.hypot(on - off, 2.0 * mixed))
+    return math.cos(angle), math.sin(angle)
+
+
+@compiled
+def _turn(work: Any, Ut: Any, p: int, q: int, c: float, s: float) -> None:
+    k = work.shape[1]
+    for m in range(work.shape[0]):
+        for j in range(k):
+            a, b = work[m, p, j], work[m, q, j]
+            work[m, p, j], work[m, q, j] = c * a + s * b, c * b - s * a
+        for i in range(k):
+            a, b = work[m, i, p], work[m, i, q]
+            work[m, i, p], work[m, i, q] = c * a + s * b, c * b - s * a
+    for j in range(k):
+        a, b = Ut[p, j], Ut[q, j]
+        Ut[p, j], Ut[q, j] = c * a + s * b, c * b - s * a

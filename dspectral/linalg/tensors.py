@@ -1,0 +1,254 @@
+"""Symmetric third-order tensors as sums of cubes of orthonormal vectors."""
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.linalg.joint_diagonalization import joint_diagonalize
+from dspectral.types import FloatArray
+
+
+class Cubes(NamedTuple):
+    """``T`` is near ``sum_j values[j] u_j x u_j x u_j``, u_j the columns of ``vectors``.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (k,)
+        Not negative, largest first.
+    vectors : ndarray of float64, shape (k, k)
+    residual : float
+        Frobenius norm of what is left, relative to that of the tensor.
+    """
+
+    values: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+    residual: float
+
+
+def power_method(
+    T: NDArray[np.float64], *, restarts: int = 10, iterations: int = 12, polish: int = 40, seed: int = 0
+) -> Cubes:
+    """Find the cubes one after the other, each as the best fixed point of ``u <- T(I, u, u)``, and deflate.
+
+    What is found is taken off. (To look for the next among the vectors orthogonal to it would be cheaper, and does
+    as well on exact cubes, but tensors of real text are not quite orthogonal: there it costs accuracy.)
+
+    Parameters
+    ----------
+    T : ndarray of float64, shape (k, k, k)
+        Symmetric.
+    restarts : int
+        Random starts for each vector, followed together.
+    iterations : int
+        Steps of all starts; the best goes on alone.
+    polish : int
+        Further steps of the best at most: it stops where a step no longer moves it.
+    seed : int
+
+    Returns
+    -------
+    Cubes
+
+    Raises
+    ------
+    ValueError
+        If the tensor is not a cube of finite numbers, or there is no start or no step.
+
+    Notes
+    -----
+    ``restarts iterations k^4`` operations in matrix products. Half of a copy of the tensor, its entries ``j <= l``,
+    is read once for each further step of a cube, and in single precision ``iterations + 1`` times before; what is
+    found is taken off the products, so that it is never written.
+
+    References
+    ----------
+    Anandkumar, Ge, Hsu, Kakade and Telgarsky 2014, "Tensor decompositions for learning latent variable models",
+    algorithm 1.
+
+    Examples
+    --------
+    >>> found = power_method(from_cubes(np.array([1.0, 2.0]), np.array([[0.8, -0.6], [0.6, 0.8]])))
+    >>> found.values.round(6), found.vectors.round(6)
+    (array([2., 1.]), array([[-0.6,  0.8],
+           [ 0.8,  0.6]]))
+    """
+    T = _checked(T)
+    if restarts < 1 or iterations < 1:
+        raise ValueError(f"restarts is {restarts} and iterations {iterations}, but each must be at least 1")
+    k, generator = len(T), np.random.default_rng(seed)
+    left = _Deflated.of(T)
+    rough = left.rounded()
+    for _ in range(k):
+        starts = _unit(generator.standard_normal((restarts, k)))
+        for _ in range(iterations):
+            starts = _unit(left.applied(starts, rough))
+        best = int(np.argmax(np.einsum("rj,rj->r", left.applied(starts, rough), starts)))
+        left = left.without(_settled(left, starts[best : best + 1], polish))
+    return _in_order(T, left.values, left.vectors.T)
+
+
+def simultaneous_diagonalization(
+    T: NDArray[np.float64], *, projections: int | None = None, seed: int = 0
+) -> Cubes:
+    """Find all cubes at once: every contraction ``T(I, I, x)`` is diagonal in the same basis.
+
+    Parameters
+    ----------
+    T : ndarray of float64, shape (k, k, k)
+        Symmetric.
+    projections : int, optional
+        Random contractions of the first round; ``min(k, 20)`` by default.
+    seed : int
+
+    Returns
+    -------
+    Cubes
+
+    Raises
+    ------
+    ValueError
+        If the tensor is not a cube of finite numbers.
+
+    Notes
+    -----
+    Two rounds: random contractions, then the contractions with the vectors that the first round found, which
+    weigh each vector's own evidence most. ``4 k^4`` operations a sweep of the second, two copies of the tensor.
+
+    References
+    ----------
+    Kuleshov, Chaganty and Liang 2015, "Tensor factorization via matrix factorization".
+
+    Examples
+    --------
+    >>> cubes = from_cubes(np.array([1.0, 2.0]), np.array([[0.8, -0.6], [0.6, 0.8]]))
+    >>> simultaneous_diagonalization(cubes).values.round(6)
+    array([2., 1.])
+    """
+    T = _checked(T)
+    k = len(T)
+    directions = np.random.default_rng(seed).standard_normal((projections or min(k, 20), k))
+    U = joint_diagonalize(np.tensordot(directions, T, axes=1))
+    U = joint_diagonalize(np.tensordot(U.T, T, axes=1), U)
+    values = np.array([_cubic(T, u) for u in U.T])
+    return _in_order(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
+
+
+def from_cubes(values: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``sum_j values[j] u_j x u_j x u_j``, shape (k, k, k).
+
+    Parameters
+    ----------
+    values : ndarray, shape (r,)
+    vectors : ndarray, shape (k, r)
+    """
+    k, r = vectors.shape
+    pairs = (vectors[:, None, :] * vectors[None, :, :]).reshape(k * k, r)
+    cube: NDArray[np.float64] = (vectors * values) @ pairs.T
+    return cube.reshape(k, k, k)
+
+
+def contract(T: NDArray[np.float64], M: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``T(M, M, M)``, shape (r, r, r), for M of shape (k, r)."""
+    for _ in range(3):
+        T = np.tensordot(T, M, axes=(0, 0))
+    return T
+
+
+def unfolded_symmetric(raw: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the symmetric tensor behind sums of ``y_i y_j y_k`` that hold the pairs ``j <= k`` only.
+
+    Parameters
+    ----------
+    raw : ndarray, shape (k, k (k + 1) / 2)
+        Need not be symmetric: the average over the three positions is taken.
+
+    Returns
+    -------
+    ndarray of float64, shape (k, k, k)
+    """
+    k = len(raw)
+    upper, lower = np.triu_indices(k)
+    T = np.empty((k, k, k))
+    T[:, upper, lower] = raw
+    T[:, lower, upper] = raw
+    return np.asarray((T + T.transpose(1, 0, 2) + T.transpose(2, 1, 0)) / 3.0)
+
+
+class _Deflated(NamedTuple):
+    """A symmetric tensor less some cubes.
+
+    Attributes
+    ----------
+    pairs : ndarray of float64, shape (k, k (k + 1) / 2)
+        Its entries ``(i, j <= l)``, those with ``j < l`` twice as large.
+    upper, lower : ndarray of int
+        Their j and l.
+    values : ndarray of float64, shape (r,)
+    vectors : ndarray of float64, shape (r, k)
+    """
+
+    pairs: NDArray[np.float64]
+    upper: NDArray[np.int64]
+    lower: NDArray[np.int64]
+    values: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, T: NDArray[np.float64]) -> Self:
+        """Pack a tensor."""
+        upper, lower = np.triu_indices(len(T))
+        pairs = T[:, upper, lower] * np.where(upper == lower, 1.0, 2.0)
+        return cls(pairs, upper, lower, np.empty(0), np.empty((0, len(T))))
+
+    def rounded(self) -> FloatArray:
+        """Return the pairs in single precision."""
+        return self.pairs.astype(np.float32)
+
+    def applied(self, X: NDArray[np.float64], pairs: FloatArray | None = None) -> NDArray[np.float64]:
+        """``T(I, x, x)`` for each row x, of the pairs as they are or rounded."""
+        pairs = self.pairs if pairs is None else pairs
+        rows = X.astype(pairs.dtype)
+        whole = (pairs @ (rows[:, self.upper] * rows[:, self.lower]).T).T
+        return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
+
+    def without(self, u: NDArray[np.float64]) -> Self:
+        """Take off the cube of a row of shape (1, k), as large as the tensor is along it."""
+        value = np.einsum("rj,rj->r", self.applied(u), u)
+        return self._replace(values=np.append(self.values, value), vectors=np.concatenate([self.vectors, u]))
+
+
+def _settled(left: _Deflated, u: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    for _ in range(most):
+        new = _unit(left.applied(u))
+        moved = np.abs(new - u).max()
+        u = new
+        if moved < 1e-6:  # on a sum of cubes the next step would square it
+            break
+    return u
+
+
+def _cubic(T: NDArray[np.float64], u: NDArray[np.float64]) -> float:
+    return float(((T @ u) @ u) @ u)
+
+
+def _unit(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.asarray(X / np.where(lengths > 0, lengths, 1.0))
+
+
+def _in_order(T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]) -> Cubes:
+    order = np.argsort(-values, kind="stable")
+    values, vectors = np.maximum(values[order], 0.0), np.ascontiguousarray(vectors[:, order])
+    size = float(np.linalg.norm(T))
+    left = float(np.linalg.norm(T - from_cubes(values, vectors)))
+    return Cubes(values, vectors, left / size if size else 0.0)
+
+
+def _checked(T: NDArray[np.float64]) -> NDArray[np.float64]:
+    T = np.asarray(T, dtype=np.float64)
+    if T.ndim != 3 or len(set(T.shape)) != 1 or not T.size:
+        raise ValueError(f"the tensor has shape {T.shape}, but must be k x k x k")
+    if not np.isfinite(T).all():
+        raise ValueError("the tensor holds NaN or infinity, but every entry must be finite")
+    return np.ascontiguousarray(T)

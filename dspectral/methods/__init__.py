@@ -1,0 +1,1 @@
+"""One package a family of methods, each with its own kernels, summaries, solvers and estimators."""

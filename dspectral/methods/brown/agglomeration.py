@@ -1,0 +1,278 @@
+"""Bottom-up merging in compiled loops: of points in a window of active clusters, and of clusters by information."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral._compiled import compiled, read_only
+
+
+def merge_window(
+    points: NDArray[np.float64], weights: NDArray[np.float64], n_active: int
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Merge points, taken in their order, whenever more than ``n_active`` clusters are active; then all.
+
+    Parameters
+    ----------
+    points : ndarray of float64, shape (n, k)
+    weights : ndarray of float64, shape (n,)
+        Above 0.
+    n_active : int
+        From 1 to n.
+
+    Returns
+    -------
+    merges : ndarray of int32, shape (n - 1, 2)
+        Cluster ``n + i`` is made of these two at step i; those below n are points.
+    costs : ndarray of float64, shape (n - 1,)
+        ``w v / (w + v) ||x - y||^2``, of clusters with weights w, v and means x, y (Ward).
+
+    Notes
+    -----
+    Each active cluster keeps a lower bound of its cheapest merge, tightened when it is the lowest of all: a merge
+    of the cheapest pair never makes a cluster cheaper for the others, so bounds stay bounds. Time is
+    ``O(n_active * k)`` for each point and each tightening, memory ``n_active`` means.
+
+    References
+    ----------
+    Stratos, Kim, Collins and Hsu 2014, "A spectral algorithm for learning class-based n-gram models of natural
+    language"; Franti, Kaukoranta, Shen and Chang 2000 for the lazily tightened bounds.
+
+    Examples
+    --------
+    >>> merge_window(np.array([[0.0], [5.0], [0.1], [5.2]]), np.ones(4), 2)[0]
+    array([[0, 2],
+           [1, 3],
+           [4, 5]], dtype=int32)
+    """
+    merges, costs = _merge_window(
+        read_only(points.astype(np.float64)), read_only(weights.astype(np.float64)), n_active
+    )
+    return merges, costs
+
+
+def merge_by_information(
+    counts: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Merge all clusters, each time the pair whose merge loses the least mutual information.
+
+    Parameters
+    ----------
+    counts : ndarray of float64, shape (m, m)
+        How often cluster j directly follows cluster i.
+
+    Returns
+    -------
+    merges : ndarray of int32, shape (m - 1, 2)
+    losses : ndarray of float64, shape (m - 1,)
+        In nats times the sum of the counts.
+
+    Notes
+    -----
+    The merge loop of Brown et al. 1992: ``O(m^3)`` in all, since the loss of a pair changes by the cells with the
+    merged clusters alone. Memory: two square matrices.
+
+    Examples
+    --------
+    >>> merge_by_information(np.array([[0.0, 5, 5], [5, 0, 0], [5, 0, 0]]))[0]
+    array([[1, 2],
+           [0, 3]], dtype=int32)
+    """
+    merges, losses = _merge_by_information(np.array(counts, dtype=np.float64))
+    return merges, losses
+
+
+@compiled
+def _cost(x: NDArray[np.float64], y: NDArray[np.float64], w: float, v: float) -> float:
+    total = 0.0
+    for j in range(len(x)):
+        total += (x[j] - y[j]) ** 2
+    return w * v / (w + v) * total
+
+
+@compiled
+def _tighten(
+    i: int,
+    n: int,
+    means: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    bounds: NDArray[np.float64],
+    twins: NDArray[np.int32],
+) -> None:
+    bounds[i], twins[i] = np.inf, -1
+    for j in range(n):
+        if j != i:
+            cost = _cost(means[i], means[j], mass[i], mass[j])
+            if cost < bounds[i]:
+                bounds[i], twins[i] = cost, j
+
+
+@compiled
+def _cheapest(
+    n: int,
+    means: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    bounds: NDArray[np.float64],
+    twins: NDArray[np.int32],
+) -> int:
+    """Tighten the lowest bound until the lowest is tight; a twin of -1 says that a bound is not."""
+    while True:
+        lowest = 0
+        for i in range(1, n):
+            if bounds[i] < bounds[lowest]:
+                lowest = i
+        if twins[lowest] >= 0:
+            return lowest
+        _tighten(lowest, n, means, mass, bounds, twins)
+
+
+@compiled
+def _drop(
+    gone: int,
+    n: int,
+    means: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    bounds: NDArray[np.float64],
+    twins: NDArray[np.int32],
+    names: NDArray[np.int32],
+) -> None:
+    """Put the last active cluster into the place of one that is gone."""
+    last = n - 1
+    means[gone] = means[last]
+    mass[gone], bounds[gone], twins[gone], names[gone] = mass[last], bounds[last], twins[last], names[last]
+    for i in range(last):
+        if twins[i] == last:
+            twins[i] = gone
+
+
+@compiled
+def _merge_window(
+    points: NDArray[np.float64], weights: NDArray[np.float64], n_active: int
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    n_points, k = points.shape
+    merges, costs = np.empty((n_points - 1, 2), dtype=np.int32), np.empty(n_points - 1)
+    means, mass = np.empty((n_active + 1, k)), np.empty(n_active + 1)
+    bounds, twins = np.empty(n_active + 1), np.empty(n_active + 1, dtype=np.int32)
+    names = np.empty(n_active + 1, dtype=np.int32)
+    n, done, point = 0, 0, 0
+    while done < n_points - 1:
+        if point < n_points and n <= n_active:
+            means[n], mass[n], names[n] = points[point], weights[point], point
+            bounds[n], twins[n] = np.inf, -1
+            for j in range(n):
+                cost = _cost(means[n], means[j], mass[n], mass[j])
+                if cost < bounds[j]:
+                    bounds[j], twins[j] = cost, n
+                if cost < bounds[n]:
+                    bounds[n], twins[n] = cost, j
+            n, point = n + 1, point + 1
+            continue
+        i = _cheapest(n, means, mass, bounds, twins)
+        costs[done] = bounds[i]
+        a, b = min(i, twins[i]), max(i, twins[i])
+        merges[done] = min(names[a], names[b]), max(names[a], names[b])
+        means[a] = (mass[a] * means[a] + mass[b] * means[b]) / (mass[a] + mass[b])
+        mass[a] += mass[b]
+        names[a] = n_points + done
+        bounds[a], twins[a] = min(bounds[a], bounds[b]), -1
+        for j in range(n):
+            if twins[j] == a or twins[j] == b:
+                twins[j] = -1
+        _drop(b, n, means, mass, bounds, twins, names)
+        n, done = n - 1, done + 1
+    return merges, costs
+
+
+@compiled
+def _nlogn(x: float) -> float:
+    return x * np.log(x) if x > 0 else 0.0
+
+
+@compiled
+def _third(C: NDArray[np.float64], i: int, j: int, e: int) -> float:
+    """Return what merging i and j loses in the cells with a third cluster e."""
+    return (
+        _nlogn(C[i, e])
+        + _nlogn(C[j, e])
+        - _nlogn(C[i, e] + C[j, e])
+        + _nlogn(C[e, i])
+        + _nlogn(C[e, j])
+        - _nlogn(C[e, i] + C[e, j])
+    )
+
+
+@compiled
+def _own(
+    C: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], i: int, j: int
+) -> float:
+    """Return what merging i and j loses among themselves and in the sums."""
+    loss = _nlogn(C[i, i]) + _nlogn(C[i, j]) + _nlogn(C[j, i]) + _nlogn(C[j, j])
+    loss -= _nlogn(C[i, i] + C[i, j] + C[j, i] + C[j, j])
+    loss -= _nlogn(first[i]) + _nlogn(first[j]) - _nlogn(first[i] + first[j])
+    return loss - _nlogn(second[i]) - _nlogn(second[j]) + _nlogn(second[i] + second[j])
+
+
+@compiled
+def _pair_loss(
+    C: NDArray[np.float64],
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    alive: NDArray[np.bool_],
+    i: int,
+    j: int,
+) -> float:
+    loss = _own(C, first, second, i, j)
+    for e in range(len(C)):
+        if alive[e] and e not in (i, j):
+            loss += _third(C, i, j, e)
+    return loss
+
+
+@compiled
+def _add_third(
+    losses: NDArray[np.float64], C: NDArray[np.float64], alive: NDArray[np.bool_], e: int, sign: float
+) -> None:
+    for i in range(len(C)):
+        if alive[i]:
+            for j in range(i + 1, len(C)):
+                if alive[j]:
+                    losses[i, j] += sign * _third(C, i, j, e)
+
+
+@compiled
+def _lowest_pair(losses: NDArray[np.float64], alive: NDArray[np.bool_]) -> tuple[int, int]:
+    a, b, lowest = -1, -1, np.inf
+    for i in range(len(losses)):
+        if alive[i]:
+            for j in range(i + 1, len(losses)):
+                if alive[j] and losses[i, j] < lowest:
+                    a, b, lowest = i, j, losses[i, j]
+    return a, b
+
+
+@compiled
+def _merge_by_information(C: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    m = len(C)
+    merges, costs = np.empty((m - 1, 2), dtype=np.int32), np.empty(m - 1)
+    names, alive = np.arange(m).astype(np.int32), np.ones(m, dtype=np.bool_)
+    first, second = C.sum(axis=1), C.sum(axis=0)
+    losses = np.zeros((m, m))
+    for i in range(m):
+        for j in range(i + 1, m):
+            losses[i, j] = _pair_loss(C, first, second, alive, i, j)
+    for done in range(m - 1):
+        a, b = _lowest_pair(losses, alive)
+        costs[done] = losses[a, b]
+        merges[done] = min(names[a], names[b]), max(names[a], names[b])
+        alive[a] = alive[b] = False
+        _add_third(losses, C, alive, a, -1.0)
+        _add_third(losses, C, alive, b, -1.0)
+        C[a] += C[b]
+        C[:, a] += C[:, b]
+        C[b], C[:, b] = 0.0, 0.0
+        first[a], second[a] = first[a] + first[b], second[a] + second[b]
+        _add_third(losses, C, alive, a, 1.0)
+        alive[a], names[a] = True, m + done
+        for j in range(m):
+            if alive[j] and j != a:
+                losses[min(a, j), max(a, j)] = _pair_loss(C, first, second, alive, a, j)
+    return merges, costs

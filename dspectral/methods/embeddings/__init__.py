@@ -1,0 +1,1 @@
+"""Word embeddings from context counts."""

@@ -1,0 +1,1 @@
+"""Anchor hidden Markov models."""

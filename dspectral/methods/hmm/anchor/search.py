@@ -1,0 +1,174 @@
+"""Anchors of hidden states among points, and the hidden Markov chain that follows from them: all pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.methods.hmm.inference import HiddenMarkov, shares
+
+NOTHING = 1e-10
+"""What is nearer to a span than this share of the largest distance from the mean is taken to lie in it."""
+
+
+def find_anchors(
+    points: NDArray[np.float64],
+    candidates: NDArray[np.int64],
+    n_anchors: int,
+    *,
+    given: Sequence[int] = (),
+    reselect: int = 5,
+) -> NDArray[np.int64]:
+    """Pick the candidates that come nearest to being the corners of a simplex which holds all points.
+
+    Each is the candidate furthest from the affine span of those picked before it, the first that furthest from the
+    candidates' mean. Then, in turn, each is picked again as the one furthest from the span of all others.
+
+    Parameters
+    ----------
+    points : ndarray of float64, shape (n, d)
+    candidates : ndarray of int64, shape (n_candidates,)
+        Rows of ``points``.
+    n_anchors : int
+    given : sequence of int
+        Rows that are the first anchors and stay.
+    reselect : int
+        Most rounds of picking again; they end when none changes.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_anchors,)
+        Rows of ``points``, all different: where the candidates span too little, the first of those left.
+
+    Raises
+    ------
+    ValueError
+        If there are too few candidates, or a given row is there twice.
+
+    References
+    ----------
+    Arora et al. 2012, "A practical algorithm for topic modeling with provable guarantees", algorithm 4; its first
+    anchor is never looked at again.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0, 0.0], [0.1, 0.1], [1.0, 0.0], [0.2, 0.2], [0.0, 1.0]])
+    >>> sorted(find_anchors(points, np.arange(5), 3).tolist())
+    [0, 2, 4]
+    """
+    if len(set(given)) < len(given):
+        raise ValueError(f"given anchors are {list(given)}, but each must be another row")
+    if len(given) > n_anchors:
+        raise ValueError(f"{len(given)} anchors are given, but there are {n_anchors} states")
+    pool = np.concatenate(
+        [np.array(list(given), dtype=np.int64), candidates[~np.isin(candidates, list(given))]]
+    )
+    if len(pool) < n_anchors:
+        raise ValueError(f"there are {len(pool)} candidates for {n_anchors} anchors")
+    rows = np.asarray(points[pool], dtype=np.float64)
+    least = NOTHING * float(np.max(_from_span(rows, [])))
+    chosen = list(range(len(given)))
+    while len(chosen) < n_anchors:
+        chosen.append(_furthest(rows, chosen, least))
+    for _ in range(reselect):
+        before = list(chosen)
+        for i in range(len(given), n_anchors):
+            others = chosen[:i] + chosen[i + 1 :]
+            chosen[i] = _furthest(rows, others, least, instead_of=chosen[i])
+        if chosen == before:
+            break
+    return np.asarray(pool[chosen])
+
+
+def _furthest(rows: Any, chosen: list[int], least: float, instead_of: int | None = None) -> int:
+    distances = _from_span(rows, chosen)
+    distances[chosen] = -1.0
+    best = int(np.argmax(distances))
+    if distances[best] > least:
+        return best
+    return instead_of if instead_of is not None else int(np.flatnonzero(distances >= 0)[0])
+
+
+def _from_span(rows: Any, chosen: list[int]) -> NDArray[np.float64]:
+    """Squared distance of each row from the affine span of some; of none, from the mean."""
+    offset = rows - (rows[chosen[0]] if chosen else rows.mean(axis=0))
+    if len(chosen) > 1:
+        basis, sizes, _ = np.linalg.svd(offset[chosen[1:]].T, full_matrices=False)
+        basis = basis[:, sizes > NOTHING * sizes[0]] if sizes[0] > 0 else basis[:, :0]
+        offset = offset - (offset @ basis) @ basis.T
+    return np.asarray(np.einsum("ij,ij->i", offset, offset))
+
+
+def emissions(
+    membership: NDArray[np.float64], counts: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Turn ``p(h | x)`` around by Bayes' rule.
+
+    Parameters
+    ----------
+    membership : ndarray of float64, shape (n_types, n_states)
+        ``p(h | x)``; rows sum to 1.
+    counts : ndarray of float64, shape (n_types,)
+        Of types.
+
+    Returns
+    -------
+    emission : ndarray of float64, shape (n_types, n_states)
+        ``o(x | h)``; columns sum to 1.
+    marginal : ndarray of float64, shape (n_states,)
+        ``p(h)``.
+
+    Examples
+    --------
+    >>> emissions(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([1.0, 2.0]))
+    (array([[0.5, 0. ],
+           [0.5, 1. ]]), array([0.66666667, 0.33333333]))
+    """
+    joint = membership * counts[:, None]
+    return shares(joint, axis=0), shares(joint.sum(axis=0), axis=0)
+
+
+def chain_from_moments(
+    membership: NDArray[np.float64],
+    emission: NDArray[np.float64],
+    pairs: Any,
+    first: NDArray[np.float64],
+    *,
+    prior: float = 0.0,
+) -> HiddenMarkov:
+    """Return the chain whose adjacent types are expected as often as they were counted.
+
+    Parameters
+    ----------
+    membership : ndarray of float64, shape (n_types, n_states)
+        ``p(h | x)``.
+    emission : ndarray of float64, shape (n_types, n_states)
+        ``o(x | h)``.
+    pairs : csr_array, shape (n_types, n_types)
+        How often the second follows the first.
+    first : ndarray of float64, shape (n_types,)
+        How often each begins a sentence.
+    prior : float
+        Sentences, and steps from each state, that are added with all states alike: then none is impossible.
+
+    Returns
+    -------
+    HiddenMarkov
+        Without ends. Negative solutions are made 0.
+
+    Notes
+    -----
+    With ``C`` of entries ``C[g, h] = sum over x of p(g | x) o(x | h)``, the expected pairs of states are
+    ``C^-1 P' N P C^-T`` and the expected first states ``C^-1 P' n``: exact where the counts are expectations.
+    """
+    confusion = membership.T @ emission
+    back = np.linalg.pinv(confusion)
+    steps = back @ (membership.T @ np.asarray(pairs @ membership)) @ back.T
+    initial = back @ (membership.T @ first)
+    share = prior / emission.shape[1]
+    return HiddenMarkov.of(
+        shares(np.maximum(initial, 0.0) + share, axis=0),
+        shares(np.maximum(steps, 0.0) + share, axis=1),
+        emission,
+    )

@@ -1,0 +1,1 @@
+"""Refinement hidden Markov models: labels split into latent refinements."""

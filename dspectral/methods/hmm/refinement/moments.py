@@ -1,0 +1,205 @@
+"""Moments of labelled sequences: the past, the future and the token itself, for each label."""
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral._compiled import read_only
+from dspectral.methods.hmm.expected_counts import checked_labels
+from dspectral.methods.hmm.inference import checked_ids
+from dspectral.methods.hmm.refinement import recursions as refinements
+from dspectral.types import LabelledSentences, Sentences
+
+PIECE = 1 << 12
+"""Tokens whose views are held at once, whole sentences at least."""
+
+
+class Views(NamedTuple):
+    """How the past and the future of a token are turned into numbers.
+
+    Each is made of sums over the tokens on its side, which decay with distance.
+
+    Attributes
+    ----------
+    vectors : ndarray of float64, shape (n_types, k)
+        One for each type of token.
+    memory : ndarray of float64
+        Decays of sums over the whole side of the sentence: of vectors, of labels and of ones.
+    run_memory : ndarray of float64
+        Decays of sums of vectors and ones that end where the label changes.
+    n_labels : int
+    """
+
+    vectors: NDArray[np.float64]
+    memory: NDArray[np.float64]
+    run_memory: NDArray[np.float64]
+    n_labels: int
+
+    @property
+    def width(self) -> int:
+        """Numbers in one view."""
+        k = int(self.vectors.shape[1])
+        return len(self.memory) * (k + self.n_labels + 1) + len(self.run_memory) * (k + 1)
+
+    def of(self, block: LabelledSentences) -> NDArray[np.float64]:
+        """Return ``[past, future, 1]`` of all tokens, shape (n_tokens, 2 width + 1)."""
+        width = self.width
+        rows = np.empty((len(block.ids), 2 * width + 1))
+        rows[:, -1] = 1.0
+        vectors, memory, run_memory = (read_only(part) for part in self[:3])
+        for step, out in ((1, rows[:, :width]), (-1, rows[:, width : 2 * width])):
+            refinements.views(block, vectors, memory, run_memory, self.n_labels, step, out)
+        return rows
+
+
+class ViewMoments(NamedTuple):
+    """First and second moments of past and future, for each label.
+
+    Attributes
+    ----------
+    gram : ndarray of float64, shape (n_labels, 2 width + 1, 2 width + 1)
+        Of rows ``[past, future, 1]``; the last entry counts tokens.
+
+    Examples
+    --------
+    >>> views = Views(np.eye(2), np.array([0.0]), np.array([]), 1)
+    >>> one = np.zeros(3, dtype=np.int32)
+    >>> block = LabelledSentences(np.array([0, 1, 1], dtype=np.int32), one, np.array([0, 3]))
+    >>> ViewMoments.of(block, views=views).gram[0, -1]
+    array([1., 1., 2., 2., 0., 2., 2., 2., 3.])
+    """
+
+    gram: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, block: LabelledSentences, *, views: Views) -> Self:
+        """Summarise one block.
+
+        Raises
+        ------
+        ValueError
+            If an id or a label is out of range.
+        """
+        checked_block(block, len(views.vectors), views.n_labels)
+        width = 2 * views.width + 1
+        gram = np.zeros((views.n_labels, width, width))
+        for piece in pieces(block):
+            rows = views.of(piece)
+            for label in np.unique(piece.labels):
+                own = rows[piece.labels == label]
+                gram[label] += own.T @ own
+        return cls(gram)
+
+    def merge(self, *others: Self) -> Self:
+        """Return the moments of all sentences."""
+        return type(self)(np.add.reduce([part.gram for part in (self, *others)]))
+
+
+class OperatorMoments(NamedTuple):
+    """Second and third moments of projected past, token and projected future, all that operators are made of.
+
+    The first coordinate of each projected view is 1.
+
+    Attributes
+    ----------
+    joint : ndarray of float64, shape (n_labels, n_types, m, m)
+        Sum of ``future past'`` at each token, for its label and type: ``joint[a, x, 0, 0]`` counts.
+    steps : ndarray of float64, shape (n_labels, n_labels, m, m)
+        Sum of the next token's future times the token's past, for the label and the next.
+    first : ndarray of float64, shape (n_labels, m)
+        Sum of the future of first tokens.
+    last : ndarray of float64, shape (n_labels, m)
+        Sum of the past of last tokens.
+
+    Notes
+    -----
+    ``8 n_labels (n_types + n_labels) m^2`` bytes.
+    """
+
+    joint: NDArray[np.float64]
+    steps: NDArray[np.float64]
+    first: NDArray[np.float64]
+    last: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        block: LabelledSentences,
+        *,
+        views: Views,
+        past: NDArray[np.float64],
+        future: NDArray[np.float64],
+    ) -> Self:
+        """Summarise one block.
+
+        Parameters
+        ----------
+        block : LabelledSentences
+        views : Views
+        past, future : ndarray of float64, shape (n_labels, width + 1, m)
+            Projections of ``[view, 1]``.
+
+        Raises
+        ------
+        ValueError
+            If an id or a label is out of range.
+        """
+        n_types, n_labels, m = len(views.vectors), views.n_labels, past.shape[2]
+        checked_block(block, n_types, n_labels)
+        out = cls(
+            np.zeros((n_labels, n_types, m, m)),
+            np.zeros((n_labels, n_labels, m, m)),
+            np.zeros((n_labels, m)),
+            np.zeros((n_labels, m)),
+        )
+        both = both_projections(past, future)
+        for piece in pieces(block):
+            rows = projected(views.of(piece), piece.labels, both)
+            refinements.add_products(piece, rows[:, :m], rows[:, m:], *out)
+        return out
+
+    def merge(self, *others: Self) -> Self:
+        """Return the moments of all sentences."""
+        return type(self)(*(np.add.reduce(fields) for fields in zip(self, *others, strict=True)))
+
+
+def both_projections(past: NDArray[np.float64], future: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what projects ``[past, future, 1]`` to both at once, shape (n_labels, 2 width + 1, 2 m)."""
+    n_labels, width, m = past.shape[0], past.shape[1] - 1, past.shape[2]
+    both = np.zeros((n_labels, 2 * width + 1, 2 * m))
+    both[:, :width, :m], both[:, width:-1, m:] = past[:, :-1], future[:, :-1]
+    both[:, -1, :m], both[:, -1, m:] = past[:, -1], future[:, -1]
+    return both
+
+
+def projected(
+    rows: NDArray[np.float64], labels: NDArray[np.int32], projections: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Project each row by its label's projection, shape (n_tokens, 2 m)."""
+    out = np.empty((len(rows), projections.shape[2]))
+    for label in np.unique(labels):
+        own = labels == label
+        out[own] = rows[own] @ projections[label]
+    return out
+
+
+def checked_block(block: LabelledSentences, n_types: int, n_labels: int) -> None:
+    """Raise a ValueError if an id or a label is out of range."""
+    checked_ids(Sentences(block.ids, block.offsets), n_types)
+    checked_labels(block.labels, n_labels)
+
+
+def pieces(block: LabelledSentences) -> Any:
+    """Cut a block into pieces of whole sentences, of some ``PIECE`` tokens each."""
+    start, n = 0, len(block.offsets) - 1
+    while start < n:
+        stop = int(np.searchsorted(block.offsets, block.offsets[start] + PIECE, side="right")) - 1
+        stop = min(n, max(start + 1, stop))
+        low, high = block.offsets[start], block.offsets[stop]
+        yield LabelledSentences(
+            read_only(block.ids[low:high]),
+            read_only(block.labels[low:high]),
+            read_only(block.offsets[start : stop + 1] - low),
+        )
+        start = stop

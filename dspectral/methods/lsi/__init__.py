@@ -1,0 +1,1 @@
+"""Hybrid and local latent semantic indexing."""

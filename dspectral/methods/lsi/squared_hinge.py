@@ -1,0 +1,186 @@
+"""What rows leave for linear classifiers with the squared hinge loss, one class against all others."""
+
+import math
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import expit
+
+from dspectral.linalg import sparse_products
+from dspectral.linalg.block_sums import energy_of
+from dspectral.types import FloatArray, Rows
+
+
+class Relevancy(NamedTuple):
+    """How a document is weighed in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``.
+
+    Attributes
+    ----------
+    axes : ndarray of float64, shape (d, L)
+        The w of each class.
+    offsets : ndarray of float64, shape (L,)
+        The c of each class.
+    a, b : float
+    """
+
+    axes: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+    a: float
+    b: float
+
+    def scores(self, rows: Rows) -> NDArray[np.float64]:
+        """Return ``x'w + c`` of each row and class, shape (n, L)."""
+        return products(rows, self.axes) + self.offsets
+
+    def of_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights that belong to scores."""
+        return np.asarray(expit(self.a * (scores + self.b)))
+
+    def weights(self, rows: Rows) -> NDArray[np.float64]:
+        """Return the weight of each row in each class, shape (n, L)."""
+        return self.of_scores(self.scores(rows))
+
+
+class SquaredHinge(NamedTuple):
+    """Loss and gradient of ``sum over rows of max(0, 1 - y (f x'u + c))^2`` for each class.
+
+    y is 1 where the row is in the class and else -1; f is the weight of the row in the class, or 1.
+
+    Attributes
+    ----------
+    n_rows : int
+    energy : float
+        Squared Frobenius norm of the rows.
+    loss : ndarray of float64, shape (L,)
+    axes : ndarray of float64, shape (d, L)
+        Derivative by the u of each class.
+    offsets : ndarray of float64, shape (L,)
+        Derivative by the c of each class.
+    """
+
+    n_rows: int
+    energy: float
+    loss: NDArray[np.float64]
+    axes: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        members: Rows,
+        *,
+        axes: NDArray[np.float64],
+        offsets: NDArray[np.float64],
+        relevancy: Relevancy | None = None,
+    ) -> Self:
+        """Summarise one block.
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+        members : csr_array or ndarray, shape (n, L)
+            Not zero where the row is in the class.
+        axes : ndarray of float64, shape (d, L)
+        offsets : ndarray of float64, shape (L,)
+        relevancy : Relevancy, optional
+
+        Raises
+        ------
+        ValueError
+            If the rows hold NaN or infinity.
+        """
+        energy = energy_of(rows)
+        weights = None if relevancy is None else relevancy.weights(rows)
+        scores = products(rows, axes)
+        if weights is not None:
+            scores *= weights
+        scores += offsets
+        signs = np.full(scores.shape, -1.0)
+        signs[(members.toarray() if sparse.issparse(members) else members) != 0] = 1.0
+        short = np.maximum(1.0 - signs * scores, 0.0)
+        slope = -2.0 * signs * short
+        by_offset = slope.sum(axis=0)
+        if weights is not None:
+            slope *= weights
+        loss = np.einsum("ij,ij->j", short, short)
+        return cls(rows.shape[0], energy, loss, _transposed(rows, slope), by_offset)
+
+    def merge(self, *others: Self) -> Self:
+        """Return the summary of all rows."""
+        parts = (self, *others)
+        axes = self.axes.copy()
+        for other in others:
+            axes += other.axes
+        return type(self)(
+            sum(part.n_rows for part in parts),
+            math.fsum(part.energy for part in parts),
+            np.add.reduce([part.loss for part in parts]),
+            axes,
+            np.add.reduce([part.offsets for part in parts]),
+        )
+
+
+class Highest(NamedTuple):
+    """The rows with the highest scores of each class, equal ones in their order.
+
+    Attributes
+    ----------
+    n_rows : int
+    limits : ndarray of int64, shape (L,)
+        Rows wanted of each class.
+    rows : tuple of ndarray of int64
+        For each class the numbers of its rows, highest first.
+    scores : tuple of ndarray of float64
+        Their scores.
+    """
+
+    n_rows: int
+    limits: NDArray[np.int64]
+    rows: tuple[NDArray[np.int64], ...]
+    scores: tuple[NDArray[np.float64], ...]
+
+    @classmethod
+    def of(cls, rows: Rows, *, relevancy: Relevancy, limits: NDArray[np.int64]) -> Self:
+        """Summarise one block, csr_array or ndarray, shape (n, d).
+
+        Raises
+        ------
+        ValueError
+            If the rows hold NaN or infinity.
+        """
+        energy_of(rows)
+        scores = relevancy.scores(rows)
+        places = [np.argsort(-scores[:, j], kind="stable")[:limit] for j, limit in enumerate(limits)]
+        return cls(len(scores), limits, tuple(places), tuple(scores[p, j] for j, p in enumerate(places)))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the summary of all rows."""
+        parts = (self, *others)
+        starts = np.cumsum([0, *(part.n_rows for part in parts)])
+        rows, scores = [], []
+        for j, limit in enumerate(self.limits):
+            numbers = np.concatenate(
+                [part.rows[j] + start for part, start in zip(parts, starts, strict=False)]
+            )
+            values = np.concatenate([part.scores[j] for part in parts])
+            best = np.argsort(-values, kind="stable")[:limit]
+            rows.append(numbers[best])
+            scores.append(values[best])
+        return type(self)(int(starts[-1]), self.limits, tuple(rows), tuple(scores))
+
+
+def products(rows: Rows, axes: FloatArray) -> NDArray[np.float64]:
+    """Return ``rows @ axes`` in double precision."""
+    if sparse.issparse(rows):
+        axes = np.asarray(axes, dtype=np.float64)
+        return np.asarray(sparse_products.times(rows, axes), dtype=np.float64)
+    return np.asarray(rows, dtype=np.float64) @ axes
+
+
+def _transposed(rows: Rows, right: NDArray[np.float64]) -> NDArray[np.float64]:
+    if sparse.issparse(rows):
+        return np.asarray(sparse_products.transpose_times(rows, right), dtype=np.float64)
+    return np.asarray(np.asarray(rows, dtype=np.float64).T @ right)

@@ -1,0 +1,110 @@
+"""Which terms of a vocabulary mean the same, from word vectors."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from dspectral.methods.lsi.similarity_factors import cosine_similarities
+from dspectral.types import FloatArray
+
+
+class TermSimilarity(NamedTuple):
+    """Similarities between the terms of a vocabulary.
+
+    Attributes
+    ----------
+    terms : list of str
+        In the order of rows and columns.
+    matrix : csr_array of float64, shape (d, d)
+        Symmetric, its diagonal zero.
+    n_known : int
+        Terms that have a vector; the others are similar to none.
+    """
+
+    terms: list[str]
+    matrix: sparse.csr_array
+    n_known: int
+
+
+def term_similarity(
+    terms: Sequence[str],
+    words: Sequence[str],
+    vectors: FloatArray,
+    *,
+    n_neighbours: int = 10,
+    threshold: float = 0.3,
+) -> TermSimilarity:
+    """Connect each term of a vocabulary to those whose vectors are at the smallest angles.
+
+    Parameters
+    ----------
+    terms : sequence of str
+        The vocabulary, in the order of columns.
+    words : sequence of str
+    vectors : ndarray, shape (len(words), m)
+        Of the words; those that are no terms are left out. A term without a vector is similar to none.
+    n_neighbours : int
+        Of each term.
+    threshold : float
+        Cosines up to this are left out.
+
+    Returns
+    -------
+    TermSimilarity
+
+    Raises
+    ------
+    ValueError
+        If no term has a vector, a vector is not finite, or there are more or fewer vectors than words.
+
+    Examples
+    --------
+    >>> found = term_similarity(["cat", "dog", "the"], ["dog", "cat"], np.array([[1.0, 0.9], [0.9, 1.0]]))
+    >>> found.matrix.toarray().round(2).tolist(), found.n_known
+    ([[0.0, 0.99, 0.0], [0.99, 0.0, 0.0], [0.0, 0.0, 0.0]], 2)
+    """
+    vectors = np.asarray(vectors)
+    if vectors.ndim != 2 or len(vectors) != len(words):
+        raise ValueError(f"there are {len(words)} words, but vectors of shape {vectors.shape}")
+    if not np.all(np.isfinite(vectors)):
+        raise ValueError("a word vector holds NaN or infinity, but every entry must be finite")
+    row_of = {word: row for row, word in enumerate(words)}
+    rows = np.array([row_of.get(term, -1) for term in terms], dtype=np.int64)
+    known = rows >= 0
+    if not known.any():
+        raise ValueError(
+            f"none of the {len(rows)} terms has a vector among {len(words)} words: are they of the same language "
+            "and letter case?"
+        )
+    of_terms = np.zeros((len(rows), vectors.shape[1]))
+    of_terms[known] = vectors[rows[known]]
+    matrix = cosine_similarities(of_terms, n_neighbours=n_neighbours, threshold=threshold)
+    return TermSimilarity(list(terms), matrix, int(known.sum()))
+
+
+def matrix_of(similarity: Any, X: Any) -> Any:
+    """Return the matrix behind a similarity, once its terms are known to be those of X.
+
+    Raises
+    ------
+    ValueError
+        If both name their terms, and these are not the same.
+    """
+    if not isinstance(similarity, TermSimilarity):
+        return similarity
+    vocabulary = getattr(X, "vocabulary", None)
+    names = None if vocabulary is None else vocabulary.terms
+    if names is not None and names != similarity.terms:
+        differ = [
+            i for i, pair in enumerate(zip(similarity.terms, names, strict=False)) if pair[0] != pair[1]
+        ]
+        where = (
+            f"the first to differ is column {differ[0]}" if differ else "one is the beginning of the other"
+        )
+        raise ValueError(
+            f"term_similarity is for {len(similarity.terms)} other terms than the {len(names)} of the vocabulary "
+            f"({where}): make it with term_similarity(vocabulary.terms, ...)"
+        )
+    return similarity.matrix

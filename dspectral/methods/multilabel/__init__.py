@@ -1,0 +1,1 @@
+"""Many labels by the method of moments."""

@@ -1,0 +1,182 @@
+"""From moments to the latent states of documents: their weights, words and labels."""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from dspectral.linalg.dense import eigh_descending
+from dspectral.types import FloatArray
+
+
+class Whitening(NamedTuple):
+    """``W'M2 W = I`` on the leading directions of the words' second moment.
+
+    Attributes
+    ----------
+    forward : ndarray, shape (d, k)
+        W.
+    back : ndarray, shape (d, k)
+        Transposed pseudo-inverse of W.
+    """
+
+    forward: FloatArray
+    back: FloatArray
+
+    @classmethod
+    def of(cls, axes: FloatArray, values: NDArray[np.float64]) -> "Whitening":
+        """Return the whitening of a matrix with these eigenvectors (rows) and positive eigenvalues.
+
+        Examples
+        --------
+        >>> whitening = Whitening.of(np.eye(2), np.array([4.0, 1.0]))
+        >>> whitening.forward.T @ np.diag([4.0, 1.0]) @ whitening.forward
+        array([[1., 0.],
+               [0., 1.]])
+        """
+        roots = np.sqrt(values).astype(axes.dtype)
+        return cls(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots))
+
+    def corrected(self, second: NDArray[np.float64]) -> tuple["Whitening", NDArray[np.float64]]:
+        """Whiten what ``second``, the moment in these coordinates, is not yet.
+
+        Parameters
+        ----------
+        second : ndarray of float64, shape (k, k)
+            ``W'M2 W``: the identity, if the directions were exact.
+
+        Returns
+        -------
+        Whitening
+        rotation : ndarray of float64, shape (k, k)
+            R with ``R' second R = I``.
+
+        Raises
+        ------
+        ValueError
+            If the moment is not positive in all of the directions; the number of those in which it is, is named.
+        """
+        values, vectors = eigh_descending(second)
+        usable = int(np.sum(values > 1e-3 * values[0])) if values[0] > 0 else 0
+        if usable < len(values):
+            raise ValueError(
+                f"n_states is {len(values)}, but the words have only {usable} independent direction(s): "
+                f"ask for at most {usable} states"
+            )
+        R = (vectors / np.sqrt(values)) @ vectors.T
+        inverse = (vectors * np.sqrt(values)) @ vectors.T
+        dtype = self.forward.dtype
+        return Whitening(self.forward @ R.astype(dtype), self.back @ inverse.astype(dtype)), R
+
+
+class Simplex(NamedTuple):
+    """Distributions, and what was taken away to make them so.
+
+    Attributes
+    ----------
+    columns : ndarray, shape (m, k)
+        Not negative; each column sums to 1.
+    n_negative : int
+        Entries that were below zero.
+    negative_mass : float
+        Their share of all magnitudes.
+    """
+
+    columns: FloatArray
+    n_negative: int
+    negative_mass: float
+
+
+def word_distributions(back: FloatArray, vectors: NDArray[np.float64]) -> Simplex:
+    """Return ``mu``: the words' probabilities in each state, from the tensor's vectors (section 2.3).
+
+    Parameters
+    ----------
+    back : ndarray, shape (d, k)
+        Of the :class:`Whitening`.
+    vectors : ndarray, shape (k, k)
+        Columns.
+    """
+    columns = back @ vectors.astype(back.dtype)
+    return on_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(back.dtype))
+
+
+def state_weights(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``pi`` from the tensor's values, which are ``1 / sqrt(pi)``; values below 1 count as 1."""
+    weights = 1.0 / np.maximum(values, 1.0) ** 2
+    return np.asarray(weights / weights.sum())
+
+
+def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
+    """Clip each column at zero, add a prior to every entry and divide by the sum; a column of zeros is uniform.
+
+    Examples
+    --------
+    >>> on_simplex(np.array([[3.0], [-1.0], [1.0]])).columns.ravel()
+    array([0.75, 0.  , 0.25])
+    """
+    n_negative = int(np.count_nonzero(columns < 0))
+    clipped = np.maximum(columns, 0)
+    above = float(clipped.sum(dtype=np.float64))
+    below = above - float(columns.sum(dtype=np.float64)) if n_negative else 0.0
+    if prior:
+        clipped += columns.dtype.type(prior)
+    total = clipped.sum(axis=0, dtype=np.float64)
+    clipped[:, total == 0] = 1
+    total[total == 0] = len(columns)
+    clipped /= total.astype(columns.dtype)
+    return Simplex(clipped, n_negative, below / (above + below) if n_negative else 0.0)
+
+
+def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], share: float) -> FloatArray:
+    """Return logarithms of distributions mixed with a background, a probability floored at 1e-12.
+
+    Parameters
+    ----------
+    columns : ndarray, shape (d, k)
+    background : ndarray of float64, shape (d,)
+        Need not be normalised.
+    share : float
+        Of the background, from 0 to 1.
+    """
+    corpus = background / max(background.sum(), 1e-300)
+    mixed = (1.0 - share) * columns + (share * corpus[:, None]).astype(columns.dtype)
+    return np.asarray(np.log(np.maximum(mixed, 1e-12)), dtype=columns.dtype)
+
+
+def residual_regression(
+    gram: NDArray[np.float64],
+    cross_states: NDArray[np.float64],
+    cross_labels: FloatArray,
+    label_distributions: FloatArray,
+    alpha: float,
+) -> FloatArray:
+    """Return the ridge regression of ``Y - P gamma'`` on features, from cross products alone.
+
+    Parameters
+    ----------
+    gram : ndarray, shape (r, r)
+        ``F'F``.
+    cross_states : ndarray, shape (r, k)
+        ``F'P``.
+    cross_labels : ndarray, shape (L, r)
+        ``Y'F``.
+    label_distributions : ndarray, shape (L, k)
+        ``gamma``.
+    alpha : float
+        Of the penalty, in units of the mean eigenvalue of the Gram matrix; above 0.
+
+    Returns
+    -------
+    ndarray, shape (L, r), of cross_labels' dtype
+    """
+    size = len(gram)
+    penalised = gram + alpha * np.trace(gram) / size * np.eye(size)
+    inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(penalised), np.eye(size))
+    dtype = cross_labels.dtype
+    return np.asarray(
+        cross_labels @ inverse.astype(dtype)
+        - label_distributions @ (cross_states.T @ inverse).astype(label_distributions.dtype),
+        dtype=dtype,
+    )

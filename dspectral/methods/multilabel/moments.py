@@ -1,0 +1,190 @@
+"""What the first two passes over words and labels leave behind for the method of moments.
+
+Every moment of words is taken in whitened coordinates, every moment of labels against them: nothing of size
+d x d, d x d x d or k^2 x L is ever formed.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.decomposition.moments import Moments
+from dspectral.decomposition.random_range import RandomRange
+from dspectral.linalg import sparse_products
+from dspectral.linalg.block_sums import total_of
+from dspectral.methods.multilabel.word_rows import label_rows, lengths_of, word_rows
+from dspectral.types import FloatArray, Rows
+
+WordSketch: TypeAlias = FrequentDirections | Moments | RandomRange
+STEP = 1024
+"""Rows whose pairwise products are held at a time."""
+
+
+class FirstMoments(NamedTuple):
+    """Of the first pass: a sketch of the words' second moment, and the range of the moment of words and labels.
+
+    Attributes
+    ----------
+    sketch : FrequentDirections, Moments or RandomRange
+        Of the rows of words.
+    pairs : float
+        Pairs of positions in one document, over all documents.
+    document_frequency : ndarray of int64, shape (d,)
+    label_totals : ndarray of int64, shape (L,)
+    label_range : ndarray of float32, shape (d, r)
+        ``A_u' (Y Omega)``: A_u the rows at unit length, Y the labels, Omega random (the identity where L <= r).
+    """
+
+    sketch: WordSketch
+    pairs: float
+    document_frequency: NDArray[np.int64]
+    label_totals: NDArray[np.int64]
+    label_range: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        labels: Rows,
+        *,
+        sketch: Callable[[Rows], WordSketch],
+        counts: bool,
+        distinct: bool,
+        rank: int,
+        seed: int = 0,
+    ) -> Self:
+        """Summarise one block.
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+        labels : csr_array or ndarray, shape (n, L)
+            Not zero where a document has the label.
+        sketch : callable
+            Of the rows of words.
+        counts : bool
+            Whether words count as often as they occur.
+        distinct : bool
+            Whether a position is not paired with itself.
+        rank : int
+            r, at least 0.
+        seed : int
+            Of Omega.
+
+        Raises
+        ------
+        ValueError
+            If an entry is NaN, infinite or negative, or labels and words differ in number of rows.
+        """
+        words = word_rows(rows, counts=counts)
+        Y = label_rows(labels, words.shape[0])
+        length = lengths_of(words)
+        present = word_rows(words, counts=False, dtype=np.float32)
+        sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
+        return cls(
+            sketch(words),
+            float(np.sum(length * (length - 1.0 if distinct else length))),
+            np.bincount(words.indices, minlength=words.shape[1]),
+            np.bincount(Y.indices, minlength=Y.shape[1]),
+            sparse_products.transpose_times(present, _mixed_labels(Y, rank, seed) / sizes.astype(np.float32)),
+        )
+
+    def merge(self, *others: Self) -> Self:
+        """Return the summary of all rows."""
+        parts = (self, *others)
+        first, *more = (part.sketch for part in parts)
+        label_range = self.label_range.copy()
+        for part in others:
+            label_range += part.label_range
+        return type(self)(
+            first.merge(*more),  # type: ignore[arg-type]
+            float(np.sum([part.pairs for part in parts])),
+            np.add.reduce([part.document_frequency for part in parts]),
+            np.add.reduce([part.label_totals for part in parts]),
+            label_range,
+        )
+
+
+class ThirdMoment(NamedTuple):
+    """Of the second pass: second and third moments of the words in whitened coordinates.
+
+    Attributes
+    ----------
+    second : ndarray of float64, shape (k, k)
+    third : ndarray of float64, shape (k, k (k + 1) / 2)
+        Entries ``(i, j <= l)``; its symmetric part is the moment
+        (:func:`dspectral.linalg.tensors.unfolded_symmetric`).
+    pairs, triples : float
+        Pairs and triples of positions in one document, over all documents.
+    """
+
+    second: NDArray[np.float64]
+    third: NDArray[np.float64]
+    pairs: float
+    triples: float
+
+    @classmethod
+    def of(cls, rows: Rows, *, whitening: FloatArray, counts: bool, distinct: bool) -> Self:
+        """Summarise one block.
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+        whitening : ndarray, shape (d, k)
+            W.
+        counts : bool
+            Whether words count as often as they occur.
+        distinct : bool
+            Whether to take pairs and triples of distinct positions only: the unbiased moments. Of
+            ``M3(W,W,W)`` that takes away ``3 sum_v w_v w_v r_v - 2 sum_v s_v w_v w_v w_v``, with ``r_v`` the sum
+            of the whitened documents that have word v, and ``s_v`` its count.
+
+        Notes
+        -----
+        ``n k^3`` operations in matrix products; ``distinct`` adds as much for each word that occurs.
+        """
+        words = word_rows(rows, counts=counts)
+        length, Y = lengths_of(words), whitened(words, whitening)
+        second, third = Y.T @ Y, _cubes(Y, Y)
+        n, m = (length, length) if not distinct else (length - 1.0, length - 2.0)
+        if distinct:
+            total = total_of(words)
+            present = np.flatnonzero(total)
+            W, s = np.asarray(whitening[present], dtype=np.float64), total[present][:, None]
+            second -= (W * s).T @ W
+            seen = sparse_products.transpose_times(words, Y)[present]
+            third -= 3.0 * _cubes(seen - (2.0 / 3.0) * s * W, W)
+        return cls(second, third, float(np.sum(length * n)), float(np.sum(length * n * m)))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the moments of all rows."""
+        return type(self)(*(sum(field[1:], field[0]) for field in zip(self, *others, strict=True)))
+
+
+def whitened(words: sparse.csr_array, whitening: FloatArray) -> NDArray[np.float64]:
+    """Return ``A W`` in double precision, shape (n, k)."""
+    return np.asarray(sparse_products.times(words, whitening), dtype=np.float64)
+
+
+def _mixed_labels(Y: sparse.csr_array, rank: int, seed: int) -> FloatArray:
+    """``Y Omega``, or Y itself where it is no wider."""
+    if Y.shape[1] <= rank:
+        return np.asarray(Y.toarray(), dtype=np.float32)
+    Omega = np.random.default_rng(seed).standard_normal((Y.shape[1], rank), dtype=np.float32)
+    return sparse_products.times(Y, Omega)
+
+
+def _cubes(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
+    k = left.shape[1]
+    starts = np.concatenate([[0], np.cumsum(np.arange(k, 0, -1))])  # of the pairs (j, j), (j, j + 1), ...
+    out = np.zeros((k, starts[-1]))
+    for start in range(0, len(left), STEP):
+        rows, piece = left[start : start + STEP].T, right[start : start + STEP]
+        for j in range(k):
+            out[:, starts[j] : starts[j + 1]] += rows @ (piece[:, j:] * piece[:, j : j + 1])
+    return out

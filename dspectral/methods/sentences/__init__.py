@@ -1,0 +1,1 @@
+"""Sentence representations, and a classifier of intents."""

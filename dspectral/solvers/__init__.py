@@ -1,1 +1,0 @@
-"""What turns a merged summary into parameters: pure functions of small arrays."""

@@ -1,1 +1,0 @@
-"""What a block of rows leaves behind, and how two of them merge."""

@@ -1,0 +1,224 @@
+"""From the cells that the n-grams of documents fall into, to the rows of a CSR matrix.
+
+A cell is a 64-bit key: the place of the document in its group, then the column, then one bit for the sign. So
+one sort puts the cells of a group of documents in order, and short documents share its fixed cost.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral._compiled import compiled
+from dspectral.linalg.radix_sort import sort_keys
+from dspectral.text.murmur import absorb, finish, load
+
+GROUP = 4096  # n-grams, and at most as many documents: its keys fit the second cache
+
+
+class RowBuffers(NamedTuple):
+    """What rows are gathered in.
+
+    Attributes
+    ----------
+    codes : ndarray of uint32
+    begins, ends : ndarray of int64
+        The hash of each n-gram of one group of documents, and its place in the text of the words.
+    keys, spare : ndarray of uint64
+        The cells of the group.
+    ngrams : ndarray of int64, shape (n_documents + 1,)
+        How many n-grams the documents before each have.
+    data : ndarray of float32, shape (n_ngrams,)
+    indices : ndarray of int32, shape (n_ngrams,)
+    indptr : ndarray of int64, shape (n_documents + 1,)
+        The CSR arrays; room that is never written to never becomes memory.
+    """
+
+    codes: NDArray[np.uint32]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+    ngrams: NDArray[np.int64]
+    data: NDArray[np.float32]
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+
+
+def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
+    """Return the finished rows.
+
+    Parameters
+    ----------
+    buffers : RowBuffers
+    n_columns : int
+
+    Returns
+    -------
+    csr_array of float32, shape (n_documents, n_columns)
+        With sorted indices, without duplicates and stored zeros.
+
+    Examples
+    --------
+    >>> as_rows(new_buffers(np.array([0, 1]), (1, 1)), 8).shape
+    (1, 8)
+    """
+    nnz = int(buffers.indptr[-1])
+    indptr = buffers.indptr.astype(np.int32) if nnz <= np.iinfo(np.int32).max else buffers.indptr
+    shape = (len(indptr) - 1, n_columns)
+    rows = sparse.csr_array((buffers.data[:nnz], buffers.indices[:nnz], indptr), shape=shape)
+    rows.has_canonical_format = True
+    return rows
+
+
+@compiled
+def new_buffers(bounds: Any, ngram_range: Any) -> Any:
+    """Return buffers with room for the n-grams of documents.
+
+    Parameters
+    ----------
+    bounds : ndarray of int64, shape (n_documents + 1,)
+        Of `Tokens`.
+    ngram_range : tuple of int
+        Fewest and most words of an n-gram.
+
+    Returns
+    -------
+    RowBuffers
+
+    Examples
+    --------
+    >>> new_buffers(np.array([0, 4]), (1, 3)).ngrams
+    array([0, 9])
+    """
+    low, high = ngram_range
+    n_documents = bounds.size - 1
+    ngrams = np.zeros(n_documents + 1, dtype=np.int64)
+    most = 0
+    for i in range(n_documents):
+        count = 0
+        for length in range(low, high + 1):
+            count += max(0, bounds[i + 1] - bounds[i] - length + 1)
+        ngrams[i + 1] = ngrams[i] + count
+        most = max(most, count)
+    n_cells = max(most, min(GROUP, ngrams[n_documents]))
+    return RowBuffers(
+        np.empty(n_cells, dtype=np.uint32),
+        np.empty(n_cells, dtype=np.int64),
+        np.empty(n_cells, dtype=np.int64),
+        np.empty(n_cells, dtype=np.uint64),
+        np.empty(n_cells, dtype=np.uint64),
+        ngrams,
+        np.empty(ngrams[n_documents], dtype=np.float32),
+        np.empty(ngrams[n_documents], dtype=np.int32),
+        np.zeros(n_documents + 1, dtype=np.int64),
+    )
+
+
+@compiled
+def end_of_group(buffers: Any, first: Any) -> Any:
+    """Return the document before which the group that starts at `first` ends.
+
+    Parameters
+    ----------
+    buffers : RowBuffers
+    first : int
+
+    Returns
+    -------
+    int
+        At least ``first + 1``: a document that is too long for a group is one by itself.
+
+    Examples
+    --------
+    >>> end_of_group(new_buffers(np.array([0, 4, 9, 9]), (1, 3)), 0)
+    3
+    """
+    last = first + 1
+    furthest = min(buffers.ngrams.size - 1, first + GROUP)
+    while last < furthest and buffers.ngrams[last + 1] - buffers.ngrams[first] <= GROUP:
+        last += 1
+    return last
+
+
+@compiled
+def hash_group(tokens: Any, ngram_range: Any, buffers: Any, first: Any, last: Any) -> None:
+    """Hash the n-grams of a group: document by document, by their first word, the shorter first.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    ngram_range : tuple of int
+    buffers : RowBuffers
+        Its `codes`, `begins` and `ends` are written: n-gram ``i`` is ``tokens.text[begins[i]:ends[i]]``.
+    first, last : int
+        The group: documents first, ..., last - 1.
+
+    Examples
+    --------
+    >>> from dspectral.text.tokens import tokenize
+    >>> from dspectral.types import Documents
+    >>> tokens = tokenize(Documents.of(["a word"]))
+    >>> buffers = new_buffers(tokens.bounds, (1, 1))
+    >>> hash_group(tokens, (1, 1), buffers, 0, 1)
+    >>> buffers.codes, buffers.begins, buffers.ends
+    (array([3326792864], dtype=uint32), array([0]), array([4]))
+    """
+    text, starts, (low, high) = tokens.text, tokens.starts, ngram_range
+    codes, begins, ends = buffers.codes, buffers.begins, buffers.ends
+    n = np.uint64(0)
+    for document in range(first, last):
+        end_of_document = tokens.bounds[document + 1]
+        for word in range(tokens.bounds[document], end_of_document):
+            begin = position = starts[word]
+            state = np.uint32(0)
+            for length in range(1, min(high, end_of_document - word) + 1):
+                end = starts[word + length] - 1
+                while position + 4 <= end:
+                    state = absorb(state, load(text, position))
+                    position += 4
+                if length >= low:
+                    codes[n] = finish(state, load(text, position), end - begin)
+                    begins[n], ends[n] = begin, end
+                    n += np.uint64(1)
+
+
+@compiled
+def sum_group(buffers: Any, first: Any, last: Any, n_cells: Any, n_bits: Any) -> None:
+    """Add up the signs in equal cells, and write the rows of a group.
+
+    Parameters
+    ----------
+    buffers : RowBuffers
+        The first `n_cells` keys are ``((document - first) << n_bits | column) << 1 | negative``.
+    first, last : int
+        The group: documents first, ..., last - 1. Those before are written already.
+    n_cells, n_bits : int
+
+    Examples
+    --------
+    >>> buffers = new_buffers(np.array([0, 3]), (1, 1))
+    >>> buffers.keys[:] = 5 << 1, 2 << 1 | 1, 5 << 1
+    >>> sum_group(buffers, 0, 1, 3, 4)
+    >>> buffers.indices[:2], buffers.data[:2], buffers.indptr
+    (array([2, 5], dtype=int32), array([-1.,  2.], dtype=float32), array([0, 2]))
+    """
+    document_bits = 0
+    while last - first > 1 << document_bits:
+        document_bits += 1
+    one, mask = np.uint64(1), np.uint64((1 << n_bits) - 1)
+    keys = sort_keys(buffers.keys, buffers.spare, n_cells, 1, 1 + n_bits + document_bits)
+    i, out = 0, buffers.indptr[first]
+    for document in range(first, last):
+        end = np.uint64((document - first + 1) << (n_bits + 1))
+        while i < n_cells and keys[i] < end:
+            cell = keys[i] >> one
+            total = np.int64(0)
+            while i < n_cells and keys[i] >> one == cell:
+                total += 1 - 2 * np.int64(keys[i] & one)
+                i += 1
+            if total != 0:
+                buffers.indices[out], buffers.data[out] = cell & mask, total
+                out += 1
+        buffers.indptr[document + 1] = out

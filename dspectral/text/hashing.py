@@ -1,0 +1,129 @@
+"""n-grams hashed to columns and signs, equal to what scikit-learn's HashingVectorizer gives."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from dspectral._compiled import compiled
+from dspectral.text.csr_buffers import as_rows, end_of_group, hash_group, new_buffers, sum_group
+from dspectral.text.tokens import check_ngram_range, tokenize
+from dspectral.types import Documents
+
+MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
+
+
+class NgramHashing(NamedTuple):
+    """How n-grams become columns.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of columns, a power of two from 2 to 2**30.
+    ngram_range : tuple of int
+        Fewest and most words of an n-gram, from 1 to 3.
+    lowercase : bool
+        Whether the case of the text is lowered first.
+    alternate_sign : bool
+        Whether the hash of an n-gram also gives the sign that it counts with, so that those which share a
+        column cancel on average.
+    """
+
+    n_features: int = 2**18
+    ngram_range: tuple[int, int] = (1, 3)
+    lowercase: bool = True
+    alternate_sign: bool = True
+
+    def checked(self) -> "NgramHashing":
+        """Return the same settings as plain numbers, or say what is wrong with them.
+
+        Returns
+        -------
+        NgramHashing
+
+        Raises
+        ------
+        ValueError
+            If `n_features` or `ngram_range` is out of range.
+
+        Examples
+        --------
+        >>> NgramHashing(n_features=1000).checked()
+        Traceback (most recent call last):
+            ...
+        ValueError: n_features is 1000, but must be a power of two from 2 to 1073741824.
+        """
+        n = self.n_features
+        if not 2 <= n <= MOST_FEATURES or n != 1 << (int(n).bit_length() - 1):
+            raise ValueError(f"n_features is {n!r}, but must be a power of two from 2 to {MOST_FEATURES}.")
+        check_ngram_range(self.ngram_range)
+        low, high = self.ngram_range
+        return NgramHashing(int(n), (int(low), int(high)), bool(self.lowercase), bool(self.alternate_sign))
+
+
+def hash_documents(documents: Documents, settings: NgramHashing) -> sparse.csr_array:
+    """Count the n-grams of each document, hashed to columns.
+
+    Column and sign are those of scikit-learn's ``HashingVectorizer(norm=None)`` with the same settings and
+    its own token pattern: the MurmurHash3 of the n-gram in UTF-8, a signed number, gives the sign by its sign
+    and the column by its absolute value modulo `n_features`.
+
+    Parameters
+    ----------
+    documents : Documents
+        UTF-8 text of n documents.
+    settings : NgramHashing
+
+    Returns
+    -------
+    csr_array of float32, shape (n, n_features)
+        Sums of signs. Indices are int32 and sorted, without duplicates; sums of zero are not stored.
+
+    Raises
+    ------
+    ValueError
+        If the settings are not possible, or a document is not UTF-8: the message names it and the byte.
+
+    Notes
+    -----
+    One pass, without the interpreter lock but for documents that `tokenize` leaves to Python. Beside the
+    result it holds `Tokens`, and 36 bytes for each n-gram of the longest document. Sums to 2**24 are exact.
+
+    Examples
+    --------
+    >>> rows = hash_documents(Documents.of(["to be or not to be", "be"]), NgramHashing(n_features=8))
+    >>> rows.toarray()
+    array([[ 0.,  0.,  0.,  0.,  1.,  1., -3.,  2.],
+           [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
+    """
+    settings = settings.checked()
+    tokens = tokenize(documents, settings.lowercase)
+    buffers = _hash(tokens, settings, settings.n_features.bit_length() - 1)
+    return as_rows(buffers, settings.n_features)
+
+
+@compiled
+def _hash(tokens: Any, settings: Any, n_bits: Any) -> Any:
+    buffers = new_buffers(tokens.bounds, settings.ngram_range)
+    first = 0
+    while first < tokens.bounds.size - 1:
+        last = end_of_group(buffers, first)
+        hash_group(tokens, settings.ngram_range, buffers, first, last)
+        n_cells = _write_cells(settings, n_bits, buffers, first, last)
+        sum_group(buffers, first, last, n_cells, n_bits)
+        first = last
+    return buffers
+
+
+@compiled
+def _write_cells(settings: Any, n_bits: Any, buffers: Any, first: Any, last: Any) -> Any:
+    """Write the cells of the n-grams of a group; return how many there are."""
+    mask, signed = np.uint32(settings.n_features - 1), np.uint64(settings.alternate_sign)
+    codes, keys, ngrams = buffers.codes, buffers.keys, buffers.ngrams
+    for document in range(first, last):
+        row = np.uint64((document - first) << n_bits)
+        for i in range(ngrams[document] - ngrams[first], ngrams[document + 1] - ngrams[first]):
+            negative = codes[i] >> np.uint32(31)
+            column = np.uint64(((codes[i] ^ (np.uint32(0) - negative)) + negative) & mask)
+            keys[i] = ((row | column) << np.uint64(1)) | (np.uint64(negative) & signed)
+    return ngrams[last] - ngrams[first]

@@ -1,0 +1,128 @@
+"""MurmurHash3 (x86, 32 bits, seed 0), cut in two so that strings with a common start share the work on it.
+
+Source: Austin Appleby, MurmurHash3, https://github.com/aappleby/smhasher (in the public domain).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dspectral._compiled import compiled
+
+# The constants of the source: two multipliers of words, one summand of the state, two last multipliers.
+C1, C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
+SUMMAND = np.uint32(0xE6546B64)
+M1, M2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
+
+
+@compiled
+def load(text: Any, i: Any) -> Any:
+    """Return bytes i, ..., i + 3 as one little-endian word.
+
+    Parameters
+    ----------
+    text : ndarray of uint8
+    i : int
+
+    Returns
+    -------
+    uint32
+
+    Examples
+    --------
+    >>> hex(load(np.arange(6, dtype=np.uint8), 1))
+    '0x4030201'
+    """
+    j = np.uint64(i)  # unsigned, for then the compiler makes one load of the four
+    a, b = np.uint32(text[j]), np.uint32(text[j + np.uint64(1)])
+    c, d = np.uint32(text[j + np.uint64(2)]), np.uint32(text[j + np.uint64(3)])
+    return a | (b << np.uint32(8)) | (c << np.uint32(16)) | (d << np.uint32(24))
+
+
+@compiled
+def absorb(state: Any, word: Any) -> Any:
+    """Return the state after four more bytes; the first state is 0.
+
+    Parameters
+    ----------
+    state, word : uint32
+
+    Returns
+    -------
+    uint32
+
+    Examples
+    --------
+    >>> hex(absorb(np.uint32(0), np.uint32(0)))
+    '0xe6546b64'
+    """
+    h = _rotated(np.uint32(state ^ _scrambled(word)), 13)
+    return np.uint32(np.uint32(h * np.uint32(5)) + SUMMAND)
+
+
+@compiled
+def finish(state: Any, word: Any, n_bytes: Any) -> Any:
+    """Return the hash of a string.
+
+    Parameters
+    ----------
+    state : uint32
+        After all its whole words.
+    word : uint32
+        Starts with the ``n_bytes % 4`` bytes left; its other bytes are not used.
+    n_bytes : int
+        Length of the string.
+
+    Returns
+    -------
+    uint32
+
+    Examples
+    --------
+    >>> finish(np.uint32(0), np.uint32(0), 0)
+    0
+    """
+    mask = np.uint32((1 << 8 * (n_bytes & 3)) - 1)
+    h = np.uint32(state ^ _scrambled(np.uint32(word & mask))) ^ np.uint32(n_bytes)
+    h = np.uint32((h ^ (h >> np.uint32(16))) * M1)
+    h = np.uint32((h ^ (h >> np.uint32(13))) * M2)
+    return np.uint32(h ^ (h >> np.uint32(16)))
+
+
+@compiled
+def hash_slice(text: Any, begin: Any, end: Any) -> Any:
+    """Return the hash of bytes begin, ..., end - 1, reading no others.
+
+    Parameters
+    ----------
+    text : ndarray of uint8
+    begin, end : int
+
+    Returns
+    -------
+    uint32
+
+    Examples
+    --------
+    >>> hash_slice(np.frombuffer(b"word", dtype=np.uint8), 0, 4)
+    3326792864
+    """
+    state = np.uint32(0)
+    position = begin
+    while position + 4 <= end:
+        state = absorb(state, load(text, position))
+        position += 4
+    word = np.uint32(0)
+    for j in range(end - position):
+        word |= np.uint32(text[position + j]) << np.uint32(8 * j)
+    return finish(state, word, end - begin)
+
+
+@compiled
+def _rotated(x: Any, n_bits: Any) -> Any:
+    return np.uint32(x << np.uint32(n_bits)) | np.uint32(x >> np.uint32(32 - n_bits))
+
+
+@compiled
+def _scrambled(word: Any) -> Any:
+    return np.uint32(_rotated(np.uint32(word * C1), 15) * C2)

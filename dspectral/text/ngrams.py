@@ -1,0 +1,177 @@
+"""Exact counting of the n-grams of one block, by sorting whole numbers instead of strings.
+
+The words of the block are numbered in the order of their bytes. A space is smaller than every byte of a word,
+so the order of n-grams (words joined by spaces) by their bytes is the order of tuples of word numbers. And an
+n-gram is the number of itself without its last word, then the number of that word. Words alone are hashed,
+and their bytes are compared: nothing collides.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral._compiled import compiled
+from dspectral.linalg.radix_sort import sort_pairs
+from dspectral.text.murmur import hash_slice
+from dspectral.text.term_bytes import compare, equal
+from dspectral.text.tokens import Tokens
+
+
+class Distinct(NamedTuple):
+    """The distinct n-grams of one length, in the order of their bytes.
+
+    Attributes
+    ----------
+    first : ndarray of int64, shape (n,)
+        The first word of one place where each stands.
+    document_frequency, counts : ndarray of int64, shape (n,)
+        In how many documents, and how often.
+    """
+
+    first: NDArray[np.int64]
+    document_frequency: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def distinct_ngrams(tokens: Tokens, longest: int) -> list[Distinct]:
+    """Count the n-grams of 1, 2, ..., `longest` words.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    longest : int
+
+    Returns
+    -------
+    list of Distinct
+        One for each length.
+
+    Notes
+    -----
+    Holds 56 bytes for each word of the block, beside the result.
+
+    Examples
+    --------
+    >>> text = np.frombuffer(b"no no yes ", dtype=np.uint8)
+    >>> levels = distinct_ngrams(Tokens(text, np.array([0, 3, 6, 10]), np.array([0, 3])), 2)
+    >>> [level.counts for level in levels]
+    [array([2, 1]), array([1, 1])]
+    """
+    words, n_words = _number_words(tokens)
+    document_of = np.repeat(np.arange(len(tokens.bounds) - 1), np.diff(tokens.bounds))
+    numbers, n_numbers = np.zeros(len(words), dtype=np.int64), 1
+    levels = []
+    for length in range(1, longest + 1):
+        keys, places = _keys(tokens.bounds, numbers, words, n_words, length)
+        keys, places = sort_pairs(keys, places, (n_numbers * n_words).bit_length())
+        levels.append(Distinct(*_count_runs(keys, places, document_of, numbers)))
+        n_numbers = len(levels[-1].counts)
+    return levels
+
+
+@compiled
+def _keys(bounds: Any, numbers: Any, words: Any, n_words: Any, length: Any) -> Any:
+    """Return a number for each n-gram of this length, and the word that it starts at."""
+    keys = np.empty(words.size, dtype=np.uint64)
+    places = np.empty(words.size, dtype=np.int64)
+    n = 0
+    for i in range(bounds.size - 1):
+        for word in range(bounds[i], bounds[i + 1] - length + 1):
+            keys[n] = numbers[word] * n_words + words[word + length - 1]
+            places[n] = word
+            n += 1
+    return keys[:n], places[:n]
+
+
+@compiled
+def _count_runs(keys: Any, places: Any, document_of: Any, numbers: Any) -> Any:
+    """Count the runs of equal keys, and the documents in each; number the n-gram at each of its places."""
+    n = 0
+    for i in range(keys.size):
+        n += i == 0 or keys[i] != keys[i - 1]
+    first = np.empty(n, dtype=np.int64)
+    document_frequency, counts = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    run, document = -1, -1
+    for i in range(keys.size):
+        if i == 0 or keys[i] != keys[i - 1]:
+            run, document = run + 1, -1
+            first[run] = places[i]
+        # Places rise within a run, and so documents do.
+        document_frequency[run] += document_of[places[i]] != document
+        document = document_of[places[i]]
+        counts[run] += 1
+        numbers[places[i]] = run
+    return first, document_frequency, counts
+
+
+@compiled
+def _number_words(tokens: Any) -> Any:
+    """Return the number of each word in the order of bytes, and how many distinct words there are."""
+    names, first = name_words(tokens)
+    order = sorted_words(tokens.text, tokens.starts, first)
+    numbers = np.empty(order.size, dtype=np.int64)
+    for i in range(order.size):
+        numbers[order[i]] = i
+    for word in range(names.size):
+        names[word] = numbers[names[word]]
+    return names, order.size
+
+
+@compiled
+def name_words(tokens: Any) -> Any:
+    """Return the number of each word by first appearance, and where each number appears first."""
+    text, starts = tokens.text, tokens.starts
+    names = np.empty(starts.size - 1, dtype=np.int64)
+    first, codes = np.empty_like(names), np.empty(names.size, dtype=np.uint32)
+    slots = np.full(1024, -1, dtype=np.int64)
+    n = 0
+    for word in range(names.size):
+        begin, end = starts[word], starts[word + 1] - 1
+        code = hash_slice(text, begin, end)
+        slot = code & (slots.size - 1)
+        while slots[slot] >= 0:
+            other = first[slots[slot]]
+            same = codes[slots[slot]] == code
+            if same and equal(text, begin, end, text, starts[other], starts[other + 1] - 1):
+                break
+            slot = (slot + 1) & (slots.size - 1)
+        if slots[slot] < 0:
+            slots[slot], first[n], codes[n] = n, word, code
+            n += 1
+        names[word] = slots[slot]
+        if 2 * n > slots.size:
+            slots = _enlarged(slots, codes, n)
+    return names, first[:n].copy()
+
+
+@compiled
+def _enlarged(slots: Any, codes: Any, n: Any) -> Any:
+    slots = np.full(4 * slots.size, -1, dtype=np.int64)
+    for name in range(n):
+        slot = codes[name] & (slots.size - 1)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & (slots.size - 1)
+        slots[slot] = name
+    return slots
+
+
+@compiled
+def sorted_words(text: Any, starts: Any, words: Any) -> Any:
+    """Return the order of words by their bytes: a merge sort, which compares least."""
+    order, spare = np.arange(words.size), np.empty(words.size, dtype=np.int64)
+    width = 1
+    while width < words.size:
+        for low in range(0, words.size, 2 * width):
+            i, middle = low, min(low + width, words.size)
+            j, end = middle, min(low + 2 * width, words.size)
+            for out in range(low, end):
+                left = j == end
+                if i < middle and j < end:
+                    a, b = words[order[i]], words[order[j]]
+                    left = compare(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1) < 0
+                spare[out] = order[i if left else j]
+                i, j = i + left, j + (not left)
+        order, spare = spare, order
+        width *= 2
+    return order

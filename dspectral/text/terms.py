@@ -1,0 +1,201 @@
+"""Exact n-grams: tables of how often each occurs, which merge."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral._compiled import read_only
+from dspectral.text.ngrams import distinct_ngrams
+from dspectral.text.term_bytes import gather, hash_terms, merge_tables, read_only_terms, take
+from dspectral.text.tokens import check_ngram_range, tokenize
+from dspectral.types import Documents
+
+MOST_PARTITIONS = 2**16
+
+
+class TermTable(NamedTuple):
+    """How often each n-gram occurs, and in how many documents: a summary of text that merges exactly.
+
+    Attributes
+    ----------
+    terms : Documents
+        The n-grams, n of them, distinct and in the order of their bytes: words joined by single spaces.
+    document_frequency : ndarray of int64, shape (n,)
+    counts : ndarray of int64, shape (n,)
+    """
+
+    terms: Documents
+    document_frequency: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, documents: Documents, ngram_range: tuple[int, int] = (1, 1), lowercase: bool = True
+    ) -> "TermTable":
+        """Count the n-grams of a block of documents.
+
+        Parameters
+        ----------
+        documents : Documents
+            UTF-8 text.
+        ngram_range : tuple of int
+            Fewest and most words of an n-gram, from 1 to 3.
+        lowercase : bool
+            Whether the case of the text is lowered first.
+
+        Returns
+        -------
+        TermTable
+
+        Raises
+        ------
+        ValueError
+            If `ngram_range` is out of range, or a document is not UTF-8.
+
+        Notes
+        -----
+        One pass. Beside the table, which has 24 bytes and its letters for each term, it holds `Tokens` and 56
+        bytes for each word of the block.
+
+        Examples
+        --------
+        >>> table = TermTable.of(Documents.of(["to be or not to be", "to do"]))
+        >>> [(table.term(i), int(table.counts[i])) for i in range(len(table.counts))]
+        [('be', 2), ('do', 1), ('not', 1), ('or', 1), ('to', 3)]
+        """
+        check_ngram_range(ngram_range)
+        low, high = ngram_range
+        tokens = tokenize(documents, lowercase)
+        tables = []
+        for length, distinct in enumerate(distinct_ngrams(tokens, high), start=1):
+            if length >= low:
+                begins, ends = tokens.starts.take(distinct.first), tokens.starts.take(distinct.first + length)
+                terms = gather(tokens.text, begins, ends - 1)
+                tables.append(cls(terms, distinct.document_frequency, distinct.counts))
+        return tables[0].merge(*tables[1:])
+
+    def merge(self, *others: "TermTable") -> "TermTable":
+        """Return the table of the documents of all the tables together.
+
+        Parameters
+        ----------
+        *others : TermTable
+            Of other documents.
+
+        Returns
+        -------
+        TermTable
+
+        Notes
+        -----
+        Neighbours are merged two by two until one is left; a merge compares the bytes of terms.
+
+        Examples
+        --------
+        >>> table = TermTable.of(Documents.of(["yes, no, yes"]))
+        >>> table.merge(table).counts
+        array([2, 4])
+        """
+        tables = [self, *others]
+        while len(tables) > 1:
+            pairs = zip(tables[::2], tables[1::2], strict=False)
+            tables = [_merged(a, b) for a, b in pairs] + tables[len(tables) & ~1 :]
+        return tables[0]
+
+    def filter(self, mask: NDArray[np.bool_]) -> "TermTable":
+        """Return the terms that a mask keeps.
+
+        Parameters
+        ----------
+        mask : ndarray of bool, shape (n,)
+
+        Returns
+        -------
+        TermTable
+
+        Raises
+        ------
+        ValueError
+            If the mask has another length.
+
+        Examples
+        --------
+        >>> table = TermTable.of(Documents.of(["yes, no, yes"]))
+        >>> table.filter(table.counts > 1).term(0)
+        'yes'
+        """
+        if len(mask) != len(self.counts):
+            raise ValueError(
+                f"The mask has {len(mask)} entries, but must have one for each of the "
+                f"{len(self.counts)} terms."
+            )
+        return _rows(self, np.flatnonzero(mask))
+
+    def partition(self, n_partitions: int) -> list["TermTable"]:
+        """Split the table by a hash of the terms, in the same way for every table.
+
+        Where all terms together are too many for memory, the tables of the blocks are merged one partition at
+        a time.
+
+        Parameters
+        ----------
+        n_partitions : int
+            From 1 to 65536.
+
+        Returns
+        -------
+        list of TermTable
+            Their merge is the table.
+
+        Raises
+        ------
+        ValueError
+            If `n_partitions` is out of range.
+
+        Examples
+        --------
+        >>> table = TermTable.of(Documents.of(["to be or not to be"]))
+        >>> [part.terms.n_documents for part in table.partition(2)]
+        [3, 1]
+        """
+        if not 1 <= n_partitions <= MOST_PARTITIONS:
+            raise ValueError(f"n_partitions is {n_partitions!r}, but must be from 1 to {MOST_PARTITIONS}.")
+        codes = hash_terms(self.terms).astype(np.uint64)
+        partition = ((codes * np.uint64(n_partitions)) >> np.uint64(32)).astype(np.uint16)
+        order = np.argsort(partition, kind="stable")
+        ends = np.cumsum(np.bincount(partition, minlength=n_partitions))
+        return [_rows(self, which) for which in np.split(order, ends[:-1])]
+
+    def term(self, i: int) -> str:
+        """Return term ``i``.
+
+        Parameters
+        ----------
+        i : int
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> TermTable.of(Documents.of(["yes, no, yes"])).term(1)
+        'yes'
+        """
+        return self.terms.text(i).decode()
+
+
+def _rows(table: TermTable, which: NDArray[np.int64]) -> TermTable:
+    return TermTable(take(table.terms, which), table.document_frequency.take(which), table.counts.take(which))
+
+
+def _merged(a: TermTable, b: TermTable) -> TermTable:
+    data, offsets, document_frequency, counts = merge_tables(_read_only(a), _read_only(b))
+    return TermTable(Documents(data, offsets), document_frequency, counts)
+
+
+def _read_only(table: TermTable) -> TermTable:
+    return TermTable(
+        read_only_terms(table.terms), read_only(table.document_frequency), read_only(table.counts)
+    )

@@ -1,0 +1,236 @@
+r"""Cutting UTF-8 text into words as ``re.findall(r"(?u)\b\w\w+\b", text.lower())`` does, without the lock."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral._compiled import compiled, read_only
+from dspectral.types import Documents
+
+N_CODE_POINTS = 0x110000
+PADDING = 8  # bytes after the last word, so that four bytes can be read from any place in a word
+NEEDS_PYTHON = np.uint32(0xFFFFFFFF)
+CAPITAL_SIGMA = 0x3A3
+SPACE = np.uint8(32)
+
+
+class Tokens(NamedTuple):
+    """The words of a block of documents, one after the other, each followed by one space.
+
+    Words ``t, ..., t + n - 1`` of one document, joined by spaces, are thus the slice
+    ``text[starts[t] : starts[t + n] - 1]``.
+
+    Attributes
+    ----------
+    text : ndarray of uint8
+        The words in UTF-8, and `PADDING` zeros.
+    starts : ndarray of int64, shape (n_tokens + 1,)
+        Where each word starts.
+    bounds : ndarray of int64, shape (n_documents + 1,)
+        Document ``i`` has the words ``bounds[i], ..., bounds[i + 1] - 1``.
+    """
+
+    text: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+
+
+def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
+    """Cut documents into words: the longest runs of at least two word characters.
+
+    Parameters
+    ----------
+    documents : Documents
+        UTF-8 text.
+    lowercase : bool
+        Lower the case first, as `str.lower` does. Documents with a character whose lower case depends on its
+        neighbours (capital sigma) or is more than one character are lowered by Python, the others by a table.
+
+    Returns
+    -------
+    Tokens
+
+    Raises
+    ------
+    ValueError
+        If a document is not UTF-8, or the offsets of the documents do not fit their data.
+
+    Notes
+    -----
+    Reads the text once, or twice if a document needs Python. Holds at most twice the bytes of the text, and 8
+    bytes for each word.
+
+    Examples
+    --------
+    >>> tokenize(Documents.of(["It was a dark night."])).text[:-PADDING].tobytes()
+    b'it was dark night '
+    """
+    documents = checked_offsets(documents)
+    tokens, odd, (document, byte) = _tokenize(documents, _word_characters(lowercase))
+    if document >= 0:
+        raise ValueError(not_utf8(documents.text(document), document, byte))
+    return tokenize(lowered(documents, odd), lowercase) if odd.any() else Tokens(*tokens)
+
+
+def check_ngram_range(ngram_range: tuple[int, int]) -> None:
+    """Raise a ValueError unless the range is 1 <= low <= high <= 3.
+
+    Parameters
+    ----------
+    ngram_range : tuple of int
+        Fewest and most words of an n-gram.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+
+    Examples
+    --------
+    >>> check_ngram_range((1, 3))
+    """
+    low, high = ngram_range
+    if not 1 <= low <= high <= 3:
+        raise ValueError(
+            f"ngram_range is {ngram_range!r}, but must be (low, high) with 1 <= low <= high <= 3."
+        )
+
+
+@cache
+def _word_characters(lowercase: bool) -> NDArray[np.uint32]:
+    """Return the lower case (or itself) of each code point, 0 if it is not of words, or `NEEDS_PYTHON`."""
+    table = np.zeros(N_CODE_POINTS, dtype=np.uint32)
+    for code in range(N_CODE_POINTS):
+        character = chr(code).lower() if lowercase else chr(code)
+        if len(character) > 1:
+            table[code] = NEEDS_PYTHON
+        elif character.isalnum() or character == "_":  # the word characters of the module `re`
+            table[code] = ord(character)
+    if lowercase:
+        table[CAPITAL_SIGMA] = NEEDS_PYTHON
+    return read_only(table)
+
+
+def checked_offsets(documents: Documents) -> Documents:
+    """Return the documents as the loop takes them, which trusts their offsets."""
+    data, offsets = read_only(documents.data), read_only(np.asarray(documents.offsets, dtype=np.int64))
+    inside = len(offsets) > 0 and offsets[0] >= 0 and offsets[-1] <= len(data)
+    if not inside or np.any(offsets[1:] < offsets[:-1]):
+        raise ValueError(
+            f"The {len(offsets)} offsets of the documents do not fit their {len(data)} bytes: "
+            "they must rise from 0 or more to at most that."
+        )
+    return Documents(data, offsets)
+
+
+def lowered(documents: Documents, odd: NDArray[np.bool_]) -> Documents:
+    """Return the documents, those marked as odd with their case lowered by Python."""
+    texts = [documents.text(i) for i in range(documents.n_documents)]
+    for i in np.flatnonzero(odd):
+        texts[i] = texts[i].decode().lower().encode()
+    return Documents.of(texts)
+
+
+def not_utf8(text: bytes, document: int, byte: int) -> str:
+    """Return the sentence that says where a document is not UTF-8."""
+    return (
+        f"Document {document} of the block is not UTF-8 at byte {byte} of {len(text)} "
+        f"({text[byte : byte + 4]!r}): convert it from its own encoding, or replace such bytes, first."
+    )
+
+
+@compiled
+def _tokenize(documents: Any, table: Any) -> Any:
+    """Return the words, which documents need Python, and the document and byte that is not UTF-8 or -1."""
+    data, offsets = documents
+    n_documents = offsets.size - 1
+    n_bytes = offsets[n_documents] - offsets[0]
+    # Lower case has at most twice the bytes, for ASCII stays ASCII; a word has two and one that ends it.
+    text = np.empty(2 * n_bytes + n_documents + PADDING, dtype=np.uint8)
+    starts = np.empty((n_bytes + n_documents) // 3 + 2, dtype=np.int64)
+    bounds = np.zeros(n_documents + 1, dtype=np.int64)
+    odd = np.zeros(n_documents, dtype=np.bool_)
+    starts[0] = 0
+    n, bad, document = 0, -1, -1
+    for i in range(n_documents):
+        n, odd[i], bad = _tokenize_one(data, offsets[i], offsets[i + 1], table, text, starts, n)
+        bounds[i + 1] = n
+        if bad >= 0:
+            document = i
+            bad -= offsets[i]
+            break
+    text[starts[n] : starts[n] + PADDING] = 0
+    return (text[: starts[n] + PADDING], starts[: n + 1], bounds), odd, (document, bad)
+
+
+@compiled
+def _tokenize_one(data: Any, i: Any, end: Any, table: Any, text: Any, starts: Any, n_words: Any) -> Any:
+    """Write the words of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1."""
+    start = out = starts[n_words]
+    n_characters = 0
+    odd = False
+    while i < end:
+        code = np.uint32(data[np.uint64(i)])
+        size = 1
+        if code >= 0x80:
+            code, size = decode(data, i, end)
+            if size == 0:
+                return n_words, odd, i
+        i += size
+        character = table[np.uint64(code)]
+        if character >= 0x80:
+            odd |= character == NEEDS_PYTHON
+            out += encode(character, text, out)
+            n_characters += 1
+            continue
+        # What follows has no jumps: a processor cannot foresee where words end.
+        separates = character == 0
+        ends = separates & (n_characters >= 2)
+        text[np.uint64(out)] = np.uint8(character) | (SPACE * separates)
+        n_characters = (n_characters + 1) * (not separates)
+        out = start if separates and not ends else out + 1
+        start = out if ends else start
+        n_words += ends
+        starts[np.uint64(n_words)] = start
+    if n_characters >= 2:
+        text[out] = SPACE
+        n_words += 1
+        starts[n_words] = out + 1
+    return n_words, odd, -1
+
+
+@compiled
+def decode(data: Any, i: Any, end: Any) -> Any:
+    """Return the code point that starts at byte i and its size in bytes, which is 0 if it is not UTF-8."""
+    first = np.uint32(data[i])
+    if 0xC2 <= first <= 0xDF:
+        size, code, least = 2, first & np.uint32(0x1F), 0x80
+    elif 0xE0 <= first <= 0xEF:
+        size, code, least = 3, first & np.uint32(0x0F), 0x800
+    elif 0xF0 <= first <= 0xF4:
+        size, code, least = 4, first & np.uint32(0x07), 0x10000
+    else:
+        return np.uint32(0), 0
+    if i + size > end:
+        return np.uint32(0), 0
+    for j in range(i + 1, i + size):
+        byte = np.uint32(data[j])
+        if byte & np.uint32(0xC0) != 0x80:
+            return np.uint32(0), 0
+        code = (code << np.uint32(6)) | (byte & np.uint32(0x3F))
+    if code < least or code >= N_CODE_POINTS or 0xD800 <= code <= 0xDFFF:
+        return np.uint32(0), 0
+    return code, size
+
+
+@compiled
+def encode(code: Any, text: Any, out: Any) -> Any:
+    """Write a code point beyond ASCII as UTF-8; return its size in bytes."""
+    size = 2 if code < 0x800 else (3 if code < 0x10000 else 4)
+    for j in range(size - 1, 0, -1):
+        text[out + j] = np.uint8(0x80 | (code & np.uint32(0x3F)))
+        code >>= np.uint32(6)
+    text[out] = np.uint8((0xF00 >> size) & 0xFF) | np.uint8(code)
+    return size

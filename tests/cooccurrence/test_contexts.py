@@ -1,0 +1,109 @@
+"""Co-occurrence counts against a plain dictionary, over random sentences, cuts and trees."""
+
+from collections import Counter
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dspectral.cooccurrence.contexts import ContextCounts, window_of
+from dspectral.engine import Blocks, summarize
+from dspectral.types import Sentences
+
+N_TYPES = 7
+SENTENCES = st.lists(st.lists(st.integers(0, N_TYPES - 1), max_size=12), max_size=20)
+SETTINGS = st.fixed_dictionaries(
+    {
+        "window": st.integers(1, 14),
+        "context": st.sampled_from(["bag", "list"]),
+        "sides": st.sampled_from(["both", "left", "right"]),
+        "distance_weighting": st.booleans(),
+    }
+)
+
+
+def counted(sentences, *, window, context="bag", sides="both", distance_weighting=False):
+    """Counts as a dictionary from (word, context), word by word."""
+    steps = [d for d in range(-window, window + 1) if d]
+    steps = [d for d in steps if sides == "both" or (d < 0) == (sides == "left")]
+    counts = Counter()
+    for sentence in sentences:
+        for i, word in enumerate(sentence):
+            for position, step in enumerate(steps):
+                if 0 <= i + step < len(sentence):
+                    column = sentence[i + step] + (position * N_TYPES if context == "list" else 0)
+                    counts[word, column] += 1 / abs(step) if distance_weighting else 1
+    return counts
+
+
+def as_dictionary(counts):
+    rows, columns = counts.tocoo().coords
+    return dict(zip(zip(rows.tolist(), columns.tolist(), strict=True), counts.data.tolist(), strict=True))
+
+
+def assert_same_bits(a, b):
+    assert a.n_tokens == b.n_tokens
+    for part in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(a.counts, part), getattr(b.counts, part))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(sentences=SENTENCES, how=SETTINGS)
+def test_counts_are_those_of_a_dictionary(sentences, how):
+    found = ContextCounts.of(Sentences.of(sentences), n_types=N_TYPES, **how)
+    expected = counted(sentences, **how)
+    assert as_dictionary(found.counts) == pytest.approx(dict(expected), rel=1e-4)
+    assert found.n_tokens == sum(map(len, sentences))
+    if not how["distance_weighting"]:
+        assert as_dictionary(found.counts) == expected
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(sentences=SENTENCES, how=SETTINGS, size=st.integers(1, 9), fan_in=st.integers(2, 4))
+def test_any_cut_and_tree_give_the_same_bits(sentences, how, size, fan_in):
+    of = partial(ContextCounts.of, n_types=N_TYPES, **how)
+    parts = [Sentences.of(sentences[i : i + size]) for i in range(0, len(sentences), size)]
+    blocks = Blocks(Sentences._make, parts or [Sentences.of([])], in_memory=True)
+    assert_same_bits(summarize(blocks, of=of, fan_in=fan_in), of(Sentences.of(sentences)))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(sentences=SENTENCES, how=SETTINGS, n_contexts=st.integers(1, 9))
+def test_hashing_adds_up_the_columns_that_meet(sentences, how, n_contexts):
+    of = partial(ContextCounts.of, Sentences.of(sentences), n_types=N_TYPES, **how)
+    table = window_of(N_TYPES, n_contexts=n_contexts, **how).columns
+    expected = np.zeros((N_TYPES, n_contexts))
+    np.add.at(expected.T, table, of().counts.toarray().T)
+    np.testing.assert_array_equal(of(n_contexts=n_contexts).counts.toarray(), expected)
+
+
+def test_long_rows_come_sorted_too():
+    ids = np.random.default_rng(0).integers(3000, size=20_000)
+    counts = ContextCounts.of(Sentences.of([ids]), n_types=3000, window=20).counts
+    assert all(np.all(np.diff(counts.indices[a:b]) > 0) for a, b in pairwise(counts.indptr))
+    assert counts.sum() == 2 * sum(len(ids) - d for d in range(1, 21))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"window": 0}, "window is 0"),
+        ({"window": 2, "context": "set"}, "context is 'set'"),
+        ({"window": 2, "sides": "up"}, "sides is 'up'"),
+        ({"window": 2, "n_contexts": 0}, "n_contexts is 0"),
+        ({"window": 2, "n_types": 0}, "n_types is 0"),
+        ({"window": 2, "n_types": 3}, "word type 4, but there are 3"),
+        ({"window": 2**30, "context": "list"}, "too many to number"),
+    ],
+)
+def test_a_wrong_parameter_is_named(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        ContextCounts.of(Sentences.of([[0, 4]]), **{"n_types": 5, **wrong})
+
+
+def test_a_negative_type_is_refused():
+    with pytest.raises(ValueError, match="word type -1"):
+        ContextCounts.of(Sentences(np.array([-1], np.int32), np.array([0, 1])), n_types=5, window=1)

@@ -1,0 +1,147 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from dspectral.decomposition import block_sketch
+from dspectral.decomposition.frequent_directions import FrequentDirections, capacity
+from tests.reference import frequent_directions, theory_bound
+from tests.strategies import cuts, matrices, split, zipf_counts
+
+
+def difference(X, summary, center=False):
+    """Eigenvalues of ``A'A - B'B``, smallest first."""
+    X = np.asarray(X.todense() if sparse.issparse(X) else X, dtype=float)
+    X = X - X.mean(axis=0) if center else X
+    B = summary.sketch.astype(float)
+    return np.linalg.eigvalsh(X.T @ X - B.T @ B), X
+
+
+def merged(summaries, fan_in):
+    while len(summaries) > 1:
+        groups = [summaries[i : i + fan_in] for i in range(0, len(summaries), fan_in)]
+        summaries = [group[0].merge(*group[1:]) for group in groups]
+    return summaries[0]
+
+
+def assert_bounds_hold(X, summary, center=False):
+    eigenvalues, A = difference(X, summary, center)
+    keeps = capacity(summary.size, summary.shrink)
+    rounding = 1e-9 * max(1.0, float(np.sum(np.asarray(X.todense() if sparse.issparse(X) else X) ** 2)))
+    if summary.sketch.dtype == np.float32:
+        rounding *= 1e4
+    assert eigenvalues[0] >= -rounding  # B'B never exceeds A'A
+    here = 1e-14 * float(np.sum(X.data**2) if sparse.issparse(X) else np.sum(X**2))  # of these few lines
+    assert eigenvalues[-1] <= summary.error + here  # the certificate holds as it is, its own rounding and all
+    assert summary.error <= theory_bound(A, keeps + 1) + rounding
+    assert summary.energy == pytest.approx(np.sum(A**2), rel=1e-6, abs=rounding)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(data=st.data(), size=st.integers(4, 9), fan_in=st.integers(2, 4))
+def test_certificate_is_between_true_error_and_theory_for_any_matrix_cut_and_tree(data, size, fan_in):
+    X = data.draw(matrices())
+    borders = data.draw(cuts(len(X)))
+    shrink, center = data.draw(st.sampled_from(["full", "median"])), data.draw(st.booleans())
+    as_csr = data.draw(st.booleans())
+    blocks = split(sparse.csr_array(X) if as_csr else X, borders)
+    parts = [FrequentDirections.of(block, size=size, shrink=shrink, center=center) for block in blocks]
+    assert_bounds_hold(X, merged(parts, fan_in), center)
+
+
+@pytest.mark.parametrize("shrink", ["full", "median"])
+def test_error_is_no_larger_than_that_of_the_row_by_row_algorithm_of_the_paper(shrink):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((400, 30)) * 0.9 ** np.arange(30)
+    B, _ = frequent_directions(X, 10, shrink)
+    slow = np.linalg.norm(X.T @ X - B.T @ B, 2)
+    parts = [FrequentDirections.of(block, size=10, shrink=shrink) for block in np.array_split(X, 5)]
+    ours = difference(X, merged(parts, 2))[0][-1]
+    assert ours <= slow
+
+
+def test_median_schedule_keeps_the_bound_printed_in_the_paper():
+    X = np.random.default_rng(0).standard_normal((300, 40))
+    for size in (4, 10, 20):
+        summary = FrequentDirections.of(X, size=size, shrink="median")
+        assert difference(X, summary)[0][-1] <= 2 * np.sum(X**2) / size
+
+
+def test_rows_that_fit_the_sketch_lose_nothing_and_the_certificate_says_so():
+    X = np.random.default_rng(0).standard_normal((5000, 20))
+    summary = merged([FrequentDirections.of(block, size=20) for block in np.array_split(X, 8)], 2)
+    error = np.abs(difference(X, summary)[0]).max()
+    assert error < 1e-8
+    assert error <= summary.error < 1e-12 * summary.energy
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_large_sparse_blocks_go_through_the_iteration_and_keep_all_bounds(monkeypatch, center, n_blocks):
+    monkeypatch.setattr(block_sketch, "EXACT_SIDE", 40)
+    X = zipf_counts(600, 500, 20)
+    seen = []
+    original = block_sketch.sketch_large_sparse
+    monkeypatch.setattr(
+        block_sketch, "sketch_large_sparse", lambda *a, **k: seen.append(1) or original(*a, **k)
+    )
+    borders = np.linspace(0, 600, n_blocks + 1).astype(int)
+    summary = merged([FrequentDirections.of(b, size=20, center=center) for b in split(X, borders)], 2)
+    assert len(seen) == n_blocks
+    assert_bounds_hold(X, summary, center)
+    assert summary.error <= 4 * difference(X, summary, center)[0][-1]
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6), n=st.integers(100, 300), size=st.integers(4, 30), decay=st.floats(0.5, 1.0)
+)
+def test_measured_bound_of_the_iteration_holds_on_any_spectrum(seed, n, size, decay):
+    rng = np.random.default_rng(seed)
+    X = sparse.random(n, 150, 0.1, rng=rng, format="csr", dtype=np.float64) @ sparse.diags_array(
+        decay ** np.arange(150)
+    )
+    X = sparse.csr_array(X).astype(np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(block_sketch, "EXACT_SIDE", 10)
+        found = block_sketch.sketch_block(X, size)
+    A, B = X.toarray().astype(float), found.rows.astype(float)
+    truth = np.linalg.eigvalsh(A.T @ A - B.T @ B)
+    energy = np.sum(A**2)
+    assert truth[-1] <= found.error
+    assert truth[0] >= -1e-5 * energy
+    assert found.error <= theory_bound(A, size + 1) + 1e-4 * energy
+
+
+def test_spectrum_that_the_iteration_cannot_resolve_falls_back_to_exact_pieces(monkeypatch):
+    monkeypatch.setattr(block_sketch, "EXACT_SIDE", 40)
+    useless = lambda rows, keeps, **_: block_sketch.Sketched(np.zeros((0, rows.shape[1]), np.float32), 1e30)  # noqa: E731
+    monkeypatch.setattr(block_sketch, "sketch_large_sparse", useless)
+    X = zipf_counts(200, 120, 10)
+    for center in (False, True):
+        assert_bounds_hold(X, FrequentDirections.of(X, size=10, center=center), center)
+
+
+def test_sparse_block_is_never_made_dense():
+    X = sparse.random_array((20_000, 100_000), density=1e-4, format="csr", rng=0, dtype=np.float32)
+    FrequentDirections.of(sparse.csr_array(X[:1500]), size=10)  # compiled
+    tracemalloc.start()
+    FrequentDirections.of(sparse.csr_array(X), size=10)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000 * 100_000 * 4 / 50
+
+
+def test_bad_sizes_and_entries_are_named():
+    with pytest.raises(ValueError, match="sketch of 3 row"):
+        FrequentDirections.of(np.eye(3), size=3, shrink="median")
+    with pytest.raises(ValueError, match="shrink is 'half'"):
+        FrequentDirections.of(np.eye(3), size=3, shrink="half")
+    X = np.ones((4, 3))
+    X[2, 1] = np.nan
+    for rows in (X, sparse.csr_array(X)):
+        with pytest.raises(ValueError, match="row 2, column 1 is nan"):
+            FrequentDirections.of(rows, size=2)

@@ -1,0 +1,39 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from dspectral.decomposition.random_range import RandomRange, random_signs, signs_matrix, times_signs
+
+
+def of_rank(k, n=60, d=25, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, k)) @ rng.standard_normal((k, d))
+
+
+def test_the_product_is_that_with_the_signs_made_dense():
+    A = sparse.random_array((20, 30), density=0.2, rng=0, format="csr")
+    signs = random_signs(30, 7, seed=3)
+    np.testing.assert_allclose(times_signs(A, signs, 7), (A @ signs_matrix(signs, 7)).toarray())
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(k=st.integers(1, 6), seed=st.integers(0, 1000))
+def test_rows_of_low_rank_are_found_to_rounding(k, seed):
+    A = of_rank(k, seed=seed)
+    axes, values = RandomRange.of(A, size=18, seed=seed).leading(k)
+    np.testing.assert_allclose(values, np.linalg.svd(A, compute_uv=False)[:k] ** 2, rtol=1e-6)
+    np.testing.assert_allclose(A @ axes.T @ axes, A, atol=1e-6 * np.abs(A).max())
+
+
+def test_a_diagonal_that_is_taken_off_leaves_what_is_below_it():
+    low = of_rank(3)
+    diagonal = np.linspace(1.0, 60.0, 25)
+    A = np.concatenate([low, np.diag(np.sqrt(diagonal))])
+    axes, values = RandomRange.of(A, size=15).leading(3, off_diagonal=diagonal)
+    np.testing.assert_allclose(values, np.linalg.svd(low, compute_uv=False)[:3] ** 2, rtol=1e-6)
+    np.testing.assert_allclose(axes @ axes.T, np.eye(3), atol=1e-6)
+
+
+def test_fewer_directions_are_returned_where_there_are_no_more():
+    assert len(RandomRange.of(of_rank(2), size=10).leading(5)[1]) == 2

@@ -1,0 +1,219 @@
+"""Labels beside counts, and labelled text read and written."""
+
+import gzip
+import shutil
+
+import anndata
+import dask.array as da
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+
+from dspectral import open_store, write_counts
+from dspectral.io.labelled_lines import LineError, parse_lines
+from dspectral.io.labelled_text import build_labelled_store, write_labelled_text
+from dspectral.store.blocks import StoreError
+
+
+def labelled(seed=0, n=25, d=8, n_labels=5):
+    rng = np.random.default_rng(seed)
+    X = sparse.csr_array(rng.poisson(0.6, size=(n, d)) * rng.choice([1.0, 0.25, 1e-3], size=(n, d)))
+    return X.astype(np.float32), sparse.csr_array((rng.random((n, n_labels)) < 0.3).astype(np.float32))
+
+
+def same(store, X, Y):
+    assert (store.counts.compute() != X).nnz == 0
+    assert (store.labels.compute() != Y).nnz == 0
+
+
+def test_labels_come_back_beside_the_rows_cut_alike(tmp_path):
+    X, Y = labelled()
+    write_counts(X, str(tmp_path / "a"), labels=Y * 7, block_rows=10)
+    store = open_store(str(tmp_path / "a"))
+    same(store, X, Y)
+    assert store.n_labels == 5
+    assert store.labels.chunks[0] == store.counts.chunks[0] == (10, 10, 5)
+    store.check()
+
+
+def test_a_store_without_labels_says_so(tmp_path):
+    store = write_counts(labelled()[0], str(tmp_path / "a"))
+    assert store.labels is None
+    assert store.n_labels is None
+
+
+def test_lazy_labels_with_other_cuts_are_cut_as_the_rows_are(tmp_path):
+    X, Y = labelled()
+    lazy = da.from_array(Y.toarray(), chunks=(4, -1))
+    same(write_counts(X, str(tmp_path / "a"), labels=lazy, block_rows=9), X, Y)
+
+
+def test_appended_rows_bring_their_labels_and_must_have_some(tmp_path):
+    X, Y = labelled()
+    path = str(tmp_path / "a")
+    write_counts(X, path, labels=Y)
+    store = write_counts(X, path, labels=Y, append=True)
+    same(store, sparse.vstack([X, X]), sparse.vstack([Y, Y]))
+    for labels in (None, Y[:, :3]):
+        with pytest.raises(StoreError, match="labels to append with"):
+            write_counts(X, path, labels=labels, append=True)
+
+
+def test_labels_of_other_rows_are_an_error(tmp_path):
+    X, Y = labelled()
+    with pytest.raises(ValueError, match="there are 25 rows, but labels of 24"):
+        write_counts(X, str(tmp_path / "a"), labels=Y[:24])
+
+
+def test_damaged_labels_are_named(tmp_path):
+    X, Y = labelled()
+    store = write_counts(X, str(tmp_path / "a"), labels=Y)
+    shutil.rmtree(tmp_path / "a" / store.blocks[0].name / "labels" / "indices")
+    with pytest.raises(StoreError, match="/labels: indices is missing"):
+        store.check()
+
+
+def test_other_tools_open_the_labels_of_a_block(tmp_path):
+    X, Y = labelled()
+    store = write_counts(X, str(tmp_path / "a"), labels=Y)
+    group = zarr.open_group(str(tmp_path / "a"), mode="r")[f"{store.blocks[0].name}/labels"]
+    assert (anndata.io.read_elem(group) != Y).nnz == 0
+
+
+@pytest.mark.parametrize("form", ["extreme", "svmlight"])
+@pytest.mark.parametrize("zero_based", [True, False])
+@pytest.mark.parametrize("ending", ["txt", "txt.gz"])
+def test_what_is_written_as_text_is_read_again(tmp_path, form, zero_based, ending):
+    X, Y = labelled()
+    one = np.ones((25, 1), dtype=np.float32)  # svmlight knows only what occurs
+    X, Y = (sparse.hstack([part, one], format="csr") for part in (X, Y))
+    store = write_counts(X, str(tmp_path / "a"), labels=Y, block_rows=7)
+    path = str(tmp_path / f"a.{ending}")
+    write_labelled_text(store, path, format=form, zero_based=zero_based)
+    settings_ = {"format": form, "zero_based": zero_based}
+    same(build_labelled_store(path, str(tmp_path / "b"), **settings_), X, Y)
+    if ending == "txt":
+        same(build_labelled_store(path, str(tmp_path / "c"), block_bytes=100, **settings_), X, Y)
+        assert open_store(str(tmp_path / "c")).n_blocks > 3
+
+
+def test_svmlight_as_scikit_learn_writes_it(tmp_path):
+    X, Y = labelled()
+    path = str(tmp_path / "a.svm")
+    dump_svmlight_file(X, Y, path, multilabel=True, zero_based=False, comment="made here")
+    store = build_labelled_store(
+        path, str(tmp_path / "a"), format="svmlight", zero_based=False, n_columns=8, n_labels=5
+    )
+    rows = np.flatnonzero((X != 0).sum(axis=1) + Y.sum(axis=1))  # a line with nothing is left out
+    np.testing.assert_allclose(store.counts.compute().toarray(), X[rows].toarray(), rtol=1e-6)
+    np.testing.assert_array_equal(store.labels.compute().toarray(), Y[rows].toarray())
+
+
+def test_several_files_each_with_its_first_line(tmp_path):
+    X, Y = labelled()
+    for i, part in enumerate((slice(0, 11), slice(11, 25))):
+        write_labelled_text(X[part], str(tmp_path / f"{i}.txt"), Y[part])
+    same(build_labelled_store(str(tmp_path / "*.txt"), str(tmp_path / "a")), X, Y)
+
+
+def test_a_build_that_was_stopped_goes_on_and_appending_adds(tmp_path):
+    X, Y = labelled()
+    path, store = str(tmp_path / "a.txt"), str(tmp_path / "a")
+    write_labelled_text(X, path, Y)
+    lines = (tmp_path / "a.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "a.txt").write_text("".join(lines).replace(lines[20], lines[20].replace(":", ";")))
+    with pytest.raises(ValueError, match=r"a column has no value|a column is not"):
+        build_labelled_store(path, store, block_bytes=100)
+    same(build_labelled_store_of(lines, path, store), X, Y)
+    same(
+        build_labelled_store(path, store, append=True, block_bytes=100),
+        sparse.vstack([X, X]),
+        sparse.vstack([Y, Y]),
+    )
+
+
+def build_labelled_store_of(lines, path, store):
+    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123  as a user would
+        file.writelines(lines)
+    return build_labelled_store(path, store, block_bytes=100)
+
+
+BAD = [
+    ("1 2\n0 0:1\n", {}, "line 1: the first line of this format is 'documents columns labels'"),
+    ("", {}, "line 1: the first line"),
+    ("2 3 2\n0 0:1\n", {}, "promise 2 documents, but 1 follow"),
+    ("1 3 2\n0 3:1\n", {}, "line 2: column 3 is beyond the last one, 2"),
+    ("1 3 2\n5 0:1\n", {}, "line 2: label 5 is beyond the last one, 1"),
+    ("2 3 2\n0 0:1\na 0:1\n", {}, "line 3: a label is not a whole number"),
+    ("1 3 2\n-1 0:1\n", {}, "line 2: a label is not a whole number"),
+    ("1 3 2\n0 x:1\n", {}, "line 2: a column is not a whole number"),
+    ("1 3 2\n0 1\n", {}, "line 2: a column has no value"),
+    ("1 3 2\n0 1:nan\n", {}, "line 2: a value is not a finite number"),
+    ("1 3 2\n0 1:\n", {}, "line 2: a value is not a finite number"),
+    ("1 3 2\n0 1:2x\n", {}, "line 2: a value is not a finite number"),
+    ("1 3 2\n0 0:1\n", {"zero_based": False}, "line 2: a column is below the first one"),
+    ("0 0:1\n\n# nothing\n1 9:1\n", {"format": "svmlight", "n_columns": 3}, "line 4: column 9 is beyond"),
+    ("# nothing\n", {"format": "svmlight", "n_columns": 3, "n_labels": 2}, "no document at all"),
+    ("0 0:1\n", {"format": "libsvm"}, "format is 'libsvm'"),
+    (" 0:1\n", {"format": "svmlight"}, "n_labels is 0, but must be at least 1"),
+]
+
+
+@pytest.mark.parametrize(("text", "options", "message"), BAD)
+def test_what_cannot_be_read_is_named_with_its_line(tmp_path, text, options, message):
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        build_labelled_store(str(tmp_path / "a.txt"), str(tmp_path / "a"), **options)
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    data = gzip.compress(b"1 3 2\n0 0:1\n" * 1000)
+    (tmp_path / "a.txt.gz").write_bytes(data[:-20])
+    with pytest.raises(ValueError, match=r"a.txt.gz is truncated"):
+        build_labelled_store(str(tmp_path / "a.txt.gz"), str(tmp_path / "a"))
+
+
+def test_labels_must_be_given_to_be_written(tmp_path):
+    X, Y = labelled()
+    with pytest.raises(ValueError, match="there must be labels"):
+        write_labelled_text(X, str(tmp_path / "a.txt"))
+    with pytest.raises(ValueError, match="there are 25 rows, but labels of 3"):
+        write_labelled_text(X, str(tmp_path / "a.txt"), Y[:3])
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(value=st.floats(-(2.0**100), 2.0**100, width=32), style=st.sampled_from(["r", "e", "f"]))
+def test_numbers_are_read_to_the_last_bit_but_one(value, style):
+    text = {"r": repr(value), "e": f"{value:.12e}", "f": f"{value:.9g}"}[style]
+    parsed = parse_lines(f"0 0:{text}".encode(), n_columns=1).rows.toarray()[0, 0]
+    assert abs(parsed - np.float32(value)) <= np.spacing(np.float32(abs(value)))
+
+
+def test_a_line_may_lack_labels_columns_or_both():
+    parsed = parse_lines(b"3\n 1:2\n\n0,0 1:1 1:2 # twice\r\nqid:7 0:1\n2:5\n+1.0,2 qid:3 0:1", n_labels=4)
+    np.testing.assert_array_equal(
+        parsed.rows.toarray(), [[0, 0, 0], [0, 2, 0], [0, 0, 0], [0, 3, 0], [1, 0, 0], [0, 0, 5], [1, 0, 0]]
+    )
+    np.testing.assert_array_equal(
+        parsed.labels.toarray(),
+        [[0, 0, 0, 1], [0, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 0], [0] * 4, [0] * 4, [0, 1, 1, 0]],
+    )
+
+
+def test_random_bytes_are_read_or_refused_by_their_line():
+    rng = np.random.default_rng(0)
+    refused = []
+    for _ in range(300):
+        data = bytes(rng.choice(list(b"0123456789:,. \n#qe-+"), size=rng.integers(0, 60)).astype(np.uint8))
+        try:
+            parsed = parse_lines(data)
+        except LineError as error:
+            refused.append(0 <= error.line <= data.count(b"\n"))
+        else:
+            assert parsed.rows.shape[0] == parsed.labels.shape[0]
+    assert refused
+    assert all(refused)

@@ -1,0 +1,274 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from dspectral.linalg import dense as linalg
+from dspectral.linalg import sparse_products
+from dspectral.linalg.krylov import KrylovSpace
+from dspectral.linalg.sparse_products import CACHED_BYTES, WIDE
+from dspectral.linalg.svd import principal_axes
+from tests.strategies import matrices
+
+WIDTHS = [0, 1, 3, WIDE - 1, WIDE, WIDE + 1, 2 * WIDE]
+
+
+@st.composite
+def csr_and_width(draw):
+    """A sparse matrix with empty rows and columns, and the width of what it is multiplied with."""
+    n, d = draw(st.integers(0, 30)), draw(st.integers(1, 30))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    A = sparse.random_array(
+        (n, d),
+        density=draw(st.sampled_from([0.0, 0.05, 0.3, 1.0])),
+        format="csr",
+        rng=rng,
+        data_sampler=rng.normal,
+    )
+    of_A, of_Z = draw(
+        st.sampled_from([(np.float32, np.float32), (np.float32, np.float64), (np.float64, np.float64)])
+    )
+    A = A.astype(of_A)
+    if n and draw(st.booleans()):
+        A = sparse.csr_array(A.multiply(rng.random((n, 1)) < 0.5)).astype(A.dtype)
+    return freeze(A), draw(st.sampled_from(WIDTHS)), of_Z, rng
+
+
+def freeze(A):
+    """Make the parts of a matrix read-only, as mapped and shared memory is."""
+    for part in (A.data, A.indices, A.indptr) if sparse.issparse(A) else (A,):
+        part.setflags(write=False)
+    return A
+
+
+def close(found, expected, dtype):
+    assert found.dtype == dtype
+    scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=200 * np.finfo(dtype).eps * scale)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(drawn=csr_and_width(), order=st.sampled_from("CF"))
+def test_sparse_products_are_those_of_scipy(drawn, order):
+    A, width, dtype, rng = drawn
+    exact = A.toarray().astype(np.float64)
+    Z = freeze(np.asarray(rng.standard_normal((A.shape[1], width)), dtype=dtype, order=order))
+    Y = freeze(np.asarray(rng.standard_normal((A.shape[0], width)), dtype=dtype, order=order))
+    close(sparse_products.times(A, Z), exact @ Z, dtype)
+    close(sparse_products.transpose_times(A, Y), exact.T @ Y, dtype)
+    close(sparse_products.gram_times(A, Z), exact.T @ (exact @ Z), dtype)
+    close(sparse_products.gram(A), exact.T @ exact, np.float64)
+    close(sparse_products.column_sums(A), exact.sum(axis=0), np.float64)
+
+
+@pytest.mark.parametrize("width", [WIDE - 1, WIDE])
+def test_whole_numbers_and_long_indices_are_multiplied_too(width):
+    A = sparse.random_array((20, 15), density=0.3, format="csr", rng=0).astype(np.float64)
+    A.data[:] = np.arange(len(A.data))
+    whole = sparse.csr_array(
+        (A.data.astype(np.int32), A.indices.astype(np.int64), A.indptr.astype(np.int64)), A.shape
+    )
+    assert whole.indices.dtype == np.int64
+    Z = np.random.default_rng(0).standard_normal((15, width))
+    close(sparse_products.gram_times(whole, Z), A.T @ (A @ Z), np.float64)
+    close(sparse_products.gram(whole), (A.T @ A).toarray(), np.float64)
+
+
+@pytest.mark.parametrize("width", [WIDE - 1, WIDE])
+def test_a_product_in_several_pieces_is_the_product(width, monkeypatch):
+    monkeypatch.setattr(sparse_products, "CACHED_BYTES", 7 * width * 8)  # seven rows a piece
+    A = sparse.random_array((40, 20), density=0.2, format="csr", rng=0)
+    Z = np.random.default_rng(0).standard_normal((20, width))
+    close(sparse_products.gram_times(A, Z), A.T @ (A @ Z), np.float64)
+    assert 7 * width * 8 < CACHED_BYTES
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_same_product_has_the_same_bits_for_any_cut_of_its_rows(width):
+    A = sparse.random_array((50, 20), density=0.2, format="csr", rng=1)
+    Z = np.random.default_rng(0).standard_normal((20, width))
+    whole = sparse_products.times(A, Z)
+    pieces = [sparse_products.times(sparse_products.row_slice(A, i, i + 10), Z) for i in range(0, 50, 10)]
+    assert np.concatenate(pieces).tobytes() == whole.tobytes()
+
+
+def test_rows_are_sliced_without_copying_their_entries():
+    A = freeze(sparse.random_array((9, 5), density=0.4, format="csr", rng=1))
+    for start, stop in [(0, 9), (2, 5), (4, 4), (9, 9)]:
+        piece = sparse_products.row_slice(A, start, stop)
+        np.testing.assert_array_equal(piece.toarray(), A[start:stop].toarray())
+        assert np.shares_memory(piece.data, A.data) or piece.nnz == 0
+
+
+# Dense
+
+
+@pytest.fixture(params=[np.float32, np.float64])
+def tall(request, monkeypatch):
+    """A tall matrix, in several panels, the last of them short."""
+    monkeypatch.setattr(linalg, "PANEL", 64)
+    return freeze(np.random.default_rng(3).standard_normal((150, 7)).astype(request.param))
+
+
+def test_products_in_panels_are_the_products(tall):
+    wide = tall.T
+    parts = (wide[:2], wide[2:3], wide[3:])
+    C = freeze(np.random.default_rng(0).standard_normal((4, 7)))
+    for gram in (linalg.row_gram(wide), linalg.row_gram(*parts), linalg.column_gram(tall)):
+        assert gram.dtype == np.float64
+        np.testing.assert_allclose(gram, tall.T.astype(float) @ tall, atol=1e3 * np.finfo(tall.dtype).eps)
+    close(linalg.combine_rows(C, *parts), C @ wide, tall.dtype)
+    difference = tall[:, :4].copy()
+    linalg.subtract_product(difference, tall, C.T)
+    close(difference, tall[:, :4] - tall @ C.T, tall.dtype)
+    np.testing.assert_allclose(linalg.column_norms(tall), np.linalg.norm(tall, axis=0), rtol=1e-5)
+
+
+def test_panels_cut_a_range_without_gap_or_overlap(monkeypatch):
+    monkeypatch.setattr(linalg, "PANEL", 4)
+    for length in (0, 1, 4, 9):
+        assert [i for panel in linalg.panels(length) for i in range(length)[panel]] == list(range(length))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(X=matrices(max_rows=30, max_columns=8), dtype=st.sampled_from([np.float32, np.float64]))
+def test_eigenvalues_fall_and_stay_above_zero_and_rank_counts_what_is_above_rounding(X, dtype):
+    X = (X / max(1.0, np.abs(X).max())).astype(dtype)
+    K = linalg.column_gram(X)
+    values, vectors = linalg.eigh_descending(K)
+    assert (np.diff(values) <= 0).all()
+    assert (values >= 0).all()
+    close((vectors * values) @ vectors.T, K, np.float64)
+    floor = 16 * np.finfo(dtype).eps * values[0]
+    assert linalg.rounding_floor(values, dtype) == pytest.approx(floor)
+    assert linalg.numerical_rank(values, dtype) == np.count_nonzero(values > floor)
+
+
+def test_no_eigenvalues_have_no_rank():
+    assert linalg.rounding_floor(np.zeros(0), np.float64) == 0
+    assert linalg.numerical_rank(np.zeros(3), np.float64) == 0
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(X=matrices(max_rows=40, max_columns=8), dtype=st.sampled_from([np.float32, np.float64]))
+def test_an_orthonormal_basis_spans_the_columns(X, dtype):
+    X = freeze(X.astype(dtype))
+    Q = linalg.orthonormal_columns(X)
+    np.testing.assert_array_equal(linalg.orthonormal_columns(X.copy(), overwrite=True), Q)
+    eps = np.finfo(dtype).eps
+    assert Q.dtype == dtype
+    assert Q.shape[1] <= min(X.shape)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=400 * eps)
+    left = X - Q @ (Q.T @ X)
+    # What a Gram matrix cannot tell from rounding is the root of eps.
+    assert np.linalg.norm(left, axis=0).max() <= 50 * np.sqrt(eps) * np.linalg.norm(X, axis=0).max()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_badly_conditioned_columns_become_orthonormal_all_the_same(dtype):
+    rng = np.random.default_rng(0)
+    near = rng.standard_normal((200, 1)) + 3 * np.sqrt(np.finfo(dtype).eps) * rng.standard_normal((200, 5))
+    Q = linalg.orthonormal_columns((near * 10.0 ** np.arange(5)).astype(dtype))
+    np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=100 * np.finfo(dtype).eps)
+
+
+def test_rows_are_scaled_to_length_one_and_their_largest_entry_made_positive():
+    rows = freeze(np.array([[3.0, -4.0], [0.0, 0.0], [-2.0, 2.0]], dtype=np.float32))
+    unit = linalg.unit_rows(rows)
+    np.testing.assert_allclose(unit, [[0.6, -0.8], [0, 0], [-(0.5**0.5), 0.5**0.5]], rtol=1e-6)
+    np.testing.assert_array_equal(linalg.fixed_signs(rows), [[-3, 4], [0, 0], [2, -2]])
+    assert unit.dtype == linalg.fixed_signs(rows).dtype == np.float32
+    assert linalg.fixed_signs(rows[:0]).shape == (0, 2)
+    assert linalg.fixed_signs(np.zeros((3, 0))).shape == (3, 0)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(X=matrices(max_rows=20, max_columns=12), k=st.integers(1, 12))
+def test_principal_axes_are_the_right_singular_vectors(X, k):
+    axes, singular_values = principal_axes(freeze(X), k)
+    truth = np.linalg.svd(X, compute_uv=False)
+    r = len(axes)
+    assert (
+        r
+        == len(singular_values)
+        == min(k, np.count_nonzero(truth**2 > 16 * np.finfo(float).eps * truth[0] ** 2))
+    )
+    np.testing.assert_allclose(axes @ axes.T, np.eye(r), atol=1e-12)
+    np.testing.assert_allclose(singular_values**2, truth[:r] ** 2, atol=1e-12 * max(1e-300, truth[0] ** 2))
+    assert (axes[np.arange(r), np.argmax(np.abs(axes), axis=1)] > 0).all()
+
+
+# Krylov spaces
+
+
+def positive_semidefinite(d, rank, seed=0, decay=0.7):
+    rng = np.random.default_rng(seed)
+    Q, _ = np.linalg.qr(rng.standard_normal((d, rank)))
+    return (Q * decay ** np.arange(rank)) @ Q.T
+
+
+def run(C, width, n_steps, dtype=np.float64, seed=1):
+    C = C.astype(dtype)
+    space = KrylovSpace.start(np.random.default_rng(seed).standard_normal((len(C), width)).astype(dtype))
+    for _ in range(n_steps - 1):
+        space = space.extend(C @ space.newest)
+    return space, space.close(C @ space.newest)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("width", "n_steps"), [(1, 5), (4, 1), (4, 3), (7, 4)])
+def test_a_space_is_orthonormal_and_gives_the_nystrom_approximation(width, n_steps, dtype):
+    C = positive_semidefinite(40, 30)
+    space, best = run(C, width, n_steps, dtype)
+    K = np.concatenate(space.basis, axis=1).astype(float)
+    eps = float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(K.T @ K, np.eye(K.shape[1]), atol=2000 * eps)
+    expected = C @ K @ np.linalg.solve(K.T @ C @ K, K.T @ C)
+    B = best.rows(np.ones(len(best.values)))
+    assert B.dtype == dtype
+    np.testing.assert_allclose(B.T @ B, expected, atol=200 * eps)
+    np.testing.assert_allclose(B @ B.T, np.diag(best.values), atol=200 * eps)
+    assert np.linalg.eigvalsh(C - B.T.astype(float) @ B).min() >= -200 * eps  # never above C
+
+
+def test_more_products_come_closer():
+    C = positive_semidefinite(60, 60, decay=0.9)
+    truth = np.linalg.eigvalsh(C)[::-1][:3]
+    errors = [np.abs(run(C, 5, n_steps)[1].values[:3] - truth).max() for n_steps in (1, 2, 3, 5)]
+    assert all(later < earlier / 3 for earlier, later in pairwise(errors))
+
+
+def test_a_space_that_holds_everything_is_exact_and_then_empty():
+    C = positive_semidefinite(20, 6)
+    space, best = run(C, 4, 3)
+    np.testing.assert_allclose(best.values, 0.7 ** np.arange(6), rtol=1e-9)
+    again = space.extend(C @ space.newest)
+    assert sum(block.shape[1] for block in again.basis) <= 4 + 6
+    assert run(C, 4, 6)[0].newest.shape == (20, 0)
+    np.testing.assert_allclose(run(C, 4, 6)[1].values, 0.7 ** np.arange(6), rtol=1e-9)
+
+
+def test_rows_are_scaled_as_asked():
+    _, best = run(positive_semidefinite(20, 6), 6, 1)
+    plain, scaled = best.rows(np.ones(2)), best.rows(np.array([2.0, 0.5]))
+    np.testing.assert_allclose(scaled, plain * [[2.0], [0.5]], rtol=1e-12)
+
+
+def test_rows_spread_over_columns_and_made_of_spoiled_parts_are_the_same_rows():
+    tall = np.random.default_rng(2).standard_normal((20_000, 8))  # whole pages to be given back
+    first = KrylovSpace.start(np.random.default_rng(0).standard_normal((20_000, 8)))
+    best = first.close(tall @ (tall.T @ first.newest))
+    rows = best.rows(np.ones(3))
+    columns = np.sort(np.random.default_rng(1).permutation(30_000)[:20_000])
+    spread = best.rows(np.ones(3), columns=columns, n_columns=30_000, consume=True)
+    np.testing.assert_array_equal(spread[:, columns], rows)
+    assert np.count_nonzero(spread) <= rows.size
+
+
+def test_nothing_comes_of_nothing():
+    _, best = run(np.zeros((8, 8)), 3, 2)
+    assert best.values.shape == (0,)
+    assert best.rows(np.ones(0)).shape == (0, 8)

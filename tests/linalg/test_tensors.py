@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dspectral.linalg.joint_diagonalization import joint_diagonalize
+from dspectral.linalg.tensors import (
+    contract,
+    from_cubes,
+    power_method,
+    simultaneous_diagonalization,
+    unfolded_symmetric,
+)
+
+SOLVERS = [power_method, simultaneous_diagonalization]
+
+
+def sampled(k, seed, noise=0.0):
+    """Cubes of random orthonormal vectors, and the tensor with symmetric noise."""
+    rng = np.random.default_rng(seed)
+    vectors = np.linalg.qr(rng.standard_normal((k, k)))[0]
+    values = np.sort(rng.uniform(1.0, 4.0, k))[::-1]
+    N = rng.standard_normal((k, k, k))
+    N = sum(N.transpose(axes) for axes in [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+    return values, vectors, from_cubes(values, vectors) + noise * N / np.linalg.norm(N)
+
+
+@pytest.mark.parametrize("solve", SOLVERS)
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(k=st.integers(1, 12), seed=st.integers(0, 10_000))
+def test_exact_cubes_are_found_to_rounding_with_their_signs(solve, k, seed):
+    values, vectors, T = sampled(k, seed)
+    found = solve(T, seed=1)
+    np.testing.assert_allclose(found.values, values, atol=1e-7)
+    overlap = vectors.T @ found.vectors
+    np.testing.assert_allclose(overlap.max(axis=0), 1.0, atol=1e-7)
+    assert found.residual < 1e-6
+
+
+def test_both_solvers_agree_and_err_no_more_than_the_noise():
+    values, vectors, T = sampled(20, 3, noise=0.1)
+    power, diagonal = (solve(T) for solve in SOLVERS)
+    for found in (power, diagonal):
+        np.testing.assert_allclose(found.values, values, atol=0.1)
+        np.testing.assert_allclose((vectors.T @ found.vectors).max(axis=0), 1.0, atol=0.01)
+    np.testing.assert_allclose(power.values, diagonal.values, atol=0.02)
+    np.testing.assert_allclose((power.vectors * diagonal.vectors).sum(axis=0), 1.0, atol=0.01)
+
+
+def test_a_contraction_and_an_unfolded_sum_are_what_einsum_gives():
+    rng = np.random.default_rng(0)
+    Y, M = rng.standard_normal((30, 4)), rng.standard_normal((4, 3))
+    T = np.einsum("ni,nj,nk->ijk", Y, Y, Y)
+    upper, lower = np.triu_indices(4)
+    np.testing.assert_allclose(unfolded_symmetric(Y.T @ (Y[:, upper] * Y[:, lower])), T)
+    np.testing.assert_allclose(contract(T, M), np.einsum("ijk,ia,jb,kc->abc", T, M, M, M))
+
+
+def test_matrices_with_one_basis_become_diagonal_from_any_start():
+    rng = np.random.default_rng(0)
+    basis, start = (np.linalg.qr(rng.standard_normal((6, 6)))[0] for _ in range(2))
+    matrices = np.stack([basis @ np.diag(rng.standard_normal(6)) @ basis.T for _ in range(3)])
+    for U in (joint_diagonalize(matrices), joint_diagonalize(matrices, start)):
+        turned = U.T @ matrices @ U
+        assert np.abs(turned - turned * np.eye(6)).max() < 1e-8
+        np.testing.assert_allclose(U.T @ U, np.eye(6), atol=1e-12)
+
+
+@pytest.mark.parametrize("solve", SOLVERS)
+@pytest.mark.parametrize(
+    ("T", "message"), [(np.zeros((2, 3, 2)), "k x k x k"), (np.full((2, 2, 2), np.nan), "NaN")]
+)
+def test_what_is_no_tensor_is_an_error(solve, T, message):
+    with pytest.raises(ValueError, match=message):
+        solve(T)
+
+
+def test_no_start_is_an_error():
+    with pytest.raises(ValueError, match="restarts is 0"):
+        power_method(np.ones((2, 2, 2)), restarts=0)

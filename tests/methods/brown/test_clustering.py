@@ -1,0 +1,145 @@
+"""Brown clusters: recovery of a sampled model, and what happens at the edges."""
+
+import copy
+from uuid import uuid4
+
+import dask
+import fsspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from dspectral.datasets.brown_model import brown_model_sentences
+from dspectral.io.brown_paths import read_paths, write_paths
+from dspectral.methods.brown.clustering import SpectralBrownClustering
+from dspectral.persistence import load, save
+from dspectral.store.corpus import build_corpus
+
+TOY = [["a", "red", "cat"], ["a", "blue", "cat"], ["one", "red", "dog"], ["one", "blue", "dog"]] * 5
+
+
+def share_recovered(estimator, n_sentences):
+    """The share of words whose cluster has exactly the words of their class."""
+    sample = brown_model_sentences(n_sentences, n_classes=4, n_words=24, seed=3)
+    estimator.fit(sample.sentences)
+    found, true = {}, {}
+    for word, label in zip(estimator.words_, estimator.labels_.tolist(), strict=True):
+        if word in sample.classes:
+            found.setdefault(label, set()).add(word)
+            true.setdefault(sample.classes[word], set()).add(word)
+    exact = [members for members in found.values() if members in true.values()]
+    return sum(map(len, exact)) / sum(map(len, true.values()))
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5, 2 / 3])
+@pytest.mark.parametrize("plain", [True, False])
+def test_clusters_equal_the_classes_once_there_is_text_enough(power, plain):
+    options = {"sides": "right", "power": 0, "weighting": "types", "refine": 0} if plain else {}
+    shares = [
+        share_recovered(SpectralBrownClustering(4, transform=power, n_dimensions=4, **options), n)
+        for n in (10, 100, 20_000)
+    ]
+    assert shares == sorted(shares)
+    assert shares[0] < 1
+    assert shares[-1] == 1
+
+
+def test_the_history_rises_and_ends_at_the_score():
+    brown = SpectralBrownClustering(3, n_dimensions=2).fit(brown_model_sentences(200, seed=1).sentences)
+    assert brown.history_ == sorted(brown.history_)
+    assert brown.score(brown_model_sentences(200, seed=1).sentences) == pytest.approx(brown.history_[-1])
+
+
+def test_bit_strings_name_the_clusters_and_are_cut_at_any_number():
+    brown = SpectralBrownClustering(6).fit(brown_model_sentences(300, seed=1).sentences)
+    for n in range(1, 7):
+        codes, labels = brown.codes(n), brown.cut(n)
+        assert len(set(codes)) == n == len(set(labels.tolist()))
+        assert len(set(zip(codes, labels.tolist(), strict=True))) == n
+        assert all(long.startswith(short) for long, short in zip(brown.codes(), codes, strict=True))
+
+
+def test_the_same_text_gives_the_same_clusters_and_the_model_is_kept():
+    brown = SpectralBrownClustering(3).fit(TOY)
+    again = clone(brown).fit(TOY)
+    assert (again.labels_ == brown.labels_).all()
+    save(brown, "memory://brown-model", overwrite=True)
+    for kept in (load("memory://brown-model"), copy.deepcopy(brown)):
+        assert kept.codes() == brown.codes()
+        assert kept.score(TOY) == brown.score(TOY)
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    seed=st.integers(0, 5), block_bytes=st.integers(200, 1500), scheduler=st.sampled_from(["sync", "threads"])
+)
+def test_any_blocks_under_any_scheduler_give_the_same_clusters(seed, block_bytes, scheduler):
+    sentences = brown_model_sentences(80, seed=seed).sentences
+    whole = SpectralBrownClustering(3).fit(_stored(sentences, 1 << 20))
+    corpus = _stored(sentences, block_bytes)
+    assert corpus.n_blocks > 1
+    with dask.config.set(scheduler=scheduler):
+        cut = SpectralBrownClustering(3).fit(corpus)
+    assert cut.codes() == whole.codes()
+    assert cut.history_ == whole.history_
+
+
+def test_other_processes_give_the_same_clusters(tmp_path):
+    corpus = _stored(brown_model_sentences(80, seed=1).sentences, 200, str(tmp_path))
+    with dask.config.set(scheduler="processes", num_workers=2):
+        elsewhere = SpectralBrownClustering(3).fit(corpus)
+    assert elsewhere.codes() == SpectralBrownClustering(3).fit(corpus).codes()
+
+
+def _stored(sentences, block_bytes, folder="memory://brown"):
+    name = f"{folder}/{uuid4().hex}"
+    with fsspec.open(f"{name}.txt", "w") as file:
+        file.write("".join(" ".join(sentence) + "\n" for sentence in sentences))
+    return build_corpus(f"{name}.txt", name, block_bytes=block_bytes)
+
+
+def test_a_paths_file_is_read_as_written():
+    brown = SpectralBrownClustering(3).fit(TOY)
+    write_paths("memory://brown-paths", brown.codes(), brown.words_, brown.word_counts_)
+    kept = {word: (code, count) for code, word, count in read_paths("memory://brown-paths")}
+    codes = zip(brown.codes(), brown.word_counts_.tolist(), strict=True)
+    assert kept == dict(zip(brown.words_, codes, strict=True))
+
+
+def test_a_line_that_is_no_path_is_named(tmp_path):
+    (tmp_path / "paths").write_text("01\ta\t3\n0x\tb\t1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="line 2"):
+        read_paths(str(tmp_path / "paths"))
+
+
+def test_a_word_without_neighbours_joins_the_largest_cluster():
+    brown = SpectralBrownClustering(2).fit([*TOY, ["alone"]])
+    tokens = np.bincount(brown.labels_, weights=brown.word_counts_)
+    assert brown.predict(["alone"])[0] == np.argmax(tokens)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "options", "message"),
+    [
+        ([], {}, "no word"),
+        ([["a"]], {}, "no word has a neighbour"),
+        (TOY, {"n_clusters": 7}, "from 1 to 6"),
+        (TOY, {"n_clusters": 0}, "from 1 to 6"),
+        (TOY, {"n_dimensions": 0}, "n_dimensions is 0"),
+        (TOY, {"refine": -1}, "refine is -1"),
+        (TOY, {"sides": "left"}, "sides is 'left'"),
+        (TOY, {"weighting": "none"}, "weighting is 'none'"),
+        (TOY, {"transform": "cube"}, "transform is 'cube'"),
+    ],
+)
+def test_what_cannot_be_clustered_is_said(sentences, options, message):
+    with pytest.raises(ValueError, match=message):
+        SpectralBrownClustering(**{"n_clusters": 2, **options}).fit(sentences)
+
+
+def test_one_word_again_and_again_is_one_cluster():
+    brown = SpectralBrownClustering(1).fit([["a", "a", "a"]])
+    assert brown.codes() == ["", ""]
+    assert brown.score([["a", "a"]]) == 0

@@ -1,0 +1,148 @@
+"""Merging and exchange against transcriptions that recompute everything."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspectral.methods.brown.agglomeration import merge_by_information, merge_window
+from dspectral.methods.brown.exchange import Adjacent, exchange_sweep
+from dspectral.methods.brown.type_features import Marks
+from dspectral.metrics.mutual_information import average_mutual_information
+
+
+def slow_window(points, weights, n_active):
+    """The merge loop as printed: all pairs again at every step."""
+    active, waiting, merges = [], list(enumerate(zip(points, weights, strict=True))), []
+    while len(merges) < len(points) - 1:
+        while waiting and len(active) <= n_active:
+            active.append(waiting.pop(0))
+        costs = {
+            (a, b): v * w / (v + w) * np.sum((x - y) ** 2)
+            for (a, (x, v)), (b, (y, w)) in combinations(active, 2)
+        }
+        a, b = min(costs, key=costs.get)
+        clusters = dict(active)
+        (x, v), (y, w) = clusters[a], clusters[b]
+        active = [entry for entry in active if entry[0] not in (a, b)]
+        active.append((len(points) + len(merges), ((v * x + w * y) / (v + w), v + w)))
+        merges.append((min(a, b), max(a, b)))
+    return merges
+
+
+def random_counts(seed, n=25):
+    rng = np.random.default_rng(seed)
+    return rng.poisson(3 * np.outer(rng.random(n), rng.random(n)), (n, n))
+
+
+@pytest.mark.parametrize("n_active", [1, 3, 8, 30])
+def test_the_window_merges_as_the_plain_loop_does(n_active):
+    rng = np.random.default_rng(n_active)
+    points, weights = rng.standard_normal((30, 4)), rng.random(30) + 0.1
+    merges, costs = merge_window(points, weights, n_active)
+    assert [tuple(pair) for pair in merges.tolist()] == slow_window(points, weights, n_active)
+    assert (costs >= 0).all()
+
+
+def test_equal_points_merge_at_no_cost():
+    merges, costs = merge_window(np.ones((5, 2)), np.ones(5), 2)
+    assert merges.shape == (4, 2)
+    assert not costs.any()
+
+
+def test_information_is_lost_as_recomputed():
+    counts = random_counts(0, n=9).astype(float)
+    merges, losses = merge_by_information(counts)
+    labels, names, n = np.arange(9), list(range(9)), counts.sum()
+    for step, (pair, loss) in enumerate(zip(merges.tolist(), losses, strict=True)):
+        now = average_mutual_information(counts, labels)
+        trials = {}
+        for a, b in combinations(names, 2):
+            merged = np.where(np.isin(labels, [a, b]), 9 + step, labels)
+            trials[a, b] = now - average_mutual_information(counts, merged)
+        assert trials[tuple(pair)] == pytest.approx(min(trials.values()), abs=1e-9)
+        assert loss / n / np.log(2) == pytest.approx(trials[tuple(pair)], abs=1e-9)
+        labels = np.where(np.isin(labels, pair), 9 + step, labels)
+        names = [name for name in names if name not in pair] + [9 + step]
+
+
+def slow_sweep(counts, labels, m):
+    """Try every cluster for every word, and recompute."""
+    for word in range(len(labels)):
+        if np.sum(labels == labels[word]) == 1:
+            continue
+        trials = []
+        for cluster in range(m):
+            trial = labels.copy()
+            trial[word] = cluster
+            trials.append(average_mutual_information(counts, trial))
+        if max(trials) > trials[labels[word]] + 1e-10:
+            labels[word] = int(np.argmax(trials))
+    return labels
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sweep_moves_each_word_to_where_information_is_highest(seed):
+    counts = random_counts(seed)
+    labels = np.random.default_rng(seed).permutation(np.arange(25) % 4).astype(np.int32)
+    expected = slow_sweep(counts, labels.copy(), 4)
+    exchange_sweep(Adjacent.of(sparse.csr_array(counts)), labels, 4)
+    assert labels.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sweeps_never_lower_information_and_empty_no_cluster(seed):
+    counts = random_counts(seed, n=40)
+    labels = (np.arange(40) % 7).astype(np.int32)
+    adjacent, moved, values = Adjacent.of(sparse.csr_array(counts)), 1, []
+    while moved:
+        values.append(average_mutual_information(counts, labels))
+        moved = exchange_sweep(adjacent, labels, 7)
+    assert (np.diff(values) > 0).all()
+    assert len(set(labels.tolist())) == 7
+
+
+def test_large_counts_are_beyond_the_table():
+    counts = random_counts(1) * 100_000
+    few, many = (np.arange(25) % 3).astype(np.int32), (np.arange(25) % 3).astype(np.int32)
+    exchange_sweep(Adjacent.of(sparse.csr_array(random_counts(1))), few, 3)
+    exchange_sweep(Adjacent.of(sparse.csr_array(counts)), many, 3)
+    assert few.tolist() == many.tolist()
+
+
+def marks_of(seed, n=25, n_marks=6):
+    rng = np.random.default_rng(seed)
+    rows = [np.sort(rng.choice(n_marks, rng.integers(0, 4), replace=False)) for _ in range(n)]
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    return Marks(starts, np.concatenate(rows).astype(np.int32), rng.random(n) * 20, n_marks)
+
+
+def worth_of_marks(marks, labels, m):
+    table = np.zeros((m, marks.n_marks))
+    for word, label in enumerate(labels):
+        table[label, marks.marks[marks.starts[word] : marks.starts[word + 1]]] += marks.weights[word]
+    cells, sums = table[table > 0], table.sum(axis=1)
+    return np.sum(cells * np.log(cells)) - np.sum(sums[sums > 0] * np.log(sums[sums > 0]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sweep_with_marks_moves_each_word_to_where_both_are_worth_most(seed):
+    counts, marks, m = random_counts(seed), marks_of(seed), 4
+    labels = np.random.default_rng(seed).permutation(np.arange(25) % m).astype(np.int32)
+    expected, pairs = labels.copy(), counts.sum() * np.log(2)
+    for word in range(25):
+        if np.sum(expected == expected[word]) == 1:
+            continue
+        trials = []
+        for cluster in range(m):
+            trial = expected.copy()
+            trial[word] = cluster
+            information = average_mutual_information(counts, trial) * pairs
+            trials.append(information + worth_of_marks(marks, trial, m))
+        if max(trials) > trials[expected[word]] + 1e-8:
+            expected[word] = int(np.argmax(trials))
+    plain = labels.copy()
+    exchange_sweep(Adjacent.of(sparse.csr_array(counts)), labels, m, marks)
+    exchange_sweep(Adjacent.of(sparse.csr_array(counts)), plain, m)
+    assert labels.tolist() == expected.tolist() != plain.tolist()

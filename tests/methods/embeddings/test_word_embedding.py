@@ -1,0 +1,260 @@
+"""Word embeddings against a dense reference, for any place of the counts, and on a language with known classes."""
+
+import errno
+import pickle
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+from dspectral import WordEmbedding, build_corpus, load, save
+from dspectral.cooccurrence.scaling import ContextScaling, row_parts
+from dspectral.inputs.corpora import as_corpus
+from dspectral.io.word2vec import read_word2vec, write_word2vec
+from dspectral.methods.embeddings import out_of_core as contexts
+from dspectral.methods.embeddings.nearest import nearest
+from dspectral.store import blocks
+from dspectral.store.blocks import write_array
+
+CLASSES = [["red", "blue", "green"], ["cat", "dog", "cow"], ["runs", "sleeps", "eats"]]
+
+
+def language(n, seed=0):
+    """Sentences of an adjective, a noun, a verb and again, drawn at random: words of a class are alike."""
+    draws = np.random.default_rng(seed).integers(3, size=(n, 6))
+    return [[CLASSES[i % 3][k] for i, k in enumerate(row)] for row in draws.tolist()]
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    return language(300)
+
+
+@pytest.fixture
+def corpus(sentences, tmp_path):
+    (tmp_path / "text.txt").write_text("\n".join(map(" ".join, sentences)))
+    return build_corpus(str(tmp_path / "text.txt"), str(tmp_path / "corpus"), block_bytes=2000)
+
+
+def dense(counts, transform, scaling, smoothing, shift):
+    """The template, cell by cell of a dense matrix."""
+    T = {"sqrt": np.sqrt, "log": np.log1p, "none": lambda x: x}.get(
+        transform, lambda x: x ** float(transform)
+    )
+    r, c, n = counts.sum(axis=1), counts.sum(axis=0), counts.sum()
+    c = c**smoothing * n / (c[c > 0] ** smoothing).sum() * (c > 0)
+    out = np.zeros_like(counts)
+    for i, j in np.argwhere(counts > 0):
+        value = T(counts[i, j])
+        if scaling == "cca":
+            value /= np.sqrt(T(r[i]) * T(c[j]))
+        elif scaling == "reg":
+            value /= T(r[i])
+        elif scaling == "ppmi":
+            value = max(0.0, np.log(value * T(n) / (T(r[i]) * T(c[j]))) - np.log(shift))
+        out[i, j] = value
+    return out
+
+
+@pytest.mark.parametrize("transform", ["sqrt", "log", "none", 2 / 3])
+@pytest.mark.parametrize("scaling", ["cca", "ppmi", "reg", "none"])
+def test_counts_are_scaled_as_the_template_says(transform, scaling):
+    counts = np.random.default_rng(0).poisson(0.7, size=(20, 15)).astype(float)
+    counts[3] = counts[:, 4] = 0
+    how = ContextScaling.of(
+        counts.sum(axis=0), transform=transform, scaling=scaling, smoothing=0.75, shift=1.5
+    )
+    rows = sparse.csr_array(counts)
+    before = rows.data.copy()
+    expected = dense(counts, transform, scaling, 0.75, 1.5)
+    scaled = [how.apply(rows[:7]), how.apply(rows[7:])]
+    np.testing.assert_allclose(sparse.vstack(scaled).toarray(), expected, rtol=1e-5)
+    np.testing.assert_array_equal(rows.data, before)
+
+
+def test_vectors_are_those_of_a_dense_decomposition():
+    draws = np.random.default_rng(5).zipf(1.5, size=(80, 7))
+    sentences = [[f"w{i}" for i in row if i < 12] for row in draws.tolist()]
+    for context, n_contexts in (("bag", None), ("list", None), ("list", 16)):
+        model = WordEmbedding(3, window=2, context=context, n_contexts=n_contexts, power=0.5).fit(sentences)
+        counts = model._count(as_corpus(sentences)).rows.toarray()
+        U, s, _ = np.linalg.svd(dense(counts, "sqrt", "cca", 0.75, 1.0))
+        np.testing.assert_allclose(model.singular_values_, s[1:4], rtol=1e-4)
+        expected = U[:, 1:4] * np.sqrt(s[1:4])
+        expected /= np.maximum(np.linalg.norm(expected, axis=1, keepdims=True), 1e-9)
+        np.testing.assert_allclose(model.vectors_ @ model.vectors_.T, expected @ expected.T, atol=2e-3)
+
+
+def test_raw_counts_keep_their_small_directions():
+    draws = np.minimum(np.random.default_rng(2).zipf(1.3, size=(3000, 8)), 400)
+    text = [[f"w{i}" for i in row] for row in draws.tolist()]
+    model = WordEmbedding(60, transform="none", scaling="none", window=2).fit(text)
+    assert model.vectors_.shape[1] == 60
+
+
+def test_words_of_a_class_are_neighbours_and_more_so_with_more_text():
+    spreads = []
+    for n in (20, 2000):
+        model = WordEmbedding(2, window=1, context="list").fit(language(n, seed=n))
+        spreads.append(np.mean([1 - model.vector(a) @ model.vector(b) for a, b, _ in CLASSES]))
+    assert spreads[1] < spreads[0] / 5
+    assert spreads[1] < 0.01
+    for words in CLASSES:
+        assert {word for word, _ in model.most_similar(words[0], n=2)} == set(words[1:])
+
+
+def test_counts_in_the_store_give_the_same_vectors_as_counts_in_memory(corpus, sentences):
+    whole = WordEmbedding(3, window=3).fit(sentences)
+    for limit, out_of_core in ((1 << 30, False), (2000, True), (1, True)):
+        model = WordEmbedding(3, window=3, memory_limit=limit).fit(corpus)
+        assert model.out_of_core_ is out_of_core
+        assert model.words_ == whole.words_
+        np.testing.assert_allclose(model.vectors_, whole.vectors_, atol=1e-4)
+    rare = [WordEmbedding(3, window=3, min_count=205, memory_limit=m).fit(corpus) for m in (1, 1 << 30)]
+    assert rare[0].words_ == rare[1].words_
+    assert 3 < len(rare[0].words_) < len(whole.words_)
+    np.testing.assert_allclose(rare[0].vectors_, rare[1].vectors_, atol=1e-4)
+
+
+def test_counts_in_the_store_are_made_once(corpus, monkeypatch):
+    first = WordEmbedding(3, window=3, memory_limit=1).fit(corpus)
+    monkeypatch.setattr("dspectral.methods.embeddings.out_of_core._count", None)
+    again = WordEmbedding(3, window=3, memory_limit=1, scaling="ppmi", n_skipped=0).fit(corpus)
+    assert again.vectors_.shape == first.vectors_.shape
+
+
+@pytest.mark.parametrize("n_written", [4, 70, 170])
+def test_counts_cut_short_by_a_full_disk_go_on_where_they_were(n_written, corpus, monkeypatch):
+    def full(store, path, values):
+        if len(written) == n_written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(path)
+        write_array(store, path, values)
+
+    def refused(store, path, values):
+        assert path not in finished
+        write_array(store, path, values)
+
+    written = []
+    model = WordEmbedding(3, window=3, memory_limit=1)
+    with monkeypatch.context() as patched, dask.config.set(scheduler="sync"):
+        for module in (blocks, contexts):
+            patched.setattr(module, "write_array", full)
+        with pytest.raises(OSError, match="No space"):
+            model.fit(corpus)
+    (folder,) = {path.parent for path in Path(corpus.where.url, "contexts").glob("*/plans")}
+    marks = [path.parent for path in folder.glob("scratch/*/*/zarr.json") if "n_contexts" in path.read_text()]
+    finished = {
+        str(array.relative_to(folder)) for mark in marks for array in mark.rglob("*") if array.is_dir()
+    }
+    assert bool(marks) == (n_written > 4)  # a block of sentences leaves 30 arrays
+    with monkeypatch.context() as patched:
+        for module in (blocks, contexts):
+            patched.setattr(module, "write_array", refused)
+        model.fit(corpus)
+    whole = WordEmbedding(3, window=3).fit(corpus)
+    np.testing.assert_allclose(model.vectors_, whole.vectors_, atol=1e-4)
+
+
+def test_schedulers_agree_to_the_last_bit(corpus):
+    found = []
+    for scheduler in ("sync", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            found.append(WordEmbedding(3, window=2, memory_limit=3000).fit(corpus).vectors_)
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_model_is_cloned_pickled_and_saved(sentences, tmp_path):
+    model = WordEmbedding(2, window=1, add_contexts=True).fit(sentences)
+    assert clone(model).get_params() == model.get_params()
+    save(model, tmp_path / "model")
+    for copy in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model")):  # noqa: S301  our own
+        assert copy.words_ == model.words_
+        np.testing.assert_array_equal(copy.vectors_, model.vectors_)
+        assert copy.most_similar("cat", n=1) == model.most_similar("cat", n=1)
+
+
+def test_queries_leave_out_what_is_given_and_the_rare_type(sentences):
+    model = WordEmbedding(2, window=1).fit([*sentences, ["alone"]])
+    found = [word for word, _ in model.most_similar(["cat", "red"], "dog", n=50)]
+    assert sorted(found) == sorted(set(model.words_) - {"<?>", "cat", "red", "dog"})
+    for method in ("add", "mul"):
+        ((word, _),) = model.analogy("red", "blue", "cat", method=method)
+        assert word not in ("red", "blue", "cat")
+    np.testing.assert_array_equal(model.vector("never seen"), model.vectors_[0])
+    with pytest.raises(KeyError, match="'owl' is not among the"):
+        model.most_similar("owl")
+
+
+def test_a_word_without_a_context_has_no_direction(sentences):
+    model = WordEmbedding(2, window=1).fit([*sentences, ["alone"], ["alone"]])
+    assert not model.vector("alone").any()
+    assert np.allclose(np.linalg.norm(model.vectors_[1:], axis=1), [w != "alone" for w in model.words_[1:]])
+
+
+def test_ties_are_answered_in_the_order_of_the_vocabulary():
+    assert nearest(np.eye(4)[[0, 1, 1, 0]], [0], n=3)[0].tolist() == [3, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "message"),
+    [
+        ([], {}, "no word in the 0 sentence"),
+        ([["a"]], {}, "n_components is 300, but it must be from 1 to 1"),
+        ([["a"], ["b"], ["c"], ["d"]], {"n_components": 2}, "no word has a context"),
+        ([["a", "b"]] * 3, {"n_components": 2}, "n_components = 2 and n_skipped = 1 together"),
+        ([["a", "b"]] * 3, {"n_components": 1, "min_count": 4}, "min_count = 4"),
+        ([["a", "b", "c"]], {"n_components": 1, "transform": -1.0}, "transform is -1.0"),
+        ([["a", "b", "c"]], {"n_components": 1, "scaling": "pmi"}, "scaling is 'pmi'"),
+        ([["a", "b", "c"]], {"n_components": 1, "context_smoothing": 2}, "context_smoothing is 2"),
+        ([["a", "b", "c"]], {"n_components": 1, "shift": 0}, "shift is 0"),
+        ([["a", "b", "c"]], {"n_components": 1, "window": 0}, "window is 0"),
+        ([["a", "b", "c"]], {"n_components": 1, "n_skipped": -1}, "n_skipped is -1"),
+        (
+            [["a", "b", "c"]],
+            {"n_components": 1, "context": "list", "add_contexts": True},
+            "add_contexts is True",
+        ),
+    ],
+)
+def test_what_cannot_be_fitted_is_said(text, how, message):
+    with pytest.raises(ValueError, match=message):
+        WordEmbedding(**how).fit(text)
+
+
+def test_rows_are_cut_into_parts_that_fit():
+    entries = np.random.default_rng(0).integers(1, 30, size=100)
+    for most in (1, 40, 300, 10**6):
+        parts = row_parts(entries, most)
+        assert [a for a, _ in parts] == [0, *(b for _, b in parts[:-1])]
+        assert parts[-1][1] == 100
+        assert all(b - a == 1 or entries[a:b].sum() <= most for a, b in parts)
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.bin", "v.txt.gz", "v.bin.bz2"])
+def test_vectors_are_read_as_they_were_written(name, tmp_path):
+    vectors = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+    words = ["a", "\u00e9t\u00e9", "<?>"]
+    write_word2vec(str(tmp_path / name), words, vectors)
+    found, read = read_word2vec(str(tmp_path / name))
+    assert [found.text(i).decode() for i in range(3)] == words
+    np.testing.assert_array_equal(read, vectors)
+
+
+def test_gensim_reads_what_was_written(tmp_path):
+    models = pytest.importorskip("gensim.models")
+    vectors = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
+    for name in ("v.txt", "v.bin"):
+        write_word2vec(str(tmp_path / name), ["a", "b"], vectors)
+        read = models.KeyedVectors.load_word2vec_format(str(tmp_path / name), binary=name.endswith("bin"))
+        assert read.index_to_key == ["a", "b"]
+        np.testing.assert_array_equal(read.vectors, vectors)
+
+
+@pytest.mark.parametrize("words", [["a", "a"], ["a", ""], ["a", "b c"], ["a"], ["a", " b"]])
+def test_words_that_would_not_come_back_are_refused(words, tmp_path):
+    with pytest.raises(ValueError, match="words"):
+        write_word2vec(str(tmp_path / "v.txt"), words, np.ones((2, 3)))

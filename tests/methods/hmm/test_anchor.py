@@ -1,0 +1,215 @@
+import pickle
+from functools import lru_cache
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from dspectral import AnchorHMM, load, save
+from dspectral.datasets import anchor_sentences
+from dspectral.engine import Blocks
+from dspectral.inputs.corpora import as_corpus
+from dspectral.methods.hmm.inference import smooth, viterbi
+from dspectral.types import Sentences
+
+PLAIN = {"transform": "none", "min_count": 1, "sweeps": 0, "n_candidates": 1000}
+SENTENCES = [
+    ["the", "cat", "sees", "a", "dog"],
+    ["a", "cat", "likes", "the", "bird"],
+    ["the", "dog", "sees"],
+] * 5
+
+
+def distance(found, true):
+    """Mean total variation between parameters, states matched as well as can be."""
+    inner = true.transition / true.transition.sum(axis=1, keepdims=True)
+
+    def gap(order):
+        order = list(order)
+        return (
+            np.abs(found.emission[:, order] - true.emission).sum(axis=0).mean()
+            + np.abs(found.transition[np.ix_(order, order)] - inner).sum(axis=1).mean()
+            + np.abs(found.initial[order] - true.initial).sum()
+        )
+
+    return min(gap(order) for order in permutations(range(true.n_states)))
+
+
+@lru_cache
+def sampled(n_sentences, seed):
+    """Sentences of an anchor HMM, drawn once for all tests."""
+    stream = anchor_sentences(n_sentences, n_states=3, n_types=12, anchor_share=0.3, seed=seed)
+    drawn = [stream.sentences.read(item) for item in stream.sentences.items]
+    return stream._replace(sentences=Blocks(lambda block: block, drawn))
+
+
+@pytest.mark.parametrize(
+    ("reduction", "size"),
+    [("svd", {}), ("cca", {}), ("random", {"n_dimensions": 20}), ("clusters", {"n_clusters": 12})],
+)
+def test_a_sampled_anchor_hmm_is_recovered_at_the_rate_of_a_mean(reduction, size):
+    lengths, gaps = np.array([4_000, 16_000, 64_000]), []
+    for n_sentences in lengths:
+        trials = []
+        for seed in range(5):
+            stream = sampled(n_sentences, seed)
+            hmm = AnchorHMM(3, reduction=reduction, **PLAIN, **size).fit(stream)
+            assert hmm.n_passes_ == 1
+            trials.append(np.log(distance(hmm.model_, stream.model)))
+        gaps.append(np.mean(trials))
+    assert sorted(hmm.anchors_) == ["w1", "w2", "w3"]
+    slope = np.polyfit(np.log(lengths), gaps, 1)[0]
+    assert -0.62 < slope < -0.4, gaps
+    assert gaps[-1] < np.log(0.04)
+
+
+def test_polish_and_transition_passes_never_lower_the_likelihood_and_are_counted():
+    stream = anchor_sentences(2_000, n_states=3, n_types=20, seed=4)
+    hmm = AnchorHMM(3, min_count=1, transition_iter=4, polish=6).fit(stream)
+    assert hmm.n_passes_ == 11
+    assert len(hmm.log_likelihoods_) == 10
+    assert (np.diff(hmm.log_likelihoods_[:4]) > -1e-8).all()
+    assert (np.diff(hmm.log_likelihoods_[4:]) > -1e-8).all()
+    with_o_fixed = AnchorHMM(3, min_count=1, transition_iter=4).fit(stream)
+    plain = AnchorHMM(3, min_count=1).fit(stream)
+    assert np.array_equal(with_o_fixed.model_.emission, plain.model_.emission)
+
+
+def test_polish_raises_the_likelihood_of_the_moment_estimate():
+    stream = anchor_sentences(500, n_states=3, n_types=20, seed=0)
+    start = AnchorHMM(3, reduction="svd", **PLAIN).fit(stream)
+    polished = AnchorHMM(3, reduction="svd", polish=20, **PLAIN).fit(stream)
+    blocks = [stream.sentences.read(item) for item in stream.sentences.items]
+    before, after = (
+        sum(smooth(block, model.model_).log_likelihood.sum() for block in blocks)
+        for model in (start, polished)
+    )
+    assert after > before
+
+
+@pytest.mark.parametrize("decoding", ["posterior", "viterbi"])
+def test_blocks_of_a_corpus_are_decoded_as_the_solvers_do(decoding):
+    stream = anchor_sentences(300, n_states=3, n_types=20, block_sentences=100, seed=2)
+    hmm = AnchorHMM(3, min_count=3, decoding=decoding).fit(stream)
+    blocks = hmm.blocks(stream)
+    for item in blocks.items:
+        block = blocks.read(item)
+        expected = (
+            viterbi(block, hmm.model_).states
+            if decoding == "viterbi"
+            else smooth(block, hmm.model_).posterior.argmax(axis=1)
+        )
+        assert np.array_equal(hmm.states(block), expected)
+    words = [[stream.words[i] for i in stream.sentences.read((0, 100)).sentence(n)] for n in range(100)]
+    assert np.array_equal(np.concatenate(hmm.predict(words)), hmm.states(blocks.read(blocks.items[0])))
+
+
+def test_cuts_into_blocks_do_not_matter():
+    corpus = as_corpus(SENTENCES)
+    whole = corpus.sentences.read(corpus.sentences.items[0])
+    parts = [Sentences.of([whole.sentence(i) for i in range(a, a + 5)]) for a in (0, 5, 10)]
+    cut = corpus._replace(sentences=Blocks(lambda block: block, parts))
+    one, two = (AnchorHMM(3, min_count=2, polish=3).fit(c) for c in (corpus, cut))
+    np.testing.assert_allclose(one.model_.emission, two.model_.emission, rtol=1e-12)
+    assert one.anchors_ == two.anchors_
+
+
+def test_given_anchors_are_the_first_states_and_stay_there():
+    hmm = AnchorHMM(3, min_count=1, anchors=["cat", "a"]).fit(SENTENCES)
+    assert hmm.anchors_[:2] == ["cat", "a"]
+    assert hmm.predict([["cat", "a"]])[0].tolist() == [0, 1]
+    for anchor, state in zip(hmm.anchors_, range(3), strict=True):
+        row = hmm.membership_[hmm.words_.index(anchor)]
+        assert row[state] == row.sum() == 1.0
+
+
+def test_rare_and_unseen_words_are_of_the_class_with_the_longest_ending_in_common():
+    sentences = [
+        [stem + "ing", "the", stem + "er"] for stem in ("jump", "walk", "talk", "read", "bak", "kick", "sing")
+    ] * 3
+    hmm = AnchorHMM(2, spelling=0.3, min_count=4).fit(sentences)
+    assert hmm.words_ == ["<?>", "the"]
+    assert hmm.classes_ == ["<a*er>", "<a*ing>"]
+    assert hmm.encode([["smoking", "driver", "Xyz", "the", ""]]).ids.tolist() == [3, 2, 0, 1, 0]
+    plain = AnchorHMM(1, min_count=4).fit(sentences)
+    assert plain.classes_ == []
+    assert plain.encode([["smoking", "the"]]).ids.tolist() == [0, 1]
+
+
+def test_words_that_look_alike_are_drawn_together_by_spelling():
+    rng = np.random.default_rng(0)
+    stems = ["".join(rng.choice(list("abcdefgh"), 5)) for _ in range(40)]
+    words = np.array([stem + ("ly" if i < 20 else "ed") for i, stem in enumerate(stems)])
+    sentences = rng.choice(words, (150, 4)).tolist()
+
+    def apart(hmm):
+        states = np.array([hmm.predict([[word]])[0][0] for word in words])
+        share = np.mean(states == np.repeat([0, 1], 20))
+        return max(share, 1 - share)
+
+    assert apart(AnchorHMM(2, min_count=1, spelling=1.0).fit(sentences)) == 1.0
+    assert apart(AnchorHMM(2, min_count=1).fit(sentences)) < 0.9
+
+
+def test_saved_and_pickled_models_decode_alike(tmp_path):
+    hmm = AnchorHMM(3, min_count=2, spelling=0.3).fit(SENTENCES)
+    save(hmm, str(tmp_path / "model"))
+    for other in (load(str(tmp_path / "model")), pickle.loads(pickle.dumps(hmm))):  # noqa: S301
+        for one, two in zip(other.predict(SENTENCES), hmm.predict(SENTENCES), strict=True):
+            assert np.array_equal(one, two)
+        assert other.anchors_ == hmm.anchors_
+    assert hmm.predict([]) == []
+    assert [len(s) for s in hmm.predict([["cat"], [], ["never", "seen"]])] == [1, 0, 2]
+
+
+@pytest.mark.parametrize("reduction", ["clusters", "cca", "svd", "random"])
+@pytest.mark.parametrize("context", ["list", "bag"])
+def test_every_reduction_gives_distributions(reduction, context):
+    hmm = AnchorHMM(
+        3, reduction=reduction, context=context, min_count=1, sweeps=0, smoothing=1.0, n_dimensions=4
+    ).fit([*SENTENCES, ["alone"]])
+    model = hmm.model_
+    for part, axis in ((model.initial, 0), (model.transition, 1), (model.emission, 0), (hmm.membership_, 1)):
+        np.testing.assert_allclose(part.sum(axis=axis), 1.0)
+    assert len(set(hmm.anchors_)) == 3
+
+
+def test_identical_sentences_of_as_many_words_as_states_give_each_word_a_state():
+    hmm = AnchorHMM(3, min_count=1).fit([["a", "b", "c"]] * 4)
+    assert sorted(hmm.predict([["a", "b", "c"]])[0].tolist()) == [0, 1, 2]
+    assert sorted(hmm.anchors_) == ["a", "b", "c"]
+
+
+def test_one_state_has_all_words_and_sentences_of_one_word_are_decoded():
+    hmm = AnchorHMM(1, min_count=1).fit([["a"], ["b", "a"], []])
+    assert [s.tolist() for s in hmm.predict([["a"], ["b", "zzz"]])] == [[0], [0, 0]]
+
+
+def test_a_word_given_twice_is_refused():
+    with pytest.raises(ValueError, match="each must be another row"):
+        AnchorHMM(3, min_count=1, anchors=["cat", "cat"]).fit(SENTENCES)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentences", "message"),
+    [
+        ({"n_states": 4}, [["a", "b"]] * 9, "n_states is 4, but there are 2 candidates"),
+        ({"n_states": 3, "n_candidates": 2}, SENTENCES, "n_candidates = 2"),
+        ({"anchors": ["fish"]}, SENTENCES, "the anchor 'fish' is no word type"),
+        ({"min_count": 8, "anchors": ["likes"]}, SENTENCES, "the anchor 'likes' is no word type"),
+        ({}, [["a"], ["b"]], "no word has a neighbour"),
+        ({}, [[], []], "there is no word"),
+        ({"n_states": 1, "anchors": ["cat", "dog"]}, SENTENCES, "2 anchors are given"),
+        ({"n_states": 0}, SENTENCES, "n_states is 0"),
+        ({"smoothing": -1.0}, SENTENCES, "smoothing is -1.0"),
+        ({"spelling": float("nan")}, SENTENCES, "spelling is nan"),
+        ({"n_dimensions": 0}, SENTENCES, "n_dimensions is 0"),
+        ({"reduction": "pca"}, SENTENCES, "reduction is 'pca'"),
+        ({"context": "window"}, SENTENCES, "context is 'window'"),
+        ({"decoding": "mbr"}, SENTENCES, "decoding is 'mbr'"),
+        ({"transform": "cube"}, SENTENCES, "transform is 'cube'"),
+    ],
+)
+def test_what_cannot_be_is_named(options, sentences, message):
+    with pytest.raises(ValueError, match=message):
+        AnchorHMM(**{"n_states": 2, "min_count": 1, **options}).fit(sentences)

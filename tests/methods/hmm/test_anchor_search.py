@@ -1,0 +1,120 @@
+"""Anchors, convex coefficients and chains: exact where the moments are expectations."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dspectral.datasets.anchors import anchor_model
+from dspectral.linalg.simplex import nearest_in_simplex
+from dspectral.methods.hmm.anchor.search import chain_from_moments, emissions, find_anchors
+
+
+def volume(points, rows):
+    """Of the simplex with these corners, but for a factor."""
+    edges = points[list(rows[1:])] - points[rows[0]]
+    return np.sqrt(max(np.linalg.det(edges @ edges.T), 0.0))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 8), d=st.integers(1, 9))
+def test_coefficients_meet_the_conditions_of_a_minimum(seed, k, d):
+    rng = np.random.default_rng(seed)
+    vertices, points = rng.standard_normal((k, d)), 2.0 * rng.standard_normal((20, d))
+    p = nearest_in_simplex(points, vertices)
+    assert (p >= 0).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    slopes = (p @ vertices - points) @ vertices.T
+    level = np.sum(p * slopes, axis=1, keepdims=True)
+    assert (slopes - level > -1e-8).all()
+    np.testing.assert_allclose((slopes - level)[p > 1e-9], 0.0, atol=1e-8)
+
+
+def test_points_inside_have_their_own_coefficients_and_equal_vertices_do_no_harm():
+    rng = np.random.default_rng(0)
+    vertices, weights = rng.standard_normal((6, 7)), rng.dirichlet(np.full(6, 0.3), 50)
+    np.testing.assert_allclose(nearest_in_simplex(weights @ vertices, vertices), weights, atol=1e-9)
+    twice = nearest_in_simplex(weights @ vertices, np.concatenate([vertices, vertices]))
+    np.testing.assert_allclose(twice[:, :6] + twice[:, 6:], weights, atol=1e-9)
+    np.testing.assert_allclose(nearest_in_simplex(np.ones((3, 2)), np.ones((4, 2))).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_corners_are_found_and_a_corner_hidden_by_the_first_choice_is_found_the_second_time(seed):
+    rng = np.random.default_rng(seed)
+    corners = rng.standard_normal((5, 6))
+    points = np.concatenate([rng.dirichlet(np.ones(5), 60) @ corners, corners])[rng.permutation(65)]
+    found = find_anchors(points, np.arange(65), 5)
+    spread = np.linalg.norm(points[found][:, None] - corners[None], axis=2).min(axis=0)
+    np.testing.assert_allclose(spread, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_picking_again_never_makes_the_simplex_smaller(seed):
+    points = np.random.default_rng(seed).standard_normal((30, 4))
+    volumes = [volume(points, find_anchors(points, np.arange(30), 4, reselect=n)) for n in range(4)]
+    assert (np.diff(volumes) > -1e-12).all()
+
+
+def test_given_anchors_stay_and_only_candidates_are_picked():
+    points = np.random.default_rng(1).standard_normal((40, 3))
+    found = find_anchors(points, np.arange(10, 20), 4, given=[3, 33])
+    assert found[:2].tolist() == [3, 33]
+    assert set(found[2:].tolist()) <= set(range(10, 20))
+    assert len(set(found.tolist())) == 4
+
+
+def test_points_that_span_too_little_leave_the_first_candidates():
+    points = np.outer(np.arange(6.0), np.ones(3))
+    found = find_anchors(points, np.arange(6), 4).tolist()
+    assert sorted(found[:2]) == [0, 5]
+    assert len(set(found)) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_anchors": 7}, "there are 6 candidates for 7 anchors"),
+        ({"n_anchors": 3, "given": [1, 1]}, "each must be another row"),
+        ({"n_anchors": 1, "given": [1, 2]}, "2 anchors are given, but there are 1 states"),
+    ],
+)
+def test_what_cannot_be_is_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        find_anchors(np.eye(6), np.arange(6), **options)
+
+
+def expectations(model):
+    """Expected first types, and pairs of adjacent types, per sentence: the chain is followed till it has died out."""
+    states, first = model.initial, model.emission @ model.initial
+    occupancy = np.linalg.solve(np.eye(model.n_states) - model.transition.T, states)
+    joint = occupancy[:, None] * model.transition
+    return first, model.emission @ joint @ model.emission.T, model.emission @ occupancy
+
+
+@pytest.mark.parametrize(("seed", "n_states"), [(0, 2), (1, 3), (2, 5)])
+def test_population_moments_give_the_model_back_but_for_rounding(seed, n_states):
+    model = anchor_model(n_states, 30, 8.0, 0.2, seed)
+    first, pairs, counts = expectations(model)
+    rows = np.concatenate([pairs.T, pairs, first[:, None]], axis=1)[1:] / counts[1:, None]
+    anchors = find_anchors(rows, np.arange(30), n_states)
+    assert sorted(anchors) == list(range(n_states))
+    membership = np.zeros((31, n_states))
+    membership[1:] = nearest_in_simplex(rows, rows[anchors])
+    emission, marginal = emissions(membership, counts)
+    found = chain_from_moments(membership, emission, pairs, first)
+    order = np.argsort(anchors)
+    occupancy = np.linalg.solve(np.eye(n_states) - model.transition.T, model.initial)
+    np.testing.assert_allclose(marginal[order], occupancy / occupancy.sum(), atol=1e-8)
+    np.testing.assert_allclose(found.emission[:, order], model.emission, atol=1e-8)
+    np.testing.assert_allclose(found.initial[order], model.initial, atol=1e-7)
+    inner = model.transition / model.transition.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.transition[np.ix_(order, order)], inner, atol=1e-7)
+
+
+def test_the_largest_simplex_of_few_points_is_found_as_by_trying_all():
+    points = np.random.default_rng(3).standard_normal((9, 2))
+    best = max(volume(points, rows) for rows in permutations(range(9), 3))
+    assert volume(points, find_anchors(points, np.arange(9), 3, reselect=10)) == pytest.approx(best)

@@ -1,0 +1,200 @@
+"""Recursions along chains, held against the joint table of all paths."""
+
+from functools import partial
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dspectral.engine import Blocks, summarize
+from dspectral.methods.hmm.expected_counts import ExpectedCounts
+from dspectral.methods.hmm.inference import HiddenMarkov, backward, forward, maximized, smooth, viterbi
+from dspectral.types import LabelledSentences, Sentences
+from tests.strategies import cuts
+
+
+def a_model(seed, n_states=3, n_types=4, zeros=False, lengths=True):
+    rng = np.random.default_rng(seed)
+    initial, emission = rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_types), n_states).T
+    steps = rng.dirichlet(np.ones(n_states + lengths), n_states)
+    if zeros:
+        emission[rng.random(emission.shape) < 0.3] = 0.0
+        steps[rng.random(steps.shape) < 0.3] = 0.0
+    return HiddenMarkov.of(initial, steps[:, :n_states], emission, steps[:, n_states] if lengths else None)
+
+
+def joint_table(words, model):
+    """Probability of each path together with the words: a table with one axis a token."""
+    table = np.zeros((model.n_states,) * len(words))
+    for path in product(range(model.n_states), repeat=len(words)):
+        p = model.initial[path[0]] * model.final[path[-1]]
+        for i, (word, state) in enumerate(zip(words, path, strict=True)):
+            p *= model.emission[word, state] * (model.transition[path[i - 1], state] if i else 1.0)
+        table[path] = p
+    return table
+
+
+def marginal(table, *axes):
+    return table.sum(axis=tuple(i for i in range(table.ndim) if i not in axes))
+
+
+def some_sentences(seed, n=6, n_types=4):
+    rng = np.random.default_rng(seed)
+    return Sentences.of([rng.integers(n_types, size=rng.integers(1, 6)).tolist() for _ in range(n)])
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), zeros=st.booleans(), lengths=st.booleans())
+def test_posteriors_paths_and_likelihoods_are_those_of_the_joint_table(seed, zeros, lengths):
+    model, sentences = a_model(seed, zeros=zeros, lengths=lengths), some_sentences(seed)
+    smoothed, path, filtered = smooth(sentences, model), viterbi(sentences, model), forward(sentences, model)
+    both_ways = filtered.alpha * backward(sentences, model, filtered)
+    np.testing.assert_allclose(both_ways, smoothed.posterior, atol=1e-12)
+    np.testing.assert_allclose(smoothed.posterior.sum(axis=1), 1.0)
+    for i in range(sentences.n_sentences):
+        table, part = joint_table(sentences.sentence(i), model), slice(*sentences.offsets[i : i + 2])
+        if table.sum() == 0:
+            assert smoothed.log_likelihood[i] == path.log_joint[i] == filtered.log_likelihood[i] == -np.inf
+            continue
+        assert smoothed.log_likelihood[i] == pytest.approx(np.log(table.sum()))
+        assert filtered.log_likelihood[i] == pytest.approx(np.log(table.sum()))
+        assert path.log_joint[i] == pytest.approx(np.log(table.max()))
+        assert table[tuple(path.states[part])] == pytest.approx(table.max())
+        expected = [marginal(table, t) / table.sum() for t in range(table.ndim)]
+        np.testing.assert_allclose(smoothed.posterior[part], expected, atol=1e-12)
+
+
+def test_expected_counts_are_those_of_the_joint_table():
+    model, sentences = a_model(5), some_sentences(5)
+    counts = HiddenMarkov(*(np.zeros(part.shape) for part in model))
+    for i in range(sentences.n_sentences):
+        words = sentences.sentence(i)
+        table = joint_table(words, model)
+        table /= table.sum()
+        counts.initial[:] += marginal(table, 0)
+        counts.final[:] += marginal(table, table.ndim - 1)
+        for t, word in enumerate(words):
+            counts.emission[word] += marginal(table, t)
+            if t:
+                counts.transition[:] += marginal(table, t - 1, t)
+    found = ExpectedCounts.of(sentences, model=model)
+    for ours, expected in zip(found.counts, counts, strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-12)
+    assert found.log_likelihood == pytest.approx(smooth(sentences, model).log_likelihood.sum())
+    assert found.n_sentences == sentences.n_sentences
+
+
+def test_labels_restrict_states_as_zeros_in_the_joint_table_do():
+    model, sentences = a_model(2, n_states=5), some_sentences(2)
+    labels = np.random.default_rng(0).integers(2, size=len(sentences.ids)).astype(np.int32)
+    bounds = np.array([0, 2, 5])
+    label_of = np.array([0, 0, 1, 1, 1])
+    found = ExpectedCounts.of(
+        LabelledSentences(sentences.ids, labels, sentences.offsets), model=model, bounds=bounds
+    )
+    total, emission = 0.0, np.zeros_like(model.emission)
+    for i in range(sentences.n_sentences):
+        part = slice(*sentences.offsets[i : i + 2])
+        table = joint_table(sentences.ids[part], model)
+        for t, label in enumerate(labels[part]):
+            blocked = [slice(None)] * table.ndim
+            blocked[t] = np.flatnonzero(label_of != label)
+            table[tuple(blocked)] = 0.0
+        total += np.log(table.sum())
+        for t, word in enumerate(sentences.ids[part]):
+            emission[word] += marginal(table, t) / table.sum()
+    assert found.log_likelihood == pytest.approx(total)
+    np.testing.assert_allclose(found.counts.emission, emission, atol=1e-12)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_counts_do_not_depend_on_how_sentences_are_cut_into_blocks(data):
+    model, sentences = a_model(1), some_sentences(1, n=30)
+    lists = [sentences.sentence(i).tolist() for i in range(30)]
+    borders = data.draw(cuts(30))
+    parts = [lists[a:b] for a, b in pairwise(borders)]
+    of = partial(ExpectedCounts.of, model=model)
+    found = summarize(Blocks(Sentences.of, parts, in_memory=True), of=of, fan_in=data.draw(st.integers(2, 4)))
+    whole = of(sentences)
+    for ours, expected in zip(found.counts, whole.counts, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-10)
+    assert found[1:] == (pytest.approx(whole.log_likelihood), 30, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_em_never_lowers_the_likelihood(seed):
+    model, sentences = a_model(seed), some_sentences(seed + 10, n=40)
+    before = -np.inf
+    for _ in range(30):
+        found = ExpectedCounts.of(sentences, model=model)
+        assert found.log_likelihood >= before - 1e-9
+        before, model = found.log_likelihood, maximized(found.counts)
+
+
+def test_a_long_sentence_does_not_underflow():
+    model = a_model(0, n_types=1000)
+    sentences = Sentences.of([np.random.default_rng(0).integers(1000, size=20000).tolist()])
+    smoothed = smooth(sentences, model)
+    assert np.isfinite(smoothed.log_likelihood[0])
+    assert smoothed.log_likelihood[0] < -1e5
+    assert np.isfinite(viterbi(sentences, model).log_joint[0])
+
+
+def test_an_impossible_sentence_is_read_as_if_its_impossible_token_said_nothing():
+    model = HiddenMarkov.of(
+        [1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [1.0, 1.0]
+    )
+    sentences = Sentences.of([[0, 2, 1], [1, 1], [1, 0], [0]])
+    smoothed, path = smooth(sentences, model), viterbi(sentences, model)
+    assert smoothed.log_likelihood.tolist() == [-np.inf] * 3 + [0.0]
+    assert path.log_joint.tolist() == [-np.inf] * 3 + [0.0]
+    np.testing.assert_allclose(smoothed.posterior.sum(axis=1), 1.0)
+    assert path.states[2] == 1
+    assert smoothed.posterior[2].argmax() == 1
+    found = ExpectedCounts.of(sentences, model=model)
+    assert (found.n_sentences, found.n_impossible) == (1, 3)
+    assert found.counts.emission.sum() == 1.0
+
+
+def test_sentences_without_tokens_leave_nothing():
+    model, sentences = a_model(0), Sentences.of([[], [1], []])
+    assert len(smooth(sentences, model).posterior) == len(viterbi(sentences, model).states) == 1
+    assert ExpectedCounts.of(sentences, model=model).n_sentences == 1
+    nothing = Sentences.of([])
+    assert ExpectedCounts.of(nothing, model=model).log_likelihood == 0.0
+    assert len(viterbi(nothing, model).states) == 0
+
+
+def test_states_without_counts_are_followed_by_everything_alike():
+    zero = HiddenMarkov(np.zeros(2), np.zeros((2, 2)), np.zeros((4, 2)), np.zeros(2))
+    model = maximized(zero)
+    assert model.initial.tolist() == [0.5, 0.5]
+    np.testing.assert_allclose(model.transition, 1 / 3)
+    np.testing.assert_allclose(model.emission, 0.25)
+    assert maximized(zero, lengths=False).final.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("bad", [-1, 4])
+def test_ids_out_of_range_are_named(bad):
+    sentences = Sentences.of([[0, bad]])
+    for function in (smooth, viterbi, forward, lambda s, m: ExpectedCounts.of(s, model=m)):
+        with pytest.raises(
+            ValueError, match=f"token 1 has the id {bad}, but the model knows ids from 0 to 3"
+        ):
+            function(sentences, a_model(0))
+
+
+def test_labels_out_of_range_are_named():
+    labelled = LabelledSentences(*(np.array(a, dtype=np.int32) for a in ([0, 1], [0, 2])), np.array([0, 2]))
+    with pytest.raises(ValueError, match="token 1 has label 2, but labels go from 0 to 1"):
+        ExpectedCounts.of(labelled, model=a_model(0), bounds=np.array([0, 1, 3]))
+
+
+def test_models_of_wrong_shape_or_sign_are_refused():
+    with pytest.raises(ValueError, match=r"transition has shape \(1, 1\), but 2 states ask for \(2, 2\)"):
+        HiddenMarkov.of(np.ones(2), np.ones((1, 1)), np.ones((3, 2)))
+    with pytest.raises(ValueError, match="emission has an entry that is negative or not finite"):
+        HiddenMarkov.of(np.ones(1), np.ones((1, 1)), -np.ones((3, 1)))

@@ -1,0 +1,286 @@
+import pickle
+import tracemalloc
+from collections import Counter
+from functools import partial
+from itertools import pairwise
+from types import SimpleNamespace
+
+import dask
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from dspectral import RefinementHMM, VectorQuantizer, load, save
+from dspectral.datasets import refinement_sequences
+from dspectral.engine import Blocks
+from dspectral.methods.hmm.expected_counts import ExpectedCounts
+from dspectral.methods.hmm.inference import smooth
+from dspectral.types import LabelledSentences, Sentences
+
+
+def lists(stream):
+    """A stream's tokens and labels as lists of lists."""
+    tokens, tags = [], []
+    for item in stream.sentences.items:
+        block = stream.sentences.read(item)
+        tokens += [part.tolist() for part in np.split(block.ids, block.offsets[1:-1])]
+        tags += [part.tolist() for part in np.split(block.labels, block.offsets[1:-1])]
+    return tokens, tags
+
+
+@pytest.fixture(scope="module")
+def data():
+    return lists(refinement_sequences(300, seed=1))
+
+
+def supervised(X, y, smoothing):
+    """The plain supervised hidden Markov model by counting in dictionaries."""
+    steps, first, last, words = Counter(), Counter(), Counter(), Counter()
+    for tokens, tags in zip(X, y, strict=True):
+        first[tags[0]] += 1
+        last[tags[-1]] += 1
+        words.update(zip(tags, tokens, strict=True))
+        steps.update(pairwise(tags))
+    labels = sorted(first | last | Counter(a for a, _ in words))
+    types = {x for _, x in words}
+    out = {}
+    for a in labels:
+        n = sum(words[a, x] for x in types)
+        out[a] = {
+            "initial": first[a] / len(X),
+            "final": last[a] / n,
+            "steps": {b: steps[a, b] / n for b in labels},
+            "words": {x: (words[a, x] + smoothing) / (n + smoothing * (len(types) + 1)) for x in types},
+        }
+    return out
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.5])
+def test_one_refinement_is_the_supervised_model_exactly(data, smoothing):
+    model = RefinementHMM(1, smoothing=smoothing).fit(*data)
+    expected = supervised(*data, smoothing)
+    for i, a in enumerate(model.labels_):
+        assert model.model_.initial[i] == pytest.approx(expected[a]["initial"], rel=1e-12)
+        assert model.model_.final[i] == pytest.approx(expected[a]["final"], rel=1e-12)
+        for j, b in enumerate(model.labels_):
+            assert model.model_.transition[i, j] == pytest.approx(expected[a]["steps"][b], rel=1e-12)
+        for x, share in expected[a]["words"].items():
+            assert model.model_.emission[model.words_.index(x), i] == pytest.approx(share, rel=1e-12)
+    by_operators = RefinementHMM(1, smoothing=smoothing, decoding="operators").fit(*data)
+    if not smoothing:
+        for one, other in zip(model.predict_proba(data[0]), by_operators.predict_proba(data[0]), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+def error(stream, held_out, **options):
+    """Mean distance of the label shares of held-out tokens from those under the true model."""
+    model = RefinementHMM(2, smoothing=0.0, **options).fit(stream)
+    true = smooth(held_out, stream.model).posterior
+    true = np.add.reduceat(true, stream.bounds[:-1], axis=1)
+    return float(np.abs(model.label_shares(held_out) - true).mean())
+
+
+@pytest.mark.parametrize("decoding", ["parameters", "operators"])
+def test_the_error_falls_as_one_over_the_root_of_the_data(decoding):
+    sizes = np.array([2000, 8000, 32000])
+    options = {"decoding": decoding, "run_memory": (), "memory": (0.3,)}
+    rng = np.random.default_rng(0)
+    held_out = Sentences.of([rng.integers(1, 13, size=10).tolist() for _ in range(200)])
+    errors = [
+        [error(refinement_sequences(int(n), mean_length=8.0, seed=s), held_out, **options) for n in sizes]
+        for s in (1, 2, 3)
+    ]
+    slope = np.polyfit(np.log(sizes), np.log(errors).mean(axis=0), 1)[0]
+    assert -0.75 < slope < -0.35
+
+
+def joint_log_likelihood(sentences, model, bounds):
+    return ExpectedCounts.of(sentences, model=model, bounds=bounds).log_likelihood
+
+
+def test_held_out_joint_probabilities_approach_those_of_the_true_model():
+    stream = refinement_sequences(20000, mean_length=8.0, seed=5)
+    held_out = refinement_sequences(20400, mean_length=8.0, seed=5).sentences.read((20, 400))
+    true = joint_log_likelihood(held_out, stream.model, stream.bounds)
+    plain, spectral = (RefinementHMM(m, run_memory=(), smoothing=0.5).fit(stream) for m in (1, 2))
+    gap = true - joint_log_likelihood(held_out, spectral.model_, spectral.bounds_)
+    assert 0 < gap < 0.15 * (true - joint_log_likelihood(held_out, plain.model_, plain.bounds_))
+
+
+@pytest.mark.parametrize("start", ["spectral", "random"])
+def test_em_never_lowers_the_likelihood(data, start):
+    model = RefinementHMM(3, start=start, smoothing=0.0, polish=25, tol=-1.0).fit(*data)
+    assert len(model.log_likelihoods_) == 25
+    assert np.all(np.diff(model.log_likelihoods_) > -1e-7)
+    assert model.n_passes_ == 25 + 2 * (start == "spectral")
+
+
+def recut(X, y, sizes, reads=None):
+    """The same sequences in other blocks; reads are counted."""
+    words, labels = sorted({x for s in X for x in s}), sorted({a for s in y for a in s})
+
+    def read(part):
+        if reads is not None:
+            reads[part] += 1
+        ids = Sentences.of([[1 + words.index(x) for x in s] for s in X[part[0] : part[1]]])
+        tags = Sentences.of([[labels.index(a) for a in s] for s in y[part[0] : part[1]]])
+        return LabelledSentences(ids.ids, tags.ids, ids.offsets)
+
+    borders = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    return SimpleNamespace(
+        words=["<?>", *words], labels=labels, sentences=Blocks(read, list(pairwise(borders)))
+    )
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_blocks_and_schedulers_do_not_matter(data, scheduler):
+    one = RefinementHMM(2, polish=2).fit(recut(*data, [300]))
+    with dask.config.set(scheduler=scheduler):
+        other = RefinementHMM(2, polish=2, fan_in=3).fit(recut(*data, [10, 0, 200, 60, 30]))
+    for ours, expected in zip(other.model_, one.model_, strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-7)
+    again = RefinementHMM(2, polish=2, fan_in=3).fit(recut(*data, [10, 0, 200, 60, 30]))
+    for ours, expected in zip(again.model_, other.model_, strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
+def test_each_block_is_read_once_a_pass(data):
+    reads = Counter()
+    model = RefinementHMM(2, polish=3, tol=-1.0).fit(recut(*data, [100, 100, 100], reads))
+    assert set(reads.values()) == {model.n_passes_} == {5}
+
+
+def test_memory_does_not_grow_with_the_number_of_sequences():
+    peaks = []
+    for n in (4000, 16000):
+        stream = refinement_sequences(n, block_sequences=1000, seed=0)
+        with dask.config.set(scheduler="sync"):
+            tracemalloc.start()
+            RefinementHMM(2, polish=1).fit(stream)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 1.25 * peaks[0]
+
+
+@pytest.mark.parametrize("decoding", ["parameters", "operators"])
+def test_a_model_is_saved_cloned_and_pickled(data, tmp_path, decoding):
+    model = RefinementHMM(2, decoding=decoding).fit(*data)
+    save(model, str(tmp_path / "model"))
+    for other in (load(str(tmp_path / "model")), pickle.loads(pickle.dumps(model)), clone(model).fit(*data)):  # noqa: S301
+        for one, two in zip(model.predict_proba(data[0]), other.predict_proba(data[0]), strict=True):
+            np.testing.assert_array_equal(one, two)
+    assert model.score(*data) > 0.5
+
+
+def test_sequences_of_length_one_and_unseen_tokens_are_decoded(data):
+    model = RefinementHMM(2).fit(*data)
+    (share,) = model.predict_proba([["never seen"]])
+    prior = np.add.reduceat(model.model_.initial * model.model_.final, model.bounds_[:-1])
+    unseen = np.add.reduceat(
+        model.model_.initial * model.model_.final * model.model_.emission[0], model.bounds_[:-1]
+    )
+    np.testing.assert_allclose(share[0], unseen / unseen.sum())
+    assert share.shape == (1, len(prior))
+    assert model.predict([]) == []
+    short = RefinementHMM(3).fit([["a"], ["b"]] * 3, [["K"], ["V"]] * 3)
+    assert short.predict([["a"], ["b"]]) == [["K"], ["V"]]
+    assert short.n_refinements_.tolist() == [1, 1]
+
+
+def test_a_label_seen_once_has_one_refinement(data):
+    X, y = [*data[0], [99]], [*data[1], ["once"]]
+    model = RefinementHMM(2).fit(X, y)
+    assert model.n_refinements_.tolist() == [2, 2, 2, 1]
+    assert model.predict([[99]]) == [["once"]]
+
+
+def test_a_label_with_fewer_types_than_refinements_has_as_many_refinements_as_types():
+    rng = np.random.default_rng(0)
+    X = [rng.integers(2, size=9).tolist() for _ in range(50)]
+    model = RefinementHMM(4, polish=1).fit(X, [["a"] * 9 for _ in X])
+    assert model.n_refinements_.tolist() == [2]
+    assert np.isfinite(model.log_likelihoods_[0])
+
+
+def test_sequences_that_are_all_the_same_are_learned():
+    model = RefinementHMM(2).fit([["a", "b", "b"]] * 10, [["K", "V", "V"]] * 10)
+    assert model.predict([["a", "b", "b"]]) == [["K", "V", "V"]]
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([["a"]], None, "y is None"),
+        ([["a"]], [["K"], ["V"]], "there are 1 sequences of tokens, but 2 of labels"),
+        ([["a", "b"]], [["K"]], "sequence 0 has 2 tokens, but 1 labels"),
+        ([[]], [[]], "there is no token in any sequence"),
+    ],
+)
+def test_bad_sequences_are_named(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        RefinementHMM().fit(X, y)
+
+
+def test_frames_of_numbers_are_sent_to_the_quantizer():
+    with pytest.raises(TypeError, match="sequence 0 has a token that is not hashable: VectorQuantizer"):
+        RefinementHMM().fit([np.zeros((3, 2))], [["a"] * 3])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_refinements": 0}, "n_refinements is 0"),
+        ({"start": "em"}, "start is 'em'"),
+        ({"decoding": "viterbi"}, "decoding is 'viterbi'"),
+        ({"memory": (), "run_memory": ()}, "at least one decay"),
+        ({"memory": (1.5,)}, r"are \[1.5, 0.9\]"),
+        ({"decoding": "operators", "polish": 1}, "set start='spectral' and polish=0"),
+    ],
+)
+def test_bad_parameters_are_named(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        RefinementHMM(**options).fit(*data)
+
+
+def test_a_label_out_of_range_names_its_block(data):
+    stream = recut(*data, [200, 100])
+    stream.labels = stream.labels[:1]
+    with pytest.raises(ValueError, match=r"row block \d: token \d+ has label"):
+        RefinementHMM().fit(stream)
+
+
+def test_a_quantizer_gives_the_nearest_centre_and_can_be_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    frames = [rng.standard_normal((n, 3)) * [1, 10, 100] for n in (50, 1, 70)]
+    quantizer = VectorQuantizer(8).fit(frames)
+    codes = quantizer.transform(frames)
+    assert [len(part) for part in codes] == [50, 1, 70]
+    scaled = (frames[2] - quantizer.mean_) / quantizer.scale_
+    apart = np.linalg.norm(scaled[:, None] - quantizer.centers_, axis=2)
+    np.testing.assert_array_equal(codes[2], apart.argmin(axis=1))
+    save(quantizer, str(tmp_path / "quantizer"))
+    again = load(str(tmp_path / "quantizer")).transform(frames)
+    np.testing.assert_array_equal(np.concatenate(again), np.concatenate(codes))
+
+
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        ([np.zeros((3, 2))], "there are 3 frames, too few for n_codes = 4"),
+        ([np.zeros((9, 2)), np.zeros((9, 3))], r"shapes such as \(9, 2\) and \(9, 3\)"),
+        ([np.zeros(9)], r"must be \(n_frames, n_features\)"),
+        ([np.full((9, 1), np.nan)], "frame 0 .* not finite"),
+        ([], "there is no sequence of frames"),
+    ],
+)
+def test_bad_frames_are_named(frames, message):
+    with pytest.raises(ValueError, match=message):
+        VectorQuantizer(4).fit(frames)
+
+
+def test_summaries_merge_like_the_whole():
+    stream = refinement_sequences(60, block_sequences=20, seed=2)
+    model = RefinementHMM(2, polish=1).fit(stream)
+    of = partial(ExpectedCounts.of, model=model.model_, bounds=model.bounds_)
+    first, *others = [of(stream.sentences.read(item)) for item in stream.sentences.items]
+    assert first.merge(*others).n_sentences == 60

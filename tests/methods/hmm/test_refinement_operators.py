@@ -1,0 +1,119 @@
+"""Refinement HMMs from population moments in closed form: what comes back is the model, to rounding."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from dspectral._compiled import read_only
+from dspectral.datasets.refinements import refinement_model
+from dspectral.methods.hmm.inference import maximized, smooth
+from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recovered
+from dspectral.methods.hmm.refinement.recursions import decode_block
+from dspectral.types import Sentences
+
+COUNT = 1e14  # sequences: what is regularised by their number vanishes
+
+
+def population(model, n_labels, m):
+    """Moments of one-hot views of the neighbouring token and label, and what projects them."""
+    label = np.arange(model.n_states) // m
+    visits = np.linalg.solve(np.eye(model.n_states) - model.transition.T, model.initial)
+    before = model.transition.T * visits / visits[:, None]  # [s, r]: the state before s was r
+    seen = np.zeros((model.n_states, n_labels, model.n_types))
+    seen[np.arange(model.n_states), label] = model.emission.T
+    seen = seen.reshape(model.n_states, -1)
+    past = np.column_stack([before @ seen, model.initial / visits])
+    future = np.column_stack([model.transition @ seen, model.final])
+    width = past.shape[1]
+    gram = np.zeros((n_labels, 2 * width + 1, 2 * width + 1))
+    for a in range(n_labels):
+        own = label == a
+        p, f, n = past[own], future[own], visits[own]
+        rows = np.column_stack([p, f, np.ones(m)])
+        gram[a] = rows.T * n @ rows
+        gram[a, :width, :width], gram[a, width:-1, width:-1] = np.diag(n @ p), np.diag(n @ f)
+    found = projections(COUNT * gram, m)
+    one = np.ones((model.n_states, 1))
+    p = np.einsum("sd,sdk->sk", np.hstack([past, one]), found.past[label])
+    f = np.einsum("sd,sdk->sk", np.hstack([future, one]), found.future[label])
+    joint, steps = np.zeros((n_labels, model.n_types, m, m)), np.zeros((n_labels, n_labels, m, m))
+    first, last = np.zeros((n_labels, m)), np.zeros((n_labels, m))
+    for s in range(model.n_states):
+        joint[label[s]] += visits[s] * model.emission[:, s, None, None] * np.outer(f[s], p[s])
+        first[label[s]] += model.initial[s] * f[s]
+        last[label[s]] += visits[s] * model.final[s] * p[s]
+        for r in range(model.n_states):
+            steps[label[s], label[r]] += visits[s] * model.transition[s, r] * np.outer(f[r], p[s])
+    return *(COUNT * part for part in (joint, steps, first, last)), found.n_refinements
+
+
+def matched(found, model, m):
+    """The order of the found states that is that of the model's, within each label."""
+    order = []
+    for start in range(0, model.n_states, m):
+        own = slice(start, start + m)
+        apart = np.abs(found.emission[:, own, None] - model.emission[:, None, own]).sum(axis=0)
+        order += (start + apart.argmin(axis=0)).tolist()
+    return order
+
+
+@pytest.mark.parametrize(("n_labels", "m", "seed"), [(2, 1, 0), (2, 2, 1), (3, 2, 2), (2, 3, 3), (2, 4, 4)])
+def test_population_moments_give_the_model_back(n_labels, m, seed):
+    model = refinement_model(n_labels * m, 15, 10.0, seed)
+    found = recovered(*population(model, n_labels, m))
+    again = maximized(found.counts)
+    order = matched(again, model, m)
+    assert sorted(order) == list(range(model.n_states))
+    np.testing.assert_allclose(again.emission[:, order], model.emission, atol=2e-6)
+    np.testing.assert_allclose(again.transition[np.ix_(order, order)], model.transition, atol=2e-6)
+    np.testing.assert_allclose(again.initial[order], model.initial, atol=2e-6)
+    np.testing.assert_allclose(again.final[order], model.final, atol=2e-6)
+
+
+def chain(ids, labels, found):
+    """Joint probability of tokens and labels by operators alone."""
+    state = found.first[labels[0]]
+    for i, (x, a) in enumerate(zip(ids, labels, strict=True)):
+        state = found.emission[a, x] @ state
+        if i + 1 < len(ids):
+            state = found.transition[a, labels[i + 1]] @ state
+    return found.last[labels[-1]] @ state
+
+
+def joint_probability(ids, labels, model, m):
+    """The same by the sum over all refinements."""
+    total = 0.0
+    for refinements in product(range(m), repeat=len(ids)):
+        states = [a * m + h for a, h in zip(labels, refinements, strict=True)]
+        p = model.initial[states[0]] * model.final[states[-1]]
+        for i, (x, s) in enumerate(zip(ids, states, strict=True)):
+            p *= model.emission[x, s] * (model.transition[states[i - 1], s] if i else 1.0)
+        total += p
+    return total
+
+
+@pytest.mark.parametrize(("n_labels", "m"), [(2, 2), (3, 3)])
+def test_operators_of_population_moments_give_joint_probabilities(n_labels, m):
+    model, rng = refinement_model(n_labels * m, 12, 10.0, 7), np.random.default_rng(0)
+    found = operators(*population(model, n_labels, m))
+    for length in (1, 1, 2, 3, 4):
+        ids, labels = rng.integers(1, 13, size=length), rng.integers(n_labels, size=length)
+        expected = joint_probability(ids, labels, model, m)
+        assert chain(ids, labels, found) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_decoding_by_operators_is_that_of_the_joint_table():
+    n_labels, m = 2, 2
+    model = refinement_model(n_labels * m, 6, 5.0, 3)
+    found = Operators(*(read_only(p) for p in operators(*population(model, n_labels, m))))
+    sentences = Sentences.of([[1, 4, 2], [3], [2, 2, 5, 6], []])
+    out = np.empty((len(sentences.ids), n_labels))
+    assert decode_block(read_only(sentences.ids), read_only(sentences.offsets), found, out) == 0
+    expected = smooth(sentences, model).posterior.reshape(-1, n_labels, m).sum(axis=2)
+    np.testing.assert_allclose(out, expected, atol=1e-7)
+    ids = sentences.sentence(0)
+    table = np.array(
+        [joint_probability(ids, labels, model, m) for labels in product(range(n_labels), repeat=3)]
+    ).reshape(2, 2, 2)
+    np.testing.assert_allclose(out[1], table.sum(axis=(0, 2)) / table.sum(), atol=1e-7)

@@ -1,0 +1,210 @@
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import check_estimator
+
+from dspectral import LocalLSI, load, save, write_counts
+from dspectral.methods.lsi import local_regions
+from tests.strategies import cuts
+
+N, D, K, L = 90, 30, 4, 3
+RNG = np.random.default_rng(0)
+CLASSES = RNG.integers(L, size=N)
+ROWS = RNG.poisson(0.3 + (np.arange(D) % L == CLASSES[:, None]), (N, D)) / 3.0
+SEVERAL = (RNG.random((N, L)) < 0.4) | (np.arange(L) == CLASSES[:, None])
+EXACT = {"tol": 1e-9, "C": 0.7, "initial_C": 0.4}
+LRW = {**EXACT, "method": "lrw", "gamma": 1.5, "a": 3.0, "b": -0.1}
+NAMES = np.array(["red", "green", "blue"])
+
+
+def svm(features, members, C):
+    return LinearSVC(C=C, dual=False, tol=1e-12, max_iter=10000).fit(features, members)
+
+
+def plain(method, members, new):
+    """Sections 4.1 and 4.2, class by class: scores of new rows, and their coordinates."""
+    scores, folded = [], []
+    for j in range(members.shape[1]):
+        mine = members[:, j].astype(bool)
+        f, f_new, region = np.ones(N), np.ones(len(new)), ROWS[mine]
+        if method == "lrw":
+            first = svm(ROWS, mine, LRW["initial_C"])
+            rs = first.decision_function(ROWS)
+            f, f_new = (
+                1 / (1 + np.exp(-LRW["a"] * (r + LRW["b"]))) for r in (rs, first.decision_function(new))
+            )
+            top = np.argsort(-rs)[: int(np.ceil(LRW["gamma"] * mine.sum()))]
+            region = (f[:, None] * ROWS)[top]
+        axes = np.linalg.svd(region)[2][:K]
+        final = svm(f[:, None] * ROWS @ axes.T, mine, EXACT["C"])
+        folded.append(f_new[:, None] * new @ axes.T)
+        scores.append(final.decision_function(folded[-1]))
+    return np.stack(scores, axis=1), np.concatenate(folded, axis=1)
+
+
+def lazy(rows, chunks):
+    return da.from_array(rows, chunks=(chunks, -1)).map_blocks(sparse.csr_array)
+
+
+@pytest.mark.parametrize("settings", [EXACT, LRW], ids=["rds", "lrw"])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("several", [False, True])
+def test_it_is_the_plain_algorithm(settings, kind, several):
+    members = SEVERAL if several else np.arange(L) == CLASSES[:, None]
+    local = LocalLSI(K, **settings).fit(kind(ROWS), sparse.csr_array(members) if several else CLASSES)
+    new = RNG.poisson(0.5, (20, D)).astype(float)
+    scores, folded = plain(settings.get("method", "rds"), members, new)
+    np.testing.assert_allclose(local.decision_function(kind(new)), scores, atol=1e-6)
+    np.testing.assert_allclose(np.abs(local.transform(kind(new))), np.abs(folded), atol=1e-6)
+    expected = scores > 0 if several else np.argmax(scores, axis=1)
+    found = local.predict(kind(new))
+    np.testing.assert_array_equal(found.toarray() if several else found, expected)
+
+
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(cut=cuts(N), sparse_blocks=st.booleans(), method=st.sampled_from(["rds", "lrw"]))
+def test_no_cut_changes_the_answer(cut, sparse_blocks, method):
+    chunks = tuple(int(size) for size in np.diff(cut))
+    rows = lazy(ROWS, chunks) if sparse_blocks else da.from_array(ROWS, chunks=(chunks, -1))
+    local = LocalLSI(K, **{**LRW, "method": method, "tol": 1e-6})
+    whole, found = clone(local).fit(ROWS, CLASSES), clone(local).fit(rows, CLASSES)
+    np.testing.assert_allclose(found.coef_, whole.coef_, atol=1e-4)
+    scores = found.decision_function(rows)
+    assert isinstance(scores, da.Array)
+    np.testing.assert_allclose(scores.compute(), whole.decision_function(ROWS), atol=1e-4)
+    np.testing.assert_allclose(found.transform(rows).compute(), whole.transform(ROWS), atol=1e-6)
+    np.testing.assert_array_equal(found.predict(rows).compute(), whole.predict(ROWS))
+
+
+@pytest.mark.parametrize("method", ["rds", "lrw"])
+def test_schedulers_give_the_same_bits(method):
+    rows, found = lazy(ROWS, 20), []
+    for scheduler in ("sync", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            found.append(LocalLSI(K, method=method, tol=0.1).fit(rows, CLASSES))
+    np.testing.assert_array_equal(found[1].coef_, found[0].coef_)
+    np.testing.assert_array_equal(found[1].components_[1], found[0].components_[1])
+
+
+@pytest.mark.parametrize("group_rows", [1 << 20, 40])
+@pytest.mark.parametrize("method", ["rds", "lrw"])
+def test_each_block_is_read_as_often_as_is_said(method, group_rows, monkeypatch):
+    monkeypatch.setattr(local_regions, "REGION_ROWS", group_rows)
+    reads = []
+
+    def read(block):
+        reads.append(len(block))
+        return block
+
+    rows = da.from_array(ROWS, chunks=(30, -1)).map_blocks(read, meta=np.empty((0, 0)))
+    with dask.config.set(scheduler="sync"):
+        local = LocalLSI(K, method=method).fit(rows, CLASSES)
+    assert len(reads) == 3 * local.n_passes_
+    whole = LocalLSI(K, method=method).fit(ROWS, CLASSES)
+    assert local.n_passes_ == whole.n_passes_
+    np.testing.assert_allclose(local.coef_, whole.coef_, atol=1e-6)
+
+
+def test_a_store_with_labels_fits_and_folds_in(tmp_path):
+    store = write_counts(ROWS * 3, str(tmp_path / "rows.zarr"), labels=SEVERAL, block_rows=40)
+    local = LocalLSI(K).fit(store)
+    whole = LocalLSI(K).fit(ROWS * 3, SEVERAL)
+    assert not local.exclusive_
+    np.testing.assert_array_equal(local.predict(store).compute().toarray(), whole.predict(ROWS * 3).toarray())
+
+
+def test_labels_may_be_lazy_and_documents_without_a_label_are_of_no_class():
+    labels = [None if i < 20 else NAMES[c] for i, c in enumerate(CLASSES)]
+    members = (np.arange(L) == CLASSES[:, None]) & (np.arange(N) >= 20)[:, None]
+    by_name = LocalLSI(K, **EXACT).fit(ROWS, labels)
+    assert by_name.classes_.tolist() == ["blue", "green", "red"]
+    by_matrix = LocalLSI(K, **EXACT).fit(lazy(ROWS, 40), da.from_array(members, chunks=(15, -1)))
+    np.testing.assert_allclose(by_name.coef_[::-1], by_matrix.coef_, atol=1e-6)
+
+
+def test_a_small_class_has_the_directions_that_it_has():
+    classes = np.where(np.arange(N) < 3, 7, CLASSES)
+    local = LocalLSI(5).fit(ROWS, classes)
+    assert [len(axes) for axes in local.components_] == [5, 5, 5, 3]
+    assert local.region_sizes_[3] == 3
+    assert local.transform(ROWS).shape == (N, 18)
+
+
+def test_large_regions_are_decomposed_without_their_gram_matrix():
+    rows = sparse.random_array((1000, 900), density=0.02, rng=np.random.default_rng(3)).tocsr()
+    local = LocalLSI(3).fit(sparse.vstack([rows, rows[:50]]), np.repeat([0, 1], [1000, 50]))
+    found = local.components_[0]
+    expected = np.linalg.svd(rows.toarray())[2][:3]
+    np.testing.assert_allclose(np.abs(found @ expected.T), np.eye(3), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("settings", "labels", "sentence"),
+    [
+        ({}, [0] * (N - 1) + [1], "class 1 has 1 document"),
+        ({}, np.eye(L)[CLASSES] * [1, 1, 0], "class 2 has 0 document"),
+        ({}, ["x"] * N, "class 'x' has all documents"),
+        ({"n_components": 31}, CLASSES, "n_components is 31, but must be from 1 to 30: no class"),
+        ({"n_components": 0}, CLASSES, "n_components is 0, but must be from 1 to 30"),
+        ({"n_components": 5}, [0] * 4 + [None] * (N - 4), "n_components is 5, but must be from 1 to 4"),
+        ({"method": "gds"}, CLASSES, "method is 'gds'"),
+        ({"a": 0.0}, CLASSES, "a is 0.0, but must be above 0"),
+        ({"gamma": np.nan}, CLASSES, "gamma is nan, but must be above 0"),
+        ({}, CLASSES[:9], "classes for 9 documents, but X has 90"),
+        ({}, None, "requires y"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(settings, labels, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        LocalLSI(**{"n_components": 2, **settings}).fit(ROWS, labels)
+
+
+def test_a_region_of_equal_documents_has_one_direction():
+    with pytest.raises(ValueError, match="n_components is 2, but must be from 1 to 1"):
+        LocalLSI(2).fit(np.tile([[1.0, 2.0, 0.0]], (6, 1)), [0, 0, 0, 1, 1, 1])
+
+
+@pytest.mark.parametrize("method", ["rds", "lrw"])
+def test_numbers_that_are_none_are_named(method):
+    rows = ROWS.copy()
+    rows[50, 3] = np.nan
+    with pytest.raises(
+        ValueError, match=r"row block 1: .*row 10, column 3 is nan|row block \d: row \d+, column 3"
+    ):
+        LocalLSI(2, method=method).fit(lazy(rows, 40), CLASSES)
+    with pytest.raises(ValueError, match="NaN"):
+        LocalLSI(2, method=method).fit(rows, CLASSES)
+
+
+def test_rows_of_another_width_are_refused():
+    local = LocalLSI(2).fit(ROWS, CLASSES)
+    for rows in (ROWS[:, :9], lazy(ROWS[:, :9], 40)):
+        with pytest.raises(ValueError, match="9"):
+            local.predict(rows)
+
+
+def test_too_few_passes_are_said():
+    with pytest.warns(ConvergenceWarning, match="stopped after .* passes"):
+        LocalLSI(K, tol=1e-12, max_passes=3).fit(ROWS, CLASSES)
+
+
+@pytest.mark.parametrize("method", ["rds", "lrw"])
+def test_a_saved_model_scores_as_before(method, tmp_path):
+    model = LocalLSI(K, method=method).fit(ROWS, NAMES[CLASSES])
+    save(model, str(tmp_path / "model"))
+    loaded = load(str(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.decision_function(ROWS), model.decision_function(ROWS))
+    np.testing.assert_array_equal(loaded.transform(ROWS), model.transform(ROWS))
+    np.testing.assert_array_equal(loaded.predict(ROWS), model.predict(ROWS))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_it_is_an_estimator_of_scikit_learn():
+    check_estimator(LocalLSI(1))

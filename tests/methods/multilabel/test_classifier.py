@@ -1,0 +1,393 @@
+"""Recovery of sampled models, the same answer however the data lies, and every bad input."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dspectral import MomentMultiLabelClassifier, load, save, write_counts
+from dspectral.datasets import sample_labelled_documents, state_parameters
+from dspectral.inputs.labelled_rows import labelled_streams
+from dspectral.linalg.tensors import contract, from_cubes, power_method, simultaneous_diagonalization
+from dspectral.methods.multilabel import latent_states
+from dspectral.methods.multilabel.latent_states import Whitening
+from dspectral.methods.multilabel.passes import first_pass, polishing_pass, second_pass, third_pass
+from dspectral.metrics.ranking import document_auc
+
+K, D, L = 4, 40, 12
+TRUTH = state_parameters(D, L, K, concentration=0.3, seed=5)
+
+
+def not_for_many_labels(_):
+    """What scikit-learn checks only of classifiers of one label."""
+    why = "asks which classes predict_proba has, but its columns are labels"
+    return {"check_estimator_sparse_array": why, "check_estimator_sparse_matrix": why}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([MomentMultiLabelClassifier(1)], expected_failed_checks=not_for_many_labels)
+def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
+    check(estimator)
+
+
+def sampled(n, seed=0, length=30.0):
+    words, labels, _ = sample_labelled_documents(
+        n, parameters=TRUTH, length=length, n_labels_each=1, seed=seed
+    )
+    return words, labels
+
+
+def matched(found, truth):
+    """The order of states that brings the estimates of words closest to the truth."""
+    distance = np.abs(found[:, :, None] - truth[:, None, :]).sum(axis=0)
+    return linear_sum_assignment(distance.T)[1]
+
+
+def errors(model, truth=TRUTH):
+    """Mean L1 error of mu and gamma columns, and of pi."""
+    order = matched(model.word_distributions_, truth.words)
+    return np.array(
+        [
+            np.abs(model.word_distributions_[:, order] - truth.words).sum(axis=0).mean(),
+            np.abs(model.label_distributions_[:, order] - truth.labels).sum(axis=0).mean(),
+            np.abs(model.state_weights_[order] - truth.weights).sum(),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def small():
+    return sampled(600)
+
+
+@pytest.mark.parametrize("decompose", [power_method, simultaneous_diagonalization])
+def test_population_moments_in_exact_parameters_out(decompose):
+    second = (TRUTH.words * TRUTH.weights) @ TRUTH.words.T
+    values, vectors = np.linalg.eigh(second)
+    whitening = Whitening.of(vectors[:, : -K - 1 : -1].T, values[: -K - 1 : -1])
+    T = from_cubes(TRUTH.weights, whitening.forward.T @ TRUTH.words)
+    cubes = decompose(T)
+    words = latent_states.word_distributions(whitening.back, cubes.vectors)
+    order = matched(words.columns, TRUTH.words)
+    np.testing.assert_allclose(words.columns[:, order], TRUTH.words, atol=1e-7)
+    np.testing.assert_allclose(latent_states.state_weights(cubes.values)[order], TRUTH.weights, atol=1e-7)
+    projected = (whitening.forward @ cubes.vectors).T @ TRUTH.words  # state by true state
+    labels = (TRUTH.labels * TRUTH.weights) @ (projected**2).T
+    gamma = latent_states.on_simplex(labels).columns[:, order]
+    np.testing.assert_allclose(gamma, TRUTH.labels, atol=1e-7)
+    assert words.negative_mass < 1e-8
+
+
+def test_whitening_that_was_not_exact_is_corrected_within_its_directions():
+    rng = np.random.default_rng(0)
+    second = (TRUTH.words * TRUTH.weights) @ TRUTH.words.T
+    values, vectors = np.linalg.eigh(second)
+    rough = Whitening.of(vectors[:, : -K - 1 : -1].T, values[: -K - 1 : -1] * rng.uniform(0.5, 2.0, K))
+    exact, rotation = rough.corrected(rough.forward.T @ second @ rough.forward)
+    np.testing.assert_allclose(exact.forward.T @ second @ exact.forward, np.eye(K), atol=1e-9)
+    np.testing.assert_allclose(exact.back.T @ exact.forward, np.eye(K), atol=1e-9)
+    T = from_cubes(TRUTH.weights, rough.forward.T @ TRUTH.words)
+    assert power_method(contract(T, rotation)).residual < 1e-7
+
+
+def test_the_unbiased_error_falls_as_one_over_the_root_of_documents_and_the_printed_one_stops():
+    sizes = [2000, 8000, 32000]
+    found = {
+        moments: np.array(
+            [
+                np.mean(
+                    [
+                        errors(
+                            MomentMultiLabelClassifier(
+                                K, moments=moments, counts=True, smoothing=0, correction_rank=0
+                            ).fit(*sampled(n, seed))
+                        )
+                        for seed in range(3)
+                    ],
+                    axis=0,
+                )
+                for n in sizes
+            ]
+        )
+        for moments in ("unbiased", "paper")
+    }
+    slopes = np.polyfit(np.log(sizes), np.log(found["unbiased"]), 1)[0]
+    assert (slopes < -0.35).all(), slopes
+    assert (slopes > -0.7).all(), slopes
+    words = found["paper"][:, 0]
+    assert words[-1] > 3 * found["unbiased"][-1, 0]
+    assert words[-1] > 0.8 * words[1]  # more documents no longer help
+
+
+def test_longer_documents_make_the_printed_bias_smaller():
+    bias = []
+    for length in (10.0, 80.0):
+        model = MomentMultiLabelClassifier(K, counts=True, smoothing=0, correction_rank=0)
+        bias.append(errors(model.fit(*sampled(16000, length=length)))[0])
+    assert bias[1] < 0.6 * bias[0]
+
+
+def test_states_predict_the_labels_that_they_were_drawn_with(small):
+    words, labels = sampled(4000, seed=1)
+    for moments in ("paper", "unbiased"):
+        model = MomentMultiLabelClassifier(K, moments=moments, counts=True, correction_rank=0)
+        scores = model.fit(words, labels).decision_function(small[0])
+        np.testing.assert_allclose(scores.sum(axis=1), 1.0, rtol=1e-5)
+        knowing = model.state_probabilities(small[0]) @ model.label_distributions_.T
+        np.testing.assert_allclose(scores, knowing, rtol=1e-5)
+        assert np.nanmean(document_auc(scores, small[1])) > 0.85
+
+
+def test_a_step_of_em_does_not_lower_the_likelihood(small):
+    likelihoods = [
+        MomentMultiLabelClassifier(K, counts=True, smoothing=0, polish=polish, label_weight=0)
+        .fit(*small)
+        .log_likelihood_
+        for polish in range(4)
+    ]
+    assert (np.diff(likelihoods[1:]) > -1e-6).all()  # 0 and 1 begin with the same states
+
+
+@pytest.mark.parametrize("label_weight", [0.0, 1.0, 16.0])
+def test_steps_of_em_are_those_of_the_formula(small, label_weight):
+    words, labels = (part.toarray().astype(np.float64) for part in small)
+    words = (words > 0).astype(np.float64)
+    start = MomentMultiLabelClassifier(K, smoothing=0.2, correction_rank=0).fit(words, labels)
+    found = clone(start).set_params(polish=2, label_weight=label_weight).fit(words, labels)
+    mu, gamma, pi = start.word_distributions_, start.label_distributions_, start.state_weights_
+    for _ in range(2):
+        of_words = 0.8 * mu + 0.2 * words.sum(axis=0)[:, None] / words.sum()
+        of_labels = 0.8 * gamma + 0.2 * labels.sum(axis=0)[:, None] / labels.sum()
+        joint = np.log(pi) + words @ np.log(of_words) + label_weight * (labels @ np.log(of_labels))
+        P = np.exp(joint - joint.max(axis=1, keepdims=True))
+        P /= P.sum(axis=1, keepdims=True)
+        mu, gamma, pi = words.T @ P, labels.T @ P + 0.5, P.mean(axis=0)
+        mu, gamma = mu / mu.sum(axis=0), gamma / gamma.sum(axis=0)
+    order = np.argsort(-pi)
+    np.testing.assert_allclose(found.state_weights_, pi[order], rtol=1e-4)
+    np.testing.assert_allclose(found.word_distributions_, mu[:, order], rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(found.label_distributions_, gamma[:, order], rtol=1e-3, atol=1e-6)
+
+
+def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
+    settings = MomentMultiLabelClassifier(K, correction_rank=0)._settings()
+    data = labelled_streams(*small)
+    leading = first_pass(data, settings)
+    model = third_pass(data, leading, second_pass(data, leading, settings), settings)
+    log_words = model.log_words.copy()
+    log_words[:, 1] = -30.0  # whatever a document says, it is in another state
+    polished = polishing_pass(data, leading, model._replace(log_words=log_words), settings)
+    # else its words, which are uniform now, would draw documents in the next pass
+    assert 0 < polished.weights[1] < 1e-30
+    assert np.isfinite(polished.log_words).all()
+
+
+def test_the_linear_correction_is_the_ridge_regression_of_what_the_states_leave(small):
+    words, labels = small
+    model = MomentMultiLabelClassifier(K, polish=1, alpha=0.2).fit(words.astype(np.float64), labels)
+    plain = MomentMultiLabelClassifier(K, polish=0, correction_rank=0).fit(words.astype(np.float64), labels)
+    idf = np.log((1 + words.shape[0]) / (1 + (words > 0).sum(axis=0))) + 1
+    rows = (words > 0).toarray() * idf
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    F = np.column_stack([rows @ model.directions_, np.ones(len(rows))])
+    P = plain.state_probabilities(words.astype(np.float64))
+    order = [int(np.argmax(P.T[j] @ P)) for j in range(K)]
+    assert order == list(range(K))
+    gram = F.T @ F
+    ridge = gram + 0.2 * np.trace(gram) / len(gram) * np.eye(len(gram))
+    match = matched(plain.word_distributions_, model.word_distributions_)
+    target = labels.toarray() - P[:, match] @ model.label_distributions_.T
+    np.testing.assert_allclose(model.linear_, np.linalg.solve(ridge, F.T @ target).T, atol=2e-4)
+
+
+def as_kinds(words, labels, tmp_path):
+    yield words.toarray(), labels.toarray()
+    yield words, labels.toarray()
+    lazy = da.from_array(words.toarray(), chunks=(170, -1)), da.from_array(labels.toarray(), chunks=(90, -1))
+    yield lazy
+    yield lazy[0].map_blocks(sparse.csr_array), labels
+    yield write_counts(words, str(tmp_path / "a.zarr"), labels=labels, block_rows=230), None
+
+
+@pytest.mark.parametrize("parameters", [{}, {"moments": "unbiased", "counts": True, "polish": 1}])
+def test_dense_sparse_lazy_and_stored_documents_give_one_answer(small, tmp_path, parameters):
+    model = MomentMultiLabelClassifier(K, **parameters)
+    expected = clone(model).fit(*small)
+    scores = expected.decision_function(small[0])
+    for words, labels in as_kinds(*small, tmp_path):
+        found = clone(model).fit(words, labels)
+        np.testing.assert_allclose(found.word_distributions_, expected.word_distributions_, atol=1e-5)
+        np.testing.assert_allclose(found.decision_function(small[0]), scores, atol=1e-4)
+        again = found.decision_function(words)
+        again = again.compute() if isinstance(again, da.Array) else again
+        np.testing.assert_allclose(again, scores, atol=1e-4)
+
+
+def test_every_scheduler_gives_the_same_bits(small, tmp_path):
+    store = write_counts(small[0], str(tmp_path / "a.zarr"), labels=small[1], block_rows=100)
+    found = []
+    for scheduler in ("synchronous", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            model = MomentMultiLabelClassifier(K, solver="frequent_directions", polish=1).fit(store)
+            found.append(
+                (model.log_words_.tobytes(), model.linear_.tobytes(), model.label_distributions_.tobytes())
+            )
+    assert found[0] == found[1]
+
+
+def test_a_cluster_gives_the_same_bits_as_this_thread(small, tmp_path):
+    store = write_counts(small[0], str(tmp_path / "a.zarr"), labels=small[1], block_rows=150)
+    model = MomentMultiLabelClassifier(K, solver="range", polish=1)
+    with dask.config.set(scheduler="synchronous"):
+        expected = clone(model).fit(store)
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster),
+    ):
+        found = clone(model).fit(store)
+    for name in ("log_words_", "linear_", "label_distributions_"):
+        assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
+
+
+def test_each_block_is_read_as_often_as_is_said(small):
+    words, labels = small
+    reads = {"words": 0, "labels": 0}
+
+    def counted(block, name, block_info=None):
+        reads[name] += 1
+        return sparse.csr_array(block)
+
+    meta = sparse.csr_array((0, 0), dtype=np.float32)
+    lazy = [
+        da.map_blocks(
+            counted, da.from_array(part.toarray(), chunks=(200, -1)), name, meta=meta, dtype=np.float32
+        )
+        for name, part in (("words", words), ("labels", labels))
+    ]
+    model = MomentMultiLabelClassifier(K, polish=2).fit(*lazy)
+    assert model.n_passes_ == 5
+    assert reads == {"words": 3 * 5, "labels": 3 * 4}  # the second pass is of words alone
+
+
+@pytest.mark.parametrize("solver", ["frequent_directions", "range"])
+@pytest.mark.parametrize("moments", ["paper", "unbiased"])
+def test_a_sketch_finds_what_the_exact_matrix_does(solver, moments):
+    words, labels = sampled(8000)
+    exact = MomentMultiLabelClassifier(K, moments=moments, solver="gram", counts=True).fit(words, labels)
+    sketched = clone(exact).set_params(solver=solver).fit(words, labels)
+    assert (exact.solver_, sketched.solver_) == ("gram", solver)
+    order = matched(sketched.word_distributions_, exact.word_distributions_)
+    assert np.abs(sketched.word_distributions_[:, order] - exact.word_distributions_).sum(axis=0).max() < 0.1
+
+
+def test_the_best_labels_are_sparse_and_their_shares_are_of_all_scores(small):
+    model = MomentMultiLabelClassifier(K).fit(*small)
+    scores = np.maximum(model.decision_function(small[0]), 0)
+    best = model.predict_proba(small[0], top=3)
+    assert best.shape == (600, L)
+    assert (np.diff(best.indptr) == 3).all()
+    shares = scores / scores.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        best.data.reshape(-1, 3).sum(axis=1), np.sort(shares, axis=1)[:, -3:].sum(axis=1), rtol=1e-5
+    )
+    np.testing.assert_allclose(model.predict_proba(small[0], top=L).toarray(), shares, rtol=1e-5, atol=1e-7)
+    predicted = model.predict(small[0])
+    assert set(np.diff(predicted.indptr)) == {round(small[1].nnz / 600)}
+    assert set(predicted.data) == {1.0}
+    lazy = model.predict_proba(da.from_array(small[0].toarray(), chunks=(200, -1)), top=3)
+    np.testing.assert_allclose(lazy.compute().toarray(), best.toarray(), atol=1e-6)
+
+
+def test_documents_without_words_or_labels_have_their_documented_result(small):
+    words, labels = (part.toarray() for part in small)
+    words[:10], labels[5:20], labels[:, 3] = 0, 0, 0
+    model = MomentMultiLabelClassifier(K, correction_rank=0).fit(words, labels)
+    assert (model.label_distributions_[3] == 0).all()  # a label that is never seen
+    prior = model.label_distributions_ @ model.state_weights_
+    np.testing.assert_allclose(model.decision_function(np.zeros((1, D)))[0], prior, rtol=1e-5)
+    polished = MomentMultiLabelClassifier(K, polish=1, correction_rank=0).fit(words, labels)
+    assert (polished.label_distributions_[3] > 0).all()
+
+
+def test_topics_name_the_most_probable_words_and_labels(small):
+    topics = MomentMultiLabelClassifier(K, counts=True).fit(*small).topics_
+    assert len(topics) == K
+    weights = [topic.weight for topic in topics]
+    assert weights == sorted(weights, reverse=True)
+    best = {int(np.argmax(TRUTH.words[:, j])) for j in range(K)}
+    assert {int(topic.words[0]) for topic in topics} == best
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"moments": "exact"}, "moments is 'exact', but must be 'paper' or 'unbiased'"),
+        ({"tensor": "als"}, "tensor is 'als'"),
+        ({"solver": "arpack"}, "solver is 'arpack'"),
+        ({"smoothing": 1.5}, "smoothing is 1.5, but is a share"),
+        ({"polish": -1}, "polish is -1"),
+        ({"alpha": 0.0}, "alpha is 0.0"),
+        ({"label_weight": -1.0}, "label_weight is -1.0, but must be 0 or more, and finite"),
+        ({"label_weight": np.inf}, "label_weight is inf"),
+        ({"correction_rank": -2}, "correction_rank is -2"),
+        ({"n_states": 0}, "n_states is 0, but must be from 1 to 40"),
+        ({"n_states": 41}, "n_states is 41, but must be from 1 to 40"),
+    ],
+)
+def test_a_parameter_out_of_its_range_is_named(small, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        MomentMultiLabelClassifier(**{"n_states": K, **parameters}).fit(*small)
+
+
+@pytest.mark.parametrize("solver", ["gram", "frequent_directions", "range"])
+@pytest.mark.parametrize("moments", ["paper", "unbiased"])
+def test_more_states_than_independent_directions_names_the_most_there_are(solver, moments):
+    rng = np.random.default_rng(0)
+    words = np.repeat(np.eye(3), 4, axis=1)[rng.integers(3, size=200)]  # three kinds of document
+    labels = np.ones((200, 2))
+    with pytest.raises(ValueError, match=r"only 3 independent direction.*at most 3 states"):
+        MomentMultiLabelClassifier(5, moments=moments, solver=solver).fit(words, labels)
+    assert MomentMultiLabelClassifier(3, moments=moments, solver=solver).fit(words, labels).n_passes_ == 3
+
+
+def bad_inputs():
+    words, labels = np.ones((6, 4)), np.ones((6, 2))
+    yield words, None, "the target y is None"
+    yield words, labels[:5], "X has 6 documents, but y has labels of 5"
+    yield words, np.ones(6), "y has 1 dimension"
+    yield words, labels[:, :0], "y has no column"
+    yield words, labels.astype(str), "Unknown label type"
+    yield words, 0 * labels, "no document has a label"
+    yield np.eye(6), labels, "no document has two words"
+    yield np.eye(6) + np.eye(6, k=1), labels, "no document has three words"
+    yield words - 2, labels, "row block 0: Negative values in data: row 0, column 0 is -1.0"
+
+
+@pytest.mark.parametrize(("words", "labels", "message"), list(bad_inputs()))
+def test_documents_that_cannot_be_learned_from_are_an_error(words, labels, message):
+    with pytest.raises(ValueError, match=message):
+        MomentMultiLabelClassifier(1, moments="unbiased").fit(words, labels)
+
+
+def test_a_width_other_than_the_fitted_one_and_too_many_labels_are_errors(small):
+    model = MomentMultiLabelClassifier(K).fit(*small)
+    with pytest.raises(ValueError, match="features"):
+        model.decision_function(np.ones((2, D + 1)))
+    with pytest.raises(ValueError, match=f"top is 13, but must be from 1 to the number of labels, {L}"):
+        model.predict_proba(small[0], top=13)
+
+
+def test_a_loaded_model_predicts_to_the_bit(small, tmp_path):
+    model = MomentMultiLabelClassifier(K, polish=1).fit(*small)
+    save(model, str(tmp_path / "model.zarr"))
+    loaded = load(str(tmp_path / "model.zarr"))
+    assert loaded.get_params() == model.get_params()
+    assert loaded.decision_function(small[0]).tobytes() == model.decision_function(small[0]).tobytes()
+    assert (loaded.predict(small[0]) != model.predict(small[0])).nnz == 0

@@ -1,0 +1,164 @@
+"""Moments of joined vectors and counts of pairs: cuts do not matter, padding is counted, both ways agree."""
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dspectral.decomposition.moments import Moments
+from dspectral.methods.tmpca import moments as summaries
+from dspectral.methods.tmpca import nodes as kernel
+from dspectral.methods.tmpca.moments import PairCounts, Trees, level_moments, roots
+from dspectral.methods.tmpca.nodes import Nodes, joined, places
+from dspectral.types import Sentences
+
+N_TYPES, D = 7, 3
+
+
+@st.composite
+def texts(draw):
+    """Sentences of ids, some empty, some longer than any tree, and where to cut them into blocks."""
+    sentences = draw(st.lists(st.lists(st.integers(0, N_TYPES - 1), max_size=12), max_size=12))
+    borders = sorted(draw(st.lists(st.integers(0, len(sentences)), max_size=3)))
+    edges = [0, *borders, len(sentences)]
+    return sentences, [sentences[a:b] for a, b in pairwise(edges)]
+
+
+def padded(sentences, length, table):
+    """An array of shape (n, length, d), token by token."""
+    out = np.zeros((len(sentences), length, table.shape[1]))
+    for i, sentence in enumerate(sentences):
+        for j, token in enumerate(sentence[:length]):
+            out[i, j] = table[token]
+    return out
+
+
+def table_of(seed=0):
+    return np.random.default_rng(seed).standard_normal((N_TYPES, D))
+
+
+def bases(n_levels, arity, seed=1):
+    rng = np.random.default_rng(seed)
+    widths = [D] + [2] * n_levels
+    return [rng.standard_normal((2, arity * width)) for width in widths[:n_levels]]
+
+
+def climbed_by_hand(rows, axes, arity):
+    for level in axes:
+        n, length, width = rows.shape
+        rows = rows.reshape(n, length // arity, arity * width) @ level.T
+    return rows
+
+
+@pytest.mark.parametrize(("arity", "length"), [(2, 8), (3, 9)])
+@pytest.mark.parametrize("below", [0, 1])
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(cut=texts())
+def test_moments_of_any_cut_are_those_of_the_padded_array(arity, length, below, cut):
+    sentences, blocks = cut
+    table, axes = table_of(), bases(below, arity)
+    of = partial(level_moments, trees=Trees(length, arity, D, table), axes=axes)
+    first, *others = [of(Sentences.of(block)) for block in blocks]
+    merged = first.merge(*others)
+    rows = climbed_by_hand(padded(sentences, length, table), axes, arity)
+    rows = rows.reshape(-1, arity * rows.shape[2])
+    expected = Moments.of(rows)
+    assert merged.n_rows == expected.n_rows == len(sentences) * length // arity ** (below + 1)
+    np.testing.assert_allclose(merged.total, expected.total, atol=1e-9)
+    np.testing.assert_allclose(merged.gram, expected.gram, atol=1e-8)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(cut=texts())
+def test_counts_of_pairs_are_the_first_level_whatever_the_cut(cut):
+    sentences, blocks = cut
+    table = table_of()
+    first, *others = [PairCounts.of(Sentences.of(block), n_types=N_TYPES, length=8) for block in blocks]
+    merged = first.merge(*others)
+    whole = PairCounts.of(Sentences.of(sentences), n_types=N_TYPES, length=8)
+    assert merged.n_pairs == whole.n_pairs
+    assert (merged.counts.toarray() == whole.counts.toarray()).all()
+    assert (merged.alone == whole.alone).all()
+    ours = merged.moments(table)
+    theirs = level_moments(Sentences.of(sentences), trees=Trees(8, 2, D, table), axes=())
+    assert ours.n_rows == theirs.n_rows
+    np.testing.assert_allclose(ours.total, theirs.total, atol=1e-10)
+    np.testing.assert_allclose(ours.gram, theirs.gram, atol=1e-10)
+
+
+def test_moments_of_pairs_do_not_depend_on_the_panel(monkeypatch):
+    pairs = PairCounts.of(Sentences.of([[0, 1, 6, 3, 5], [2, 6, 6]]), n_types=N_TYPES, length=4)
+    whole = pairs.moments(table_of())
+    monkeypatch.setattr(summaries, "PANEL", 2)
+    np.testing.assert_allclose(pairs.moments(table_of()).gram, whole.gram, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(cut=texts(), most=st.integers(1, 30))
+def test_pieces_of_any_size_give_the_same_roots_of_texts_and_arrays(cut, most):
+    sentences, _ = cut
+    table, axes = table_of(), bases(3, 2)
+    array = padded(sentences, 8, table)
+    expected = climbed_by_hand(array, axes, 2)[:, 0]
+    before = summaries.PIECE
+    summaries.PIECE = most
+    try:
+        ours = roots(Sentences.of(sentences), trees=Trees(8, 2, D, table), axes=axes)
+        dense = roots(array.reshape(len(array), 8 * D), trees=Trees(8, 2, D), axes=axes)
+    finally:
+        summaries.PIECE = before
+    np.testing.assert_allclose(ours, expected, atol=1e-9)
+    np.testing.assert_allclose(dense, expected, atol=1e-9)
+    empty = [not sentence for sentence in sentences]
+    assert (ours[empty] == 0).all()
+
+
+@pytest.mark.parametrize("below", [0, 1])
+def test_an_empty_block_changes_nothing(below):
+    trees, axes = Trees(8, 2, D, table_of()), bases(below, 2)
+    whole = level_moments(Sentences.of([[1, 2, 3], [4]]), trees=trees, axes=axes)
+    nothing = level_moments(Sentences.of([]), trees=trees, axes=axes)
+    assert nothing.n_rows == 0
+    for one, two in zip(nothing.merge(whole), whole, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert level_moments(np.zeros((0, 8 * D)), trees=Trees(8, 2, D), axes=axes).n_rows == 0
+    assert roots(Sentences.of([]), trees=trees, axes=bases(3, 2)).shape == (0, 2)
+
+
+def test_a_number_that_is_not_finite_is_named():
+    block = np.ones((3, 4 * D))
+    block[2, 4] = np.nan
+    with pytest.raises(ValueError, match="sentence 2, position 1, dimension 1 is nan"):
+        level_moments(block, trees=Trees(4, 2, D), axes=())
+
+
+@pytest.mark.parametrize(("wrong", "named"), [(7, 7), (-1, -1)])
+def test_a_word_type_out_of_range_is_named(wrong, named):
+    block = Sentences.of([[0], [1, wrong]])
+    with pytest.raises(ValueError, match=f"word type {named}, but there are 7"):
+        level_moments(block, trees=Trees(4, 2, D, table_of()), axes=())
+    with pytest.raises(ValueError, match=f"word type {named}, but there are 7"):
+        PairCounts.of(block, n_types=N_TYPES, length=4)
+
+
+def test_inputs_are_not_written_to():
+    block, table = Sentences.of([[0, 1, 2], [3]]), table_of()
+    for array in (*block, table):
+        array.flags.writeable = False
+    level_moments(block, trees=Trees(4, 2, D, table), axes=bases(1, 2))
+    PairCounts.of(block, n_types=N_TYPES, length=4).moments(table)
+    dense = np.ones((2, 4 * D))
+    dense.flags.writeable = False
+    roots(dense, trees=Trees(4, 2, D), axes=bases(2, 2))
+
+
+def test_trees_of_full_size_are_joined_without_a_copy():
+    rows = np.ones((8, 3))
+    above = joined(Nodes(rows, np.array([4, 4])), 2)
+    assert np.shares_memory(above.rows, rows)
+    assert above.rows.shape == (4, 6)
+    assert places(np.array([], dtype=np.int64)).shape == (0,)
+    assert list(kernel.pieces(np.array([], dtype=np.int64), 3)) == []

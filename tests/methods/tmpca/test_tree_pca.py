@@ -1,0 +1,343 @@
+"""TMPCA: against scikit-learn at one level and a transcription at many, over texts, arrays, cuts and schedulers."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.utils import estimator_checks
+
+from dspectral import TreePCA, WordEmbedding, build_corpus, load, read_word2vec, save, write_word2vec
+from dspectral.engine import Blocks
+from dspectral.types import Sentences
+from tests.reference import tree_pca
+
+WORDS = ["<?>", "the", "cat", "sat", "on", "a", "mat", "not", "good", "bad"]
+
+
+def vectors(d=4, seed=0):
+    return WORDS, np.random.default_rng(seed).standard_normal((len(WORDS), d))
+
+
+def texts(n=40, most=12, seed=1):
+    rng = np.random.default_rng(seed)
+    return [[WORDS[i] for i in rng.integers(1, len(WORDS), size=rng.integers(0, most))] for _ in range(n)]
+
+
+def arrays(n=50, length=8, d=4, seed=2):
+    """Correlated neighbours, a mean that is not zero, and variances that fall."""
+    rng = np.random.default_rng(seed)
+    shared = rng.standard_normal((n, 1, d))
+    return (shared + rng.standard_normal((n, length, d))) * 0.7 ** np.arange(d) + 1.0
+
+
+def padded(sentences, length, pair):
+    words, matrix = pair
+    out = np.zeros((len(sentences), length, matrix.shape[1]))
+    for i, sentence in enumerate(sentences):
+        for j, word in enumerate(sentence[:length]):
+            out[i, j] = matrix[words.index(word) if word in words else 0]
+    return out
+
+
+def assert_same_up_to_sign(ours, theirs, atol=1e-9):
+    signs = np.sign(np.sum(ours * theirs, axis=0))
+    np.testing.assert_allclose(ours * signs, theirs, atol=atol)
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+@pytest.mark.parametrize("arity", [2, 3])
+def test_one_level_is_the_pca_of_scikit_learn_but_for_a_constant(arity, whiten):
+    X = arrays(length=arity)
+    tree = TreePCA(length=arity, arity=arity, whiten=whiten).fit(X)
+    flat = X.reshape(len(X), -1)
+    pca = PCA(4, whiten=whiten, svd_solver="full").fit(flat)
+    assert_same_up_to_sign(tree.components_[0].T, pca.components_.T)
+    np.testing.assert_allclose(tree.explained_variance_[0], pca.explained_variance_)
+    np.testing.assert_allclose(tree.explained_variance_ratio_[0], pca.explained_variance_ratio_)
+    np.testing.assert_allclose(tree.means_[0], pca.mean_)
+    ours = tree.transform(X)
+    assert_same_up_to_sign(ours - ours.mean(axis=0), pca.transform(flat))
+
+
+def test_one_level_not_centred_is_the_truncated_svd_of_scikit_learn():
+    X = arrays(length=2)
+    tree = TreePCA(3, length=2, center=False)
+    svd = TruncatedSVD(3, algorithm="arpack", random_state=0)
+    assert_same_up_to_sign(tree.fit_transform(X), svd.fit_transform(X.reshape(len(X), -1)))
+
+
+@pytest.mark.parametrize("k", [None, 2, 6])
+def test_every_level_has_an_orthonormal_basis(k):
+    tree = TreePCA(k, length=16).fit(arrays(length=16))
+    k = k or 4
+    assert [level.shape for level in tree.components_] == [(k, 8), *[(k, 2 * k)] * 3]
+    for level in tree.components_:
+        np.testing.assert_allclose(level @ level.T, np.eye(k), atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_arrays_give_what_the_transcription_gives_however_they_are_cut(data):
+    arity, length = data.draw(st.sampled_from([(2, 4), (2, 8), (3, 9), (4, 4)]))
+    n, d = data.draw(st.integers(20, 40)), data.draw(st.integers(1, 4))
+    k = data.draw(st.integers(1, arity * d))
+    how = {"center": data.draw(st.booleans()), "whiten": data.draw(st.booleans())}
+    X = arrays(n, length, d, seed=data.draw(st.integers(0, 1000)))
+    inside = sorted(data.draw(st.lists(st.integers(0, n), max_size=4)))
+    sizes = tuple(np.diff([0, *inside, n]).tolist())
+    lazy = da.from_array(X, chunks=(sizes, -1, -1))
+    limit = data.draw(st.sampled_from([0, 1 << 20]))
+    tree = TreePCA(k, length=length, arity=arity, memory_limit=limit, **how).fit(lazy)
+    axes, expected = tree_pca(X, k, arity, **how)
+    values = [np.diff(of_level) for of_level in tree.explained_variance_]
+    if min((np.min(np.abs(gaps)) for gaps in values if len(gaps)), default=1.0) < 1e-3:
+        return  # axes of nearly equal variance are anybody's choice
+    for ours, theirs in zip(tree.components_, axes, strict=True):
+        assert_same_up_to_sign(ours.T, theirs.T, atol=1e-6)
+    assert_same_up_to_sign(tree.transform(lazy).compute(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("first_level", ["pairs", "vectors"])
+@pytest.mark.parametrize("length", [2, 8])
+def test_texts_give_what_their_padded_vectors_give(first_level, length):
+    pair, sentences = vectors(), texts()
+    tree = TreePCA(length=length, vectors=pair, first_level=first_level).fit(sentences)
+    dense = TreePCA(length=length).fit(padded(sentences, length, pair))
+    for ours, theirs in zip(tree.components_, dense.components_, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    np.testing.assert_allclose(tree.explained_variance_, dense.explained_variance_, rtol=1e-9)
+    expected = dense.transform(padded(sentences, length, pair))
+    found = tree.transform(sentences)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    assert (found[[not sentence for sentence in sentences]] == 0).all()
+    assert tree.n_sentences_ == len(sentences)
+
+
+def test_what_is_after_the_length_does_not_matter():
+    tree = TreePCA(length=4, vectors=vectors()).fit(texts())
+    np.testing.assert_array_equal(
+        tree.transform([["the", "cat", "sat", "on", "a", "mat"]]),
+        tree.transform([["the", "cat", "sat", "on"]]),
+    )
+
+
+def test_unknown_words_have_the_vector_of_rare_ones_or_zeros():
+    words, matrix = vectors()
+    tree = TreePCA(length=4, vectors=(words, matrix)).fit(texts())
+    np.testing.assert_array_equal(tree.transform([["zebra", "cat"]]), tree.transform([["<?>", "cat"]]))
+    tree = TreePCA(length=4, vectors=(words[1:], matrix[1:])).fit([*texts(), ["zebra"]])
+    assert (tree.transform([["zebra", "unseen"]]) == 0).all()
+    assert (tree.transform([["cat", "zebra"]]) != 0).any()
+
+
+def test_without_vectors_words_are_one_hot_by_hashing_seen_or_not():
+    tree = TreePCA(8, length=4).fit(texts(n=200))
+    again = TreePCA(8, length=4).fit(texts(n=200))
+    np.testing.assert_array_equal(tree.transform([["never", "seen"]]), again.transform([["never", "seen"]]))
+    assert (tree.transform([["never", "seen"]]) != 0).any()
+    assert tree.n_dimensions_ == 8
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "text.txt").write_text("\n".join(" ".join(words) for words in texts(300)) + "\n")
+    return build_corpus(str(folder / "text.txt"), str(folder / "corpus.zarr"), block_bytes=500)
+
+
+def test_a_corpus_is_read_by_blocks_and_gives_what_lists_give(corpus):
+    tree = TreePCA(length=8, vectors=vectors()).fit(corpus)
+    lists = clone(tree).fit(texts(300))
+    assert corpus.n_blocks > 5
+    for ours, theirs in zip(tree.components_, lists.components_, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    lazy = tree.transform(corpus)
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == (300, 4)
+    assert len(lazy.chunks[0]) == corpus.n_blocks
+    np.testing.assert_allclose(lazy.compute(), lists.transform(texts(300)), atol=1e-9)
+
+
+class Counted:
+    """A corpus that counts how often each block is read."""
+
+    def __init__(self, sentences, n_blocks):
+        self.words = WORDS
+        ids = [[WORDS.index(word) for word in sentence] for sentence in sentences]
+        self.counts = np.bincount(Sentences.of(ids).ids, minlength=len(WORDS))
+        size = -(-len(ids) // n_blocks)
+        self.parts = [Sentences.of(ids[i : i + size]) for i in range(0, len(ids), size)]
+        self.reads = [0] * len(self.parts)
+
+    @property
+    def sentences(self):
+        return Blocks(self.read, list(range(len(self.parts))))
+
+    def read(self, number):
+        self.reads[number] += 1
+        return self.parts[number]
+
+
+LEVEL_2 = 8 * 4 * (100 + 600 // 4)
+"""Bytes that the second level takes of 100 texts of 6 tokens, 4 components and length 16, at most."""
+
+
+@pytest.mark.parametrize(
+    ("length", "memory_limit", "n_passes"),
+    [(2, 0, 1), (16, 0, 4), (16, LEVEL_2 - 1, 4), (16, LEVEL_2, 3), (16, 1 << 20, 2), (4, 1 << 20, 2)],
+)
+@pytest.mark.parametrize("whiten", [False, True])
+def test_each_block_is_read_once_for_each_level_that_is_not_kept(length, memory_limit, n_passes, whiten):
+    counted = Counted([sentence[:6] for sentence in texts(300, seed=3) if len(sentence) >= 6][:100], 5)
+    assert len(counted.counts) == len(WORDS)
+    how = {"length": length, "vectors": vectors(), "whiten": whiten}
+    with dask.config.set(scheduler="sync"):
+        tree = TreePCA(memory_limit=memory_limit, **how).fit(counted)
+    assert counted.reads == [n_passes] * 5
+    assert tree.n_passes_ == n_passes
+    other = TreePCA(memory_limit=0, **how).fit(counted)
+    for ours, theirs in zip(tree.components_, other.components_, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+def bits(tree, X):
+    parts = (*tree.components_, *tree.means_, tree.explained_variance_, np.asarray(tree.transform(X)))
+    return [part.tobytes() for part in parts]
+
+
+def test_the_same_blocks_give_the_same_bits_under_every_scheduler(corpus):
+    X = da.from_array(arrays(200, 8, 3), chunks=(30, -1, -1))
+    found = []
+    for scheduler in ("sync", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            found.append(of_both(X, corpus))
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
+        ) as made,
+        Client(made),
+    ):
+        found.append(of_both(X, corpus))
+    assert found[0] == found[1] == found[2]
+
+
+def of_both(X, corpus):
+    """Bits of an array that is read for each level, and of texts whose nodes are kept."""
+    kept = TreePCA(length=8, vectors=vectors(), whiten=True)
+    return bits(TreePCA(length=8, memory_limit=0).fit(X), X), bits(kept.fit(corpus), corpus)
+
+
+def test_a_fitted_embedding_and_a_word2vec_file_are_the_same_vectors(tmp_path):
+    sentences = texts(300)
+    embedding = WordEmbedding(4, window=2).fit(sentences)
+    write_word2vec(str(tmp_path / "v.bin"), embedding.words_, embedding.vectors_)
+    tree = TreePCA(length=8, vectors=embedding).fit(sentences)
+    other = TreePCA(length=8, vectors=read_word2vec(str(tmp_path / "v.bin"))).fit(sentences)
+    np.testing.assert_array_equal(tree.transform(sentences), other.transform(sentences))
+
+
+@pytest.mark.parametrize("kind", ["pair", "embedding", "hashed"])
+def test_a_loaded_model_transforms_as_the_saved_one(tmp_path, kind):
+    given = {"pair": vectors(), "embedding": WordEmbedding(4, window=2).fit(texts(300)), "hashed": None}[kind]
+    tree = TreePCA(4, length=8, vectors=given, whiten=kind == "pair").fit(texts(300))
+    save(tree, str(tmp_path / "model"))
+    loaded = load(str(tmp_path / "model"))
+    assert bits(loaded, texts(20, seed=9)) == bits(tree, texts(20, seed=9))
+
+
+def test_single_precision_and_integers_are_taken_as_they_are():
+    X = arrays()
+    expected = TreePCA(length=8).fit_transform(X)
+    np.testing.assert_allclose(TreePCA(length=8).fit_transform(X.astype(np.float32)), expected, atol=1e-4)
+    counts = np.random.default_rng(0).integers(0, 9, size=(40, 4, 3))
+    found = TreePCA(length=4).fit_transform(counts)
+    np.testing.assert_array_equal(found, TreePCA(length=4).fit_transform(counts.astype(float)))
+
+
+def with_nan():
+    X = arrays()
+    X[3, 2, 1] = np.nan
+    return X
+
+
+@pytest.mark.parametrize(
+    ("tree", "X", "sentence"),
+    [
+        (TreePCA(length=48), texts(), "length is 48, but it must be a power of arity = 2: 32 or 64"),
+        (TreePCA(length=1), texts(), "length is 1, but it must be a power of arity = 2: 2, for"),
+        (TreePCA(length=2, arity=3), texts(), "length is 2, but it must be a power of arity = 3: 3, for"),
+        (TreePCA(arity=1), texts(), "arity is 1, but at least 2"),
+        (TreePCA(9, length=8), arrays(), "n_components is 9, but it must be from 1 to 8: arity = 2"),
+        (TreePCA(0, length=8), arrays(), "n_components is 0"),
+        (TreePCA(length=8), arrays(n=0), "there is no sentence"),
+        (TreePCA(length=8), arrays(n=1), "n_components is 4, but the 4 vectors of level 1 have only 3"),
+        (TreePCA(8, length=8), arrays(n=3), "n_components is 8, but the 6 vectors of level 2 have only 5"),
+        (TreePCA(length=8), with_nan(), "row block 0: sentence 3, position 2, dimension 1 is nan"),
+        (
+            TreePCA(length=8),
+            arrays(length=7),
+            r"X has shape \(50, 7, 4\), but it must be \(sentences, length = 8",
+        ),
+        (TreePCA(length=8), arrays()[0], r"X has shape \(8, 4\)"),
+        (TreePCA(length=8), da.from_array(arrays(), chunks=(-1, 4, -1)), "cut within sentences"),
+        (TreePCA(length=8), arrays().astype(str), "it must be one of numbers"),
+        (TreePCA(length=8), texts(), "n_components is None and there are no vectors"),
+        (TreePCA(4, length=8), [], "no word in the 0 sentence"),
+        (TreePCA(4, length=8), [[], []], "no word in the 2 sentence"),
+        (TreePCA(4, length=8), ["the cat"], "sentence 0 is 'the cat', but it must be a list of strings"),
+        (TreePCA(length=8, vectors=3), texts(), "vectors is a int"),
+        (TreePCA(length=8, vectors=(["a"], np.ones((2, 2)))), texts(), "vectors has 1 words, but a matrix"),
+        (TreePCA(length=8, vectors=(["cat"], [[np.nan]])), texts(), "the vector of 'cat' has NaN"),
+        (TreePCA(4, length=8, first_level="all"), texts(), "first_level is 'all'"),
+        (TreePCA(length=8, first_level="pairs"), arrays(), "X is an array of vectors"),
+        (TreePCA(4, length=9, arity=3, first_level="pairs"), texts(), "arity is 3: pairs of tokens"),
+    ],
+)
+def test_what_cannot_be_fitted_is_said_in_a_sentence(tree, X, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        tree.fit(X)
+
+
+def test_what_cannot_be_transformed_is_said_in_a_sentence():
+    tree = TreePCA(length=8).fit(arrays())
+    with pytest.raises(ValueError, match="vectors have 3 dimensions, but TreePCA was fitted on 4"):
+        tree.transform(arrays(d=3))
+    with pytest.raises(ValueError, match="sentence 3, position 2"):
+        tree.transform(with_nan())
+    tree = TreePCA(length=8, vectors=vectors()).fit(texts())
+    with pytest.raises(ValueError, match="sentence 1 is 'cat'"):
+        tree.transform([["a"], "cat"])
+    with pytest.raises(ValueError, match="n_rows must say of each of the 5 blocks"):
+        tree.transform(Counted(texts(), 5))
+    assert tree.transform([]).shape == (0, 4)
+    assert tree.transform(np.array([["the", "cat"]], dtype=object)).shape == (1, 4)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+        "check_get_params_invariance",
+        "check_set_params",
+        "check_estimator_tags_renamed",
+        "check_valid_tag_types",
+        "check_mixin_order",
+    ],
+)
+def test_scikit_learns_checks_that_need_no_matrix_pass(check):
+    getattr(estimator_checks, check)("TreePCA", TreePCA(2, length=4))
+
+
+def test_names_of_features_and_the_tags_say_what_comes_out_and_goes_in():
+    tree = TreePCA(3, length=8).fit(arrays())
+    assert tree.get_feature_names_out().tolist() == ["treepca0", "treepca1", "treepca2"]
+    tags = tree.__sklearn_tags__().input_tags
+    assert (tags.three_d_array, tags.two_d_array) == (True, False)

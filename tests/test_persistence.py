@@ -1,0 +1,293 @@
+import json
+import subprocess
+import sys
+
+import dask.array as da
+import numpy as np
+import pytest
+import zarr
+from sklearn.preprocessing import StandardScaler
+
+import dspectral
+from dspectral import IntentClassifier, SentenceRepresentation, SketchedPCA, TruncatedSVD, load, save
+from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
+from dspectral.store.blocks import Location, StoreError
+from dspectral.store.records import read_record, write_record
+from dspectral.types import Documents
+from tests.strategies import zipf_counts
+
+TEXTS = ["play some jazz", "play loud rock", "book cheap flight", "book my flight", "what weather today"] * 4
+LABELS = ["music", "music", "travel", "travel", "weather"] * 4
+
+
+def assert_same(found, expected, name="model"):
+    """The same types and the same bits, all the way down."""
+    assert type(found) is type(expected), name
+    if isinstance(expected, np.ndarray):
+        assert found.dtype == expected.dtype, name
+        assert found.flags.c_contiguous == expected.flags.c_contiguous, name
+        assert found.shape == expected.shape, name
+        assert (
+            found.tolist() == expected.tolist()
+            if found.dtype == object
+            else found.tobytes() == expected.tobytes()
+        )
+    elif hasattr(expected, "get_params"):
+        assert_same(found.get_params(deep=False), expected.get_params(deep=False), name)
+        assert_same(vars(found), vars(expected), name)
+    elif isinstance(expected, dict):
+        assert found.keys() == expected.keys(), name
+        for key in expected:
+            assert_same(found[key], expected[key], f"{name}.{key}")
+    elif isinstance(expected, tuple | list):
+        assert len(found) == len(expected), name
+        for i, (one, other) in enumerate(zip(found, expected, strict=True)):
+            assert_same(one, other, f"{name}[{i}]")
+    else:
+        assert repr(found) == repr(expected), name  # also of NaN
+
+
+@pytest.fixture(params=["local", "memory"])
+def path(request, tmp_path):
+    return str(tmp_path / "model.zarr") if request.param == "local" else f"memory://models/{tmp_path.name}"
+
+
+@pytest.fixture
+def pca():
+    return SketchedPCA(2, solver="frequent_directions").fit(zipf_counts(60, 40, 8))
+
+
+@pytest.mark.parametrize("solver", ["frequent_directions", "gram", "nystrom", "krylov"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_loaded_decomposition_is_the_saved_one_to_the_bit(path, solver, dtype):
+    X = zipf_counts(200, 90, 12).astype(dtype)
+    model = SketchedPCA(4, solver=solver, n_passes=2, random_state=3).fit(X)
+    save(model, path)
+    loaded = load(path)
+    assert_same(loaded, model)
+    assert_same(loaded.transform(X), model.transform(X))
+    assert_same(loaded.inverse_transform(loaded.transform(X)), model.inverse_transform(model.transform(X)))
+    lazy = da.from_array(X.toarray(), chunks=(50, -1))
+    assert_same(loaded.transform(lazy).compute(), model.transform(lazy).compute())
+
+
+@pytest.mark.parametrize("solver", ["frequent_directions", "gram"])
+def test_partial_fit_continues_where_the_saved_model_was(path, solver):
+    X = zipf_counts(300, 80, 10)
+    model = TruncatedSVD(3, solver=solver).fit(X[:200])
+    save(model, path)
+    assert_same(load(path).partial_fit(X[200:]), model.partial_fit(X[200:]))
+
+
+def test_a_sentence_representation_comes_back_whole(path):
+    model = SentenceRepresentation(2, n_features=1024, ngram_range=(1, 2), first_words=0.5).fit(TEXTS)
+    save(model, path)
+    loaded = load(path)
+    assert_same(loaded, model)
+    assert_same(loaded.transform(TEXTS).toarray(), model.transform(TEXTS).toarray())
+
+
+def test_word_vectors_come_back_whole(path):
+    words = Documents.of(["jazz", "rock", "flight"])
+    model = WordVectorRepresentation(
+        words, np.array([[1, 0.1], [1, 0], [0, 1]], dtype=np.float32), n_features=64
+    )
+    save(model, path)
+    loaded = load(path)
+    assert_same(loaded, model)
+    assert_same(loaded.transform(TEXTS).toarray(), model.transform(TEXTS).toarray())
+
+
+@pytest.mark.parametrize("plus", [False, True])
+@pytest.mark.parametrize(
+    "labels", [LABELS, np.array(LABELS, dtype=object), np.unique(LABELS, return_inverse=True)[1]]
+)
+def test_a_classifier_comes_back_with_the_representation_and_the_svm_that_it_holds(path, plus, labels):
+    sent = SentenceRepresentation(2, n_features=1024).fit(TEXTS)
+    model = IntentClassifier(sent, plus=plus, C=[1.0], weights=(0.5,)).fit(TEXTS, labels)
+    save(model, path)
+    loaded = load(path)
+    assert_same(loaded, model)
+    assert_same(loaded.predict(TEXTS), model.predict(TEXTS))
+    assert_same(loaded.decision_function(TEXTS), model.decision_function(TEXTS))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        -(2**70),
+        0.1 + 0.2,
+        -0.0,
+        float("nan"),
+        float("-inf"),
+        "\N{SNOWMAN} \0",
+        (1, (2.5, None), []),
+        {"a": [1], 2: (3,), (4, "b"): {"kind": "tuple"}},
+        np.float32(0.1),
+        np.int64(7),
+        np.bool_(False),
+        np.float64("nan"),
+        np.str_("word"),
+        np.array(3.5),
+        np.array(["a", "long word", ""]),
+        np.array([["x", None]], dtype=object),
+        np.zeros((0, 5), dtype=np.float32),
+        np.zeros((5, 0)),
+        np.array([True, False]),
+        np.array([255], dtype=np.uint8),
+        np.array([np.nan, -0.0, np.inf]),
+        np.arange(6, dtype=">i4").reshape(2, 3).astype(np.int32),
+        np.asfortranarray(np.arange(24.0).reshape(4, 6)),
+        np.arange(24.0).reshape(2, 3, 4),
+        dspectral.Weighting("binary", np.array([0.5]), None, "l2"),
+        dspectral.NgramHashing(),
+        dspectral.VocabularySettings(),
+    ],
+    ids=lambda value: f"{type(value).__name__} {value!r}"[:40].replace("\0", "0"),
+)
+def test_a_value_of_each_kind_comes_back_the_same(tmp_path, pca, value):
+    pca.extra_ = value
+    save(pca, str(tmp_path / "model"))
+    assert_same(load(str(tmp_path / "model")).extra_, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (StandardScaler(), r"SketchedPCA\.extra_ is a StandardScaler, which cannot be saved"),
+        ([1, {2}], r"SketchedPCA\.extra_\[1\] is a set"),
+        (np.zeros(2, dtype=complex), r"SketchedPCA\.extra_ is an array of complex128"),
+        (print, r"SketchedPCA\.extra_ is a builtin_function_or_method"),
+    ],
+)
+def test_what_cannot_be_saved_is_named_and_nothing_is_written(tmp_path, pca, value, message):
+    pca.extra_ = value
+    with pytest.raises(TypeError, match=message):
+        save(pca, str(tmp_path / "model"))
+    assert not (tmp_path / "model").exists()
+
+
+def test_only_fitted_estimators_of_dspectral_are_saved(tmp_path):
+    with pytest.raises(TypeError, match=r"a StandardScaler cannot be saved, but .*IntentClassifier, "):
+        save(StandardScaler(), str(tmp_path / "model"))
+    with pytest.raises(ValueError, match="this SketchedPCA is not fitted"):
+        save(SketchedPCA(), str(tmp_path / "model"))
+
+
+def test_a_model_is_replaced_only_when_asked_and_leaves_nothing_behind(path, pca):
+    save(pca, path)
+    with pytest.raises(ValueError, match="overwrite=True replaces it"):
+        save(TruncatedSVD(1).fit(np.eye(3)), path)
+    assert type(load(path)) is SketchedPCA
+    save(TruncatedSVD(1).fit(np.eye(3)), path, overwrite=True)
+    assert type(load(path)) is TruncatedSVD
+    assert list(zarr.open_group(Location(path).open(), mode="r").group_keys()) == ["arrays-0001"]
+
+
+def test_a_save_that_is_cut_short_leaves_the_earlier_model_whole(path, pca, monkeypatch):
+    save(pca, path)
+    other = TruncatedSVD(1).fit(np.eye(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(zarr.core.attributes.Attributes, "put", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            save(other, path, overwrite=True)
+    assert_same(load(path), pca)
+    save(other, path, overwrite=True)
+    assert_same(load(path), other)
+
+
+def test_a_first_save_that_is_cut_short_is_no_model_and_can_be_done_again(path, pca, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(zarr.core.attributes.Attributes, "put", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            save(pca, path)
+    with pytest.raises(ValueError, match="there is no model at"):
+        load(path)
+    save(pca, path)
+    assert_same(load(path), pca)
+
+
+def test_a_store_is_never_taken_for_a_model(tmp_path, pca):
+    where = str(tmp_path / "counts.zarr")
+    dspectral.write_counts(np.eye(3), where)
+    with pytest.raises(ValueError, match="there is no model at"):
+        load(where)
+    with pytest.raises(ValueError, match="something that is not a model is at"):
+        save(pca, where, overwrite=True)
+    assert dspectral.open_store(where).shape == (3, 3)
+
+
+def test_a_path_without_anything_has_no_model(path):
+    with pytest.raises(ValueError, match=r"there is no model at .*: save writes one"):
+        load(path)
+
+
+def edited(path, change):
+    where = Location(path)
+    record = read_record(where)
+    arrays = [record.array(i) for i in range(record.attributes.get("n", 100)) if exists(path, i)]
+    head = json.loads(json.dumps(record.attributes["dspectral_model"]))
+    change(head)
+    write_record(where, {"dspectral_model": head}, arrays)
+
+
+def exists(path, number):
+    group = zarr.open_group(Location(path).open(), mode="r")
+    return f"arrays-{group.attrs['generation']:04d}/{number}" in group
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda head: head.update({"class": "os.system"}), "names the class 'os.system', but only these"),
+        (lambda head: head.update({"class": "Certificate"}), "names the class 'Certificate'"),
+        (
+            lambda head: head["attributes"]["certificate_"].update({"class": "Popen"}),
+            "names the class 'Popen'",
+        ),
+        (
+            lambda head: head["attributes"]["mean_"].update({"kind": "pickle"}),
+            "unknown kind of value, 'pickle'",
+        ),
+        (lambda head: head.update({"format": 2}), "has format 2 of dspectral .* reads up to format 1"),
+    ],
+)
+def test_a_model_that_names_something_else_is_refused(path, pca, change, message):
+    save(pca, path)
+    edited(path, change)
+    with pytest.raises(ValueError, match=message):
+        load(path)
+
+
+def test_a_damaged_array_is_named(tmp_path, pca):
+    save(pca, str(tmp_path / "model"))
+    chunk = max((tmp_path / "model").rglob("c/**/*"), key=lambda file: file.stat().st_size * file.is_file())
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(content)
+    with pytest.raises(StoreError, match=r"array arrays-0000/\d+ is damaged"):
+        load(str(tmp_path / "model"))
+    chunk.unlink()
+    with pytest.raises(StoreError, match=r"array arrays-0000/\d+ lacks 1 chunk"):
+        load(str(tmp_path / "model"))
+
+
+def test_a_model_loads_in_another_process(tmp_path, pca):
+    save(pca, str(tmp_path / "model"))
+    code = "import sys, dspectral; print(dspectral.load(sys.argv[1]).singular_values_.tobytes().hex())"
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "model")], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == pca.singular_values_.tobytes().hex()
+
+
+def test_every_public_name_is_there_and_import_has_no_effects():
+    assert set(dspectral.__all__) <= set(dir(dspectral))
+    code = (
+        "import dask, logging, threading; before = dict(dask.config.config); from dspectral import *;"
+        "assert dask.config.config == before; assert threading.active_count() == 1;"
+        "assert not logging.getLogger().handlers; assert 'distributed' not in __import__('sys').modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,133 @@
+"""Hashed n-grams: the same columns and signs as scikit-learn's, entry by entry."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.utils import murmurhash3_32
+
+from dspectral.linalg.radix_sort import sort_keys, sort_pairs
+from dspectral.text.csr_buffers import GROUP
+from dspectral.text.hashing import NgramHashing, hash_documents
+from dspectral.text.term_bytes import hash_terms
+from dspectral.types import Documents
+from tests.text import texts
+
+
+def by_scikit_learn(documents, hashing):
+    vectorizer = HashingVectorizer(norm=None, dtype=np.float32, **hashing._asdict())
+    rows = vectorizer.transform(documents)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
+
+
+def assert_same_rows(rows, expected):
+    assert rows.shape == expected.shape
+    np.testing.assert_array_equal(rows.indptr, expected.indptr)
+    np.testing.assert_array_equal(rows.indices, expected.indices)
+    np.testing.assert_array_equal(rows.data, expected.data)
+
+
+hashings = st.builds(
+    NgramHashing,
+    n_features=st.sampled_from([2, 4, 1024, 2**18, 2**20, 2**30]),
+    ngram_range=texts.ngram_ranges(),
+    lowercase=st.booleans(),
+    alternate_sign=st.booleans(),
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(texts.documents().filter(len), hashings)
+def test_rows_are_those_of_scikit_learn(documents, hashing):
+    assert_same_rows(hash_documents(Documents.of(documents), hashing), by_scikit_learn(documents, hashing))
+
+
+@pytest.mark.parametrize("n_features", [2, 2**18, 2**30])
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_hard_texts_are_hashed_as_by_scikit_learn(n_features, lowercase):
+    hashing = NgramHashing(n_features=n_features, lowercase=lowercase)
+    rows = hash_documents(Documents.of(texts.NASTY), hashing)
+    assert_same_rows(rows, by_scikit_learn(texts.NASTY, hashing))
+
+
+def test_groups_of_many_short_and_few_long_documents_keep_their_rows():
+    rng = np.random.default_rng(0)
+    words = np.array([f"w{i}" for i in range(500)])
+    lengths = np.concatenate([rng.integers(0, 4, size=2 * GROUP), [3 * GROUP, 0, GROUP // 3, 1, 2 * GROUP]])
+    documents = [" ".join(rng.choice(words, size=n)) for n in [*([0] * (GROUP + 5)), *lengths, 0, 0]]
+    hashing = NgramHashing(n_features=2**12)
+    assert_same_rows(hash_documents(Documents.of(documents), hashing), by_scikit_learn(documents, hashing))
+
+
+def test_rows_are_canonical_csr_of_small_types():
+    rows = hash_documents(Documents.of(["to be or not to be", "", "no"]), NgramHashing(n_features=16))
+    assert (rows.data.dtype, rows.indices.dtype, rows.indptr.dtype) == (np.float32, np.int32, np.int32)
+    again = sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+    assert rows.has_canonical_format
+    assert again.has_canonical_format  # found by looking at the entries
+    assert np.all(rows.data != 0)
+
+
+def test_no_documents_make_no_rows():
+    assert hash_documents(Documents.of([]), NgramHashing()).shape == (0, 2**18)
+
+
+def test_large_counts_are_exact():
+    rows = hash_documents(Documents.of(["word " * 100_000]), NgramHashing(ngram_range=(1, 1)))
+    assert np.abs(rows.data).tolist() == [100_000]
+
+
+def test_threads_do_not_disturb_each_other():
+    documents = [Documents.of([f"{i} {text}" for text in texts.NASTY]) for i in range(8)]
+    expected = [hash_documents(block, NgramHashing()) for block in documents]
+    with ThreadPoolExecutor(4) as pool:
+        for rows, alone in zip(
+            pool.map(hash_documents, documents, [NgramHashing()] * 8), expected, strict=True
+        ):
+            assert_same_rows(rows, alone)
+
+
+def test_numpy_numbers_and_lists_are_settings_as_well():
+    hashing = NgramHashing(np.int64(64), [np.int32(1), 2], np.True_, np.False_)
+    expected = hash_documents(Documents.of(["yes or no"]), NgramHashing(64, (1, 2), True, False))
+    assert_same_rows(hash_documents(Documents.of(["yes or no"]), hashing), expected)
+    assert hashing.checked() == (64, (1, 2), True, False)
+
+
+@pytest.mark.parametrize("n_features", [0, 1, -8, 1000, 2**31, 2.5])
+def test_widths_that_are_no_power_of_two_are_refused(n_features):
+    with pytest.raises(ValueError, match=rf"n_features is {n_features}, but must be a power of two from 2"):
+        hash_documents(Documents.of(["text"]), NgramHashing(n_features=n_features))
+
+
+@pytest.mark.parametrize("ngram_range", [(0, 1), (2, 1), (1, 4)])
+def test_other_ngram_ranges_are_refused(ngram_range):
+    with pytest.raises(ValueError, match=r"ngram_range is \(\d, \d\), but must be"):
+        hash_documents(Documents.of(["text"]), NgramHashing(ngram_range=ngram_range))
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.binary(max_size=20), max_size=8))
+def test_hashes_of_bytes_are_those_of_scikit_learn(terms):
+    expected = [murmurhash3_32(term, positive=True) for term in terms]
+    assert hash_terms(Documents.of(terms)).tolist() == expected
+
+
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(st.data())
+def test_keys_are_sorted_by_the_bits_asked_for(data):
+    low, high = sorted(data.draw(st.tuples(st.integers(0, 63), st.integers(0, 63))))
+    values = data.draw(st.lists(st.integers(0, 2**high - 1), max_size=200))
+    keys = np.array(values, dtype=np.uint64)
+    ordered = sort_keys(keys.copy(), np.empty_like(keys), len(keys), low, high)
+    order = np.argsort(keys >> np.uint64(low), kind="stable")
+    np.testing.assert_array_equal(ordered, keys[order])
+    ordered, places = sort_pairs(keys.copy(), np.arange(len(keys)), high)
+    np.testing.assert_array_equal(places, np.argsort(keys, kind="stable"))
+    np.testing.assert_array_equal(ordered, np.sort(keys))

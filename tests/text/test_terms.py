@@ -1,0 +1,159 @@
+"""Exact n-grams: counted, merged and looked up as scikit-learn's CountVectorizer does."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import CountVectorizer
+
+from dspectral.text import term_bytes
+from dspectral.text.term_index import TermIndex, encode_documents
+from dspectral.text.terms import TermTable
+from dspectral.types import Documents
+from tests.text import texts
+
+
+def terms_of(table):
+    return [table.term(i) for i in range(len(table.counts))]
+
+
+def assert_same_table(a, b):
+    assert terms_of(a) == terms_of(b)
+    for left, right in zip((*a.terms, *a[1:]), (*b.terms, *b[1:]), strict=True):
+        assert left.dtype == right.dtype
+        np.testing.assert_array_equal(left, right)
+
+
+def by_scikit_learn(documents, ngram_range, lowercase):
+    """Sorted terms, their document frequency and counts."""
+    analyze = CountVectorizer(ngram_range=ngram_range, lowercase=lowercase).build_analyzer()
+    analyzed = [analyze(text) for text in documents]
+    terms = sorted({term for words in analyzed for term in words}, key=str.encode)
+    if not terms:
+        return [], [], []
+    vectorizer = CountVectorizer(ngram_range=ngram_range, lowercase=lowercase, vocabulary=terms)
+    rows = vectorizer.transform(documents)
+    return terms, *(np.ravel(counted.sum(axis=0)).tolist() for counted in (rows > 0, rows))
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(texts.documents(), texts.ngram_ranges(), st.booleans())
+def test_a_table_has_the_counts_and_document_frequencies_of_scikit_learn(documents, ngram_range, lowercase):
+    table = TermTable.of(Documents.of(documents), ngram_range, lowercase)
+    found = (terms_of(table), table.document_frequency.tolist(), table.counts.tolist())
+    assert found == by_scikit_learn(documents, ngram_range, lowercase)
+
+
+def test_a_large_vocabulary_is_counted_as_by_scikit_learn():
+    rng = np.random.default_rng(0)
+    documents = [" ".join(f"x{n}" for n in rng.zipf(1.3, size=40) % 10**7) for _ in range(400)]
+    table = TermTable.of(Documents.of(documents), (1, 3))
+    assert len(table.counts) > 20_000
+    found = (terms_of(table), table.document_frequency.tolist(), table.counts.tolist())
+    assert found == by_scikit_learn(documents, (1, 3), lowercase=True)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(texts.documents(), texts.ngram_ranges(), st.data())
+def test_any_cuts_of_the_documents_merge_to_the_same_table(documents, ngram_range, data):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(documents)), max_size=4)))
+    blocks = [documents[a:b] for a, b in zip([0, *cuts], [*cuts, None], strict=True)]
+    tables = [TermTable.of(Documents.of(block), ngram_range) for block in blocks]
+    whole = TermTable.of(Documents.of(documents), ngram_range)
+    assert_same_table(tables[0].merge(*tables[1:]), whole)
+    split = data.draw(st.integers(0, len(tables)))
+    if 0 < split < len(tables):
+        left, right = tables[0].merge(*tables[1:split]), tables[split].merge(*tables[split + 1 :])
+        assert_same_table(left.merge(right), whole)
+        assert_same_table(right.merge(left), whole)
+
+
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(texts.documents(), st.sampled_from([1, 2, 3, 7, 64]))
+def test_partitions_merge_to_the_whole_and_are_the_same_for_every_table(documents, n_partitions):
+    table = TermTable.of(Documents.of(documents), (1, 2))
+    parts = table.partition(n_partitions)
+    assert len(parts) == n_partitions
+    assert_same_table(parts[0].merge(*parts[1:]), table)
+    half = TermTable.of(Documents.of(documents[::2]), (1, 2)).partition(n_partitions)
+    for part, of_half in zip(parts, half, strict=True):
+        assert set(terms_of(of_half)) <= set(terms_of(part))
+
+
+def test_merging_and_filtering_leave_their_tables_as_they_were():
+    table = TermTable.of(Documents.of(["to be or not to be", "to do"]), (1, 2))
+    before = copy.deepcopy(table)
+    for array in (*table.terms, *table[1:]):
+        array.flags.writeable = False
+    kept = table.merge(table).filter(table.counts >= 2)
+    assert terms_of(kept) == ["be", "to", "to be"]
+    assert kept.counts.tolist() == [4, 6, 4]
+    assert kept.document_frequency.tolist() == [2, 4, 2]
+    assert_same_table(table, before)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(texts.documents(), texts.documents().filter(len), texts.ngram_ranges(), st.booleans(), st.data())
+def test_documents_are_encoded_as_by_scikit_learn(known, documents, ngram_range, lowercase, data):
+    table = TermTable.of(Documents.of(known + documents[::2]), ngram_range, lowercase)
+    terms = data.draw(st.permutations(terms_of(table)).map(lambda order: [*order[::2], "never seen"]))
+    index = TermIndex.of(Documents.of(terms))
+    rows = encode_documents(Documents.of(documents), index, ngram_range, lowercase)
+    expected = CountVectorizer(ngram_range=ngram_range, lowercase=lowercase, vocabulary=terms).transform(
+        documents
+    )
+    expected.sort_indices()
+    assert rows.shape == expected.shape
+    assert (rows.data.dtype, rows.indices.dtype) == (np.float32, np.int32)
+    np.testing.assert_array_equal(rows.indptr, expected.indptr)
+    np.testing.assert_array_equal(rows.indices, expected.indices)
+    np.testing.assert_array_equal(rows.data, expected.data)
+
+
+def test_an_index_travels_to_other_processes():
+    index = pickle.loads(pickle.dumps(TermIndex.of(Documents.of(["be", "to be"]))))  # noqa: S301 (our own bytes)
+    rows = encode_documents(Documents.of(["to be or not to be"]), index, (1, 2))
+    assert rows.toarray().tolist() == [[2, 2]]
+
+
+@pytest.mark.parametrize("terms", [[], [""]])
+def test_an_index_without_words_finds_nothing(terms):
+    rows = encode_documents(Documents.of(["to be", ""]), TermIndex.of(Documents.of(terms)))
+    assert (rows.shape, rows.nnz) == ((2, len(terms)), 0)
+
+
+def test_terms_with_equal_hashes_are_told_apart():
+    first_of, twins = {}, []
+    terms = Documents.of([f"t{i}" for i in range(200_000)])
+    for i, code in enumerate(term_bytes.hash_terms(terms).tolist()):
+        if code in first_of:
+            twins.append((terms.text(first_of[code]).decode(), terms.text(i).decode()))
+        first_of[code] = i
+    assert twins
+    for a, b in twins:
+        documents = Documents.of([f"{a} {b} {b}"])
+        assert dict(zip(terms_of(TermTable.of(documents)), TermTable.of(documents).counts, strict=True)) == {
+            a: 1,
+            b: 2,
+        }
+        assert encode_documents(documents, TermIndex.of(Documents.of([b, a]))).toarray().tolist() == [[2, 1]]
+        assert encode_documents(documents, TermIndex.of(Documents.of([a]))).toarray().tolist() == [[1]]
+
+
+def test_a_term_that_comes_twice_is_refused():
+    with pytest.raises(ValueError, match="Terms 0 and 2 are both b'yes', but must be distinct"):
+        TermIndex.of(Documents.of(["yes", "no", "yes"]))
+
+
+@pytest.mark.parametrize("n_partitions", [0, 65537])
+def test_numbers_of_partitions_out_of_range_are_refused(n_partitions):
+    with pytest.raises(ValueError, match=f"n_partitions is {n_partitions}, but must be from 1 to 65536"):
+        TermTable.of(Documents.of(["yes"])).partition(n_partitions)
+
+
+def test_a_mask_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="mask has 2 entries, but must have one for each of the 1 terms"):
+        TermTable.of(Documents.of(["yes"])).filter(np.array([True, False]))

@@ -1,0 +1,96 @@
+"""Words: cut as Python's own `re` and `str.lower` cut them, and bytes that are no text are named."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dspectral.text.tokens import PADDING, tokenize
+from dspectral.types import Documents
+from tests.text import texts
+
+WORD = re.compile(r"(?u)\b\w\w+\b")
+
+
+def words_of(tokens):
+    text, ends = tokens.text.tobytes(), tokens.starts[1:] - 1
+    words = [text[begin:end].decode() for begin, end in zip(tokens.starts[:-1], ends, strict=True)]
+    return [words[a:b] for a, b in zip(tokens.bounds[:-1], tokens.bounds[1:], strict=True)]
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(texts.documents(), st.booleans())
+def test_words_are_those_of_a_regular_expression(documents, lowercase):
+    expected = [WORD.findall(text.lower() if lowercase else text) for text in documents]
+    assert words_of(tokenize(Documents.of(documents), lowercase)) == expected
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_every_code_point_is_a_word_character_or_not_as_in_re(lowercase):
+    codes = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF and chr(c) not in "\u0130\u03a3"]
+    text = " ".join(2 * chr(c) for c in codes)
+    tokens = tokenize(Documents.of([text]), lowercase)
+    expected = WORD.findall(text.lower() if lowercase else text)
+    assert len(expected) > 100_000
+    assert tokens.text[:-PADDING].tobytes().decode() == " ".join(expected) + " "
+    np.testing.assert_array_equal(np.diff(tokens.starts), [len(word.encode()) + 1 for word in expected])
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(st.lists(texts.texts(20).map(str.encode), min_size=1, max_size=3), st.data())
+def test_what_is_not_utf8_is_named_where_python_finds_it(documents, data):
+    i = data.draw(st.integers(0, len(documents) - 1))
+    place = data.draw(st.integers(0, len(documents[i])))
+    odd = data.draw(
+        st.one_of(st.binary(min_size=1, max_size=4), st.sampled_from([b"\xed\xa0\x80", b"\xc0\x80"]))
+    )
+    documents[i] = documents[i][:place] + odd + documents[i][place + data.draw(st.integers(0, 3)) :]
+    try:
+        documents[i].decode()
+    except UnicodeDecodeError as error:
+        with pytest.raises(
+            ValueError, match=rf"Document {i} of the block is not UTF-8 at byte {error.start} of"
+        ):
+            tokenize(Documents.of(documents))
+    else:
+        expected = [WORD.findall(text.decode().lower()) for text in documents]
+        assert words_of(tokenize(Documents.of(documents))) == expected
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"\x80",  # continues nothing
+        b"\xc1\xbf",  # two bytes where one does
+        b"\xe0\x9f\xbf",  # three where two do
+        b"\xf0\x8f\xbf\xbf",  # four where three do
+        b"\xed\xa0\x80",  # half of a surrogate pair
+        b"\xf4\x90\x80\x80",  # beyond the last code point
+        b"\xf5\x80\x80\x80",
+        b"\xe2\x80",  # cut short
+        b"\xe2(\x80",
+    ],
+)
+def test_bytes_that_only_look_like_utf8_are_refused(bad):
+    with pytest.raises(ValueError, match=r"Document 1 of the block is not UTF-8 at byte 3 of \d+ \(b'"):
+        tokenize(Documents.of([b"good", b"bad" + bad]))
+
+
+def test_a_character_cut_by_the_end_of_its_document_is_not_taken_from_the_next():
+    whole = "é".encode()
+    with pytest.raises(ValueError, match="Document 0 of the block is not UTF-8 at byte 1 of 2"):
+        tokenize(Documents.of([b"a" + whole[:1], whole[1:] + b"a"]))
+
+
+def test_documents_may_be_a_part_of_their_buffer_and_read_only():
+    data = np.frombuffer(b"skipped one two skipped", dtype=np.uint8)
+    assert words_of(tokenize(Documents(data, np.array([8, 11, 15])))) == [["one"], ["two"]]
+    assert words_of(tokenize(Documents(data.copy(), np.array([8, 15], dtype=np.int32)))) == [["one", "two"]]
+
+
+@pytest.mark.parametrize("offsets", [[0, 5], [-1, 3], [0, 3, 2], []])
+def test_offsets_that_do_not_fit_are_refused(offsets):
+    with pytest.raises(ValueError, match="offsets of the documents do not fit their 4 bytes"):
+        tokenize(Documents(np.zeros(4, dtype=np.uint8), np.array(offsets, dtype=np.int64)))

@@ -1,0 +1,1 @@
+"""What every program shares: options, schedulers, progress, reports and pages."""

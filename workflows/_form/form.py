@@ -1,0 +1,208 @@
+"""The one form of all workflows: the same options, the same report.
+
+A workflow is a module with a ``main``::
+
+    def main(argv: list[str] | None = None) -> None:
+        parser = form.parser("spectrum", __doc__)
+        parser.add_argument("store", help="a counts store")
+        with form.run(parser.parse_args(argv)) as run:
+            store = open_store(run.arguments.store)
+            with run.measure("fit") as used:
+                pca = SketchedPCA(100, random_state=run.arguments.seed).fit(store)
+            run.passes += pca.n_passes_
+            run.row(data="news", method="sketch", metric="seconds", value=used.seconds, rows=store.n_rows)
+            run.plot("spectrum", figure, "Singular values, largest first.")
+            run.save(pca.save)
+
+Under ``python -m`` it ends in ``if __name__ == "__main__": main()``, which worker processes need.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, KilledWorker
+
+from workflows._form.outputs import publish, unfinished
+from workflows._form.page import page
+from workflows._form.plots import png
+from workflows._form.progress import Progress
+from workflows._form.report import Plot, Report
+from workflows._form.schedulers import scheduler
+from workflows._form.table import text_table
+from workflows._form.usage import Meter, Used
+
+EXPECTED = (ValueError, OSError, ImportError, KilledWorker)
+"""Errors that come of what was asked for: a sentence says what; ``--debug`` shows where."""
+
+
+def parser(name: str, description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options that all workflows share; a workflow adds its data.
+
+    Parameters
+    ----------
+    name : str
+        Of the module within ``workflows``, ``benchmarks.hashing`` for instance.
+    description : str or None
+        The module's docstring; its first paragraph opens the report's page.
+    """
+    result = argparse.ArgumentParser(
+        prog=f"python -m workflows.{name}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    result.set_defaults(workflow=name, description=" ".join((description or "").split("\n\n")[0].split()))
+    shared = result.add_argument_group("in every workflow")
+    shared.add_argument("--out", type=Path, required=True, metavar="DIR", help="for report, plots and model")
+    where = shared.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=positive, metavar="N", help="start N worker processes for the work")
+    where.add_argument("--scheduler", metavar="ADDRESS", help="work on the Dask cluster with this address")
+    shared.add_argument(
+        "--memory-limit",
+        default="auto",
+        metavar="SIZE",
+        help="of each worker started, 2GB for instance (default: an equal share of this machine's memory)",
+    )
+    shared.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
+    shared.add_argument("--debug", action="store_true", help="show the traceback of every error")
+    return result
+
+
+def positive(text: str) -> int:
+    """Read a whole number of at least 1, as a ``type`` of argparse."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+class Run:
+    """One run of a workflow, from its start to its report; made by :func:`run`.
+
+    Attributes
+    ----------
+    arguments : Namespace
+        As parsed.
+    client : distributed.Client or None
+        None where the threads of this process do the work.
+    passes : int
+        Passes over the data; the workflow counts them up.
+    report : Report
+        What was gathered so far.
+    meter : Meter
+        Measures this process and the workers.
+    saves : list of callable
+        What :meth:`save` was given.
+    """
+
+    def __init__(self, arguments: argparse.Namespace, client: Client | None, progress: Progress) -> None:
+        self.arguments = arguments
+        self.client = client
+        self.passes = 0
+        self.meter = Meter(client)
+        self.saves: list[Callable[[Path], object]] = []
+        self._progress = progress
+        shown = {k: v for k, v in vars(arguments).items() if k not in ("workflow", "description")}
+        self.report = Report(arguments.workflow, arguments.description, shown)
+
+    def row(self, *, data: str, method: str, metric: str, value: float | str | None, **fields: Any) -> None:
+        """Add a row to the report; ``fields`` say under which settings it holds."""
+        self.report.rows.append({"data": data, "method": method, "metric": metric, "value": value, **fields})
+
+    def detail(
+        self, *, data: str, method: str, metric: str, value: float | str | None, **fields: Any
+    ) -> None:
+        """Add a row that is not printed: one of many, each intent's for instance."""
+        self.report.details.append(
+            {"data": data, "method": method, "metric": metric, "value": value, **fields}
+        )
+
+    def note(self, sentence: str) -> None:
+        """Add a sentence to the report, and print it."""
+        self.report.notes.append(sentence)
+        self._progress.say(sentence)
+
+    def plot(self, name: str, figure: Any, caption: str = "") -> None:
+        """Add a figure to the report, as ``NAME.png``; :func:`workflows._form.plots.new_plot` begins one."""
+        self.report.plots.append(Plot(name, caption or name.replace("_", " "), png(figure)))
+
+    def save(self, save: Callable[[Path], object]) -> None:
+        """Let ``save(path)`` write the fitted model to the run's ``model``, once the workflow is done."""
+        self.saves = [save]
+
+    @contextmanager
+    def measure(self, step: str) -> Iterator[Used]:
+        """Measure the body of a ``with``, which progress shows as ``step``."""
+        with self._progress.step(step), self.meter.measure() as used:
+            yield used
+
+
+@contextmanager
+def run(arguments: argparse.Namespace) -> Iterator[Run]:
+    """Run the body of a ``with`` under the scheduler asked for, then write and print its report.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        As parsed by a :func:`parser`.
+
+    Yields
+    ------
+    Run
+        Which gathers the report. Its clock starts when the workers are there.
+
+    Raises
+    ------
+    SystemExit
+        With code 2 after an error that comes of what was asked for (one of ``EXPECTED``), 130 if interrupted.
+        Nothing is written then.
+    """
+    with _one_sentence(arguments), unfinished(arguments.out) as folder:
+        with scheduler(arguments) as client, Progress(client) as progress:
+            result = Run(arguments, client, progress)
+            with result.meter.measure() as used:
+                yield result
+            result.report.used = _used(result, used)
+        _write(result, folder)
+        publish(folder, arguments.out)
+    if result.report.rows:
+        print(text_table(result.report.rows))
+    print(f"report: {arguments.out / 'report.html'}")
+
+
+@contextmanager
+def _one_sentence(arguments: argparse.Namespace) -> Iterator[None]:
+    name = f"python -m workflows.{arguments.workflow}"
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted, nothing is written to {arguments.out}", file=sys.stderr)
+        raise SystemExit(130) from None
+    except EXPECTED as error:
+        if arguments.debug:
+            raise
+        print(f"{name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def _used(result: Run, used: Used) -> dict[str, Any]:
+    since = "the run began" if result.meter.resets else "each process began"
+    return {
+        "seconds": used.seconds,
+        "cpu_seconds": used.cpu_seconds,
+        "passes": result.passes,
+        "peak_memory_bytes": used.peak_memory_bytes,
+        "memory": {"since": since, "processes": used.peaks},
+        "workers_lost": used.workers_lost,
+    }
+
+
+def _write(result: Run, folder: Path) -> None:
+    for save in result.saves:
+        save(folder / "model")
+    for plot in result.report.plots:
+        (folder / f"{plot.name}.png").write_bytes(plot.png)
+    (folder / "report.html").write_text(page(result.report), encoding="utf-8")
+    (folder / "report.json").write_text(result.report.as_json(), encoding="utf-8")

@@ -1,0 +1,112 @@
+"""What a run found and took, as strict JSON."""
+
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import dspectral
+from workflows._form.schedulers import cpu_count
+
+PACKAGES = ("numpy", "scipy", "dask", "distributed", "zarr", "scikit-learn", "numba")
+
+
+@dataclass
+class Plot:
+    """One picture.
+
+    Attributes
+    ----------
+    name : str
+        The file's name, without its ending.
+    caption : str
+        A sentence under it.
+    png : bytes
+        The file.
+    """
+
+    name: str
+    caption: str
+    png: bytes
+
+
+@dataclass
+class Report:
+    """Everything that a run leaves behind, except the model.
+
+    Attributes
+    ----------
+    workflow, description : str
+        Its name, and the sentence that opens its page.
+    arguments : dict
+        What was asked for.
+    used : dict
+        ``seconds``, ``cpu_seconds``, ``passes``, ``peak_memory_bytes`` and ``memory``.
+    rows : list of dict
+        Each with ``data``, ``method``, ``metric`` and ``value``.
+    details : list of dict
+        More of the same, for the report's file and a folded part of its page only.
+    notes : list of str
+        Sentences that a reader should know.
+    plots : list of Plot
+    """
+
+    workflow: str
+    description: str
+    arguments: dict[str, Any]
+    used: dict[str, Any] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    details: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    plots: list[Plot] = field(default_factory=list)
+
+    def as_json(self) -> str:
+        """Return strict JSON: a number that is none becomes ``null``."""
+        content = {
+            "workflow": self.workflow,
+            "arguments": self.arguments,
+            "versions": versions(),
+            **self.used,
+            "rows": [*self.rows, *self.details],
+            "notes": self.notes,
+            "plots": [f"{plot.name}.png" for plot in self.plots],
+        }
+        return json.dumps(plain(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def versions() -> dict[str, Any]:
+    """Return versions of Python and of what takes part, the platform, and its number of processors."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "dspectral": dspectral.__version__,
+        **{package: version(package) for package in PACKAGES},
+        "cpu_count": cpu_count(),
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON knows it; NaN and infinities become None, paths and other objects text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> plain({"a": np.float32("nan"), "b": (np.int64(3), Path("x"))})
+    {'a': None, 'b': [3, 'x']}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy's scalars and arrays
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, int | str):
+        return value
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)

@@ -1,0 +1,144 @@
+"""Where the work runs: threads of this process, workers started for it, or a cluster already there."""
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from multiprocessing import resource_tracker
+
+import cloudpickle
+import dask
+from distributed import Client, LocalCluster
+
+WAIT_SECONDS = 60
+"""For the first worker of a cluster that is there already."""
+LOOPBACK = "127.0.0.1"
+DASHBOARD_PORT = 8787
+
+
+def cpu_count() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def scheduler(arguments: argparse.Namespace) -> Iterator[Client | None]:
+    """Put in force what the options ``--workers``, ``--scheduler`` and ``--memory-limit`` ask for.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        As parsed by :func:`workflows._form.form.parser`.
+
+    Yields
+    ------
+    distributed.Client or None
+        None where the threads of this process do the work.
+
+    Raises
+    ------
+    OSError
+        If no scheduler answers at the address.
+    ValueError
+        If the cluster there has no worker within a minute.
+    """
+    # Workers elsewhere have dspectral, but need not have this folder: its functions travel by value.
+    for name in [name for name in sys.modules if name.split(".")[0] == "workflows"]:
+        cloudpickle.register_pickle_by_value(sys.modules[name])
+    logging.getLogger("asyncio").addFilter(_is_worth_telling)
+    if arguments.scheduler:
+        with _existing_cluster(arguments.scheduler) as client:
+            yield client
+    elif arguments.workers:
+        with _local_cluster(arguments.workers, arguments.memory_limit, debug=arguments.debug) as client:
+            yield client
+    else:
+        print(f"runs in this process, on {cpu_count()} threads")
+        with dask.config.set(scheduler="threads"):
+            yield None
+
+
+def _is_worth_telling(record: logging.LogRecord) -> bool:
+    """Whether a record is more than a future given up when an interrupt closed its client."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or kind.__name__ != "AllExit"
+
+
+@contextmanager
+def _local_cluster(n_workers: int, memory_limit: str, *, debug: bool) -> Iterator[Client]:
+    with ExitStack() as stack:
+        # A worker gets its next block only when it is free, so that a merge that waits goes first: else each
+        # worker piles up summaries.
+        stack.enter_context(dask.config.set({"distributed.scheduler.worker-saturation": 1.0}))
+        with _interrupts_held_back():
+            cluster = LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=memory_limit,
+                dashboard_address=_dashboard_address(),
+                # A task's error comes back to the caller; the workers need not print it, too.
+                silence_logs=logging.WARNING if debug else logging.CRITICAL,
+            )
+            stack.enter_context(cluster)
+        client = stack.enter_context(Client(cluster))
+        print(f"runs on {n_workers} worker process(es); dashboard: {client.dashboard_link}")
+        yield client
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Let Ctrl-C wait until the cluster stands, for one half started cannot be closed.
+
+    The workers inherit the blocked signal: it is not theirs to obey, they end with the cluster.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    resource_tracker.ensure_running()  # it unblocks the signal when it starts
+    caught: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _frame: caught.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if caught:
+        raise KeyboardInterrupt
+
+
+def _dashboard_address() -> str:
+    """Return Dask's usual address, or one with any free port if that is taken."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, DASHBOARD_PORT))
+        except OSError:
+            return f"{LOOPBACK}:0"
+    return f"{LOOPBACK}:{DASHBOARD_PORT}"
+
+
+@contextmanager
+def _existing_cluster(address: str) -> Iterator[Client]:
+    with _connected(address) as client:
+        try:
+            client.wait_for_workers(1, timeout=WAIT_SECONDS)
+        except TimeoutError:
+            sentence = f"the scheduler at {address} has no worker: start one by `dask worker {address}`"
+            raise ValueError(sentence) from None
+        n_workers = len(client.nthreads())
+        print(f"runs on the {n_workers} workers of {address}; dashboard: {client.dashboard_link}")
+        yield client
+
+
+def _connected(address: str) -> AbstractContextManager[Client]:
+    try:
+        return Client(address)
+    except (OSError, ValueError) as error:
+        raise OSError(f"no scheduler answers at {address}, given as --scheduler: {error}") from error

@@ -1,0 +1,1 @@
+"""What programs are made of: readers of data, features and baselines."""

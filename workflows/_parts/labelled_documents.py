@@ -1,0 +1,123 @@
+"""Documents whose labels have names, as workflows are given them: which file, which fields, which labels count."""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import fsspec
+import numpy as np
+from scipy import sparse
+
+from dspectral.io.labelled_documents import (
+    LabelledText,
+    read_labelled_records,
+    read_newsgroups,
+    read_reuters,
+)
+from dspectral.store.counts import CountStore
+from workflows._form import form
+
+FILES = "jsonl or TSV, .sgm files of Reuters-21578, or a folder for each label"
+
+
+class Side(NamedTuple):
+    """Training or test documents.
+
+    Attributes
+    ----------
+    path : str
+        Of their text, as jsonl.
+    labels : list of tuple of str
+    """
+
+    path: str
+    labels: list[tuple[str, ...]]
+
+
+def add_fields(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where text and labels are, and which of them count."""
+    add = parser.add_argument
+    fields = "with the text, if there are fields (text)"
+    add("--text", nargs="+", default=["text"], metavar="FIELD", help=fields)
+    label = "with the label, or (in jsonl) a list of them (label)"
+    add("--label", default="label", metavar="FIELD", help=label)
+    add("--min-documents", type=form.positive, default=2, metavar="N", help="leave out labels with fewer (2)")
+    terms = "most frequent terms that are kept (8000)"
+    add("--terms", type=form.positive, default=8000, metavar="D", help=terms)
+
+
+def read(arguments: argparse.Namespace, side: str) -> Iterator[LabelledText]:
+    """Read a side ("train" or "test") with the reader that its path asks for."""
+    path = getattr(arguments, side)
+    system, root = fsspec.url_to_fs(path)
+    folder = system.isdir(root)
+    if root.endswith(".sgm") or (folder and system.glob(f"{root}/*.sgm")):
+        return read_reuters(path, side)
+    if folder:
+        return read_newsgroups(path)
+    return read_labelled_records(path, text=arguments.text, label=arguments.label)
+
+
+def labels_that_count(arguments: argparse.Namespace) -> list[str]:
+    """Return the labels that enough training documents have."""
+    totals = Counter(label for one in read(arguments, "train") for label in set(one.labels))
+    labels = sorted(label for label, total in totals.items() if total >= arguments.min_documents)
+    if len(labels) < 2:
+        raise ValueError(
+            f"{arguments.train} has {len(labels)} label(s) with {arguments.min_documents} or more documents, but "
+            "there must be two"
+        )
+    return labels
+
+
+def written(
+    arguments: argparse.Namespace, side: str, labels: list[str], path: str, *, unlabelled: bool = False
+) -> Side:
+    """Write a side's text as jsonl, and return its labels; documents without a label that counts if asked for."""
+    kept, known = [], set(labels)
+    with Path(path).open("w", encoding="utf-8") as file:
+        for one in read(arguments, side):
+            own = tuple(label for label in dict.fromkeys(one.labels) if label in known)
+            if own or unlabelled:
+                file.write(json.dumps({"text": one.text}) + "\n")
+                kept.append(own)
+    if not any(kept):
+        raise ValueError(f"no document of {getattr(arguments, side)} has a label that the training side has")
+    return Side(path, kept)
+
+
+def most_frequent(store: CountStore, n_terms: int) -> np.ndarray:
+    """Return the columns of the terms that occur most often, in order."""
+    return np.sort(np.argsort(-store.column_sums, kind="stable")[:n_terms])
+
+
+def indicator(labels: list[tuple[str, ...]], names: list[str]) -> sparse.csr_array:
+    """Return 1 where a document has a label.
+
+    Examples
+    --------
+    >>> indicator([("tea",), ()], ["tea", "food"]).toarray()
+    array([[1., 0.],
+           [0., 0.]])
+    """
+    number = {label: column for column, label in enumerate(names)}
+    rows = np.repeat(np.arange(len(labels)), [len(one) for one in labels])
+    columns = [number[label] for one in labels for label in one]
+    return sparse.csr_array((np.ones(len(columns)), (rows, columns)), shape=(len(labels), len(names)))
+
+
+def name_of(path: str) -> str:
+    """Name data by its file, or by its folder where the file is just called train or all or the like.
+
+    Examples
+    --------
+    >>> name_of("newsgroups20/train.jsonl.gz"), name_of("topics.tsv")
+    ('newsgroups20', 'topics')
+    """
+    file = Path(path)
+    stem = file.name.split(".")[0]
+    side = stem == "all" or stem.endswith("train")
+    return file.parent.name if side and file.parent.name else stem

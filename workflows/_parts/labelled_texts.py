@@ -1,0 +1,146 @@
+"""Labelled texts as tab-separated files, cut into words, and their n-gram forms."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from sklearn.model_selection import StratifiedKFold
+
+from workflows._form.tsv import read_tsv
+
+_PARTED = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
+_WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
+_DIGIT = re.compile(r"\d")
+KEPT = frozenset(
+    (
+        "against",
+        "although",
+        "but",
+        "cannot",
+        "enough",
+        "few",
+        "however",
+        "least",
+        "less",
+        "more",
+        "most",
+        "much",
+        "never",
+        "no",
+        "none",
+        "nor",
+        "not",
+        "nothing",
+        "only",
+        "too",
+        "very",
+        "well",
+        "without",
+        "yet",
+    )
+)
+"""Stop words that turn or weigh what is said."""
+
+
+class Texts(NamedTuple):
+    """Texts, each a list of words, with their labels.
+
+    Attributes
+    ----------
+    words : list of list of str
+    labels : ndarray of str
+    folds : ndarray of str or None
+        Which fold of a cross-validation each belongs to, where the file says so.
+    """
+
+    words: list[list[str]]
+    labels: NDArray[Any]
+    folds: NDArray[Any] | None = None
+
+    def at(self, rows: NDArray[np.int64]) -> "Texts":
+        """Return the texts at these places."""
+        return Texts([self.words[row] for row in rows], self.labels[rows])
+
+
+class Split(NamedTuple):
+    """What is learned from, and what is then classified."""
+
+    train: Texts
+    test: Texts
+
+
+def words_of(text: str, *, zero_digits: bool = False) -> list[str]:
+    """Cut a text into lower-case words and signs; what a tokeniser parted (``do n't``) is joined.
+
+    With ``zero_digits`` each digit is read as 0, so that all numbers of one form are one word.
+
+    Examples
+    --------
+    >>> words_of("It 's no Trouble, is n't it?")
+    ["it's", 'no', 'trouble', ',', "isn't", 'it', '?']
+    """
+    text = _PARTED.sub(r"\1", text.lower())
+    return _WORD.findall(_DIGIT.sub("0", text) if zero_digits else text)
+
+
+def read_texts(path: str, *, zero_digits: bool = False) -> Texts:
+    """Read a TSV with a header that has the columns text and label, perhaps also cv_fold.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, a line has another number of them (file and line are named), or there is none.
+    """
+    rows = read_tsv(path, ("text", "label"))
+    if not rows:
+        raise ValueError(f"{path} has a header, but no text")
+    folds = np.array([row["cv_fold"] for row in rows]) if "cv_fold" in rows[0] else None
+    words = [words_of(row["text"], zero_digits=zero_digits) for row in rows]
+    return Texts(words, np.array([row["label"] for row in rows]), folds)
+
+
+def splits(texts: Texts, n_folds: int, seed: int) -> Iterator[Split]:
+    """Yield the parts of a cross-validation: by the file's folds, or stratified ones drawn with a seed."""
+    if texts.folds is not None:
+        numbers = [np.flatnonzero(texts.folds == fold) for fold in np.unique(texts.folds)]
+    else:
+        drawn = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        numbers = [test for _, test in drawn.split(np.zeros(len(texts.words)), texts.labels)]
+    everything = np.arange(len(texts.words))
+    for test in numbers:
+        yield Split(texts.at(np.setdiff1d(everything, test)), texts.at(test))
+
+
+StopWords = Literal["none", "english", "weak"]
+
+
+def content(sentences: Sequence[Sequence[str]], stop_words: StopWords) -> list[list[str]]:
+    """Leave out signs and stop words: scikit-learn's English ones, or (``"weak"``) those of them not in KEPT.
+
+    Examples
+    --------
+    >>> content([["this", "is", "not", "good", "!"]], "weak")
+    [['not', 'good']]
+    """
+    if stop_words == "none":
+        return [list(words) for words in sentences]
+    stopped = ENGLISH_STOP_WORDS - KEPT if stop_words == "weak" else ENGLISH_STOP_WORDS
+    return [[word for word in words if word not in stopped and word[0].isalnum()] for words in sentences]
+
+
+def gram_form(words: Sequence[str], n: int) -> list[str]:
+    """Return all runs of n words, one after the other: 1 2 3 4 becomes, with n = 2, 1 2 2 3 3 4.
+
+    Examples
+    --------
+    >>> gram_form(["1", "2", "3", "4"], 2)
+    ['1', '2', '2', '3', '3', '4']
+    >>> gram_form(["1"], 2)
+    ['1']
+    """
+    if len(words) <= n:
+        return list(words)
+    return [word for i in range(len(words) - n + 1) for word in words[i : i + n]]

@@ -1,0 +1,171 @@
+"""What the moments are compared with: low-rank linear models by alternating least squares, and one-vs-rest.
+
+Neither belongs to the library. The first is in the manner of LEML (Yu, Jain, Kar and Dhillon 2014, "Large-scale
+multi-label learning with missing labels") with squared loss: labels are near ``X W H``, W and H in turn by least
+squares, W by a few steps of conjugate gradients. It reads the same store by the same summaries, and counts its
+passes: one for H, and one for each gradient.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
+
+from dspectral.engine import summarize
+from dspectral.linalg import sparse_products
+from dspectral.methods.multilabel.word_rows import label_rows, word_rows
+from dspectral.store.counts import CountStore
+from dspectral.types import FloatArray, Rows
+
+
+class LabelProducts(NamedTuple):
+    """``F'F`` and ``Y'F`` for ``F = X W``."""
+
+    gram: NDArray[np.float64]
+    labels: FloatArray
+
+    @classmethod
+    def of(cls, rows: Rows, labels: Rows, *, W: FloatArray) -> Self:
+        """Summarise one block."""
+        F = sparse_products.times(word_rows(rows, counts=False, dtype=W.dtype), W)
+        wide = F.astype(np.float64)
+        return cls(wide.T @ wide, sparse_products.transpose_times(label_rows(labels, len(F)), F))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the sums of all rows."""
+        return type(self)(*(sum(field[1:], field[0]) for field in zip(self, *others, strict=True)))
+
+
+class Gradient(NamedTuple):
+    """``X' (Y H' - X W G)``, or without H ``X' X W G``."""
+
+    product: FloatArray
+
+    @classmethod
+    def of(
+        cls, rows: Rows, labels: Rows, *, W: FloatArray, G: FloatArray, H: FloatArray | None = None
+    ) -> Self:
+        """Summarise one block."""
+        words = word_rows(rows, counts=False, dtype=W.dtype)
+        F = sparse_products.times(words, W) @ G
+        if H is not None:
+            F = sparse_products.times(label_rows(labels, len(F)), H) - F
+        return cls(sparse_products.transpose_times(words, F))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the sums of all rows."""
+        product = self.product.copy()
+        for other in others:
+            product += other.product
+        return type(self)(product)
+
+
+class LowRank:
+    """Labels near ``X W H'`` with ridge penalties.
+
+    Parameters
+    ----------
+    n_states : int
+        Rank.
+    iterations, steps : int
+        Turns, and steps of conjugate gradients in each.
+    penalty : float
+    seed : int
+
+    Attributes
+    ----------
+    W, H : ndarray of float32, shapes (n_words, rank) and (n_labels, rank)
+    n_passes : int
+    """
+
+    def __init__(
+        self, n_states: int, *, iterations: int = 10, steps: int = 5, penalty: float = 10.0, seed: int = 0
+    ) -> None:
+        self.n_states, self.iterations, self.steps, self.penalty = n_states, iterations, steps, penalty
+        self.seed, self.n_passes = seed, 0
+
+    def fit(self, store: CountStore) -> Self:
+        """Learn from a store with labels."""
+        generator, shape = np.random.default_rng(self.seed), (store.n_columns, self.n_states)
+        self.W = 0.1 * generator.standard_normal(shape, dtype=np.float32)
+        for turn in range(self.iterations):
+            self.H = self._labels(store)
+            self._words(store)
+            if turn == self.iterations - 1:
+                self.H = self._labels(store)
+        return self
+
+    def decision_function(self, rows: Rows) -> FloatArray:
+        """Score every label of a block."""
+        words = word_rows(rows, counts=False, dtype=np.float32)
+        return np.asarray(sparse_products.times(words, self.W) @ self.H.T)
+
+    def _labels(self, store: CountStore) -> FloatArray:
+        found = self._pass(store, partial(LabelProducts.of, W=self.W), "labels")
+        ridge = found.gram + self.penalty * np.eye(self.n_states)
+        return np.asarray(np.linalg.solve(ridge, found.labels.T).T, dtype=np.float32)
+
+    def _words(self, store: CountStore) -> None:
+        """Conjugate gradients on ``X'X W G + penalty W = X' Y H``, with ``G = H'H``."""
+        G = self.H.T @ self.H
+        of = partial(Gradient.of, W=self.W, G=G, H=self.H)
+        residual = self._pass(store, of, "gradient").product - self.penalty * self.W
+        direction, size = residual.copy(), _inner(residual, residual)
+        for _ in range(self.steps):
+            if size == 0:
+                return
+            product = self._pass(store, partial(Gradient.of, W=direction, G=G), "gradient").product
+            product += self.penalty * direction
+            step = np.float32(size / _inner(direction, product))
+            self.W += step * direction
+            residual -= step * product
+            before, size = size, _inner(residual, residual)
+            direction = residual + np.float32(size / before) * direction
+
+    def _pass(self, store: CountStore, of: Any, name: str) -> Any:
+        self.n_passes += 1
+        return summarize(store, store.labels, of=of, name=name)
+
+
+class OneVsRest:
+    """A logistic regression for each label, on rows of unit length, all in memory.
+
+    Parameters
+    ----------
+    C : float
+        Inverse penalty.
+    """
+
+    n_passes = 1
+
+    def __init__(self, C: float = 10.0) -> None:
+        self.C = C
+
+    def fit(self, store: CountStore) -> Self:
+        """Learn from a store with labels."""
+        X, Y = _unit_rows(store.counts.compute()), store.labels.compute().tocsc()
+        self.coefficients = np.zeros((Y.shape[1], X.shape[1] + 1))
+        for label in range(Y.shape[1]):
+            y = np.zeros(X.shape[0])
+            y[Y.indices[Y.indptr[label] : Y.indptr[label + 1]]] = 1
+            if y.min() == y.max():  # a label that none has, or all
+                self.coefficients[label, -1] = 30.0 * (2 * y[0] - 1)
+                continue
+            model = LogisticRegression(C=self.C, solver="liblinear").fit(X, y)
+            self.coefficients[label] = np.append(model.coef_[0], model.intercept_[0])
+        return self
+
+    def decision_function(self, rows: Rows) -> FloatArray:
+        """Score every label of a block."""
+        return np.asarray(_unit_rows(rows) @ self.coefficients[:, :-1].T + self.coefficients[:, -1])
+
+
+def _unit_rows(rows: Rows) -> Any:
+    return normalize(word_rows(rows, counts=False, dtype=np.float64))
+
+
+def _inner(a: FloatArray, b: FloatArray) -> float:
+    return float(np.einsum("ij,ij->", a, b, dtype=np.float64))

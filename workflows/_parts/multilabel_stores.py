@@ -1,0 +1,90 @@
+"""Stores of labelled documents for the workflow on many labels: of files, and of some of a store's documents."""
+
+import argparse
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral import VocabularySettings, Weighting, build_store, write_counts
+from dspectral.io.labelled_text import build_labelled_store
+from dspectral.store.counts import CountStore
+from workflows._parts.labelled_documents import Side, indicator, labels_that_count, most_frequent, written
+
+
+def stores(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore, CountStore]:
+    """Read both sides; without a test file, take a share of the documents away for one."""
+    if arguments.format == "records":
+        return of_records(arguments, scratch)
+    settings: Any = {"format": arguments.format, "zero_based": not arguments.one_based}
+    train = build_labelled_store(arguments.train, f"{scratch}/train.zarr", **settings)
+    if arguments.test is None:
+        return parted(train, arguments.test_share, arguments.seed, f"{scratch}/split")
+    width = {"n_columns": train.n_columns, "n_labels": train.n_labels}  # as the training file has them
+    return train, build_labelled_store(arguments.test, f"{scratch}/test.zarr", **settings, **width)
+
+
+def of_records(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore, CountStore]:
+    """Count the words of both sides, of the training side's most frequent terms and its labels."""
+    names = labels_that_count(arguments)
+    settings: Any = {"unit": "field", "field": "text"}
+    sides = ["train"] if arguments.test is None else ["train", "test"]
+    texts = [written(arguments, side, names, f"{scratch}/{side}.jsonl", unlabelled=True) for side in sides]
+    path = f"{scratch}/text.zarr"
+    store = build_store(texts[0].path, path, vocabulary=VocabularySettings(), **settings)
+    kept = Weighting(columns=most_frequent(store, arguments.terms))
+    train = labelled(store, kept, texts[0], names, f"{scratch}/train.zarr")
+    if len(texts) == 1:
+        return parted(train, arguments.test_share, arguments.seed, f"{scratch}/split")
+    n_train = store.n_rows
+    store = build_store(texts[1].path, path, vocabulary=VocabularySettings(), append=True, **settings)
+    return train, labelled(store, kept, texts[1], names, f"{scratch}/test.zarr", start=n_train)
+
+
+def labelled(
+    store: CountStore, kept: Weighting, side: Side, names: list[str], path: str, start: int = 0
+) -> CountStore:
+    """Write the rows from one on with their labels."""
+    rows = store.weighted(kept)
+    return write_counts(rows[start:] if start else rows, path, labels=indicator(side.labels, names))
+
+
+def parted(store: CountStore, share: float, seed: int, path: str) -> tuple[CountStore, CountStore]:
+    """Write a store's documents as two, the second a share of them drawn at random.
+
+    Raises
+    ------
+    ValueError
+        If either would be empty.
+    """
+    n_taken = round(share * store.n_rows)
+    if not 0 < n_taken < store.n_rows:
+        raise ValueError(f"a share of {share:g} of {store.n_rows} documents leaves one of two parts empty")
+    taken = np.zeros(store.n_rows, dtype=bool)
+    taken[np.random.default_rng(seed).permutation(store.n_rows)[:n_taken]] = True
+    sides = ((~taken, f"{path}-rest.zarr"), (taken, f"{path}-taken.zarr"))
+    rest, part = (
+        write_counts(rows_of(store.counts, mask), to, labels=rows_of(store.labels, mask))
+        for mask, to in sides
+    )
+    return rest, part
+
+
+def rows_of(blocks: da.Array, mask: NDArray[np.bool_]) -> da.Array:
+    """Return some rows of each block."""
+    pieces = np.split(mask, np.cumsum(blocks.chunks[0])[:-1])
+    sparse_rows: Any = {"meta": sparse.csr_array((0, 0), dtype=blocks.dtype), "dtype": blocks.dtype}
+    parts = [
+        blocks.blocks[i].map_blocks(
+            _masked, mask=piece, chunks=((int(piece.sum()),), blocks.chunks[1]), **sparse_rows
+        )
+        for i, piece in enumerate(pieces)
+        if piece.any()
+    ]
+    return da.concatenate(parts)
+
+
+def _masked(block: Any, mask: NDArray[np.bool_]) -> Any:
+    return block[np.flatnonzero(mask)]

@@ -1,0 +1,186 @@
+"""A linear support vector machine on what texts are turned into: words, averages, or principal components."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.svm import LinearSVC
+
+from dspectral import SketchedPCA, TreePCA
+from dspectral.methods.tmpca.token_vectors import token_table
+from workflows._parts.labelled_texts import StopWords, Texts, content, gram_form
+
+SPARSE_C = (0.1, 0.3, 1.0, 3.0)
+DENSE_C = (0.0003, 0.001, 0.003, 0.01)
+"""Inverse penalties that are tried."""
+INNER_FOLDS = 3
+
+Vectors = tuple[list[str], NDArray[np.float32]]
+
+
+class Settings(NamedTuple):
+    """What all methods share."""
+
+    vectors: Vectors
+    n_components: int
+    length: int
+    stop_words: StopWords
+    seed: int
+
+
+class Words:
+    """Words and pairs of neighbours, weighted by TF-IDF."""
+
+    n_passes = 1
+
+    def __init__(self) -> None:
+        self.model = TfidfVectorizer(analyzer=_words_and_pairs, sublinear_tf=True)
+
+    def fit(self, sentences: Sequence[Sequence[str]]) -> "Words":
+        """Learn the vocabulary."""
+        self.model.fit(sentences)
+        return self
+
+    def transform(self, sentences: Sequence[Sequence[str]]) -> Any:
+        """Return a CSR matrix."""
+        return self.model.transform(sentences)
+
+
+class Average:
+    """The mean of the vectors of a text's words: what an order of words is worth is seen against it."""
+
+    n_passes = 0
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def fit(self, sentences: Sequence[Sequence[str]]) -> "Average":  # noqa: ARG002  all have one form
+        """Do nothing."""
+        return self
+
+    def transform(self, sentences: Sequence[Sequence[str]]) -> NDArray[np.float32]:
+        """Return an array of shape (n, dimensions of a vector)."""
+        texts = content(sentences, self.settings.stop_words)
+        ids, table = _numbered(texts, self.settings.vectors)
+        sizes = np.array([len(text) for text in texts])
+        shares = np.repeat(1.0 / np.maximum(sizes, 1), sizes).astype(np.float32)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return sparse.csr_array((shares, ids, offsets), shape=(len(texts), len(table))) @ table
+
+
+class Concatenated:
+    """Principal components of the vectors of a text's first words, one after the other."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def fit(self, sentences: Sequence[Sequence[str]]) -> "Concatenated":
+        """Find the components."""
+        k, seed = self.settings.n_components, self.settings.seed
+        self.model = SketchedPCA(k, solver="krylov", n_passes=4, random_state=seed)
+        self.model.fit(concatenated(sentences, self.settings))
+        self.n_passes = self.model.n_passes_
+        return self
+
+    def transform(self, sentences: Sequence[Sequence[str]]) -> NDArray[np.float32]:
+        """Return an array of shape (n, n_components)."""
+        return self.model.transform(concatenated(sentences, self.settings))
+
+
+class Tree:
+    """TMPCA of the n-gram forms of texts; a form of n has n times the length, so that as many words fit.
+
+    Parameters
+    ----------
+    settings : Settings
+    forms : sequence of int
+        One tree for each, side by side.
+    plain_test : bool
+        Whether texts to be classified stay as they are, as the paper's.
+    """
+
+    def __init__(self, settings: Settings, forms: Sequence[int], *, plain_test: bool = False) -> None:
+        self.settings, self.forms, self.plain_test = settings, tuple(forms), plain_test
+
+    def fit(self, sentences: Sequence[Sequence[str]]) -> "Tree":
+        """Find the components of each level of each tree."""
+        s, texts = self.settings, content(sentences, self.settings.stop_words)
+        self.models = [
+            TreePCA(s.n_components, length=n * s.length, vectors=s.vectors).fit(_in_form(texts, n))
+            for n in self.forms
+        ]
+        self.n_passes = sum(model.n_passes_ for model in self.models)
+        return self
+
+    def transform(self, sentences: Sequence[Sequence[str]], *, test: bool = False) -> NDArray[np.float64]:
+        """Return an array of shape (n, n_components times the forms)."""
+        texts = content(sentences, self.settings.stop_words)
+        plain = test and self.plain_test
+        parts = [
+            model.transform(texts if plain else _in_form(texts, n))
+            for model, n in zip(self.models, self.forms, strict=True)
+        ]
+        return np.hstack(parts)
+
+
+class Classifier:
+    """Features and the machine on them, its penalty chosen by cross-validation of the training texts."""
+
+    def __init__(self, features: Any, seed: int) -> None:
+        self.features, self.seed = features, seed
+
+    def fit(self, train: Texts) -> "Classifier":
+        """Learn from labelled texts."""
+        rows = self.features.fit(train.words).transform(train.words)
+        is_sparse = sparse.issparse(rows)
+        machine = LinearSVC(dual="auto", random_state=self.seed, max_iter=10_000)
+        model = (
+            make_pipeline(machine) if is_sparse else make_pipeline(Normalizer(), StandardScaler(), machine)
+        )
+        inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=self.seed)
+        grid = {"linearsvc__C": SPARSE_C if is_sparse else DENSE_C}
+        self.model = GridSearchCV(model, grid, cv=inner).fit(rows, train.labels)
+        return self
+
+    @property
+    def inner_error(self) -> float:
+        """Error rate in the cross-validation of the training texts, at the penalty chosen."""
+        return float(1.0 - self.model.best_score_)
+
+    def wrong(self, test: Texts) -> NDArray[np.bool_]:
+        """Say which texts are classified wrongly."""
+        is_tree = isinstance(self.features, Tree)
+        rows = self.features.transform(test.words, **({"test": True} if is_tree else {}))
+        return np.asarray(self.model.predict(rows) != test.labels)
+
+
+def concatenated(sentences: Sequence[Sequence[str]], settings: Settings) -> NDArray[np.float32]:
+    """Return the vectors of the first words of each text, zeros behind them, shape (n, length * dimensions)."""
+    texts = [text[: settings.length] for text in content(sentences, settings.stop_words)]
+    ids, table = _numbered(texts, settings.vectors)
+    sizes = np.array([len(text) for text in texts])
+    rows = np.zeros((len(texts), settings.length, table.shape[1]), dtype=np.float32)
+    rows[np.arange(settings.length) < sizes[:, None]] = table[ids]
+    return rows.reshape(len(texts), -1)
+
+
+def _words_and_pairs(words: Sequence[str]) -> list[str]:
+    return [*words, *(f"{a} {b}" for a, b in pairwise(words))]
+
+
+def _in_form(texts: list[list[str]], n: int) -> list[list[str]]:
+    return texts if n == 1 else [gram_form(text, n) for text in texts]
+
+
+def _numbered(texts: list[list[str]], vectors: Vectors) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the number of each word, text after text, and the vector of each number."""
+    numbers: dict[str, int] = {}
+    ids = [numbers.setdefault(word, len(numbers)) for text in texts for word in text]
+    return np.array(ids, dtype=np.int64), token_table(vectors, list(numbers), vectors[1].shape[1])
