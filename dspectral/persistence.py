@@ -2,21 +2,23 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from importlib.metadata import version
+from pkgutil import walk_packages
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from dspectral import registry as portable
+from dspectral import decomposition, methods
+from dspectral.registry import ESTIMATORS, RECORDS
 from dspectral.store.blocks import Location
 from dspectral.store.records import Record, read_record, write_record
-from dspectral.store.vocabulary import VocabularySettings
+from dspectral.types import is_sparse
 
 FORMAT = 1
 KEY = "dspectral_model"
-RECORDS: dict[str, Any] = {**portable.RECORDS, "VocabularySettings": VocabularySettings}
-_NAMES = {made: name for name, made in {**portable.ESTIMATORS, **RECORDS}.items()}
 
 
 def save(
@@ -53,8 +55,9 @@ def save(
     >>> load("memory://a-model").n_samples_seen_
     3
     """
-    if type(model) not in portable.ESTIMATORS.values():
-        raise TypeError(f"a {type(model).__name__} cannot be saved, but {', '.join(portable.ESTIMATORS)} can")
+    _import_all()
+    if type(model) not in ESTIMATORS.values():
+        raise TypeError(f"a {type(model).__name__} cannot be saved, but {', '.join(ESTIMATORS)} can")
     if vars(model).keys() <= model.get_params(deep=False).keys():
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
     where = _location(path, storage_options)
@@ -91,6 +94,7 @@ def load(path: str, *, storage_options: dict[str, Any] | None = None) -> Any:
         If there is no model at ``path``, it was saved in a newer format, an array of it is damaged, or it
         names a class other than those that dspectral saves.
     """
+    _import_all()
     record = read_record(_location(path, storage_options))
     if record is None or KEY not in record.attributes:
         raise ValueError(f"there is no model at {path}: save writes one")
@@ -101,6 +105,14 @@ def load(path: str, *, storage_options: dict[str, Any] | None = None) -> Any:
             f"version reads up to format {FORMAT}: install a newer dspectral"
         )
     return _decoded(head, record)
+
+
+@cache
+def _import_all() -> None:
+    """Import every module that may define a class that is saved: each registers its own."""
+    for package in (decomposition, methods):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
 
 
 def _location(path: str, storage_options: dict[str, Any] | None) -> Location:
@@ -115,7 +127,7 @@ def _encoded(value: Any, name: str, arrays: list[Any]) -> Any:
         return value if math.isfinite(value) else {"kind": "float", "value": repr(value)}
     if isinstance(value, np.ndarray | np.generic):
         return _encoded_array(value, name, arrays)
-    if sparse.issparse(value):
+    if is_sparse(value):
         return _encoded_sparse(value, name, arrays)
     if type(value) in (list, tuple, dict):
         return _encoded_container(value, name, arrays)
@@ -152,10 +164,11 @@ def _encoded_sparse(value: Any, name: str, arrays: list[Any]) -> dict[str, Any]:
 
 
 def _encoded_object(value: Any, name: str, arrays: list[Any]) -> dict[str, Any]:
-    made_from = _NAMES.get(type(value))
+    known = RECORDS if isinstance(value, tuple) else ESTIMATORS
+    made_from = next((name for name, kind in known.items() if kind is type(value)), None)
     if made_from is None:
         raise TypeError(f"{name} is a {type(value).__qualname__}, which cannot be saved")
-    if made_from in RECORDS:
+    if known is RECORDS:
         fields = {field: _encoded(of, f"{name}.{field}", arrays) for field, of in value._asdict().items()}
         return {"kind": "record", "class": made_from, "fields": fields}
     parameters = value.get_params(deep=False)
@@ -193,7 +206,7 @@ def _sparse(node: dict[str, Any], record: Record) -> sparse.csr_array:
 
 
 def _decoded_object(node: dict[str, Any], record: Record) -> Any:
-    known = RECORDS if node["kind"] == "record" else portable.ESTIMATORS
+    known = RECORDS if node["kind"] == "record" else ESTIMATORS
     if node["class"] not in known:
         raise ValueError(
             f"the model at {record.where.url} names the class {node['class']!r}, but only these are loaded: "

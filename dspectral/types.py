@@ -1,15 +1,59 @@
 """What a block is: rows of a matrix, sentences of token ids with or without labels, or raw documents."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.registry import saved
+
+if TYPE_CHECKING:
+    import dask.array as da
+    from typing_extensions import TypeIs
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
-Rows: TypeAlias = Any
-"""A block of rows: a SciPy ``csr_array`` (which has no types) or an ndarray, shape ``(n_rows, n_columns)``."""
+CSRRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]]"
+"""A sparse block of rows, shape ``(n_rows, n_columns)``."""
+Rows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[Any]]"
+"""A block of rows, sparse or dense, shape ``(n_rows, n_columns)``."""
+
+
+class HoldsCounts(Protocol):
+    """A store: rows on disk behind the Dask array ``counts``."""
+
+    @property
+    def counts(self) -> "da.Array":
+        """Rows of the store, shape ``(n_rows, n_columns)``, nothing read yet."""
+        ...
+
+
+RowsLike: TypeAlias = (
+    "NDArray[Any] | sparse.sparray | sparse.spmatrix | da.Array | HoldsCounts | Sequence[Sequence[float]]"
+)
+"""What estimators take as rows: an array, a SciPy sparse matrix, a Dask array of either, or a store."""
+
+
+def is_sparse(X: object) -> "TypeIs[CSRRows]":
+    """Report whether ``X`` is a SciPy sparse array or matrix; blocks of rows are CSR whenever they are sparse.
+
+    Parameters
+    ----------
+    X : object
+        Anything.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> is_sparse(sparse.eye_array(2)), is_sparse(np.eye(2))
+    (True, False)
+    """
+    return bool(sparse.issparse(X))
 
 
 class Sentences(NamedTuple):
@@ -66,6 +110,7 @@ class LabelledSentences(NamedTuple):
     offsets: NDArray[np.int64]
 
 
+@saved
 class Documents(NamedTuple):
     """The raw UTF-8 text of a block of documents.
 

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.types import CSRRows
+
 TRANSFORMS = ("sqrt", "log", "none")
 SCALINGS = ("cca", "ppmi", "reg", "none")
 
@@ -119,7 +121,9 @@ class ContextScaling(NamedTuple):
         if self.scaling == "ppmi":
             values *= float(self.transformed(np.array([self.total]))[0]) / self.shift
             values = np.maximum(np.log(values, out=values, where=values > 0), 0.0)
-        scaled = sparse.csr_array((values.astype(self.dtype), rows.indices, rows.indptr), shape=rows.shape)
+        scaled: CSRRows = sparse.csr_array(
+            (values.astype(self.dtype), rows.indices, rows.indptr), shape=rows.shape
+        )
         if self.scaling == "ppmi":
             scaled = scaled.copy()
             scaled.eliminate_zeros()

@@ -12,7 +12,7 @@ from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import gram_of
 from dspectral.linalg.dense import column_norms, eigh_descending, panels, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace
-from dspectral.types import FloatArray, IntArray, Rows
+from dspectral.types import FloatArray, IntArray, Rows, is_sparse
 
 OVERSAMPLING = 20
 BLOCKS = 4
@@ -205,7 +205,7 @@ def sketch_block(
     """
     n_rows, n_columns = rows.shape
     exact_side = max(EXACT_SIDE, 2 * capacity)
-    if sparse.issparse(rows):
+    if is_sparse(rows):
         if n_columns <= exact_side:
             gram = gram_of(rows)
             if mean is not None:

@@ -12,6 +12,7 @@ from dspectral.decomposition.frequent_directions import Shrink
 from dspectral.decomposition.spectrum import Plan, Solver, Spectrum, of_summary, spectrum, summary_of
 from dspectral.engine import map_rows, summarize
 from dspectral.inputs.rows import checked_rows, project
+from dspectral.registry import saved
 from dspectral.types import FloatArray
 
 
@@ -150,9 +151,12 @@ class _Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             variances -= found.n_rows * (found.axes @ found.mean) ** 2
             total -= found.n_rows * float(found.mean @ found.mean)
         self.explained_variance_ = np.maximum(variances, 0.0) / max(1, found.n_rows - self._ddof)
-        self.explained_variance_ratio_ = np.maximum(variances, 0.0) / total if total > 0 else variances * 0.0
+        # A total below the rounding of the energy is zero: all rows are equal, and no direction explains anything.
+        varies = total > 1e-14 * max(1, found.n_rows) * found.energy
+        self.explained_variance_ratio_ = np.maximum(variances, 0.0) / total if varies else variances * 0.0
 
 
+@saved
 class SketchedPCA(_Decomposition):
     """Principal component analysis of rows that do not fit in memory, in one pass, with a bound on the error.
 
@@ -242,6 +246,7 @@ class SketchedPCA(_Decomposition):
         self.random_state = random_state
 
 
+@saved
 class TruncatedSVD(_Decomposition):
     """Leading singular vectors of rows that do not fit in memory, not centred, close to exact in a few passes.
 

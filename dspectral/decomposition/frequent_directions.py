@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from dspectral.decomposition.block_sketch import sketch_block
 from dspectral.decomposition.shrinking import shrink_stack
 from dspectral.linalg.block_sums import energy_of, total_of
+from dspectral.registry import saved
 from dspectral.types import FloatArray, Rows
 
 Shrink = Literal["full", "median"]
 
 
+@saved
 class FrequentDirections(NamedTuple):
     """A sketch B of rows A: ``0 <= A'A - B'B <= certificate`` in the spectral sense.
 

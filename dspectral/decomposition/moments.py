@@ -5,13 +5,14 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, gram_of, total_of
-from dspectral.types import FloatArray, Rows
+from dspectral.registry import saved
+from dspectral.types import FloatArray, Rows, is_sparse
 
 
+@saved
 class Moments(NamedTuple):
     """Number, sum and Gram matrix of rows.
 
@@ -88,7 +89,7 @@ class GramProduct(NamedTuple):
             If the rows hold NaN or infinity.
         """
         energy = energy_of(rows)  # first, so that nothing is multiplied by infinity
-        if sparse.issparse(rows):
+        if is_sparse(rows):
             product = sparse_products.gram_times(rows, factor)
         else:
             rows = np.asarray(rows, dtype=factor.dtype)

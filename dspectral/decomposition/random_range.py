@@ -11,7 +11,7 @@ from dspectral._compiled import compiled, read_only
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.dense import column_gram, eigh_descending, fixed_signs
-from dspectral.types import FloatArray, Rows
+from dspectral.types import FloatArray, Rows, is_sparse
 
 SIGNS = 4
 """Entries of each row: with them a random range is as good as a dense normal one."""
@@ -120,7 +120,7 @@ class RandomRange(NamedTuple):
         ``2 nnz size`` operations; the block, a transposed copy and the product.
         """
         energy = energy_of(rows)
-        csr = rows if sparse.issparse(rows) else sparse.csr_array(rows)
+        csr = rows if is_sparse(rows) else sparse.csr_array(rows)
         signs = random_signs(csr.shape[1], size, seed)
         product = sparse_products.transpose_times(csr, times_signs(csr, signs, size))
         return cls(csr.shape[0], total_of(csr), energy, product, seed)

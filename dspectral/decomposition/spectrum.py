@@ -14,6 +14,7 @@ from dspectral.engine import lazy_rows, summarize
 from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.svd import principal_axes
+from dspectral.registry import saved
 from dspectral.types import FloatArray
 
 Solver = Literal["auto", "frequent_directions", "gram", "nystrom", "krylov"]
@@ -22,6 +23,7 @@ GRAM_COLUMNS = 2048
 OVERSAMPLING = 10
 
 
+@saved
 class Certificate(NamedTuple):
     """A bound on the spectral norm of ``A'A - B'B``, for A the (centred) rows and B what stands for them.
 

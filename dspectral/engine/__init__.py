@@ -7,6 +7,7 @@ block order, and BLAS has one thread inside a task.
 """
 
 from dspectral.engine.blas import blas_in_one_thread
+from dspectral.engine.configuration import memory_limit
 from dspectral.engine.merge_tree import projected_memory, tree_depth
 from dspectral.engine.passes import collect_rows, map_rows, run_tasks, summarize
 from dspectral.engine.row_blocks import Blocks, is_lazy, lazy_rows
@@ -18,6 +19,7 @@ __all__ = [
     "is_lazy",
     "lazy_rows",
     "map_rows",
+    "memory_limit",
     "projected_memory",
     "run_tasks",
     "summarize",

@@ -15,6 +15,7 @@ from dask.highlevelgraph import HighLevelGraph
 from scipy import sparse
 
 from dspectral.engine.blas import blas_in_one_thread, pinned
+from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.merge_tree import Graph, block_tasks, merge_tree
 from dspectral.engine.row_blocks import (
     Blocks,
@@ -26,12 +27,12 @@ from dspectral.engine.row_blocks import (
     slices_of,
 )
 from dspectral.engine.summary import Summary
-from dspectral.types import Rows
+from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
 
 
-def summarize(*streams: Any, of: Callable[..., S], fan_in: int = 2, name: str = "summary") -> S:
+def summarize(*streams: Any, of: Callable[..., S], fan_in: int | None = None, name: str = "summary") -> S:
     """Summarise every row block and merge the summaries up a tree.
 
     Parameters
@@ -40,8 +41,9 @@ def summarize(*streams: Any, of: Callable[..., S], fan_in: int = 2, name: str = 
         Shape ``(n_rows, n_columns)`` each, cut into rows alike; ``of`` gets one block of each.
     of : callable
         ``of(block, ...) -> Summary``. A block is a ``csr_array`` or an ndarray, or what :class:`Blocks` read.
-    fan_in : int
-        How many neighbours a merge takes, at least 2.
+    fan_in : int, optional
+        Number of neighboring summaries that one merge takes, at least 2. By default the entry
+        ``dspectral.fan-in`` of Dask's configuration, or 2 where it is not set.
     name : str
         Task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
 
@@ -70,6 +72,7 @@ def summarize(*streams: Any, of: Callable[..., S], fan_in: int = 2, name: str = 
     array([[20., 26.],
            [26., 35.]])
     """
+    fan_in = configured_fan_in() if fan_in is None else fan_in
     if fan_in < 2:
         raise ValueError(f"fan_in is {fan_in}, but a merge takes at least 2 summaries")
     in_memory = all(is_in_memory(stream) for stream in streams)
@@ -88,7 +91,7 @@ def summarize(*streams: Any, of: Callable[..., S], fan_in: int = 2, name: str = 
 
 def map_rows(
     X: Any,
-    function: Callable[[Rows], Rows],
+    function: Callable[[Any], Rows],
     *,
     n_columns: int,
     dtype: Any = np.float64,
@@ -120,7 +123,7 @@ def map_rows(
     Dask array for lazy input (nothing is computed), else an ndarray or ``csr_array``
     """
     if is_in_memory(X) and not isinstance(X, Blocks):
-        X = sparse.csr_array(X) if sparse.issparse(X) else X
+        X = sparse.csr_array(X) if is_sparse(X) else X
         slices = slices_of(X, in_blocks(X).chunks[0])
         parts = [_call(function, i, block) for i, block in enumerate(slices)]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
@@ -184,8 +187,8 @@ def _call(function: Callable[..., Any], number: int, *blocks: Any) -> Any:
         raise ValueError(f"row block {number}: {error}") from error
 
 
-def _as_rows(block: Any) -> Rows:
-    if sparse.issparse(block) and not isinstance(block, sparse.csr_array):
+def _as_rows(block: Any) -> Any:
+    if is_sparse(block) and not isinstance(block, sparse.csr_array):
         return sparse.csr_array(block)
     return block  # as it is: to wrap a view again copies it
 

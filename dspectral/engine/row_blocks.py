@@ -11,6 +11,7 @@ from dask._task_spec import Task
 from scipy import sparse
 
 from dspectral.linalg.sparse_products import row_slice
+from dspectral.types import is_sparse
 
 BLOCK_BYTES = 64 << 20
 """Bytes of an in-memory array that one task takes."""
@@ -77,7 +78,7 @@ def is_lazy(X: Any) -> bool:
 
 def is_in_memory(X: Any) -> bool:
     """Whether ``X`` lies in this process."""
-    return X.in_memory if isinstance(X, Blocks) else isinstance(X, np.ndarray) or sparse.issparse(X)
+    return X.in_memory if isinstance(X, Blocks) else isinstance(X, np.ndarray) or is_sparse(X)
 
 
 def in_cuts(X: Any, name: str, *, in_memory: bool) -> da.Array:
@@ -101,7 +102,7 @@ def in_blocks(X: Any) -> da.Array:
     if X.ndim != 2:
         raise ValueError(f"expected a two-dimensional array, got {X.ndim} dimension(s)")
     n_rows, n_columns = X.shape
-    if sparse.issparse(X):
+    if is_sparse(X):
         X = sparse.csr_array(X)
         n_bytes = X.nnz * (X.data.itemsize + X.indices.itemsize)
     else:
@@ -109,7 +110,7 @@ def in_blocks(X: Any) -> da.Array:
     n_blocks = max(1, math.ceil(n_bytes / BLOCK_BYTES))
     cuts = np.diff(np.linspace(0, n_rows, n_blocks + 1).astype(np.int64))
     sizes = tuple(int(size) for size in cuts)
-    meta = sparse.csr_array((0, 0), dtype=X.dtype) if sparse.issparse(X) else np.empty((0, 0), dtype=X.dtype)
+    meta = sparse.csr_array((0, 0), dtype=X.dtype) if is_sparse(X) else np.empty((0, 0), dtype=X.dtype)
     name = f"slice-{uuid4().hex}"
     layer = {(name, i, 0): block for i, block in enumerate(slices_of(X, sizes))}
     return da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=meta)
@@ -120,4 +121,4 @@ def slices_of(X: Any, sizes: Sequence[int]) -> Iterator[Any]:
     stop = 0
     for size in sizes:
         start, stop = stop, stop + size
-        yield row_slice(X, start, stop) if sparse.issparse(X) else X[start:stop]
+        yield row_slice(X, start, stop) if is_sparse(X) else X[start:stop]

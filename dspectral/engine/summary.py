@@ -1,12 +1,17 @@
 """What every summary promises."""
 
-from typing import Protocol, Self
+import math
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+
+T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class Summary(Protocol):
     """What one block of rows leaves behind: a named tuple of arrays and numbers, bounded in size.
 
-    Laws, each held by ``tests/summaries/test_laws.py``:
+    Laws, each held by ``tests/laws.py``:
 
     - ``S.of(block)`` reads the block and changes nothing;
     - ``merge`` is pure, and merging the summaries of two blocks in row order summarises the two blocks
@@ -18,3 +23,38 @@ class Summary(Protocol):
     def merge(self, *others: Self) -> Self:
         """Return the summary of all the rows behind this and ``others``, in that order."""
         ...
+
+
+def add_fields(*parts: T) -> T:
+    """Merge summaries whose fields all add up.
+
+    Parameters
+    ----------
+    *parts : named tuples of one class
+        Summaries in the order of their rows, at least one. Fields are arrays of one shape, numbers, or named tuples
+        with a ``merge`` of their own.
+
+    Returns
+    -------
+    named tuple
+        The sum of each field; floats are added exactly (``math.fsum``), arrays from left to right.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> class Totals(NamedTuple):
+    ...     n_rows: int
+    ...     total: Any
+    >>> add_fields(Totals(1, np.ones(2)), Totals(2, np.ones(2)))
+    Totals(n_rows=3, total=array([2., 2.]))
+    """
+    return type(parts[0])(*map(_sum, zip(*parts, strict=True)))
+
+
+def _sum(values: tuple[Any, ...]) -> Any:
+    first = values[0]
+    if hasattr(first, "merge"):
+        return first.merge(*values[1:])
+    if isinstance(first, np.ndarray):
+        return np.add.reduce(values)
+    return math.fsum(values) if isinstance(first, float) else sum(values)

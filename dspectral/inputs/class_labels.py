@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import is_lazy, lazy_rows, map_rows
-from dspectral.types import Rows
+from dspectral.types import CSRRows, Rows, is_sparse
 
 
 class ClassRows(NamedTuple):
@@ -50,7 +50,7 @@ def class_rows(y: Any, n_rows: int) -> ClassRows:
            [1., 0.]])
     """
     lazy = is_lazy(y)
-    if not lazy and not sparse.issparse(y):
+    if not lazy and not is_sparse(y):
         y = np.asarray(y)
     if y.shape[:1] != (n_rows,):
         raise ValueError(
@@ -94,8 +94,9 @@ def _of_labels(labels: NDArray[Any]) -> ClassRows:
     return ClassRows(indicator, classes, exclusive=True)
 
 
-def _indicator(rows: Rows) -> sparse.csr_array:
-    found = sparse.csr_array(rows != 0).astype(np.float64)
+def _indicator(rows: Rows) -> CSRRows:
+    marked: Any = rows != 0  # an array of bool of the same kind
+    found = sparse.csr_array(marked).astype(np.float64)
     found.eliminate_zeros()
     return found
 

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from dspectral.engine import Blocks, is_lazy, lazy_rows
 from dspectral.inputs.rows import checked_rows
 from dspectral.linalg.sparse_products import row_slice
+from dspectral.types import is_sparse
 
 
 class LabelledStreams(NamedTuple):
@@ -52,7 +53,7 @@ def labelled_streams(X: Any, y: Any = None) -> LabelledStreams:
             "labels are required: fit requires y to be passed, but the target y is None, and X is no store that "
             "holds labels"
         )
-    if not is_lazy(y) and not sparse.issparse(y):
+    if not is_lazy(y) and not is_sparse(y):
         y = np.asarray(y)
     if y.dtype.kind not in "biuf":
         raise ValueError(f"Unknown label type: y holds {y.dtype}, but must be a matrix of numbers")
@@ -82,7 +83,7 @@ def checked_documents(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 def _blocks(X: Any, sizes: tuple[int, ...]) -> Blocks:
     """Cut rows in memory where those of words are cut, whatever their own size."""
     borders = np.cumsum([0, *sizes])
-    if sparse.issparse(X):
+    if is_sparse(X):
         X = sparse.csr_array(X)
         return Blocks(_same, [row_slice(X, int(a), int(b)) for a, b in pairwise(borders)], in_memory=True)
     return Blocks(_same, [X[a:b] for a, b in pairwise(borders)], in_memory=True)

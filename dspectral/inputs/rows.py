@@ -3,21 +3,18 @@
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dspectral.engine import is_lazy, lazy_rows
 from dspectral.linalg import sparse_products
-from dspectral.types import FloatArray, Rows
+from dspectral.types import FloatArray, Rows, is_sparse
 
 
 def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> FloatArray:
     """Return the coordinates of one block of rows along axes, shape (d, k), less an offset."""
-    if sparse.issparse(rows):
-        projected = sparse_products.times(rows, axes)
-    else:
-        projected = np.asarray(rows, dtype=axes.dtype) @ axes
+    many = sparse_products.times
+    projected = many(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
     return projected if offset is None else projected - offset.astype(projected.dtype)
 
 

@@ -4,15 +4,14 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dspectral.linalg import sparse_products
-from dspectral.types import Rows
+from dspectral.types import Rows, is_sparse
 
 
 def total_of(rows: Rows) -> NDArray[np.float64]:
     """Sum of the rows, in double precision."""
-    if sparse.issparse(rows):
+    if is_sparse(rows):
         return sparse_products.column_sums(rows)
     return np.asarray(rows.sum(axis=0, dtype=np.float64))
 
@@ -25,14 +24,14 @@ def energy_of(rows: Rows) -> float:
     ValueError
         If it is not finite: a row then holds NaN or infinity, and the message says which.
     """
-    values = rows.data if sparse.issparse(rows) else np.ravel(rows)
+    values = rows.data if is_sparse(rows) else np.ravel(rows)
     energy = float(np.einsum("i,i->", values, values, dtype=np.float64))
     if math.isfinite(energy):
         return energy
     bad = np.flatnonzero(~np.isfinite(values))
     if not len(bad):
         raise ValueError("the sum of squares overflows double precision: scale the rows down")
-    if sparse.issparse(rows):
+    if is_sparse(rows):
         row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
         column = int(rows.indices[bad[0]])
     else:
@@ -42,7 +41,7 @@ def energy_of(rows: Rows) -> float:
 
 def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
     """Return ``A'A`` in double precision."""
-    if sparse.issparse(rows):
+    if is_sparse(rows):
         return sparse_products.gram(rows)
     gram = np.zeros((rows.shape[1],) * 2)
     for start in range(0, len(rows), step):

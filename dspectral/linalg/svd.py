@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.sparse.linalg import svds
 
 from dspectral.linalg.dense import (
@@ -16,7 +15,7 @@ from dspectral.linalg.dense import (
     rounding_floor,
     row_gram,
 )
-from dspectral.types import FloatArray
+from dspectral.types import FloatArray, is_sparse
 
 
 def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.float64]]:
@@ -132,7 +131,7 @@ def right_axes(rows: Any, k: int, *, seed: int = 0) -> NDArray[np.float64]:
     array([[0., 1., 0.],
            [1., 0., 0.]])
     """
-    rows = rows.astype(np.float64) if sparse.issparse(rows) else np.asarray(rows, dtype=np.float64)
+    rows = rows.astype(np.float64) if is_sparse(rows) else np.asarray(rows, dtype=np.float64)
     shorter = min(rows.shape)
     k = min(k, shorter)
     if shorter <= max(SMALL, 4 * k):
@@ -140,7 +139,8 @@ def right_axes(rows: Any, k: int, *, seed: int = 0) -> NDArray[np.float64]:
     start = np.random.default_rng(seed).standard_normal(shorter)
     _, sizes, axes = svds(rows, k=k, v0=start, solver="arpack")
     order = np.argsort(-sizes, kind="stable")
-    kept = order[sizes[order] ** 2 > rounding_floor(sizes[order] ** 2, np.float64)]
+    squares: NDArray[np.float64] = sizes[order].astype(np.float64) ** 2
+    kept = order[squares > rounding_floor(squares, np.float64)]
     return np.asarray(fixed_signs(np.ascontiguousarray(axes[kept])), dtype=np.float64)
 
 
@@ -148,7 +148,7 @@ def _by_gram(rows: Any, k: int) -> NDArray[np.float64]:
     """Decompose the Gram matrix of the shorter side."""
     m, d = rows.shape
     product = rows @ rows.T if m < d else rows.T @ rows
-    gram = product.toarray() if sparse.issparse(product) else product
+    gram = product.toarray() if is_sparse(product) else product
     values, vectors = scipy.linalg.eigh(gram, subset_by_index=(len(gram) - k, len(gram) - 1))
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = values > rounding_floor(values, np.float64)

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.types import is_sparse
+
 
 class F1Scores(NamedTuple):
     """F1 over all classes.
@@ -50,7 +52,7 @@ def f1_scores(true: Any, predicted: Any) -> F1Scores:
     >>> [round(value, 3) for value in f1_scores(["a", "a", "b", "c"], ["a", "b", "b", "b"])]
     [0.458, 0.5, 0.389]
     """
-    true, predicted = (side if sparse.issparse(side) else np.asarray(side) for side in (true, predicted))
+    true, predicted = (side if is_sparse(side) else np.asarray(side) for side in (true, predicted))
     if true.shape != predicted.shape or len(true.shape) not in (1, 2):
         raise ValueError(
             f"true has shape {true.shape} and predicted {predicted.shape}, but both must be (n,) or (n, L) alike"

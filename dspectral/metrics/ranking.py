@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import rankdata
 
-from dspectral.types import FloatArray
+from dspectral.types import FloatArray, is_sparse
 
 
 def document_auc(scores: FloatArray, truth: Any) -> NDArray[np.float64]:
@@ -189,7 +189,7 @@ def hits_of(
 
 
 def _best(scores: Any, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    if not sparse.issparse(scores):
+    if not is_sparse(scores):
         return np.argsort(-scores, axis=1, kind="stable")[:, :k], np.ones((len(scores), k), dtype=bool)
     row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
     order = np.lexsort((scores.indices, -scores.data, row))
@@ -207,7 +207,7 @@ def _best(scores: Any, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 def _true_entries(scores: Any, truth: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     if scores.shape != truth.shape:
         raise ValueError(f"the scores are of shape {scores.shape}, but the truth of {truth.shape}")
-    if np.isnan(scores.data if sparse.issparse(scores) else scores).any():
+    if np.isnan(scores.data if is_sparse(scores) else scores).any():
         raise ValueError("a score is NaN, which has no rank")
     rows, columns = (np.asarray(part, dtype=np.int64) for part in truth.nonzero())
     return rows, columns, np.bincount(rows, minlength=truth.shape[0]).astype(np.int64)

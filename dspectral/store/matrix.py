@@ -15,6 +15,7 @@ from dspectral.engine import is_lazy, lazy_rows, run_tasks
 from dspectral.store.blocks import BlockInfo, finished, write_block
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, discard_unfinished, finish
+from dspectral.types import is_sparse
 
 
 def write_counts(
@@ -108,7 +109,7 @@ def _token(X: Any, rows: da.Array) -> str:
     """Return what tells rows from others: a hash of those in memory, else what Dask named them after."""
     if is_lazy(X):
         return str(rows.name)
-    csr = sparse.csr_array(X) if sparse.issparse(X) else None
+    csr = sparse.csr_array(X) if is_sparse(X) else None
     return str(tokenize(X if csr is None else (csr.data, csr.indices, csr.indptr), X.shape))
 
 

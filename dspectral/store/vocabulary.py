@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.registry import saved
 from dspectral.store.blocks import Location, read_array, write_array
 from dspectral.text.term_bytes import take
 from dspectral.text.term_index import TermIndex
@@ -16,6 +17,7 @@ from dspectral.types import Documents
 PATH = "vocabulary"
 
 
+@saved
 class VocabularySettings(NamedTuple):
     """Which n-grams become columns.
 

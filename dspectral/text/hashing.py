@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from dspectral._compiled import compiled
+from dspectral.registry import saved
 from dspectral.text.csr_buffers import as_rows, end_of_group, hash_group, new_buffers, sum_group
 from dspectral.text.tokens import check_ngram_range, tokenize
 from dspectral.types import Documents
@@ -13,6 +14,7 @@ from dspectral.types import Documents
 MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
 
 
+@saved
 class NgramHashing(NamedTuple):
     """How n-grams become columns.
 

@@ -6,9 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.registry import saved
+
 TermFrequency = Literal["count", "binary", "sqrt", "log"]
 
 
+@saved
 class Weighting(NamedTuple):
     """A function of one sparse row: entries, then columns, then the row's length.
 

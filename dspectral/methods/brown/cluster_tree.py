@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.methods.brown.agglomeration import merge_by_information, merge_window
+from dspectral.registry import saved
 
 
+@saved
 class Tree(NamedTuple):
     """A binary tree over n leaves.
 

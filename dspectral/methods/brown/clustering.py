@@ -19,8 +19,10 @@ from dspectral.linalg.svd import leading_left
 from dspectral.methods.brown.cluster_tree import Tree, information_tree, window_tree
 from dspectral.methods.brown.exchange import Adjacent, exchange_sweep
 from dspectral.metrics.mutual_information import average_mutual_information, cluster_counts
+from dspectral.registry import saved
 
 
+@saved
 class SpectralBrownClustering(BaseEstimator):
     """Cluster words by what stands directly beside them, and give each cluster a bit string.
 

@@ -18,6 +18,7 @@ from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.embeddings.nearest import nearest
 from dspectral.methods.embeddings.out_of_core import spill_contexts
+from dspectral.registry import saved
 from dspectral.types import FloatArray
 
 ENTRY_BYTES = 36
@@ -38,6 +39,7 @@ class Counted(NamedTuple):
     column_sums: NDArray[np.float64]
 
 
+@saved
 class WordEmbedding(BaseEstimator):
     """Vectors of words from the leading singular vectors of their transformed and scaled context counts.
 

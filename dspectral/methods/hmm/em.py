@@ -13,9 +13,11 @@ from dspectral.engine import summarize
 from dspectral.inputs.corpora import as_corpus, encode
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.methods.hmm.inference import HiddenMarkov, maximized, smooth, viterbi
+from dspectral.registry import saved
 from dspectral.types import Sentences
 
 
+@saved
 class EMHMM(BaseEstimator):
     """Hidden Markov model by expectation maximisation (Baum-Welch), one pass over the corpus an iteration.
 

@@ -7,9 +7,11 @@ from numpy.typing import NDArray
 
 from dspectral._compiled import read_only
 from dspectral.methods.hmm import recursions as sequences
+from dspectral.registry import saved
 from dspectral.types import Sentences
 
 
+@saved
 class HiddenMarkov(NamedTuple):
     """A hidden Markov model, or the counts that one is made from.
 

@@ -9,7 +9,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils.validation import check_is_fitted
 
+from dspectral.registry import saved
 
+
+@saved
 class VectorQuantizer(TransformerMixin, BaseEstimator):
     """Replace each frame of a sequence by the number of its nearest centre (mini-batch k-means).
 

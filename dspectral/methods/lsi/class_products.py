@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, gram_of, total_of
-from dspectral.types import FloatArray, Rows
+from dspectral.types import FloatArray, Rows, is_sparse
 
 
 class ClassProduct(NamedTuple):
@@ -72,7 +72,7 @@ class ClassProduct(NamedTuple):
         product: FloatArray
         if factor is None:
             product = gram_of(weighted)
-        elif sparse.issparse(weighted):
+        elif is_sparse(weighted):
             product = sparse_products.gram_times(weighted, factor)
         else:
             weighted = np.asarray(weighted, dtype=factor.dtype)
@@ -115,7 +115,7 @@ class CrossProduct(NamedTuple):
     def of(cls, rows: Rows, others: FloatArray) -> Self:
         """Summarise one block of A, shape (n, d), and of B, shape (n, r)."""
         energy = energy_of(rows)
-        if sparse.issparse(rows):
+        if is_sparse(rows):
             product = sparse_products.transpose_times(rows, np.ascontiguousarray(others))
         else:
             product = np.asarray(rows, dtype=others.dtype).T @ others
@@ -140,12 +140,12 @@ def class_sums(rows: Rows, classes: sparse.csr_array, wanted: bool = True) -> ND
     if not wanted:
         return np.zeros((0, rows.shape[1]))
     sums = sparse.csr_array(classes.T) @ rows
-    return np.asarray(sums.toarray() if sparse.issparse(sums) else sums, dtype=np.float64)
+    return np.asarray(sums.toarray() if is_sparse(sums) else sums, dtype=np.float64)
 
 
 def scaled(rows: Rows, factors: NDArray[Any]) -> Rows:
     """Return rows times one number each, of the rows' own type."""
-    if not sparse.issparse(rows):
+    if not is_sparse(rows):
         return np.asarray(rows * factors.astype(rows.dtype)[:, None])
     data = rows.data * np.repeat(factors, np.diff(rows.indptr)).astype(rows.dtype)
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)

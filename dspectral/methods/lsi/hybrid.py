@@ -32,9 +32,11 @@ from dspectral.methods.lsi.similarity_factors import (
     largest_weight,
 )
 from dspectral.methods.lsi.term_similarity import matrix_of
+from dspectral.registry import saved
 from dspectral.types import FloatArray
 
 
+@saved
 class HybridLSI(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Latent semantic indexing of documents whose classes, and whose terms' meanings, are partly known.
 

@@ -22,9 +22,11 @@ from dspectral.methods.lsi.local_regions import (
     weighted_regions,
 )
 from dspectral.methods.lsi.squared_hinge import Relevancy, products
-from dspectral.types import Rows
+from dspectral.registry import saved
+from dspectral.types import Rows, is_sparse
 
 
+@saved
 class LocalLSI(ClassifierMixin, TransformerMixin, BaseEstimator):
     """Classify documents, each class in a space that the SVD finds of the documents near it.
 
@@ -266,7 +268,7 @@ class LocalLSI(ClassifierMixin, TransformerMixin, BaseEstimator):
 
 def _checked_labels(y: Any) -> Any:
     """Return labels; a column of them is flattened, with scikit-learn's warning."""
-    if is_lazy(y) or sparse.issparse(y):
+    if is_lazy(y) or is_sparse(y):
         return y
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, eigsh, splu
 
-from dspectral.types import FloatArray
+from dspectral.types import CSRRows, FloatArray, is_sparse
 
 FactorKind = Literal["auto", "dense", "sparse", "polynomial"]
 DENSE_COLUMNS = 1024
@@ -158,8 +158,8 @@ def checked_similarity(similarity: object, size: int, name: str, of: str) -> spa
     ValueError
         If it is not ``size`` by ``size``, not symmetric, or not finite.
     """
-    if sparse.issparse(similarity):
-        matrix = sparse.csr_array(similarity, dtype=np.float64)
+    if is_sparse(similarity):
+        matrix: CSRRows = sparse.csr_array(similarity).astype(np.float64)
     else:
         matrix = sparse.csr_array(np.atleast_2d(np.asarray(similarity, dtype=np.float64)))
     if matrix.shape != (size, size):

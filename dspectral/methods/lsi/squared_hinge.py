@@ -5,14 +5,15 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import expit
 
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of
-from dspectral.types import FloatArray, Rows
+from dspectral.registry import saved
+from dspectral.types import FloatArray, Rows, is_sparse
 
 
+@saved
 class Relevancy(NamedTuple):
     """How a document is weighed in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``.
 
@@ -99,7 +100,7 @@ class SquaredHinge(NamedTuple):
             scores *= weights
         scores += offsets
         signs = np.full(scores.shape, -1.0)
-        signs[(members.toarray() if sparse.issparse(members) else members) != 0] = 1.0
+        signs[(members.toarray() if is_sparse(members) else members) != 0] = 1.0
         short = np.maximum(1.0 - signs * scores, 0.0)
         slope = -2.0 * signs * short
         by_offset = slope.sum(axis=0)
@@ -174,13 +175,13 @@ class Highest(NamedTuple):
 
 def products(rows: Rows, axes: FloatArray) -> NDArray[np.float64]:
     """Return ``rows @ axes`` in double precision."""
-    if sparse.issparse(rows):
+    if is_sparse(rows):
         axes = np.asarray(axes, dtype=np.float64)
         return np.asarray(sparse_products.times(rows, axes), dtype=np.float64)
     return np.asarray(rows, dtype=np.float64) @ axes
 
 
 def _transposed(rows: Rows, right: NDArray[np.float64]) -> NDArray[np.float64]:
-    if sparse.issparse(rows):
+    if is_sparse(rows):
         return np.asarray(sparse_products.transpose_times(rows, right), dtype=np.float64)
     return np.asarray(np.asarray(rows, dtype=np.float64).T @ right)

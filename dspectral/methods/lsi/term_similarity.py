@@ -7,9 +7,11 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.methods.lsi.similarity_factors import cosine_similarities
+from dspectral.registry import saved
 from dspectral.types import FloatArray
 
 
+@saved
 class TermSimilarity(NamedTuple):
     """Similarities between the terms of a vocabulary.
 

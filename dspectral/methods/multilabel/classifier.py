@@ -21,10 +21,12 @@ from dspectral.methods.multilabel.passes import (
 from dspectral.methods.multilabel.ranking import Topic, best_labels, ones_of, topics
 from dspectral.methods.multilabel.state_statistics import posteriors
 from dspectral.methods.multilabel.word_rows import linear_features, word_rows
+from dspectral.registry import saved
 from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import FloatArray, Rows
 
 
+@saved
 class MomentMultiLabelClassifier(BaseEstimator):
     """Learn any number of labels in three passes: latent states of documents, from moments of words and labels.
 

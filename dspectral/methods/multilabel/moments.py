@@ -85,12 +85,13 @@ class FirstMoments(NamedTuple):
         length = lengths_of(words)
         present = word_rows(words, counts=False, dtype=np.float32)
         sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
+        mixed = np.divide(_mixed_labels(Y, rank, seed), sizes, dtype=np.float32)
         return cls(
             sketch(words),
             float(np.sum(length * (length - 1.0 if distinct else length))),
             np.bincount(words.indices, minlength=words.shape[1]),
             np.bincount(Y.indices, minlength=Y.shape[1]),
-            sparse_products.transpose_times(present, _mixed_labels(Y, rank, seed) / sizes.astype(np.float32)),
+            sparse_products.transpose_times(present, mixed),
         )
 
     def merge(self, *others: Self) -> Self:

@@ -9,7 +9,7 @@ from scipy import sparse
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of
 from dspectral.text.weighting import Weighting
-from dspectral.types import FloatArray, Rows
+from dspectral.types import FloatArray, Rows, is_sparse
 
 
 def word_rows(rows: Rows, *, counts: bool, dtype: Any = None) -> sparse.csr_array:
@@ -40,7 +40,7 @@ def word_rows(rows: Rows, *, counts: bool, dtype: Any = None) -> sparse.csr_arra
     array([[0., 1.]])
     """
     energy_of(rows)  # names an entry that is not finite
-    csr = rows if sparse.issparse(rows) else sparse.csr_array(rows)
+    csr = rows if is_sparse(rows) else sparse.csr_array(rows)
     if csr.nnz and csr.data.min() < 0:
         entry = int(np.argmax(csr.data < 0))
         row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1

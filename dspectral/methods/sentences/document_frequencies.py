@@ -4,12 +4,13 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dspectral.linalg.block_sums import energy_of
-from dspectral.types import Rows
+from dspectral.registry import saved
+from dspectral.types import Rows, is_sparse
 
 
+@saved
 class DocumentFrequencies(NamedTuple):
     """Rows, and for each column the rows in which it is not zero.
 
@@ -31,7 +32,7 @@ class DocumentFrequencies(NamedTuple):
     def of(cls, rows: Rows) -> Self:
         """Summarise one block of shape (n, d) without repeated entries; NaN and infinity raise a ValueError."""
         energy_of(rows)
-        if sparse.issparse(rows):
+        if is_sparse(rows):
             present = rows.indices[rows.data != 0]
             return cls(rows.shape[0], np.bincount(present, minlength=rows.shape[1]))
         return cls(rows.shape[0], np.count_nonzero(rows, axis=0))

@@ -13,11 +13,15 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.methods.sentences.representation import SentenceRepresentation
+from dspectral.registry import saved
 
 PLUS_WEIGHTS = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.1, 0.25))
 """Weights of the first words and of the intent scores that SENT+ chooses from."""
 
+saved(LinearSVC, name="sklearn.svm.LinearSVC")
 
+
+@saved
 class Choice(NamedTuple):
     """What cross-validation chose.
 
@@ -37,6 +41,7 @@ class Choice(NamedTuple):
     scores: float = 0.0
 
 
+@saved
 class IntentClassifier(ClassifierMixin, BaseEstimator):
     """Crammer and Singer's linear SVM on counts and, if given, on their representation.
 
@@ -210,7 +215,7 @@ def _accuracy(
 def _joined(parts: list[sparse.csr_array], choice: Choice) -> sparse.csr_array:
     weights = [1.0, choice.weight, choice.first_words, choice.scores]
     used = [weight * part for part, weight in zip(parts, weights, strict=False) if weight]
-    return sparse.hstack(used, format="csr")
+    return sparse.csr_array(sparse.hstack(used, format="csr"))
 
 
 def _folds(

@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.sentences.representation import SentenceRepresentation
+from dspectral.registry import saved
 from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.types import Documents
 
 
+@saved
 class WordVectorRepresentation(SentenceRepresentation):
     """Represent a sentence by its n-grams beside the mean of given word vectors, scaled to unit length.
 

@@ -14,6 +14,7 @@ from dspectral.engine import map_rows, summarize
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.sentences.document_frequencies import DocumentFrequencies
+from dspectral.registry import saved
 from dspectral.text.hashing import NgramHashing, hash_documents
 from dspectral.text.weighting import Weighting
 from dspectral.types import Documents
@@ -21,6 +22,7 @@ from dspectral.types import Documents
 WORD = re.compile(r"(?u)\b\w\w+\b")
 
 
+@saved
 class SentenceRepresentation(TransformerMixin, BaseEstimator):
     """Represent a sentence by its n-grams and by what its words mean in unlabelled text.
 
@@ -174,10 +176,10 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
         csr_array of float64, shape (n_sentences, n_features + n_components)
             With ``n_features`` columns more where ``first_words`` is not 0.
         """
-        parts = [self.counts(X), self.weight * sparse.csr_array(self.embed(X).astype(np.float64))]
+        parts: list[Any] = [self.counts(X), self.weight * sparse.csr_array(self.embed(X).astype(np.float64))]
         if self.first_words:
             parts.append(self.first_words * self.positions(X))
-        return sparse.hstack(parts, format="csr")
+        return sparse.csr_array(sparse.hstack(parts, format="csr"))
 
     def counts(self, X: Any) -> sparse.csr_array:
         """Return ``x / ||x||``, shape (n_sentences, n_features); it needs no fit."""

@@ -14,6 +14,7 @@ from dspectral.engine import Blocks, blas_in_one_thread, map_rows, summarize
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees, level_moments, roots
 from dspectral.methods.tmpca.nodes import Nodes
 from dspectral.methods.tmpca.streams import Stream, block_of_lists, is_text, stream_of
+from dspectral.registry import saved
 from dspectral.types import FloatArray
 
 
@@ -25,6 +26,7 @@ class Climb(NamedTuple):
     kept: bool
 
 
+@saved
 class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Tree-structured multilinear principal component analysis (TMPCA) of sequences of vectors.
 

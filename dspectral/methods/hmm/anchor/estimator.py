@@ -30,12 +30,14 @@ from dspectral.methods.hmm.anchor.word_types import WordTypes
 from dspectral.methods.hmm.em import checked_decoding
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.methods.hmm.inference import maximized, smooth, viterbi
+from dspectral.registry import saved
 from dspectral.types import FloatArray, Sentences
 
 DOUBT = 0.05
 """Share of the states' marginals that EM mixes into ``p(h | x)`` before it: from 0 it could not come away."""
 
 
+@saved
 class AnchorHMM(BaseEstimator):
     """Hidden Markov model each of whose states has an anchor: a word that no other state emits.
 

@@ -51,8 +51,9 @@ class Neighbours(NamedTuple):
         context : {"list", "bag"}
             Whether the two sides are apart.
         """
-        left = sparse.hstack([self.pairs.T @ groups, self.first[:, None]], format="csr")
-        right = sparse.hstack([self.pairs @ groups, self.last[:, None]], format="csr")
+        before: Any = [self.pairs.T @ groups, sparse.csr_array(self.first[:, None])]
+        after: Any = [self.pairs @ groups, sparse.csr_array(self.last[:, None])]
+        left, right = sparse.hstack(before, format="csr"), sparse.hstack(after, format="csr")
         counts = left + right if context == "bag" else sparse.hstack([left, right], format="csr")
         counts = sparse.csr_array(counts)
         counts.eliminate_zeros()
@@ -100,7 +101,7 @@ def context_points(near: Neighbours, how: Reducing) -> NDArray[np.float64]:
     if how.reduction == "svd":
         return leading_points(rows, near.counts, how.n_dimensions, how.random_state)
     scaling = ContextScaling.of(columns, transform=how.transform, scaling="cca")
-    scaled = sparse.csr_array(scaling.apply(counts), dtype=np.float64)
+    scaled = scaling.apply(counts).astype(np.float64)
     sizes = np.sqrt(scaling.transformed(np.asarray(counts.sum(axis=1))))
     k = min(how.n_dimensions, *scaled.shape)
     vectors, values = leading_left(scaled, k, random_state=how.random_state)

@@ -18,12 +18,14 @@ from dspectral.methods.hmm.inference import HiddenMarkov, checked_ids, maximized
 from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
 from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recovered
 from dspectral.methods.hmm.refinement.recursions import decode_block
+from dspectral.registry import saved
 from dspectral.types import Sentences
 
 MIXING = 0.05
 """Share of the mean over its label that each refinement gets before EM."""
 
 
+@saved
 class RefinementHMM(BaseEstimator):
     """Label each token of a sequence; within a label, the model has hidden refinements that it learns.
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dspectral.linalg.joint_diagonalization import joint_diagonalize
 from dspectral.methods.hmm.inference import HiddenMarkov
+from dspectral.registry import saved
 
 
 class Projections(NamedTuple):
@@ -30,6 +31,7 @@ class Projections(NamedTuple):
     n_refinements: NDArray[np.int64]
 
 
+@saved
 class Operators(NamedTuple):
     """Observable operators: chain products of them give probabilities, without any hidden state.
 

@@ -1,0 +1,52 @@
+"""Settings of a machine rather than of a method, read from Dask's configuration.
+
+They can be set in a YAML file, by an environment variable or in a program, as every setting of Dask::
+
+    dask.config.set({"dspectral.fan-in": 4, "dspectral.memory-limit": "4 GiB"})
+"""
+
+import dask
+from dask.utils import parse_bytes
+
+FAN_IN = 2
+MEMORY_LIMIT = "1 GiB"
+
+
+def configured_fan_in() -> int:
+    """Return how many neighboring summaries one merge takes: ``dspectral.fan-in``, 2 where it is not set.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If the entry is not a whole number of at least 2.
+    """
+    value = dask.config.get("dspectral.fan-in", FAN_IN)
+    if not isinstance(value, int) or value < 2:
+        raise ValueError(f"dspectral.fan-in is {value!r}, but it must be a whole number of at least 2")
+    return value
+
+
+def memory_limit() -> int:
+    """Return how many bytes one method may hold in memory before it works on disk or in more passes.
+
+    Returns
+    -------
+    int
+        The entry ``dspectral.memory-limit`` of Dask's configuration, in bytes; 1 GiB where it is not set.
+
+    Raises
+    ------
+    ValueError
+        If the entry is not a number of bytes such as ``"4 GiB"``.
+    """
+    value = dask.config.get("dspectral.memory-limit", MEMORY_LIMIT)
+    try:
+        return int(parse_bytes(value))
+    except ValueError as error:
+        raise ValueError(
+            f"dspectral.memory-limit is {value!r}, but it must be a number of bytes such as '4 GiB'"
+        ) from error

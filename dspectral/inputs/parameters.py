@@ -1,0 +1,177 @@
+"""Parameters at the door of an estimator: numbers that must be numbers, and random states of every kind."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
+"""What ``random_state`` may be, as in scikit-learn."""
+
+
+def resolve_seed(random_state: RandomState) -> int:
+    """Return the seed that a fit uses throughout.
+
+    Estimators call this function once in ``fit`` and keep the result as ``random_state_``: every block, pass and
+    worker then draws from the same seed.
+
+    Parameters
+    ----------
+    random_state : int, RandomState, Generator or None
+        An int is the seed itself. A RandomState or a Generator gives its next draw, so two fits with the same object
+        differ. None gives fresh entropy of the operating system.
+
+    Returns
+    -------
+    int
+        A seed in ``[0, 2**31)`` unless ``random_state`` is an int, which is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        If the seed is negative.
+    TypeError
+        If ``random_state`` is of another type.
+
+    Examples
+    --------
+    >>> resolve_seed(7)
+    7
+    >>> resolve_seed(np.random.RandomState(0)) == resolve_seed(np.random.RandomState(0))
+    True
+    """
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError(f"random_state is {random_state}, but a seed must be 0 or more")
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    raise TypeError(
+        f"random_state is {random_state!r}, but it must be None, an integer, a numpy.random.RandomState or a "
+        "numpy.random.Generator"
+    )
+
+
+def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
+    """Return a parameter as an int.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the message.
+    value : object
+        Python's and NumPy's integers are taken; bool, float and str are refused.
+    at_least, at_most : int, optional
+        Smallest and largest allowed value.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    TypeError
+        If the value is not an integer.
+    ValueError
+        If the value is out of range.
+
+    Examples
+    --------
+    >>> check_integer("n_components", np.int64(3), at_least=1)
+    3
+    >>> check_integer("n_components", "ten", at_least=1)
+    Traceback (most recent call last):
+    ...
+    TypeError: n_components is 'ten', but it must be an integer of at least 1
+    """
+    allowed = _allowed("an integer", at_least, at_most)
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r:.60}, but it must be {allowed}")
+    if (at_least is not None and value < at_least) or (at_most is not None and value > at_most):
+        raise ValueError(f"{name} is {value}, but it must be {allowed}")
+    return int(value)
+
+
+def check_real(
+    name: str, value: Any, *, at_least: float | None = None, at_most: float | None = None
+) -> float:
+    """Return a parameter as a finite float.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the message.
+    value : object
+        Python's and NumPy's real numbers are taken; bool and str are refused.
+    at_least, at_most : float, optional
+        Smallest and largest allowed value.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    TypeError
+        If the value is not a real number.
+    ValueError
+        If the value is NaN, infinite or out of range.
+
+    Examples
+    --------
+    >>> check_real("alpha", 1, at_least=0.0)
+    1.0
+    """
+    allowed = _allowed("a finite number", at_least, at_most)
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r:.60}, but it must be {allowed}")
+    too_small = at_least is not None and value < at_least
+    if not np.isfinite(float(value)) or too_small or (at_most is not None and value > at_most):
+        raise ValueError(f"{name} is {value}, but it must be {allowed}")
+    return float(value)
+
+
+def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
+    """Return a parameter that is one of a few values.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the message.
+    value : object
+        The value given.
+    options : sequence
+        The allowed values.
+
+    Returns
+    -------
+    object
+        The value itself.
+
+    Raises
+    ------
+    ValueError
+        If the value is none of ``options``.
+
+    Examples
+    --------
+    >>> check_option("solver", "magic", ("auto", "krylov"))
+    Traceback (most recent call last):
+    ...
+    ValueError: solver is 'magic', but it must be one of 'auto', 'krylov'
+    """
+    if not any(type(value) is type(option) and value == option for option in options):
+        raise ValueError(f"{name} is {value!r:.60}, but it must be one of {', '.join(map(repr, options))}")
+    return value
+
+
+def _allowed(kind: str, at_least: float | None, at_most: float | None) -> str:
+    if at_least is not None and at_most is not None:
+        return f"{kind} from {at_least} to {at_most}"
+    if at_least is not None:
+        return f"{kind} of at least {at_least}"
+    return kind if at_most is None else f"{kind} of at most {at_most}"
