@@ -51,8 +51,8 @@ class Neighbours(NamedTuple):
         context : {"list", "bag"}
             Whether the two sides are apart.
         """
-        before: Any = [self.pairs.T @ groups, sparse.csr_array(self.first[:, None])]
-        after: Any = [self.pairs @ groups, sparse.csr_array(self.last[:, None])]
+        before: Any = [self.pairs.T @ groups, self.first[:, None]]
+        after: Any = [self.pairs @ groups, self.last[:, None]]
         left, right = sparse.hstack(before, format="csr"), sparse.hstack(after, format="csr")
         counts = left + right if context == "bag" else sparse.hstack([left, right], format="csr")
         counts = sparse.csr_array(counts)
