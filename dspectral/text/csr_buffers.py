@@ -4,7 +4,7 @@ A cell is a 64-bit key: the place of the document in its group, then the column,
 one sort puts the cells of a group of documents in order, and short documents share its fixed cost.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from scipy import sparse
 from dspectral._compiled import compiled
 from dspectral.linalg.radix_sort import sort_keys
 from dspectral.text.murmur import absorb, finish, load
+from dspectral.text.tokens import Tokens
+from dspectral.types import Int
 
 GROUP = 4096  # n-grams, and at most as many documents: its keys fit the second cache
 
@@ -73,7 +75,7 @@ def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
 
 
 @compiled
-def new_buffers(bounds: Any, ngram_range: Any) -> Any:
+def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowBuffers:
     """Return buffers with room for the n-grams of documents.
 
     Parameters
@@ -117,7 +119,7 @@ def new_buffers(bounds: Any, ngram_range: Any) -> Any:
 
 
 @compiled
-def end_of_group(buffers: Any, first: Any) -> Any:
+def end_of_group(buffers: RowBuffers, first: int) -> int:
     """Return the document before which the group that starts at `first` ends.
 
     Parameters
@@ -143,7 +145,9 @@ def end_of_group(buffers: Any, first: Any) -> Any:
 
 
 @compiled
-def hash_group(tokens: Any, ngram_range: Any, buffers: Any, first: Any, last: Any) -> None:
+def hash_group(
+    tokens: Tokens, ngram_range: tuple[int, int], buffers: RowBuffers, first: Int, last: Int
+) -> None:
     """Hash the n-grams of a group: document by document, by their first word, the shorter first.
 
     Parameters
@@ -185,7 +189,7 @@ def hash_group(tokens: Any, ngram_range: Any, buffers: Any, first: Any, last: An
 
 
 @compiled
-def sum_group(buffers: Any, first: Any, last: Any, n_cells: Any, n_bits: Any) -> None:
+def sum_group(buffers: RowBuffers, first: Int, last: Int, n_cells: Int, n_bits: Int) -> None:
     """Add up the signs in equal cells, and write the rows of a group.
 
     Parameters

@@ -6,7 +6,7 @@ n-gram is the number of itself without its last word, then the number of that wo
 and their bytes are compared: nothing collides.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from dspectral.linalg.radix_sort import sort_pairs
 from dspectral.text.murmur import hash_slice
 from dspectral.text.term_bytes import compare, equal
 from dspectral.text.tokens import Tokens
+from dspectral.types import Int
 
 
 class Distinct(NamedTuple):
@@ -71,7 +72,9 @@ def distinct_ngrams(tokens: Tokens, longest: int) -> list[Distinct]:
 
 
 @compiled
-def _keys(bounds: Any, numbers: Any, words: Any, n_words: Any, length: Any) -> Any:
+def _keys(
+    bounds: NDArray[np.int64], numbers: NDArray[np.int64], words: NDArray[np.int64], n_words: Int, length: Int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Return a number for each n-gram of this length, and the word that it starts at."""
     keys = np.empty(words.size, dtype=np.uint64)
     places = np.empty(words.size, dtype=np.int64)
@@ -85,7 +88,12 @@ def _keys(bounds: Any, numbers: Any, words: Any, n_words: Any, length: Any) -> A
 
 
 @compiled
-def _count_runs(keys: Any, places: Any, document_of: Any, numbers: Any) -> Any:
+def _count_runs(
+    keys: NDArray[np.uint64],
+    places: NDArray[np.int64],
+    document_of: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Count the runs of equal keys, and the documents in each; number the n-gram at each of its places."""
     n = 0
     for i in range(keys.size):
@@ -106,7 +114,7 @@ def _count_runs(keys: Any, places: Any, document_of: Any, numbers: Any) -> Any:
 
 
 @compiled
-def _number_words(tokens: Any) -> Any:
+def _number_words(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
     """Return the number of each word in the order of bytes, and how many distinct words there are."""
     names, first = name_words(tokens)
     order = sorted_words(tokens.text, tokens.starts, first)
@@ -119,7 +127,7 @@ def _number_words(tokens: Any) -> Any:
 
 
 @compiled
-def name_words(tokens: Any) -> Any:
+def name_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the number of each word by first appearance, and where each number appears first."""
     text, starts = tokens.text, tokens.starts
     names = np.empty(starts.size - 1, dtype=np.int64)
@@ -146,7 +154,7 @@ def name_words(tokens: Any) -> Any:
 
 
 @compiled
-def _enlarged(slots: Any, codes: Any, n: Any) -> Any:
+def _enlarged(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) -> NDArray[np.int64]:
     slots = np.full(4 * slots.size, -1, dtype=np.int64)
     for name in range(n):
         slot = codes[name] & (slots.size - 1)
@@ -157,7 +165,9 @@ def _enlarged(slots: Any, codes: Any, n: Any) -> Any:
 
 
 @compiled
-def sorted_words(text: Any, starts: Any, words: Any) -> Any:
+def sorted_words(
+    text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Return the order of words by their bytes: a merge sort, which compares least."""
     order, spare = np.arange(words.size), np.empty(words.size, dtype=np.int64)
     width = 1
@@ -166,10 +176,12 @@ def sorted_words(text: Any, starts: Any, words: Any) -> Any:
             i, middle = low, min(low + width, words.size)
             j, end = middle, min(low + 2 * width, words.size)
             for out in range(low, end):
-                left = j == end
+                left = bool(j == end)
                 if i < middle and j < end:
                     a, b = words[order[i]], words[order[j]]
-                    left = compare(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1) < 0
+                    left = bool(
+                        compare(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1) < 0
+                    )
                 spare[out] = order[i if left else j]
                 i, j = i + left, j + (not left)
         order, spare = spare, order
