@@ -20,7 +20,7 @@ GROUP = 4096  # n-grams, and at most as many documents: its keys fit the second 
 
 
 class RowBuffers(NamedTuple):
-    """What rows are gathered in.
+    """Buffers that the rows of a block are gathered in, reused from group to group.
 
     Attributes
     ----------
@@ -49,17 +49,7 @@ class RowBuffers(NamedTuple):
 
 
 def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
-    """Return the finished rows.
-
-    Parameters
-    ----------
-    buffers : RowBuffers
-    n_columns : int
-
-    Returns
-    -------
-    csr_array of float32, shape (n_documents, n_columns)
-        With sorted indices, without duplicates and stored zeros.
+    """Return the finished rows as CSR of float32 with sorted indices and neither duplicates nor stored zeros.
 
     Examples
     --------
@@ -76,18 +66,7 @@ def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
 
 @compiled
 def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowBuffers:
-    """Return buffers with room for the n-grams of documents.
-
-    Parameters
-    ----------
-    bounds : ndarray of int64, shape (n_documents + 1,)
-        Of `Tokens`.
-    ngram_range : tuple of int
-        Fewest and most words of an n-gram.
-
-    Returns
-    -------
-    RowBuffers
+    """Return buffers with room for the n-grams of documents, whose words ``bounds`` delimits as in `Tokens`.
 
     Examples
     --------
@@ -120,17 +99,9 @@ def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowB
 
 @compiled
 def end_of_group(buffers: RowBuffers, first: int) -> int:
-    """Return the document before which the group that starts at `first` ends.
+    """Return the document before which the group that begins with document ``first`` ends.
 
-    Parameters
-    ----------
-    buffers : RowBuffers
-    first : int
-
-    Returns
-    -------
-    int
-        At least ``first + 1``: a document that is too long for a group is one by itself.
+    A document that is too long for a group is a group by itself.
 
     Examples
     --------
@@ -148,16 +119,11 @@ def end_of_group(buffers: RowBuffers, first: int) -> int:
 def hash_group(
     tokens: Tokens, ngram_range: tuple[int, int], buffers: RowBuffers, first: Int, last: Int
 ) -> None:
-    """Hash the n-grams of a group: document by document, by their first word, the shorter first.
+    """Hash the n-grams of documents first, ..., last - 1, and write their codes, begins and ends into the buffers.
 
-    Parameters
-    ----------
-    tokens : Tokens
-    ngram_range : tuple of int
-    buffers : RowBuffers
-        Its `codes`, `begins` and `ends` are written: n-gram ``i`` is ``tokens.text[begins[i]:ends[i]]``.
-    first, last : int
-        The group: documents first, ..., last - 1.
+    The order is document by document, then by first word, then the shorter n-gram first. Invariant: ``state`` is the
+    hash of all whole words of four bytes of ``text[begin:position]``, so an n-gram of one more word costs its own
+    bytes only.
 
     Examples
     --------
@@ -190,15 +156,11 @@ def hash_group(
 
 @compiled
 def sum_group(buffers: RowBuffers, first: Int, last: Int, n_cells: Int, n_bits: Int) -> None:
-    """Add up the signs in equal cells, and write the rows of a group.
+    """Add up the signs of equal cells, and write the rows of documents first, ..., last - 1.
 
-    Parameters
-    ----------
-    buffers : RowBuffers
-        The first `n_cells` keys are ``((document - first) << n_bits | column) << 1 | negative``.
-    first, last : int
-        The group: documents first, ..., last - 1. Those before are written already.
-    n_cells, n_bits : int
+    The first ``n_cells`` keys are ``((document - first) << n_bits | column) << 1 | negative``. One radix sort puts
+    them in order, so equal cells stand together: a run of them becomes one entry, unless its signs cancel. The
+    documents before ``first`` are written already. Cost: linear in the cells.
 
     Examples
     --------

@@ -17,16 +17,7 @@ M1, M2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 
 @compiled
 def load(text: NDArray[np.uint8], i: Int) -> np.uint32:
-    """Return bytes i, ..., i + 3 as one little-endian word.
-
-    Parameters
-    ----------
-    text : ndarray of uint8
-    i : int
-
-    Returns
-    -------
-    uint32
+    """Return bytes ``text[i : i + 4]`` as one little-endian word.
 
     Examples
     --------
@@ -41,15 +32,7 @@ def load(text: NDArray[np.uint8], i: Int) -> np.uint32:
 
 @compiled
 def absorb(state: np.uint32, word: np.uint32) -> np.uint32:
-    """Return the state after four more bytes; the first state is 0.
-
-    Parameters
-    ----------
-    state, word : uint32
-
-    Returns
-    -------
-    uint32
+    """Return the state of the hash after four more bytes; the first state is 0.
 
     Examples
     --------
@@ -62,20 +45,9 @@ def absorb(state: np.uint32, word: np.uint32) -> np.uint32:
 
 @compiled
 def finish(state: np.uint32, word: np.uint32, n_bytes: Int) -> np.uint32:
-    """Return the hash of a string.
+    """Return the hash of a string of ``n_bytes`` from the state after all its whole words.
 
-    Parameters
-    ----------
-    state : uint32
-        After all its whole words.
-    word : uint32
-        Starts with the ``n_bytes % 4`` bytes left; its other bytes are not used.
-    n_bytes : int
-        Length of the string.
-
-    Returns
-    -------
-    uint32
+    ``word`` begins with the ``n_bytes % 4`` bytes that are left; its other bytes are not used.
 
     Examples
     --------
@@ -91,16 +63,7 @@ def finish(state: np.uint32, word: np.uint32, n_bytes: Int) -> np.uint32:
 
 @compiled
 def hash_slice(text: NDArray[np.uint8], begin: Int, end: Int) -> np.uint32:
-    """Return the hash of bytes begin, ..., end - 1, reading no others.
-
-    Parameters
-    ----------
-    text : ndarray of uint8
-    begin, end : int
-
-    Returns
-    -------
-    uint32
+    """Return the hash of ``text[begin:end]`` and read no other byte.
 
     Examples
     --------

@@ -36,17 +36,7 @@ class Distinct(NamedTuple):
 
 
 def distinct_ngrams(tokens: Tokens, longest: int) -> list[Distinct]:
-    """Count the n-grams of 1, 2, ..., `longest` words.
-
-    Parameters
-    ----------
-    tokens : Tokens
-    longest : int
-
-    Returns
-    -------
-    list of Distinct
-        One for each length.
+    """Count the n-grams of 1, 2, ..., ``longest`` words, and return one `Distinct` for each length.
 
     Notes
     -----
@@ -75,7 +65,11 @@ def distinct_ngrams(tokens: Tokens, longest: int) -> list[Distinct]:
 def _keys(
     bounds: NDArray[np.int64], numbers: NDArray[np.int64], words: NDArray[np.int64], n_words: Int, length: Int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return a number for each n-gram of this length, and the word that it starts at."""
+    """Return a number for each n-gram of this length, and the word that it starts at.
+
+    The number is that of the n-gram without its last word, times ``n_words``, plus that of its last word: the order
+    of numbers is the order of bytes, and no two n-grams share one.
+    """
     keys = np.empty(words.size, dtype=np.uint64)
     places = np.empty(words.size, dtype=np.int64)
     n = 0
@@ -94,7 +88,11 @@ def _count_runs(
     document_of: NDArray[np.int64],
     numbers: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Count the runs of equal keys, and the documents in each; number the n-gram at each of its places."""
+    """Count the runs of equal keys and the documents in each, and number the n-gram at each of its places.
+
+    Invariant: ``run`` is the number of the n-gram before place i, ``document`` the last document counted for it. The
+    sort was stable, so places rise within a run and each document is met in one piece. Cost: two passes over places.
+    """
     n = 0
     for i in range(keys.size):
         n += i == 0 or keys[i] != keys[i - 1]
@@ -128,7 +126,11 @@ def _number_words(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
 
 @compiled
 def name_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the number of each word by first appearance, and where each number appears first."""
+    """Return the number of each word by first appearance, and where each number appears first.
+
+    An open hash table with linear probing, at most half full: ``slots`` holds numbers or -1, ``codes`` the hash of
+    each number, which is compared before bytes are. Cost: about two probes a word.
+    """
     text, starts = tokens.text, tokens.starts
     names = np.empty(starts.size - 1, dtype=np.int64)
     first, codes = np.empty_like(names), np.empty(names.size, dtype=np.uint32)
@@ -168,7 +170,11 @@ def _enlarged(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) -> ND
 def sorted_words(
     text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the order of words by their bytes: a merge sort, which compares least."""
+    """Return the order of words by their bytes: a merge sort, which compares least.
+
+    Invariant: before the pass of this width, every run ``order[low : low + width]`` is sorted. Each pass merges pairs
+    of runs from ``order`` into ``spare``; there are log2(n) passes of at most n comparisons.
+    """
     order, spare = np.arange(words.size), np.empty(words.size, dtype=np.int64)
     width = 1
     while width < words.size:

@@ -11,14 +11,6 @@ from dspectral.types import Documents, Int
 def read_only_terms(terms: Documents) -> Documents:
     """Return read-only views of terms, so that a loop is compiled once for all callers.
 
-    Parameters
-    ----------
-    terms : Documents
-
-    Returns
-    -------
-    Documents
-
     Examples
     --------
     >>> read_only_terms(Documents.of(["yes"])).offsets.flags.writeable
@@ -28,17 +20,7 @@ def read_only_terms(terms: Documents) -> Documents:
 
 
 def gather(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Documents:
-    """Copy slices of bytes, one after the other.
-
-    Parameters
-    ----------
-    data : ndarray of uint8
-    begins, ends : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    Documents
-        Of n slices.
+    """Copy the slices ``data[begins[i]:ends[i]]`` one after the other.
 
     Examples
     --------
@@ -51,17 +33,7 @@ def gather(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.
 
 
 def take(terms: Documents, which: NDArray[np.int64]) -> Documents:
-    """Return the terms with these numbers, in this order.
-
-    Parameters
-    ----------
-    terms : Documents
-    which : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    Documents
-        Of n terms.
+    """Return the terms with the numbers ``which``, in that order.
 
     Examples
     --------
@@ -72,15 +44,7 @@ def take(terms: Documents, which: NDArray[np.int64]) -> Documents:
 
 
 def hash_terms(terms: Documents) -> NDArray[np.uint32]:
-    """Return the MurmurHash3 of each term.
-
-    Parameters
-    ----------
-    terms : Documents
-
-    Returns
-    -------
-    ndarray of uint32, shape (n_terms,)
+    """Return the 32-bit MurmurHash3 of each term, shape (n_terms,).
 
     Examples
     --------
@@ -93,16 +57,7 @@ def hash_terms(terms: Documents) -> NDArray[np.uint32]:
 
 @compiled
 def equal(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> bool:
-    """Whether ``a[i:i_end]`` and ``b[j:j_end]`` are the same bytes.
-
-    Parameters
-    ----------
-    a, b : ndarray of uint8
-    i, i_end, j, j_end : int
-
-    Returns
-    -------
-    bool
+    """Report whether ``a[i:i_end]`` and ``b[j:j_end]`` are the same bytes.
 
     Examples
     --------
@@ -115,17 +70,9 @@ def equal(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int
 
 @compiled
 def compare(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> Int:
-    """Compare ``a[i:i_end]`` with ``b[j:j_end]`` in the order of bytes.
+    """Return a negative number, 0 or a positive number as ``a[i:i_end]`` is before, equal to or after ``b[j:j_end]``.
 
-    Parameters
-    ----------
-    a, b : ndarray of uint8
-    i, i_end, j, j_end : int
-
-    Returns
-    -------
-    int
-        Negative if the first comes before, zero if they are equal, positive if it comes after.
+    The order is that of bytes; a slice that the other begins with comes first.
 
     Examples
     --------

@@ -17,7 +17,7 @@ HALF, LOW_HALF = np.uint64(32), np.uint64(2**32 - 1)
 
 
 class TermIndex(NamedTuple):
-    """From the bytes of a term to its column; arrays alone, so that it travels to other processes.
+    """An index from the bytes of a term to its column, made of arrays alone so that it travels to other processes.
 
     Attributes
     ----------
@@ -39,10 +39,6 @@ class TermIndex(NamedTuple):
         ----------
         terms : Documents
             Distinct n-grams: words joined by single spaces.
-
-        Returns
-        -------
-        TermIndex
 
         Raises
         ------
@@ -77,7 +73,7 @@ def encode_documents(
     documents : Documents
         UTF-8 text of n documents.
     index : TermIndex
-        Of d terms.
+        The vocabulary, d terms.
     ngram_range : tuple of int
         Fewest and most words of an n-gram, from 1 to 3.
     lowercase : bool
@@ -115,7 +111,7 @@ def encode_documents(
 
 @compiled
 def _fill_slots(terms: Documents, codes: NDArray[np.uint32], slots: NDArray[np.uint64]) -> tuple[int, int]:
-    """Write the slots; return two numbers of one term, or -1 twice."""
+    """Write the slots of a hash table with linear probing; return two numbers of one term, or -1 twice."""
     data, offsets = terms
     mask = np.uint64(slots.size - 1)
     for i in range(codes.size):
@@ -194,7 +190,7 @@ def look_up(
     begin: Int,
     end: Int,
 ) -> Int:
-    """Return the column of a term, or -1."""
+    """Return the column of the term ``text[begin:end]`` whose hash is ``code``, or -1."""
     mask = np.uint64(slots.size - 1)
     place = np.uint64(code) & mask
     while slots[place] != 0:

@@ -44,10 +44,6 @@ class TermTable(NamedTuple):
         lowercase : bool
             Whether the case of the text is lowered first.
 
-        Returns
-        -------
-        TermTable
-
         Raises
         ------
         ValueError
@@ -76,16 +72,7 @@ class TermTable(NamedTuple):
         return tables[0].merge(*tables[1:])
 
     def merge(self, *others: "TermTable") -> "TermTable":
-        """Return the table of the documents of all the tables together.
-
-        Parameters
-        ----------
-        *others : TermTable
-            Of other documents.
-
-        Returns
-        -------
-        TermTable
+        """Return the table of the documents of this table and all others together.
 
         Notes
         -----
@@ -104,15 +91,7 @@ class TermTable(NamedTuple):
         return tables[0]
 
     def filter(self, mask: NDArray[np.bool_]) -> "TermTable":
-        """Return the terms that a mask keeps.
-
-        Parameters
-        ----------
-        mask : ndarray of bool, shape (n,)
-
-        Returns
-        -------
-        TermTable
+        """Return the table of the terms where ``mask``, shape (n,), is true.
 
         Raises
         ------
@@ -168,15 +147,7 @@ class TermTable(NamedTuple):
         return [_rows(self, which) for which in np.split(order, ends[:-1])]
 
     def term(self, i: int) -> str:
-        """Return term ``i``.
-
-        Parameters
-        ----------
-        i : int
-
-        Returns
-        -------
-        str
+        """Return term ``i`` as a string.
 
         Examples
         --------

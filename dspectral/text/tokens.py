@@ -46,11 +46,7 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
         UTF-8 text.
     lowercase : bool
         Lower the case first, as `str.lower` does. Documents with a character whose lower case depends on its
-        neighbours (capital sigma) or is more than one character are lowered by Python, the others by a table.
-
-    Returns
-    -------
-    Tokens
+        neighbors (capital sigma) or is more than one character are lowered by Python, the others by a table.
 
     Raises
     ------
@@ -177,7 +173,12 @@ def _tokenize_one(
     starts: NDArray[np.int64],
     n_words: Int,
 ) -> tuple[Int, bool, Int]:
-    """Write the words of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1."""
+    """Write the words of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1.
+
+    Invariant: ``text[:start]`` holds whole words, each followed by a space, and ``text[start:out]`` the
+    ``n_characters`` characters of the word that is being read. A word of fewer than two characters is overwritten.
+    Cost: one table look-up a character.
+    """
     start = out = starts[n_words]
     n_characters = 0
     odd = False

@@ -47,10 +47,6 @@ def cut_words(documents: Documents, cut: Cut = "blanks", *, lowercase: bool = Fa
     lowercase : bool
         Lower the case first, as :meth:`str.lower` does.
 
-    Returns
-    -------
-    Tokens
-
     Raises
     ------
     ValueError
@@ -163,7 +159,12 @@ def _cut_one(
     starts: NDArray[np.int64],
     n: Int,
 ) -> tuple[Int, bool, Int]:
-    """Write the tokens of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1."""
+    """Write the tokens of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1.
+
+    Invariant: ``text[:starts[n]]`` holds whole tokens, each followed by a space, and ``text[starts[n]:out]`` the token
+    that is being read. An apostrophe is a letter inside a word where a letter follows it. Cost: one look-up of the
+    kind and one of the lower case a character.
+    """
     out = starts[n]
     odd = False
     while i < end:
