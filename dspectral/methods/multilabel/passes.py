@@ -13,7 +13,7 @@ from dspectral.engine import summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
 from dspectral.linalg.dense import eigh_descending, fixed_signs, orthonormal_columns
 from dspectral.linalg.tensors import (
-    Cubes,
+    OrthogonalCP,
     contract,
     power_method,
     simultaneous_diagonalization,
@@ -137,13 +137,13 @@ class States(NamedTuple):
     ----------
     whitening : Whitening
         Exact within the directions of the first.
-    cubes : Cubes
+    cubes : OrthogonalCP
     words : Simplex
     weights : ndarray of float64, shape (k,)
     """
 
     whitening: Whitening
-    cubes: Cubes
+    cubes: OrthogonalCP
     words: Simplex
     weights: NDArray[np.float64]
 
