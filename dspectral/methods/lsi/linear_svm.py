@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dspectral.engine import blas_in_one_thread, summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
-from dspectral.linalg.lbfgs import Descent
+from dspectral.linalg.lbfgs import AskTellLBFGS
 from dspectral.methods.lsi.squared_hinge import Relevancy, SquaredHinge
 
 
@@ -87,7 +87,7 @@ def linear_machines(
         first = _evaluated(data, training, points, spaces, relevancy)
         steepest = 1.0 / (1.0 + 2.0 * training.C * (first.energy + data.n_rows))
         descents = [
-            Descent(point, value, gradient, step=steepest)
+            AskTellLBFGS(point, value, gradient, step=steepest)
             for point, value, gradient in zip(points, first.values, first.gradients, strict=True)
         ]
         limits = [training.tol * descent.left for descent in descents]
@@ -119,7 +119,7 @@ class _Evaluated(NamedTuple):
     energy: float
 
 
-def _worst(descents: list[Descent], limits: list[float]) -> float:
+def _worst(descents: list[AskTellLBFGS], limits: list[float]) -> float:
     """Return how far the class that is furthest from its end is, in units of what is allowed."""
     return max(
         descent.left / limit if limit else 0.0 for descent, limit in zip(descents, limits, strict=True)

@@ -13,7 +13,7 @@ from dspectral.engine import summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
 from dspectral.linalg.dense import eigh_descending, fixed_signs, orthonormal_columns
 from dspectral.linalg.tensors import (
-    Cubes,
+    OrthogonalCP,
     contract,
     power_method,
     simultaneous_diagonalization,
@@ -137,13 +137,13 @@ class States(NamedTuple):
     ----------
     whitening : Whitening
         Exact within the directions of the first.
-    cubes : Cubes
+    cubes : OrthogonalCP
     words : Simplex
     weights : ndarray of float64, shape (k,)
     """
 
     whitening: Whitening
-    cubes: Cubes
+    cubes: OrthogonalCP
     words: Simplex
     weights: NDArray[np.float64]
 
@@ -281,7 +281,7 @@ def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
         sketch = "frequent_directions" if settings.distinct else "range"
         solver = "gram" if data.n_words <= GRAM_COLUMNS else sketch
     k, size = settings.n_states, settings.sketch_size
-    plan = Plan(k, solver, 1, size, "full", False, settings.fan_in, settings.seed, data.dtype)
+    plan = Plan(k, solver=solver, sketch_size=size, seed=settings.seed, dtype=data.dtype)
     kept = most if solver == "gram" else min(most, plan.rows_of_sketch)
     return plan._replace(n_components=kept if settings.distinct else k), solver
 
