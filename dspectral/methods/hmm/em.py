@@ -101,6 +101,7 @@ class EMHMM(StateDecoder):
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------

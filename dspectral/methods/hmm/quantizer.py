@@ -76,6 +76,7 @@ class VectorQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------

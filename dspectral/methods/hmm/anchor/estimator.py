@@ -193,6 +193,7 @@ class AnchorHMM(StateDecoder):
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------

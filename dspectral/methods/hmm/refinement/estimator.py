@@ -147,6 +147,7 @@ class RefinementHMM(ChainDecoder):
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
@@ -177,7 +178,7 @@ class RefinementHMM(ChainDecoder):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """Labels by number, shape (n_labels,): the columns of :meth:`predict_proba`."""
+        """Array of the labels by number, shape (n_labels,): the columns of :meth:`predict_proba`."""
         check_is_fitted(self)
         kinds = {type(label) for label in self.labels_}
         if len(kinds) == 1 and kinds <= {str, int, bool}:
