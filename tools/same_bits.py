@@ -39,12 +39,14 @@ NAMES = {
     "polish": ("n_em_iter", "polish"),
     "refine": ("n_sweeps", "refine"),
     "sweeps": ("n_sweeps", "sweeps"),
-    "transition_iter": ("n_transition_iter", "transition_iter"),
+    "transition_iter": ("n_transition_em_iter", "n_transition_iter", "transition_iter"),
 }
 """Names that a parameter has in one version or another; the constructor or ``fit`` takes one of them."""
+CONSTANTS = {"batch_size": ("dspectral.methods.hmm.quantizer", "BATCH_FRAMES")}
+"""Constants of a module that were a parameter in another version; they are set where nothing takes the parameter."""
 VALUES = {"diagonalise": "diagonalize"}
 """Another spelling of a parameter's value, used where the annotation does not know the first."""
-ATTRIBUTES: dict[str, str] = {}
+ATTRIBUTES: dict[str, str] = {"spelling_classes_": "classes_"}
 """From another name of a fitted attribute to the name that its digest has."""
 DATASETS = (
     "dspectral.datasets",
@@ -238,22 +240,38 @@ def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any]]:
     Raises
     ------
     TypeError
-        If neither takes a parameter.
+        If neither takes a parameter, nor the recipe that the constructor takes.
     """
     own: dict[str, Any] = {}
     for_fit: dict[str, Any] = {}
+    for_recipe: dict[str, Any] = {}
+    recipe = _recipe_of(estimator)
     places = (
         (inspect.signature(estimator).parameters, own),
         (inspect.signature(estimator.fit).parameters, for_fit),
+        (inspect.signature(recipe).parameters if recipe else {}, for_recipe),
     )
     for name, value in parameters.items():
         options = NAMES.get(name, (name,))
         taken = [(known[option], given) for known, given in places for option in options if option in known]
+        if not taken and name in CONSTANTS:
+            module, constant = CONSTANTS[name]
+            setattr(import_module(module), constant, value)
+            continue
         if not taken:
             raise TypeError(f"{estimator.__name__} takes none of {', '.join(options)}")
         parameter, given = taken[0]
         given[parameter.name] = _spelled(value, parameter)
+    if for_recipe and recipe is not None:
+        own["recipe"] = recipe(**for_recipe)
     return estimator(**own), for_fit
+
+
+def _recipe_of(estimator: Any) -> Any:
+    """Return the class of the argument ``recipe`` of a constructor, or None where there is none."""
+    parameter = inspect.signature(estimator).parameters.get("recipe")
+    options = () if parameter is None else (parameter.annotation, *get_args(parameter.annotation))
+    return next((option for option in options if hasattr(option, "_fields")), None)
 
 
 def _spelled(value: Any, parameter: inspect.Parameter) -> Any:
