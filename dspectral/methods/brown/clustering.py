@@ -16,8 +16,8 @@ from dspectral.engine import Blocks, blas_in_one_thread, summarize
 from dspectral.inputs.corpora import as_corpus, encode
 from dspectral.linalg.dense import unit_rows
 from dspectral.linalg.svd import leading_left
-from dspectral.methods.brown.cluster_tree import Tree, information_tree, window_tree
-from dspectral.methods.brown.exchange import Adjacent, exchange_sweep
+from dspectral.methods.brown.cluster_tree import ClusterTree, information_tree, window_tree
+from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
 from dspectral.metrics.mutual_information import average_mutual_information, cluster_counts
 from dspectral.registry import saved
 
@@ -56,7 +56,7 @@ class SpectralBrownClustering(BaseEstimator):
     word_counts_ : ndarray of int64, shape (n_types,)
     labels_ : ndarray of int32, shape (n_types,)
         Cluster of each type. One that never has a neighbour is in the cluster with the most tokens.
-    tree_ : Tree
+    tree_ : ClusterTree
         Over the clusters.
     history_ : list of float
         Average mutual information in bits before the first sweep and after each.
@@ -127,7 +127,7 @@ class SpectralBrownClustering(BaseEstimator):
         corpus = as_corpus(X, min_count=self.min_count)
         counts = adjacent_counts(corpus.sentences, len(corpus.words))
         self.labels_ = self.clusters(counts, np.asarray(corpus.counts))
-        self.tree_: Tree = information_tree(cluster_counts(counts, self.labels_).toarray())
+        self.tree_: ClusterTree = information_tree(cluster_counts(counts, self.labels_).toarray())
         self.words_, self.word_counts_ = list(corpus.words), np.asarray(corpus.counts)
         self.n_passes_ = 1
         return self
@@ -236,9 +236,9 @@ class SpectralBrownClustering(BaseEstimator):
 
     def _refine(self, counts: Any, labels: NDArray[np.int32]) -> NDArray[np.int32]:
         self.history_ = [average_mutual_information(counts, labels)]
-        adjacent = Adjacent.of(sparse.csr_array(counts))
+        bigrams = BigramCounts.of(sparse.csr_array(counts))
         for _ in range(self.refine):
-            moved = exchange_sweep(adjacent, labels, self.n_clusters)
+            moved = exchange_sweep(bigrams, labels, self.n_clusters)
             self.history_.append(average_mutual_information(counts, labels))
             if not moved:
                 break

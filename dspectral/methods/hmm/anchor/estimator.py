@@ -14,8 +14,8 @@ from dspectral.engine import Blocks, blas_in_one_thread, summarize
 from dspectral.inputs.corpora import as_corpus
 from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.methods.brown.clustering import adjacent_counts
-from dspectral.methods.brown.exchange import Adjacent, exchange_sweep
-from dspectral.methods.brown.type_features import Marks
+from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
+from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.methods.hmm.anchor.points import (
     REDUCTIONS,
     Neighbours,
@@ -267,7 +267,7 @@ class AnchorHMM(BaseEstimator):
         labels = np.argmax(membership, axis=1).astype(np.int32)
         labels[anchors] = np.arange(self.n_states)
         marks = None if table is None else _marks(table, self.spelling * near.counts)
-        adjacent = Adjacent.of(near.pairs)
+        adjacent = BigramCounts.of(near.pairs)
         for _ in range(self.sweeps):
             moved = exchange_sweep(adjacent, labels, self.n_states, marks, fixed=anchors)
             if moved <= len(labels) // 1000:
@@ -318,10 +318,10 @@ class AnchorHMM(BaseEstimator):
         checked_decoding(self.decoding)
 
 
-def _marks(table: sparse.csr_array, weights: FloatArray) -> Marks:
+def _marks(table: sparse.csr_array, weights: FloatArray) -> TypeFeatures:
     """Let the marks of a type share its weight."""
     sizes = np.maximum(np.diff(table.indptr), 1)
-    return Marks(
+    return TypeFeatures(
         table.indptr.astype(np.int64),
         table.indices.astype(np.int32),
         np.asarray(weights / sizes, dtype=np.float64),
