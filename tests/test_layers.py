@@ -46,7 +46,7 @@ USERS = {
 """Who may import a package."""
 STEPS = {
     "decomposition": {"estimators", "spectrum"},
-    "brown": {"clustering"},
+    "brown": {"clustering", "queries"},
     "embeddings": {"word_embedding", "out_of_core"},
     "hmm": {"em", "quantizer"},
     "anchor": {"estimator", "points", "word_types"},

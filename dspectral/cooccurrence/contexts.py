@@ -99,6 +99,7 @@ class ContextCounts(NamedTuple):
         Returns
         -------
         ContextCounts
+            The counts of this block.
 
         Raises
         ------
@@ -133,6 +134,7 @@ class ContextCounts(NamedTuple):
         Returns
         -------
         ContextCounts
+            Sums of the counts.
         """
         # Not by engine.summary.add_fields: this room and the engine are neighbors on one floor.
         n_tokens, counts = self.n_tokens, self.counts
@@ -170,6 +172,7 @@ def window_of(
     Returns
     -------
     Window
+        Positions, weights and columns of contexts.
 
     Raises
     ------

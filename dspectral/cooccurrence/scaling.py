@@ -70,6 +70,7 @@ class ContextScaling(NamedTuple):
         Returns
         -------
         ContextScaling
+            A scaling for rows of these columns.
 
         Raises
         ------
@@ -194,6 +195,7 @@ def most_entries(counts: NDArray[np.int64], *, n_positions: int, n_contexts: int
     Returns
     -------
     ndarray of int64, shape (n_types,)
+        Largest possible number of contexts of each type.
 
     Examples
     --------

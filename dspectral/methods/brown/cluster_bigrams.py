@@ -40,6 +40,7 @@ def nlogn_table() -> NDArray[np.float64]:
     Returns
     -------
     ndarray of float64, shape (TABLE,)
+        Entry n is ``n log n``, and entry 0 is 0.
     """
     table = np.zeros(TABLE)
     table[1:] = np.arange(1, TABLE) * np.log(np.arange(1, TABLE))

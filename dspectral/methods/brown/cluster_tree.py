@@ -125,6 +125,7 @@ def window_tree(points: NDArray[np.float64], weights: NDArray[np.float64], n_act
     Returns
     -------
     ClusterTree
+        Tree over the points.
     """
     return ClusterTree(*merge_window(points, weights, n_active))
 
@@ -140,5 +141,6 @@ def information_tree(counts: NDArray[np.float64]) -> ClusterTree:
     Returns
     -------
     ClusterTree
+        Tree over the clusters.
     """
     return ClusterTree(*merge_by_information(counts))

@@ -45,6 +45,7 @@ class BigramCounts(NamedTuple):
         Returns
         -------
         BigramCounts
+            The counts by row and by column.
         """
         return cls(*_csr_parts(counts), *_csr_parts(counts.T.tocsr()))
 

@@ -40,6 +40,7 @@ class TypeFeatures(NamedTuple):
         Returns
         -------
         TypeFeatures
+            Empty rows.
         """
         return cls(np.zeros(n_types + 1, dtype=np.int64), np.empty(0, dtype=np.int32), np.zeros(n_types), 0)
 

@@ -113,7 +113,7 @@ def cluster_groups(near: Neighbours, how: Reducing) -> sparse.csr_array:
     n_types = len(near.counts)
     beside = int(np.sum(np.asarray(near.pairs.sum(axis=0) + near.pairs.sum(axis=1)) > 0))
     brown = SpectralBrownClustering(
-        max(1, min(how.n_clusters, beside)), transform=how.transform, random_state=how.random_state
+        max(1, min(how.n_clusters, beside)), count_transform=how.transform, random_state=how.random_state
     )
     labels = brown.clusters(near.pairs, near.counts)
     ones = np.ones(n_types)
