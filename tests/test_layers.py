@@ -47,7 +47,7 @@ USERS = {
 STEPS = {
     "decomposition": {"estimators", "spectrum"},
     "brown": {"clustering", "queries"},
-    "embeddings": {"word_embedding", "out_of_core"},
+    "embeddings": {"word_embedding", "counting", "decomposing", "out_of_core", "queries"},
     "hmm": {"em", "quantizer"},
     "anchor": {"estimator", "points", "word_types"},
     "refinement": {"estimator"},
