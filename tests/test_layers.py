@@ -45,7 +45,7 @@ USERS = {
 }
 """Who may import a package."""
 STEPS = {
-    "decomposition": {"estimators", "spectrum"},
+    "decomposition": {"base", "estimators", "spectrum"},
     "brown": {"clustering", "queries"},
     "embeddings": {"word_embedding", "counting", "decomposing", "out_of_core", "queries"},
     "hmm": {"em", "quantizer"},
