@@ -133,12 +133,8 @@ class SpectralBrownClustering(ClusterQueries, BaseEstimator):
         >>> SpectralBrownClustering.as_published(50, min_count=10).n_dimensions
         50
         """
-        published = {
-            "n_dimensions": n_clusters,
-            "count_transform": "none",
-            "n_sweeps": 0,
-            "recipe": BrownRecipe(sides="right", power=0.0, weighting="types"),
-        }
+        recipe = BrownRecipe(sides="right", power=0.0, weighting="types")
+        published = {"n_dimensions": n_clusters, "count_transform": "none", "n_sweeps": 0, "recipe": recipe}
         return cls(n_clusters, **{**published, **parameters})
 
     def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:

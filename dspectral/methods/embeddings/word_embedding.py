@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling
 from dspectral.decomposition.spectrum import Certificate, Plan
 from dspectral.engine import collect_rows, map_rows
+from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, as_corpus, encode, is_corpus
 from dspectral.inputs.token_lists import TokenLists, token_lists
@@ -25,7 +26,9 @@ from dspectral.types import Sentences
 
 
 @saved
-class WordEmbedding(WordQueries, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class WordEmbedding(
+    LazyOutputMixin, WordQueries, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Vectors of words from the leading singular vectors of their transformed and scaled context counts.
 
     Parameters
@@ -187,18 +190,13 @@ class WordEmbedding(WordQueries, ClassNamePrefixFeaturesOutMixin, TransformerMix
         )
         if not scaling.total:
             raise ValueError("no word has a context: every sentence is one word, or none")
-        rows = map_rows(
-            counted.rows,
-            scaling.apply,
-            n_columns=len(counted.column_sums),
-            dtype=scaling.dtype,
-            sparse_output=True,
-            name="scale",
-        )
+        how: dict[str, Any] = {"dtype": scaling.dtype, "sparse_output": True, "name": "scale"}
+        rows = map_rows(counted.rows, scaling.apply, n_columns=len(counted.column_sums), **how)
+        n_wanted = self.n_components + recipe.n_skipped
         plan = Plan(
-            self.n_components + recipe.n_skipped,
+            n_wanted,
             n_passes=max(2, self.n_passes),
-            sketch_size=recipe.sketch_size or 4 * (self.n_components + recipe.n_skipped),
+            sketch_size=recipe.sketch_size or 4 * n_wanted,
             seed=self.random_state_,
             dtype=scaling.dtype,
         )
@@ -228,7 +226,7 @@ class WordEmbedding(WordQueries, ClassNamePrefixFeaturesOutMixin, TransformerMix
         ValueError
             If a sentence is not a list of strings.
         TypeError
-            If X is not sentences.
+            If X is not a list of sentences.
         """
         check_is_fitted(self)
         if not is_corpus(X):

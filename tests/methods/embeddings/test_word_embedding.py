@@ -235,7 +235,8 @@ def test_a_sentence_becomes_the_mean_of_its_known_words(sentences, corpus):
     np.testing.assert_allclose(found[0], (2 * model["cat"] + model["red"]) / 3, rtol=1e-6)
     assert not found[1:].any()
     assert list(model.get_feature_names_out()) == ["wordembedding0", "wordembedding1"]
-    lazy = model.transform(corpus)
+    lazy = model.set_output(transform="pandas").transform(corpus)
+    model.set_output(transform="default")
     assert isinstance(lazy, da.Array)
     np.testing.assert_array_equal(lazy.compute(), model.transform(sentences))
     other = WordEmbedding(2, window=1).fit([[w for w in s if w != "cat"] for s in sentences])
