@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from dspectral.methods.brown.clustering import SpectralBrownClustering
     from dspectral.methods.embeddings.word_embedding import WordEmbedding
     from dspectral.methods.hmm.anchor.estimator import AnchorHMM
+    from dspectral.methods.hmm.anchor.points import AnchorRecipe
     from dspectral.methods.hmm.em import EMHMM
     from dspectral.methods.hmm.quantizer import VectorQuantizer
     from dspectral.methods.hmm.refinement.estimator import RefinementHMM
+    from dspectral.methods.hmm.refinement.starts import RefinementRecipe
     from dspectral.methods.lsi.hybrid import HybridLSI
     from dspectral.methods.lsi.local import LocalLSI
     from dspectral.methods.lsi.term_similarity import TermSimilarity, term_similarity
@@ -38,12 +40,14 @@ __version__ = "0.1.0"
 __all__ = [
     "EMHMM",
     "AnchorHMM",
+    "AnchorRecipe",
     "HybridLSI",
     "IntentClassifier",
     "LocalLSI",
     "MomentMultiLabelClassifier",
     "NgramHashing",
     "RefinementHMM",
+    "RefinementRecipe",
     "SentenceRepresentation",
     "SketchedPCA",
     "SpectralBrownClustering",
@@ -71,6 +75,7 @@ __all__ = [
 
 _PLACES = {
     "methods.hmm.anchor.estimator": ("AnchorHMM",),
+    "methods.hmm.anchor.points": ("AnchorRecipe",),
     "decomposition.estimators": ("SketchedPCA", "TruncatedSVD"),
     "methods.brown.clustering": ("SpectralBrownClustering",),
     "methods.embeddings.word_embedding": ("WordEmbedding",),
@@ -81,6 +86,7 @@ _PLACES = {
     "methods.hmm.em": ("EMHMM",),
     "methods.hmm.quantizer": ("VectorQuantizer",),
     "methods.hmm.refinement.estimator": ("RefinementHMM",),
+    "methods.hmm.refinement.starts": ("RefinementRecipe",),
     "methods.sentences.representation": ("SentenceRepresentation",),
     "methods.lsi.term_similarity": ("TermSimilarity", "term_similarity"),
     "methods.tmpca.tree_pca": ("TreePCA",),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dspectral.datasets.random_blocks import block_generator
 from dspectral.engine import Blocks
-from dspectral.methods.hmm.inference import HiddenMarkov
+from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.types import LabelledSentences
 
 
