@@ -119,6 +119,7 @@ class ContextCounts(NamedTuple):
             sides=sides,
         )
         parts = count_contexts(sentences, n_types, near)
+        # The kernel leaves columns sorted and distinct; SciPy would look through all of them to find that out.
         counts = sparse.csr_array(parts, shape=(n_types, near.n_columns))
         counts.has_canonical_format = True
         return cls(len(sentences.ids), counts)
@@ -195,9 +196,11 @@ def window_of(
     if n_contexts is not None and not 1 <= n_contexts < 2**31:
         raise ValueError(f"n_contexts is {n_contexts}, but it must be from 1 to 2**31 - 1, or None")
     left, right = (0 if sides == "right" else window), (0 if sides == "left" else window)
+    # Columns are int32 in the counts, and positions are numbered in the same type.
     n_raw = n_types * (left + right if context == "list" else 1)
     if max(n_raw, left + right) >= 2**31:
         raise ValueError(f"window {window} of {n_types} types has {n_raw} contexts: too many to number")
+    # The farthest on the left first: the order that count_contexts walks through.
     distances = np.concatenate([np.arange(left, 0, -1), np.arange(1, right + 1)])
     weights = np.rint(UNIT / distances) / UNIT if distance_weighting else np.ones(left + right)
     first = np.arange(left + right) * (n_types if context == "list" else 0)

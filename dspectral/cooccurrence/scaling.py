@@ -84,6 +84,7 @@ class ContextScaling(NamedTuple):
             raise ValueError(f"context_smoothing is {smoothing}, but it is an exponent from 0 to 1")
         if not shift > 0:
             raise ValueError(f"shift is {shift}, but it must be above 0")
+        # c'_j = c_j^a * sum(c) / sum(c^a): a context that never occurs stays at 0 also for a = 0, where 0^0 is 1.
         total = float(column_sums.sum())
         smoothed = np.where(column_sums > 0, column_sums, 0.0)
         if smoothing != 1:
@@ -135,6 +136,7 @@ class ContextScaling(NamedTuple):
             columns = np.where(columns > 0, columns, 1.0)
             values /= (np.sqrt(columns) if self.scaling == "cca" else columns)[rows.indices]
         if self.scaling == "ppmi":
+            # Stored counts are above 0; the guard is for explicit zeros, whose logarithm would be minus infinity.
             values *= float(self.transformed(np.array([self.total]))[0]) / self.shift
             values = np.maximum(np.log(values, out=values, where=values > 0), 0.0)
         scaled: CSRRows = sparse.csr_array(
@@ -225,6 +227,7 @@ def row_parts(entries: NDArray[np.int64], most: int) -> list[tuple[int, int]]:
     >>> row_parts(np.array([9, 1, 1, 1, 4]), 5)
     [(0, 1), (1, 4), (4, 5)]
     """
+    # Runs are found from the sums of the rows before: one binary search for each run.
     ends = np.cumsum(entries)
     parts, start, before = [], 0, 0
     while start < len(entries):

@@ -62,6 +62,7 @@ def count_clusters(
     table: NDArray[np.float64],
 ) -> ClusterBigrams:
     """Count the bigrams of m clusters, given the words that follow each type (CSR)."""
+    # Counts are whole numbers, so any order of moves leaves the same cells, and only the logarithms are rounded.
     forth = np.zeros((m, m), dtype=np.int64)
     for word in range(len(labels)):
         for at in range(starts[word], starts[word + 1]):
@@ -118,6 +119,7 @@ def _add_gains(
     table: NDArray[np.float64],
 ) -> None:
     """Add to the gain of each cluster what its counts with the neighbors on one side gain."""
+    # The innermost loop reads a row of each matrix from end to end, which is why the transposes are kept.
     for c in seen:
         more, row, old = sums[c], matrix[c], worth[c]
         for b in range(len(gains)):

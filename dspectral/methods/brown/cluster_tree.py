@@ -64,6 +64,7 @@ class ClusterTree(NamedTuple):
         roots = np.arange(2 * n - 1)
         for i in range(n - n_clusters - 1, -1, -1):
             roots[self.merges[i]] = roots[n + i]
+        # Roots are numbered by merges; clusters by their first leaf, so that the numbers do not depend on n_clusters.
         _, first, inverse = np.unique(roots[:n], return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int32)
         rank[np.argsort(first)] = np.arange(len(first))
@@ -96,6 +97,7 @@ class ClusterTree(NamedTuple):
         """
         n_clusters = self.n_leaves if n_clusters is None else n_clusters
         n = self._check_cut(n_clusters)
+        # From the root down: a merge adds a bit while it is among the last n_clusters - 1, which a cut undoes.
         codes = [""] * (2 * n - 1)
         for i in range(n - 2, -1, -1):
             split = i >= n - n_clusters

@@ -85,8 +85,6 @@ class SpectralBrownClustering(ClusterQueries, BaseEstimator):
     >>> brown = SpectralBrownClustering(3).fit(sentences * 5)
     >>> brown.predict(["red"]) == brown.predict(["blue"])
     array([ True])
-    >>> len(set(brown.codes()))
-    3
     """
 
     def __init__(
@@ -198,6 +196,7 @@ class SpectralBrownClustering(ClusterQueries, BaseEstimator):
                 f"n_clusters is {self.n_clusters}, but it must be from 1 to {len(beside)}: so many word types have "
                 f"a neighbor (min_count = {self.min_count})"
             )
+        # Words without a neighbor have no direction: they join a cluster at the end. The window takes words by count.
         weights = word_counts[beside].astype(np.float64)
         order = np.argsort(-weights, kind="stable")
         beside, weights = beside[order], weights[order]
@@ -256,6 +255,7 @@ class SpectralBrownClustering(ClusterQueries, BaseEstimator):
     def _start(self, counts: CSRRows, weights: NDArray[np.float64]) -> NDArray[np.int32]:
         """Cluster the points, the most frequent first."""
         recipe = self._recipe()
+        # A context is a word on a side, so words after and words before have columns of their own.
         rows = counts if recipe.sides == "right" else sparse.hstack([counts, counts.T], format="csr")
         columns = np.asarray(rows.sum(axis=0), dtype=np.float64)
         scaled = ContextScaling.of(columns, transform=self.count_transform).apply(sparse.csr_array(rows))
@@ -265,8 +265,7 @@ class SpectralBrownClustering(ClusterQueries, BaseEstimator):
             points = np.asarray(unit_rows(vectors * values**recipe.power), dtype=np.float64)
         if recipe.weighting == "types":
             weights = np.ones(len(weights))
-        n_active = min(self.n_clusters, len(weights))
-        return window_tree(points, weights, n_active).cut(self.n_clusters)
+        return window_tree(points, weights, self.n_clusters).cut(self.n_clusters)
 
     def _exchange(self, counts: CSRRows, labels: NDArray[np.int32]) -> NDArray[np.int32]:
         """Sweep until no word moves, or ``n_sweeps`` times."""
@@ -275,7 +274,7 @@ class SpectralBrownClustering(ClusterQueries, BaseEstimator):
         for _ in range(self.n_sweeps):
             moved = exchange_sweep(bigrams, labels, self.n_clusters)
             self.history_.append(average_mutual_information(counts, labels))
-            if not moved:
+            if not moved:  # each word is where it gains most, given all others
                 break
         return labels
 

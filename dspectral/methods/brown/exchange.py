@@ -98,6 +98,7 @@ def exchange_sweep(
     >>> exchange_sweep(BigramCounts.of(counts), labels, 2), labels
     (1, array([0, 0, 1, 1], dtype=int32))
     """
+    # Read-only views, so that the loop is compiled once, whether an array of the caller can be written to or not.
     parts = BigramCounts._make(read_only(np.asarray(part)) for part in bigrams)
     given = TypeFeatures.none(len(labels)) if features is None else features
     seen = given._replace(
@@ -130,6 +131,8 @@ def _gather(
     seen: NDArray[np.int32],
 ) -> tuple[int, int]:
     """Add up the neighbors of a type by cluster; return how many clusters there are, and the count with itself."""
+    # A cluster is new where its sum is still 0, as counts are above 0. The pair of a word with itself moves along with
+    # the word, so it belongs to no cluster while the word is in none.
     n_seen, alone = 0, 0
     for at in range(start, stop):
         if others[at] == word:

@@ -59,12 +59,14 @@ def count_corpus(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe) -
     One pass over the sentences; one more over counts in a store, for their sums. The bound on memory is the entry
     ``dspectral.memory-limit`` of Dask's configuration.
     """
+    # bool(), as the settings name the folder of counts in a store, and numpy.bool is no JSON.
     settings = ContextSettings(
         len(corpus.words), window, recipe.context, bool(recipe.distance_weighting), recipe.n_contexts
     )
     near = window_of(**settings._asdict())
     entries = most_entries(corpus.counts, n_positions=2 * window, n_contexts=near.n_columns)
     where, limit = getattr(corpus, "where", None), memory_limit()
+    # A bound, from the counts of words alone: the sentences are not read to decide where their contexts go.
     if where is not None and ENTRY_BYTES * int(entries.sum()) > limit:
         most = max(1, limit // ENTRY_BYTES)
         store = spill_contexts(corpus.sentences, where, entries, settings, most=most)

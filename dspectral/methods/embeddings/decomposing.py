@@ -72,6 +72,8 @@ def word_vectors(rows: HasShape, plan: Plan, recipe: EmbeddingRecipe, power: flo
     -----
     The passes of the solver, and one for the products A V, which are U S.
     """
+    # The solver returns right singular vectors V and values S^2: U S = A V takes one more pass, block by block, and
+    # only blocks of it are ever in the memory of a task.
     found = _all_components(_leading(rows, plan), plan.n_components, recipe.n_skipped)
     values, axes = np.sqrt(found.values[recipe.n_skipped :]), found.axes[recipe.n_skipped :]
     project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
@@ -81,6 +83,8 @@ def word_vectors(rows: HasShape, plan: Plan, recipe: EmbeddingRecipe, power: flo
     np.power(values, power - 1.0, out=weights, where=values > 0)
     vectors = vectors * weights
     if recipe.add_contexts:
+        # The vector of a word as a context is a row of V S^power. Both sides are scaled to length 1 before they are
+        # added, as either may be much longer.
         vectors = unit_rows(vectors) + unit_rows(axes.T * (weights * values))
     return WordVectors(unit_rows(vectors).astype(np.float32), values, found.certificate, found.n_passes + 1)
 

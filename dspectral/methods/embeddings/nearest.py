@@ -65,11 +65,13 @@ def nearest(
         length = float(np.linalg.norm(target))
         scores = vectors @ (target / length if length else target)
     elif method == "mul":
+        # Cosines are moved to [0, 1]: products of negative ones would change the order.
         near = (1 + vectors @ vectors[list(positive)].T) / 2
         far = (1 + vectors @ vectors[list(negative)].T) / 2
         scores = near.prod(axis=1) / (far + EPSILON).prod(axis=1)
     else:
         raise ValueError(f"method is {method!r}, but it must be 'add' or 'mul'")
+    # All vectors are sorted, stably: ties are answered in the order of the vocabulary on every machine.
     left_out = [*positive, *negative, *hidden]
     scores = scores.copy()
     scores[left_out] = -np.inf

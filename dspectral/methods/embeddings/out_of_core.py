@@ -50,6 +50,7 @@ def spill_contexts(
     block. A run that is cut short continues at the first block that is not finished.
     """
     how = settings._asdict()
+    # Settings name the folder: another window has counts of its own, and the same ones are found again.
     digest = sha256(json.dumps([how, most], sort_keys=True).encode()).hexdigest()[:16]
     where = corpus._replace(url=f"{corpus.url.rstrip('/')}/contexts/{digest}")
     done = open_finished(where)
@@ -59,6 +60,7 @@ def spill_contexts(
     plan = {"contexts": how, "rows": [list(part) for part in parts]}
     draft = begin(where.url, dict(where.options), plan, append=False)
     count = partial(_count, sentences=sentences, draft=draft.for_tasks(), parts=parts, settings=settings)
+    # First pass: one task for each block of sentences, its rows cut into parts. Second pass: one task for each part.
     widths = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts")
     draft = draft._replace(n_columns=widths[0])
     merge = partial(_merge, draft=draft.for_tasks(), n_blocks=len(widths))
@@ -77,6 +79,7 @@ def _count(
     """Write the counts of one block of sentences to scratch, cut by rows; return the number of contexts."""
     number, block = item
     path = f"{draft.scratch}/{number:06d}"
+    # The mark is written last, so that a block with a mark is whole.
     if there := draft.where.attributes(path):
         return int(there["n_contexts"])
     counts = ContextCounts.of(sentences.read(block), **settings._asdict()).counts

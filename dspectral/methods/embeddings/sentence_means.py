@@ -28,6 +28,7 @@ def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArra
     array([[2.],
            [0.]], dtype=float32)
     """
+    # A matrix of sentences by words, whose entries of unknown words are 0: a sentence is then a sparse product.
     known = (sentences.ids > 0).astype(np.float32)
     shape = (sentences.n_sentences, len(vectors))
     words: CSRRows = sparse.csr_array((known, sentences.ids, sentences.offsets), shape=shape)

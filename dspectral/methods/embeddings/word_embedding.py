@@ -231,6 +231,7 @@ class WordEmbedding(
         check_is_fitted(self)
         if not is_corpus(X):
             return sentence_means(encode(token_lists(cast("TokenLists", X)), self.words_), self.vectors_)
+        # Word ids of a corpus are those of its own vocabulary.
         corpus, numbers = cast("HoldsSentences", X), word_numbers(self)
         places = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)
         means = map_rows(
@@ -258,6 +259,7 @@ class WordEmbedding(
         ndarray of float32, or (for a corpus in a store) Dask array, shape (n_sentences, n_components)
             Mean vectors, as :meth:`transform` returns them.
         """
+        # A list, as a generator could not be read a second time.
         sentences = X if is_corpus(X) else token_lists(cast("TokenLists", X))
         return self.fit(sentences).transform(sentences)
 
