@@ -46,8 +46,8 @@ USERS = {
 """Who may import a package."""
 STEPS = {
     "decomposition": {"base", "estimators", "spectrum"},
-    "brown": {"clustering"},
-    "embeddings": {"word_embedding", "out_of_core"},
+    "brown": {"clustering", "queries"},
+    "embeddings": {"word_embedding", "counting", "decomposing", "out_of_core", "queries"},
     "hmm": {"em", "quantizer", "decoding"},
     "anchor": {"estimator", "points", "word_types"},
     "refinement": {"estimator", "starts"},

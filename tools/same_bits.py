@@ -46,6 +46,8 @@ CONSTANTS = {"batch_size": ("dspectral.methods.hmm.quantizer", "BATCH_FRAMES")}
 """Constants of a module that were a parameter in another version; they are set where nothing takes the parameter."""
 VALUES = {"diagonalise": "diagonalize"}
 """Another spelling of a parameter's value, used where the annotation does not know the first."""
+CONFIGURED = {"memory_limit": "dspectral.memory-limit", "fan_in": "dspectral.fan-in"}
+"""Parameters that became entries of Dask's configuration, set while the estimator is fitted."""
 ATTRIBUTES: dict[str, str] = {"spelling_classes_": "classes_"}
 """From another name of a fitted attribute to the name that its digest has."""
 DATASETS = (
@@ -282,8 +284,13 @@ def _spelled(value: Any, parameter: inspect.Parameter) -> Any:
 
 def fitted(name: str, X: Any, y: Any = None, **parameters: Any) -> Any:
     """Return an estimator of a public name, fitted to data."""
+    known = inspect.signature(public(name)).parameters
+    configured = {
+        key: parameters.pop(old) for old, key in CONFIGURED.items() if {old} & parameters.keys() - known
+    }
     model, for_fit = made(public(name), **parameters)
-    return model.fit(X, **for_fit) if y is None else model.fit(X, y, **for_fit)
+    with dask.config.set(configured):
+        return model.fit(X, **for_fit) if y is None else model.fit(X, y, **for_fit)
 
 
 # ----------------------------------------------------------------------------------------------- data
@@ -437,7 +444,7 @@ def _near(model: Any) -> dict[str, Any]:
     return {
         "most_similar": model.most_similar([a, b], c),
         "analogy": [model.analogy(a, b, c, method=method, n=3) for method in ("add", "mul")],
-        "vector": model.vector("never seen"),
+        "vector": model.vectors_[0],
     }
 
 

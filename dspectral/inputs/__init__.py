@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dspectral.inputs.class_labels import ClassRows, class_rows, unit_class_rows
-    from dspectral.inputs.corpora import TokenCorpus, as_corpus
     from dspectral.inputs.labelled_rows import LabelledStreams, checked_documents, labelled_streams
     from dspectral.inputs.lazy_output import LazyOutputMixin
     from dspectral.inputs.parameters import (
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
         resolve_seed,
     )
     from dspectral.inputs.rows import checked_rows, project, row_dtype
+    from dspectral.inputs.sequences import TokenCorpus, as_corpus
 
 __all__ = [
     "ClassRows",
@@ -43,11 +43,11 @@ __all__ = [
 
 _PLACES = {
     "class_labels": ("ClassRows", "class_rows", "unit_class_rows"),
-    "corpora": ("TokenCorpus", "as_corpus"),
     "labelled_rows": ("LabelledStreams", "checked_documents", "labelled_streams"),
     "lazy_output": ("LazyOutputMixin",),
     "parameters": ("RandomState", "check_integer", "check_option", "check_real", "resolve_seed"),
     "rows": ("checked_rows", "project", "row_dtype"),
+    "sequences": ("TokenCorpus", "as_corpus"),
 }
 
 

@@ -40,6 +40,11 @@ def _stay_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def choose(self: object, X: Any, *args: Any, **kwargs: Any) -> Any:
-        return (inner if is_lazy(X) else method)(self, X, *args, **kwargs)
+        return (inner if is_lazy(X) or _in_store(X) else method)(self, X, *args, **kwargs)
 
     return choose
+
+
+def _in_store(X: object) -> bool:
+    """Report whether X is a corpus whose sentences are read from a store."""
+    return not getattr(getattr(X, "sentences", None), "in_memory", True)

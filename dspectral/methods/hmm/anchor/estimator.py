@@ -13,8 +13,8 @@ from dspectral.inputs.sequences import HoldsSentences, as_corpus
 from dspectral.inputs.token_lists import TokenLists
 from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.methods.brown.clustering import adjacent_counts
-from dspectral.methods.brown.exchange import Adjacent, exchange_sweep
-from dspectral.methods.brown.type_features import Marks
+from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
+from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.methods.hmm.anchor.points import (
     AnchorRecipe,
     NeighborCounts,
@@ -274,7 +274,7 @@ class AnchorHMM(StateDecoder):
         labels = np.argmax(membership, axis=1).astype(np.int32)
         labels[anchors] = np.arange(self.n_states)
         marks = None if features is None else _weighted_features(features, self.spelling * near.counts)
-        adjacent = Adjacent.of(near.pairs)
+        adjacent = BigramCounts.of(near.pairs)
         # A sweep never lowers the mutual information of adjacent states (plus that with the spelling), so sweeps end;
         # the last ones move next to nothing, and stop where fewer than one type in a thousand moves.
         for _ in range(self.n_sweeps):
@@ -321,10 +321,10 @@ class AnchorHMM(StateDecoder):
         self._recipe.check()
 
 
-def _weighted_features(features: CSRRows, weights: FloatArray) -> Marks:
+def _weighted_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
     """Divide the weight of each type equally among its features."""
     sizes = np.maximum(np.diff(features.indptr), 1)
-    return Marks(
+    return TypeFeatures(
         features.indptr.astype(np.int64),
         features.indices.astype(np.int32),
         np.asarray(weights / sizes, dtype=np.float64),

@@ -180,7 +180,7 @@ def cluster_groups(near: NeighborCounts, recipe: AnchorRecipe, random_state: int
     n_beside = int(np.sum(np.asarray(near.pairs.sum(axis=0) + near.pairs.sum(axis=1)) > 0))
     brown = SpectralBrownClustering(
         max(1, min(recipe.n_clusters, n_beside)),
-        transform=recipe.count_transform,
+        count_transform=recipe.count_transform,
         random_state=random_state,
     )
     labels = brown.clusters(near.pairs, near.counts)
