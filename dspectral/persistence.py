@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dspectral import decomposition, methods
+from dspectral import decomposition, methods, preprocessing
 from dspectral.registry import ESTIMATORS, RECORDS
 from dspectral.store.blocks import Location
 from dspectral.store.records import Record, read_record, write_record
@@ -110,7 +110,7 @@ def load(path: str, *, storage_options: dict[str, Any] | None = None) -> Any:
 @cache
 def _import_all() -> None:
     """Import every module that may define a class that is saved: each registers its own."""
-    for package in (decomposition, methods):
+    for package in (decomposition, preprocessing, methods):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
 
