@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 from dspectral.engine import is_lazy, lazy_rows, refuse_other_containers
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import refuse_not_finite
+from dspectral.store.weighted_rows import weightings_of
 from dspectral.types import FloatArray, Rows, RowsLike, is_sparse
 
 
@@ -19,7 +20,8 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     Parameters
     ----------
     estimator : estimator
-        Estimator whose ``n_features_in_`` and ``feature_names_in_`` are set or compared.
+        Estimator whose ``n_features_in_``, ``feature_names_in_`` and, for rows weighted as they are read,
+        ``weighting_`` (the digest of the weighting) are set or compared.
     X : ndarray, SciPy sparse, DataFrame, nested list, Dask array or store, shape (n_rows, n_columns)
         Rows of real numbers: bool, integers and floats of any size.
     reset : bool
@@ -34,7 +36,8 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     ------
     ValueError
         If X has no row or no column, another width than in ``fit``, entries that are not real numbers, masked
-        entries, or (in memory; a pass says it of lazy rows) NaN or infinity.
+        entries, rows weighted otherwise than those in ``fit``, or (in memory; a pass says it of lazy rows) NaN or
+        infinity.
     TypeError
         If X is no matrix: a corpus, a Dask DataFrame, an array on disk.
 
@@ -42,6 +45,7 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     -----
     No pass over lazy rows. Passes refuse a block whose shape or dtype is not what its Dask array says.
     """
+    _check_weighting(estimator, X, reset=reset)
     if is_lazy(X):
         return _checked_lazy(estimator, X, reset=reset)
     refuse_other_containers(X)
@@ -123,3 +127,36 @@ def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> Float
     many = sparse_products.times
     projected = many(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
     return projected if offset is None else projected - offset.astype(projected.dtype)
+
+
+def _check_weighting(estimator: BaseEstimator, X: Any, *, reset: bool) -> None:
+    """Keep the digest of the rows' weighting, or compare it with the one that was kept.
+
+    Nothing is known of arrays in memory, which pass. Counts of a store are known to be no weighted rows.
+    """
+    found, name = weightings_of(X) if is_lazy(X) else set(), type(estimator).__name__
+    if len(found) > 1:
+        raise ValueError(f"X holds rows of {len(found)} weightings: weigh all of them by one, {_MENDING}")
+    digest = next(iter(found), None)
+    if reset:
+        vars(estimator).pop("weighting_", None)
+        if digest is not None:
+            estimator.weighting_ = digest
+        return
+    known = getattr(estimator, "weighting_", None)
+    if known is None or digest == known:
+        return
+    if digest is not None:
+        raise ValueError(
+            f"X is weighted by other frequencies than the rows that {name} was fitted on: weigh X by those, {_MENDING}"
+        )
+    if hasattr(X, "counts"):
+        raise ValueError(
+            f"{name} was fitted on weighted rows, but X is a store of counts: weigh X, {_MENDING}"
+        )
+
+
+_MENDING = (
+    "X.weighted(TfidfWeighting().fit(store)) with the store that was fitted on, or put TfidfWeighting() before the "
+    "estimator in a Pipeline"
+)

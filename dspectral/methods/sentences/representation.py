@@ -13,9 +13,9 @@ from dspectral.decomposition.spectrum import Plan, Solver, spectrum
 from dspectral.engine import map_rows, summarize
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
-from dspectral.methods.sentences.document_frequencies import DocumentFrequencies
 from dspectral.registry import saved
-from dspectral.text.hashing import NgramHashing, hash_documents
+from dspectral.text.document_frequencies import DocumentFrequencies
+from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.weighting import Weighting
 from dspectral.types import Documents
 
@@ -118,9 +118,9 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     @property
-    def word_hashing(self) -> NgramHashing:
+    def word_hashing(self) -> HashingSettings:
         """How unlabelled text is to be hashed for :meth:`fit`."""
-        return NgramHashing(self.n_features, (1, 1), lowercase=True, alternate_sign=False)
+        return HashingSettings(self.n_features, (1, 1), lowercase=True, alternate_sign=False)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn a vector for each word from unlabelled sentences.
@@ -183,7 +183,7 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
 
     def counts(self, X: Any) -> sparse.csr_array:
         """Return ``x / ||x||``, shape (n_sentences, n_features); it needs no fit."""
-        hashing = NgramHashing(self.n_features, self.ngram_range)
+        hashing = HashingSettings(self.n_features, self.ngram_range)
         rows = hash_documents(Documents.of(list(X)), hashing).astype(np.float64)
         return Weighting(norm="l2").apply(rows)
 
