@@ -41,11 +41,14 @@ class Module(NamedTuple):
         Its syntax tree.
     is_package : bool
         Whether it is an ``__init__.py``.
+    stub : ast.Module or None
+        Syntax tree of the ``__init__.pyi`` beside it, which says what a package imports when it is asked for it.
     """
 
     source: str
     tree: ast.Module
     is_package: bool
+    stub: ast.Module | None = None
 
     def functions(self) -> Iterator[Function]:
         """Yield all functions and methods, nested ones too."""
@@ -77,8 +80,10 @@ class House:
     def _read(self) -> Iterator[tuple[str, Module]]:
         for path in (self.root / PACKAGE).rglob("*.py"):
             name = ".".join(path.relative_to(self.root).with_suffix("").parts)
-            source = path.read_text(encoding="utf-8")
-            yield name.removesuffix(".__init__"), Module(source, ast.parse(source), path.stem == "__init__")
+            source, beside = path.read_text(encoding="utf-8"), path.with_suffix(".pyi")
+            stub = ast.parse(beside.read_text(encoding="utf-8")) if beside.exists() else None
+            is_package = path.stem == "__init__"
+            yield name.removesuffix(".__init__"), Module(source, ast.parse(source), is_package, stub)
 
     @cached_property
     def classes(self) -> dict[str, tuple[str, ast.ClassDef]]:
@@ -102,7 +107,7 @@ class House:
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 yield from ((alias.name, node.lineno) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
+            elif isinstance(node, ast.ImportFrom) and not node.level:
                 for alias in node.names:
                     inner = f"{node.module}.{alias.name}"
                     yield (inner if inner in self.modules else str(node.module)), node.lineno
@@ -154,7 +159,7 @@ class House:
         return {
             name: names
             for name, module in self.modules.items()
-            if module.is_package and (names := _exported(module.tree))
+            if module.is_package and (names := _exported(module.stub or module.tree))
         }
 
     def constructors(self) -> dict[str, int]:
@@ -235,8 +240,32 @@ class House:
             name = waiting.pop()
             if name not in found:
                 found.add(name)
-                waiting += self.imports[name]
+                waiting += self._read_with(name)
         return sorted(name for name in found if not self.modules[name].is_package)
+
+    def _read_with(self, name: str) -> set[str]:
+        """Return the modules that a module imports; for a name that comes from a package, the one that defines it."""
+        found = set[str]()
+        for node in ast.walk(self.modules[name].tree):
+            if isinstance(node, ast.ImportFrom) and self._is_package(str(node.module)):
+                inside = f"{node.module}."
+                for alias in node.names:
+                    places = [place for place in self._places.get(alias.name, []) if place.startswith(inside)]
+                    found.update(places or [f"{node.module}.{alias.name}"])
+        whole = {one for one in self.imports[name] if not self._is_package(one)}
+        return {one for one in found | whole if one in self.modules}
+
+    def _is_package(self, name: str) -> bool:
+        return name in self.modules and self.modules[name].is_package
+
+    @cached_property
+    def _places(self) -> dict[str, list[str]]:
+        """The modules that define a name at their top."""
+        places: dict[str, list[str]] = {}
+        for module, content in self.modules.items():
+            for name in (one for node in content.tree.body for one in _defined(node)):
+                places.setdefault(name, []).append(module)
+        return places
 
 
 def comments_and_code(module: Module) -> tuple[int, int]:
@@ -300,11 +329,13 @@ def _defined(node: ast.stmt) -> list[str]:
 
 
 def _exported(tree: ast.Module) -> list[str]:
+    """Return the names in ``__all__``; where there is no such list, those that a stub imports."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and _defined(node) == ["__all__"]:
             strings = [one.value for one in ast.walk(node.value) if isinstance(one, ast.Constant)]
             return [name for name in strings if isinstance(name, str)]
-    return []
+    handed_on = (node for node in tree.body if isinstance(node, ast.ImportFrom) and node.level)
+    return [alias.asname for node in handed_on for alias in node.names if alias.asname]
 
 
 def _is_private_dask(imported: str) -> bool:
