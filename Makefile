@@ -7,15 +7,19 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
-.PHONY: help venv demo test lint notebooks clean
+LOWEST := .venv-lowest
+
+.PHONY: help venv demo test lint coverage lowest notebooks clean
 
 help:
 	@echo 'make venv       make $(VENV) and install dspectral and its tools into it'
 	@echo 'make demo       run the main job on the Python standard library; writes out/demo/report.html'
 	@echo 'make test       lint, types and tests'
-	@echo 'make lint       lint and types'
+	@echo 'make lint       lint, types and docstrings'
+	@echo 'make coverage   tests, and the share of the lines that they run; writes out/coverage/index.html'
+	@echo 'make lowest     tests with the lowest versions that pyproject.toml allows, in $(LOWEST)'
 	@echo 'make notebooks  run all notebooks; writes out/notebooks'
-	@echo 'make clean      remove what these wrote, except $(VENV)'
+	@echo 'make clean      remove what these wrote, except environments'
 
 venv: $(INSTALLED)
 
@@ -37,14 +41,29 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/numpydoc lint $$(find dspectral -name '*.py')
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+coverage: venv
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --cov --cov-report=term --cov-report=html:out/coverage
+
+# A separate environment: uv picks the lowest versions that pyproject.toml names, pip only the newest.
+$(LOWEST)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+	  --editable '.[test,workflows,text]'
+	@touch $@
+
+lowest: $(LOWEST)/.installed
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 $(TESTS)
 
 notebooks: venv
 	@test -n '$(NOTEBOOKS)' || { echo 'make: there is no notebook in notebooks/' >&2; exit 1; }
 	$(BIN)/python -m nbconvert --to notebook --execute --output-dir out/notebooks $(NOTEBOOKS)
 
 clean:
-	rm -rf out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+	rm -rf out build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -path './.venv*' -prune -o -name __pycache__ -type d -exec rm -rf {} +

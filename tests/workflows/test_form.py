@@ -12,7 +12,7 @@ from distributed import LocalCluster
 from distributed.protocol.pickle import dumps, loads
 
 from dspectral.engine import run_tasks
-from workflows._form import form, progress, schedulers, usage
+from workflows._form import form, schedulers, tasks, usage
 from workflows._form.plots import new_plot
 
 DESCRIPTION = "Measure rivers & lakes.\n\nAt length."
@@ -169,7 +169,7 @@ def test_a_measured_step_is_part_of_the_whole(tmp_path):
 
 
 def without_progress(text):
-    return [line for line in text.splitlines() if not re.match(r"\[\d+ s\]", line)]
+    return [line for line in text.splitlines() if not re.match(r"\[\d+:\d\d:\d\d\]", line)]
 
 
 def burn(seconds):
@@ -222,7 +222,7 @@ def test_an_existing_cluster_is_used_and_survives(tmp_path):
 
 def test_functions_of_workflows_travel_by_value_to_workers_that_lack_them(tmp_path):
     with form.run(arguments(tmp_path)):
-        for function in (usage.read_usage, progress.scheduler_counts):
+        for function in (usage.read_usage, tasks.scheduler_counts):
             assert loads(dumps(function)) is not function
 
 

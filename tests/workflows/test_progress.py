@@ -1,4 +1,6 @@
 import io
+import re
+import sys
 import time
 from types import SimpleNamespace
 
@@ -6,7 +8,8 @@ import dask
 import pytest
 
 from dspectral.engine import run_tasks
-from workflows._form import progress
+from workflows._form import progress, tasks
+from workflows._form.tasks import Phase
 
 
 class Terminal(io.StringIO):
@@ -16,6 +19,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def impatient(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)
 
 
@@ -26,84 +30,149 @@ def wait_for(condition):
         time.sleep(0.01)
 
 
-def test_task_groups_are_counted_while_they_run():
-    tasks, seen = progress.LocalTasks(), []
-    with tasks, dask.config.set(scheduler="sync"):
-        run_tasks(lambda _item: seen.append(dict(tasks.counts())), [0, 1, 2], name="hash-block")
-    assert [counts["hash-block"] for counts in seen] == [(0, 3), (1, 3), (2, 3)]
-    assert tasks.counts() == {}
+def shown(*phases, step="fit", seconds=0.0):
+    """The line after a step of some seconds whose phases begin now."""
+    found = progress.Progress(None, io.StringIO())
+    since = time.monotonic() - seconds
+    found._keep({(step, since): None, **{(phase.name, since): phase for phase in phases}})
+    return found, progress.line_of(found._bars.tasks)
 
 
-def test_a_slow_step_is_shown_with_its_task_groups(impatient):
+def test_phases_are_counted_while_they_run():
+    counted, seen = tasks.LocalTasks(), []
+    with counted, dask.config.set(scheduler="sync"):
+        run_tasks(lambda _item: seen.append(counted.phases()), [0, 1, 2], name="hash-block")
+    assert seen == [[Phase("hash-block", done, 3)] for done in range(3)]
+    assert counted.phases() == []
+
+
+def test_a_slow_step_is_shown_with_its_phases(impatient):
     stream = io.StringIO()
-    with progress.Progress(None, stream) as shown, shown.step("hash"):
+    with progress.Progress(None, stream) as bars, bars.step("hash"):
         run_tasks(lambda _item: wait_for(stream.getvalue), [0], name="hash-block")
-    assert "hash: hash-block 0/1\n" in stream.getvalue()
+    assert "[0:00:00] hash: hash-block 0/1, 0 %, 0:00:00, loops compile on a first run\n" in stream.getvalue()
 
 
 def test_lines_come_now_and_then_where_there_is_no_terminal(impatient):
     stream = io.StringIO()
-    with progress.Progress(None, stream) as shown, shown.step("hash"):
+    with progress.Progress(None, stream) as bars, bars.step("hash"):
         wait_for(stream.getvalue)
         time.sleep(1.2)  # two more looks
     assert stream.getvalue().count("\n") == 1
 
 
-def test_a_terminal_gets_one_line_that_is_cleared(impatient):
+def test_a_terminal_gets_bars_that_are_cleared_and_nothing_is_cut(impatient, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     stream = Terminal()
-    with progress.Progress(None, stream) as shown, shown.step("s" * 500):
-        wait_for(stream.getvalue)
-    text = stream.getvalue()
-    assert "\n" not in text
-    assert max(map(len, text.split("\r"))) < 500
-    assert text.endswith(" \r")
+    name = (
+        "read all of the documents that have labels, and those that have none, from every file of the folder"
+    )
+    with progress.Progress(None, stream) as bars, bars.step(name):
+        wait_for(lambda: "labels" in stream.getvalue())
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
+    assert set(name.split()) <= set(text.split())
+    assert "…" not in text
+    assert max(map(len, re.split(r"[\r\n]+", text))) <= 80
+    assert stream.getvalue().endswith("\x1b[2K")  # the last line is erased
 
 
-def test_a_sentence_does_not_run_into_the_line(impatient, capsys):
+def test_what_is_printed_stays_on_standard_output(impatient, capsys):
     stream = Terminal()
-    with progress.Progress(None, stream) as shown, shown.step("hash"):
+    with progress.Progress(None, stream) as bars, bars.step("hash"):
         wait_for(stream.getvalue)
-        shown.say("A word.")
-        assert stream.getvalue().endswith(" \r")
+        sys.stdout.write("A word.\n")
     assert capsys.readouterr().out == "A word.\n"
 
 
 def test_a_quick_step_says_nothing():
     stream = io.StringIO()
-    with progress.Progress(None, stream) as shown, shown.step("hash"):
+    with progress.Progress(None, stream) as bars, bars.step("hash"):
         run_tasks(abs, [-1], name="hash-block")
     assert stream.getvalue() == ""
 
 
-def test_the_groups_of_a_scheduler_are_counted_by_name():
+def scheduler(**groups):
+    return SimpleNamespace(task_groups={name: SimpleNamespace(states=s) for name, s in groups.items()})
+
+
+class Cluster:
+    """A client whose scheduler has these groups, one after the other."""
+
+    def __init__(self, *found):
+        self.found = list(found)
+
+    def run_on_scheduler(self, function):
+        return function(self.found.pop(0))
+
+
+def test_the_groups_of_a_scheduler_are_counted_and_named():
     token = "0123456789abcdef" * 2
+    states = {"memory": 2, "released": 1, "forgotten": 4, "processing": 1, "waiting": 2}
     groups = {
-        f"sketch-block-{token}": {"memory": 2, "released": 1, "forgotten": 4, "processing": 1, "waiting": 2},
         f"merge-level-1-{token}": {"waiting": 5},
+        f"merge-level-2-{token}": {"waiting": 2},
+        f"shared-sketch-{token}": {"memory": 1},
+        f"sketch-{token}": states,
     }
-    scheduler = SimpleNamespace(task_groups={name: SimpleNamespace(states=s) for name, s in groups.items()})
-    assert progress.scheduler_counts(scheduler) == {"sketch-block": (7, 10), "merge-level-1": (0, 5)}
+    found = tasks.ClusterTasks(Cluster(scheduler(**groups))).phases()
+    assert found == [Phase("sketch", 7, 10), Phase("merge", 0, 7)]
+
+
+def test_what_a_lost_worker_takes_along_does_not_count_backwards():
+    counted = tasks.ClusterTasks(
+        Cluster(
+            scheduler(hash={"memory": 11, "waiting": 234}),
+            scheduler(hash={"memory": 5, "waiting": 240}),
+            scheduler(hash={"memory": 12, "waiting": 233}),
+            scheduler(other={"waiting": 1}),
+            scheduler(hash={"memory": 1, "waiting": 7}),
+        )
+    )
+    assert counted.phases() == [Phase("hash", 11, 245)]
+    assert counted.phases() == [Phase("hash", 11, 245, again=6)]
+    assert counted.phases() == [Phase("hash", 12, 245)]
+    assert counted.phases() == [Phase("other", 0, 1)]
+    assert counted.phases() == [Phase("hash", 1, 8)]  # another computation
 
 
 def test_a_scheduler_with_all_done_shows_nothing():
-    scheduler = SimpleNamespace(task_groups={"sum": SimpleNamespace(states={"memory": 3, "erred": 1})})
-    assert progress.scheduler_counts(scheduler) == {}
+    assert tasks.ClusterTasks(Cluster(scheduler(sum={"memory": 3, "erred": 1}))).phases() == []
 
 
 def test_a_scheduler_that_is_gone_shows_nothing():
     def refuse(_function):
         raise OSError("closed")
 
-    assert progress.cluster_counts(SimpleNamespace(run_on_scheduler=refuse)) == {}
+    assert tasks.ClusterTasks(SimpleNamespace(run_on_scheduler=refuse)).phases() == []
 
 
 @pytest.mark.parametrize(
-    ("counts", "line"),
+    ("phases", "line"),
     [
-        ({}, "[5 s] fit"),
-        ({"a": (0, 4), "b": (0, 2)}, "[5 s] fit: a 0/4"),
-        ({"a": (4, 4), "b": (1, 2), "c": (1, 9), "d": (0, 1)}, "[5 s] fit: b 1/2 · c 1/9"),
+        ([], "[0:00:05] fit"),
+        ([Phase("a", 0, 4), Phase("b", 0, 2)], "[0:00:05] fit: a 0/4, 0 %, 0:00:00, {} · b 0/2, 0 %"),
+        ([Phase("a", 4, 4), Phase("b", 1, 2)], "[0:00:05] fit: a 4/4, 100 %, 0:00:00 · b 1/2, 50 %, 0:00:00"),
+        ([Phase("a", 11, 245, 6)], "[0:00:05] fit: a 11/245, 6 of them again, 4 %, 0:00:00"),
     ],
 )
-def test_a_line_names_the_groups_at_work(counts, line):
-    assert progress.line_of("fit", 5.4, counts) == line
+def test_a_line_names_every_phase(phases, line):
+    assert shown(*phases, seconds=5.4)[1] == line.format(progress.FIRST_RUN)
+
+
+def test_a_phase_that_begins_again_is_another_pass():
+    bars, _line = shown(Phase("sketch", 80, 80))
+    (step, _), *_ = bars._rows.items()
+    bars._keep({step: None, ("sketch", step[1]): Phase("sketch", 2, 80)})
+    assert "sketch 2/80, 2 %" in progress.line_of(bars._bars.tasks)
+
+
+def test_the_time_left_follows_from_the_tasks_done():
+    now = [100.0]
+    bars, _line = shown(Phase("sketch", 0, 10))
+    bars._bars.get_time = lambda: now[0]
+    row = bars._bars.tasks[-1]
+    row._get_time, row.start_time = bars._bars.get_time, now[0]
+    for done in range(1, 5):
+        now[0] += 30.0
+        bars._fill(row.id, Phase("sketch", done, 10), "")
+    assert progress.times(row) == "0:02:00, 0:03:00 left"

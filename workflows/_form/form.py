@@ -32,7 +32,7 @@ from workflows._form.plots import png
 from workflows._form.progress import Progress
 from workflows._form.report import Plot, Report
 from workflows._form.schedulers import scheduler
-from workflows._form.table import text_table
+from workflows._form.table import print_table
 from workflows._form.usage import Meter, Used
 
 EXPECTED = (ValueError, OSError, ImportError, KilledWorker)
@@ -122,7 +122,7 @@ class Run:
     def note(self, sentence: str) -> None:
         """Add a sentence to the report, and print it."""
         self.report.notes.append(sentence)
-        self._progress.say(sentence)
+        print(sentence, flush=True)
 
     def plot(self, name: str, figure: Any, caption: str = "") -> None:
         """Add a figure to the report, as ``NAME.png``; :func:`workflows._form.plots.new_plot` begins one."""
@@ -168,7 +168,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
         _write(result, folder)
         publish(folder, arguments.out)
     if result.report.rows:
-        print(text_table(result.report.rows))
+        print_table(result.report.rows)
     print(f"report: {arguments.out / 'report.html'}")
 
 

@@ -1,58 +1,66 @@
-"""Progress on standard error: which step runs, and how many of its tasks are done."""
+"""Progress on standard error: which step runs, its phases, their share done, and the time they take."""
 
-import re
-import shutil
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self, TextIO, TypeAlias
+from datetime import timedelta
+from typing import Self, TextIO
 
-from dask.callbacks import Callback
 from distributed import Client
+from rich import progress as bars
+from rich.console import Console
+from rich.table import Column
+from rich.text import Text
+
+from workflows._form.tasks import ClusterTasks, LocalTasks, Phase
 
 QUIET_SECONDS = 3.0
 """A step that ends sooner says nothing."""
-LINE_SECONDS = 10.0
-"""Between two lines where the output is no terminal."""
-Counts: TypeAlias = Mapping[str, tuple[int, int]]
-"""Tasks done and tasks in all, by task group, in the order of their first appearance."""
+LINE_SECONDS = (10.0, 60.0)
+"""Least and most time between two lines where the output is no terminal; between these, a tenth of the step's age."""
+FIRST_RUN = "loops compile on a first run"
+"""Stands where the time left would, while no task is done yet."""
 
 
 class Progress:
-    """A thread that shows the running step and its task groups.
+    """A thread that shows the running step and its phases.
 
     Parameters
     ----------
     client : distributed.Client or None
-        Whose scheduler to ask, besides Dask's schedulers within this process.
+        Client whose scheduler is asked, besides Dask's schedulers within this process.
     stream : text stream, optional
-        Standard error by default. A terminal gets one line that changes, anything else a line now and then.
+        Standard error by default. A terminal gets bars that change, anything else a line now and then.
     """
 
     def __init__(self, client: Client | None, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._client = client
-        self._tasks = LocalTasks()
+        self._local = LocalTasks()
+        self._cluster = ClusterTasks(client) if client else None
         self._interval = 0.5 if client is None else 2.0
         self._steps: list[tuple[str, float]] = []
-        self._shown = ""
-        self._last_line = -LINE_SECONDS
-        self._writing = threading.Lock()
+        self._bars = _bars(self._stream)
+        self._is_live = self._bars.console.is_terminal and not self._bars.console.is_dumb_terminal
+        self._rows: dict[tuple[str, float], bars.TaskID] = {}
+        self._next_line = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
-        self._tasks.__enter__()
+        self._local.__enter__()
+        if self._is_live:
+            self._bars.start()
         self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._ended.set()
         self._thread.join()
-        self._tasks.__exit__(*error)
+        if self._is_live:
+            self._bars.stop()
+        self._local.__exit__(*error)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -63,118 +71,99 @@ class Progress:
         finally:
             self._steps.pop()
 
-    def say(self, sentence: str) -> None:
-        """Print a sentence to standard output, not into the line that changes."""
-        self._clear()
-        print(sentence, flush=True)
-
     def _watch(self) -> None:
         busy_since = None
         while not self._ended.wait(self._interval):
-            counts, steps = self._counts(), list(self._steps)
+            phases = [*self._local.phases(), *(self._cluster.phases() if self._cluster else [])]
+            steps = list(self._steps)
             now = time.monotonic()
-            busy_since = (busy_since or now) if counts else None
-            since = steps[-1][1] if steps else busy_since
-            if since is not None and now - since >= QUIET_SECONDS:
-                self._show(line_of(steps[-1][0] if steps else "", now - since, counts))
-            else:
-                self._clear()
-        self._clear()
-
-    def _counts(self) -> Counts:
-        return {**self._tasks.counts(), **(cluster_counts(self._client) if self._client else {})}
-
-    def _show(self, line: str) -> None:
-        with self._writing:
-            if self._stream.isatty():
-                width = shutil.get_terminal_size().columns - 1
-                line = line if len(line) <= width else line[: width - 1] + "…"
-                self._stream.write("\r" + line.ljust(len(self._shown)))
-            elif time.monotonic() - self._last_line >= LINE_SECONDS:
-                self._stream.write(line + "\n")
-                self._last_line = time.monotonic()
-            self._shown = line
-            self._stream.flush()
-
-    def _clear(self) -> None:
-        with self._writing:
-            if self._shown and self._stream.isatty():
-                self._stream.write("\r" + " " * len(self._shown) + "\r")
+            busy_since = (busy_since or now) if phases else None
+            name, since = steps[-1] if steps else ("", busy_since)
+            if since is None or now - since < QUIET_SECONDS:
+                self._keep({})
+                continue
+            self._keep({(name, since): None, **{(phase.name, since): phase for phase in phases}})
+            if not self._is_live and now >= self._next_line:
+                self._stream.write(line_of(self._bars.tasks) + "\n")
                 self._stream.flush()
-            self._shown = ""
+                self._next_line = now + min(max(LINE_SECONDS[0], (now - since) / 10), LINE_SECONDS[1])
+
+    def _keep(self, wanted: dict[tuple[str, float], Phase | None]) -> None:
+        """Let there be these rows: the step's, which has no total, and below it the phases'."""
+        for key in self._rows.keys() - wanted.keys():
+            self._bars.remove_task(self._rows.pop(key))
+        begun = any(phase.done for phase in wanted.values() if phase)
+        for key, phase in wanted.items():
+            if key not in self._rows:
+                self._rows[key] = self._bars.add_task(
+                    "  " * bool(phase) + key[0], total=None, count="", note=""
+                )
+                if phase is None:
+                    self._bars.tasks[-1].start_time = key[1]
+            if phase is not None:
+                self._fill(self._rows[key], phase, "" if begun else FIRST_RUN)
+                begun = True
+
+    def _fill(self, row: bars.TaskID, phase: Phase, note: str) -> None:
+        if phase.done < self._bars.tasks[self._bars.task_ids.index(row)].completed:
+            self._bars.reset(row)  # another pass
+        self._bars.update(row, total=phase.total, completed=phase.done, count=count_of(phase), note=note)
 
 
-class LocalTasks(Callback):
-    """Counts the tasks of Dask's schedulers within this process, of one computation at a time as they do."""
+class Times(bars.ProgressColumn):
+    """A column of the time that a row took so far, and of the time left."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._done: Counter[str] = Counter()
-        self._total: Counter[str] = Counter()
-        super().__init__()
-
-    def counts(self) -> Counts:
-        """Return what runs now; empty if nothing does."""
-        with self._lock:
-            return {group: (self._done[group], total) for group, total in self._total.items()}
-
-    def _start_state(self, _graph: Any, state: dict[str, Any]) -> None:
-        with self._lock:
-            self._done.clear()
-            self._total = Counter(group_of(key) for key in (*state["ready"], *state["waiting"]))
-
-    def _posttask(self, key: Any, *_others: Any) -> None:
-        with self._lock:
-            self._done[group_of(key)] += 1
-
-    def _finish(self, *_others: Any) -> None:
-        with self._lock:
-            self._total.clear()
+    def render(self, task: bars.Task) -> Text:
+        """Return the times of one row."""
+        return Text(times(task), style="progress.elapsed")
 
 
-def cluster_counts(client: Client) -> Counts:
-    """Return what runs now on a client's cluster; empty if nothing does, or if its scheduler is gone."""
-    try:
-        return client.run_on_scheduler(scheduler_counts)
-    except (OSError, RuntimeError, TimeoutError):
-        return {}  # the computation itself says what is wrong
+def _bars(stream: TextIO) -> bars.Progress:
+    """Return the rows of step and phases; where there is no terminal they are never started, and only counted."""
+    return bars.Progress(
+        bars.TextColumn("{task.description}", table_column=Column(overflow="fold"), markup=False),
+        bars.BarColumn(bar_width=20),
+        bars.TaskProgressColumn(),
+        bars.TextColumn("{task.fields[count]}", justify="right", markup=False),
+        Times(table_column=Column(overflow="fold")),
+        console=Console(file=stream),
+        get_time=time.monotonic,
+        refresh_per_second=2,
+        speed_estimate_period=3600.0,  # a block may take minutes
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),  # what is printed goes above the bars, but never from a file to them
+    )
 
 
-def scheduler_counts(dask_scheduler: Any) -> dict[str, tuple[int, int]]:
-    """Return tasks done and in all of each group on a scheduler that still has something to do."""
-    counts: dict[str, tuple[int, int]] = {}
-    for name, group in dask_scheduler.task_groups.items():
-        states = group.states
-        total = sum(states.values())
-        done = sum(states.get(state, 0) for state in ("memory", "released", "forgotten", "erred"))
-        before = counts.get(group_of(name), (0, 0))
-        counts[group_of(name)] = (before[0] + done, before[1] + total)
-    if all(done == total for done, total in counts.values()):
-        return {}
-    return counts
-
-
-def group_of(key: Any) -> str:
-    """Return the name of a task's group, without Dask's token.
+def count_of(phase: Phase) -> str:
+    """Return the tasks of a phase in few words.
 
     Examples
     --------
-    >>> group_of(("merge-level-2-0123456789abcdef0123456789abcdef", 7))
-    'merge-level-2'
+    >>> count_of(Phase("hash-block", 11, 245)), count_of(Phase("hash-block", 11, 245, again=6))
+    ('11/245', '11/245, 6 of them again')
     """
-    name = key[0] if isinstance(key, tuple) else key
-    return re.sub(r"-[0-9a-f]{32}$", "", str(name))
+    again = f", {phase.again} of them again" if phase.again else ""
+    return f"{phase.done}/{phase.total}{again}"
 
 
-def line_of(step: str, seconds: float, counts: Counts) -> str:
-    """Return one line: the step, its seconds, and the task groups at work, neither done nor yet to begin.
+def times(task: bars.Task) -> str:
+    """Return how long a row has taken and how long it will yet, as far as that is known; nothing before it begins."""
+    elapsed = str(timedelta(seconds=int((task.finished_time if task.finished else task.elapsed) or 0)))
+    note, left = task.fields["note"], task.time_remaining
+    if task.total is None or task.finished:
+        return elapsed
+    if not task.completed:
+        return f"{elapsed}, {note}" if note else ""
+    return elapsed if left is None else f"{elapsed}, {timedelta(seconds=int(left))} left"
 
-    Examples
-    --------
-    >>> line_of("fit", 12.3, {"hash-block": (80, 80), "sketch-block": (12, 80), "merge-level-1": (3, 40)})
-    '[12 s] fit: sketch-block 12/80 · merge-level-1 3/40'
-    """
-    begun = [f"{group} {done}/{total}" for group, (done, total) in counts.items() if 0 < done < total]
-    waiting = [f"{group} {done}/{total}" for group, (done, total) in counts.items() if done < total]
-    groups = " · ".join(begun or waiting[:1])
-    return f"[{seconds:.0f} s] " + ": ".join(part for part in (step, groups) if part)
+
+def line_of(rows: list[bars.Task]) -> str:
+    """Return one line: the step's time and name, and each phase with its tasks done, their share and its time."""
+    step, *phases = rows
+    parts = [
+        ", ".join(part for part in (f"{row.fields['count']}, {row.percentage:.0f} %", times(row)) if part)
+        for row in phases
+    ]
+    named = [f"{row.description.strip()} {part}" for row, part in zip(phases, parts, strict=True)]
+    return f"[{times(step)}] " + ": ".join(part for part in (step.description, " · ".join(named)) if part)

@@ -4,6 +4,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from dask.utils import format_bytes
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDTH = 10_000
+"""Nothing is cut or folded: rows are wider than a terminal at times, and a name cut in two is harder to read."""
+
 
 def number(value: Any) -> str:
     """Return a value in few characters: four significant digits, thin thousands, a dash for nothing.
@@ -22,38 +31,58 @@ def number(value: Any) -> str:
     return f"{value:.4g}"
 
 
+def cell(row: dict[str, Any], field: str) -> str:
+    """Return what stands in a field of a row: nothing if the row lacks it, and bytes with their unit.
+
+    Examples
+    --------
+    >>> row = {"metric": "peak_memory_bytes", "value": 1 << 29, "batches": 1200}
+    >>> [cell(row, field) for field in ("value", "batches", "seed")]
+    ['512.00 MiB', '1,200', '']
+    """
+    if field not in row:
+        return ""
+    quantity = str(row.get("metric", "")) if field == "value" else field
+    is_bytes = quantity == "bytes" or (
+        quantity.endswith("_bytes") and not quantity.startswith("exponent_of_")
+    )
+    if is_bytes and isinstance(row[field], int | float) and math.isfinite(row[field]):
+        return format_bytes(int(row[field]))
+    return number(row[field])
+
+
 def fields_of(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Return the fields of all rows, in order of their first appearance."""
     return list(dict.fromkeys(field for row in rows for field in row))
 
 
-def text_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return rows as aligned text; a field that a row lacks is left blank.
-
-    Examples
-    --------
-    >>> print(text_table([{"data": "a", "value": 0.5}, {"data": "bb", "value": 1200}]))
-    data  value
-    ----  -----
-    a       0.5
-    bb    1,200
-    """
-    fields = fields_of(rows)
-    cells = [[number(row[field]) if field in row else "" for field in fields] for row in rows]
-    widths = [max(len(line[i]) for line in [fields, *cells]) for i in range(len(fields))]
-    right = [all(is_number(row.get(field)) for row in rows) for field in fields]
-    lines = [fields, ["-" * width for width in widths], *cells]
-    return "\n".join(_line(line, widths, right) for line in lines)
+def numeric_fields(rows: Sequence[dict[str, Any]]) -> set[str]:
+    """Return the fields that stand at the right of their columns: each value is a number, or there is none."""
+    return {field for field in fields_of(rows) if all(_is_number(row.get(field)) for row in rows)}
 
 
-def is_number(value: Any) -> bool:
-    """Return whether a value stands at the right of its column: a number, or none at all."""
+def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    padded = [
-        cell.rjust(width) if to_right else cell.ljust(width)
-        for cell, width, to_right in zip(cells, widths, right, strict=True)
-    ]
-    return "  ".join(padded).rstrip()
+def print_table(rows: Sequence[dict[str, Any]]) -> None:
+    """Print rows as aligned text; a field that a row lacks is left blank.
+
+    Examples
+    --------
+    >>> print_table([{"data": "a", "value": 0.5}, {"data": "bb", "value": 1200}])
+    data   value
+    ────────────
+    a        0.5
+    bb     1,200
+    """
+    right = numeric_fields(rows)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for field in fields_of(rows):
+        table.add_column(Text(field), justify="right" if field in right else "left")
+    for row in rows:
+        table.add_row(*(Text(cell(row, field)) for field in fields_of(rows)))
+    console = Console(width=WIDTH)
+    with console.capture() as printed:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in printed.get().splitlines()))

@@ -1,0 +1,104 @@
+"""What the columns and metrics of reports mean, for the pages that show them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+COLUMNS = {
+    "data": "the data set, or the part of it that was scored",
+    "method": "the method that was run",
+    "metric": "the quantity whose value is given",
+    "value": "the result",
+    "anchor": "word type that stands for the state",
+    "batches": "batches that the rows are cut into",
+    "beta": "weight of the similarity of terms",
+    "blocks": "blocks of rows in the store",
+    "C": "inverse penalty of the linear classifier, larger values fit the training data more closely",
+    "coverage": "share of the list's words or questions that have vectors",
+    "documents": "number of documents",
+    "draws": "random draws of the labelled data over which the value is averaged",
+    "excess": "residual over the smallest possible residual, less one",
+    "form": "n-gram form of the texts",
+    "goal": "the ratio that the project aims at",
+    "intent": "the class",
+    "labelled": "labelled examples of each class",
+    "length": "tokens of each text",
+    "n": "number of items scored",
+    "n_clusters": "number of clusters",
+    "n_components": "number of components that are kept",
+    "n_states": "number of hidden states",
+    "over_none": "difference from the method none, which learns nothing from unlabelled text",
+    "part": "the whole list, or one of its random halves",
+    "passes": "times that each block of the data was read",
+    "penalty": "L2 penalty of the tagger, chosen on the development side",
+    "refinements": "hidden states of each label",
+    "seed": "seed of everything random",
+    "seeds": "number of seeds over which the value is averaged",
+    "spread": "standard deviation over the seeds",
+    "standard_error": "standard error of the value",
+    "state": "number of the hidden state",
+    "tag": "tag that most tokens of the state have",
+    "threads": "threads at work",
+    "views": "sums over past and future whose settings were chosen",
+    "unlabeled": "share of the unlabelled text that was used",
+}
+"""Sentences for the fields of rows; only those that a report has are shown."""
+METRICS = {
+    "accuracy": "share of the test items that are classified correctly",
+    "accuracy_3cosadd": "share of analogies answered correctly, by adding vectors",
+    "accuracy_3cosmul": "share of analogies answered correctly, by multiplying similarities",
+    "auc": "area under the ROC curve of each document's ranking of labels, averaged over documents",
+    "average_mutual_information_bits": "average mutual information of adjacent clusters, in bits",
+    "bound": "bound on the error that holds before any data is read",
+    "bytes": "size on disk",
+    "certificate": "bound on the error that the sketch computed from its own data",
+    "columns": "columns of the store",
+    "cpu_seconds": "user and system time of all processes",
+    "documents_per_second": "documents per second of wall-clock time",
+    "energy": "sum of the squares of all entries",
+    "error": "spectral norm of the error of the sketched Gram matrix",
+    "error_rate": "share of the test texts that are classified wrongly",
+    "f1": "F1 of named entities: type and both ends must be right",
+    "f1_macro": "F1 on the test documents, averaged over labels",
+    "f1_micro": "F1 on the test documents, over all labels together",
+    "f1_weighted": "F1 on the test documents, averaged over labels by their number of documents",
+    "frame_accuracy": "share of frames with the right label",
+    "held_out_accuracy": "share of frames with the right label in held-out training sequences",
+    "inner_error_rate": "error rate in the cross-validation of the training texts",
+    "label_error_rate": "edits of the label sequence per true label",
+    "many_to_one": "accuracy when each state is read as its most frequent tag",
+    "nnz": "entries of the store that are not zero",
+    "one_to_one": "accuracy when each state is matched with at most one tag",
+    "peak_memory_bytes": "largest resident memory of any process",
+    "recall": "share of the class's test items that are found",
+    "rows": "rows of the store",
+    "seconds": "wall-clock time",
+    "spearman": "rank correlation of cosine similarities with people's judgements",
+    "tokens": "tokens of the state",
+    "v_measure": "harmonic mean of homogeneity and completeness",
+    "working_memory_bytes": "largest resident memory, less what was resident before",
+}
+"""Sentences for the values of the field ``metric``."""
+
+
+def explained(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return what the columns and metrics of rows mean, as far as it is known, in order of appearance.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Rows of a report.
+
+    Returns
+    -------
+    dict of str to str
+        Sentences by the name of the column or metric.
+
+    Examples
+    --------
+    >>> list(explained([{"data": "a", "metric": "seconds", "value": 1.0}, {"data": "b", "color": "red"}]))
+    ['data', 'metric', 'value', 'seconds']
+    """
+    rows = list(rows)
+    fields = dict.fromkeys(field for row in rows for field in row if field in COLUMNS)
+    metrics = dict.fromkeys(row["metric"] for row in rows if row.get("metric") in METRICS)
+    return {name: COLUMNS[name] for name in fields} | {name: METRICS[name] for name in metrics}

@@ -1,0 +1,155 @@
+"""How many tasks of each phase are done: of Dask's schedulers within this process, or of a cluster."""
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from dask.callbacks import Callback
+from distributed import Client
+
+Counts: TypeAlias = Mapping[str, tuple[int, int]]
+"""Tasks done and tasks in all, by task group, in the order of their first appearance."""
+DONE = ("memory", "released", "forgotten", "erred")
+"""States of a scheduler's tasks that need not run any more."""
+
+
+class Phase(NamedTuple):
+    """Tasks of one kind within the computation that runs.
+
+    Attributes
+    ----------
+    name : str
+        Name of the tasks, without Dask's token; the levels of a merge tree are one phase, ``merge``.
+    done : int
+        Most tasks that were done at any time: it never falls.
+    total : int
+        Number of tasks.
+    again : int
+        Tasks among ``done`` whose results were lost with a worker, and which run once more.
+    """
+
+    name: str
+    done: int
+    total: int
+    again: int = 0
+
+
+class LocalTasks(Callback):
+    """Counts the tasks of Dask's schedulers within this process, of one computation at a time as they do."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done: Counter[str] = Counter()
+        self._total: Counter[str] = Counter()
+        super().__init__()
+
+    def phases(self) -> list[Phase]:
+        """Return what runs now; an empty list if nothing does."""
+        with self._lock:
+            return phases_of({group: (self._done[group], total) for group, total in self._total.items()}, {})
+
+    def _start_state(self, _graph: Any, state: dict[str, Any]) -> None:
+        with self._lock:
+            self._done.clear()
+            self._total = Counter(group_of(key) for key in (*state["ready"], *state["waiting"]))
+
+    def _posttask(self, key: Any, *_others: Any) -> None:
+        with self._lock:
+            self._done[group_of(key)] += 1
+
+    def _finish(self, *_others: Any) -> None:
+        with self._lock:
+            self._total.clear()
+
+
+class ClusterTasks:
+    """Asks the scheduler of a cluster for the tasks of all its groups.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        A client of the cluster.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._most: dict[str, int] = {}
+
+    def phases(self) -> list[Phase]:
+        """Return what runs now; an empty list if nothing does, or if the scheduler is gone."""
+        try:
+            counts = self._client.run_on_scheduler(scheduler_counts)
+        except (OSError, RuntimeError, TimeoutError):
+            return []  # the computation itself says what is wrong
+        self._most = {group: max(done, self._most.get(group, 0)) for group, (done, _total) in counts.items()}
+        return phases_of(counts, self._most)
+
+
+def scheduler_counts(dask_scheduler: Any) -> dict[str, tuple[int, int]]:
+    """Return tasks done and in all of each group on a scheduler that still has something to do."""
+    counts: dict[str, tuple[int, int]] = {}
+    for name, group in dask_scheduler.task_groups.items():
+        done = sum(group.states.get(state, 0) for state in DONE)
+        counts[str(name)] = (done, sum(group.states.values()))
+    if all(done == total for done, total in counts.values()):
+        return {}
+    return counts
+
+
+def phases_of(counts: Counts, most: Mapping[str, int]) -> list[Phase]:
+    """Add up groups that are one phase.
+
+    Parameters
+    ----------
+    counts : mapping of str to (int, int)
+        Tasks done and in all of each group.
+    most : mapping of str to int
+        Most tasks that were done at any time, for groups of which results may get lost.
+
+    Returns
+    -------
+    list of Phase
+        In the order of their first appearance, merges last.
+
+    Examples
+    --------
+    >>> phases_of({"sketch": (5, 80), "merge-level-2": (0, 20), "merge-level-1": (3, 40)}, {"sketch": 12})
+    [Phase(name='sketch', done=12, total=80, again=7), Phase(name='merge', done=3, total=60, again=0)]
+    """
+    found: dict[str, Phase] = {}
+    for group, (done, total) in counts.items():
+        name = phase_name(group)
+        before = found.get(name, Phase(name, 0, 0))
+        reached = max(done, most.get(group, 0))
+        sums = (before.done + reached, before.total + total, before.again + reached - done)
+        found[name] = Phase(name, *sums)
+    return sorted(
+        (one for one in found.values() if one.name != "shared"), key=lambda one: one.name == "merge"
+    )
+
+
+def group_of(key: Any) -> str:
+    """Return the name of a task's group.
+
+    Examples
+    --------
+    >>> group_of(("merge-level-2-0123456789abcdef0123456789abcdef", 7))
+    'merge-level-2-0123456789abcdef0123456789abcdef'
+    """
+    return str(key[0] if isinstance(key, tuple) else key)
+
+
+def phase_name(group: str) -> str:
+    """Return what a group's tasks do: its name without Dask's token, merges without their level.
+
+    What many tasks of a graph have in common, ``shared-...``, is called ``shared``: it is no work.
+
+    Examples
+    --------
+    >>> phase_name("sketch-0123456789abcdef0123456789abcdef"), phase_name("merge-level-2"), phase_name("shared-a")
+    ('sketch', 'merge', 'shared')
+    """
+    name = re.sub(r"-[0-9a-f]{32}$", "", group)
+    return re.sub(r"^merge-level-\d+$", "merge", re.sub(r"^shared-.*", "shared", name))
