@@ -13,7 +13,7 @@ from scipy import sparse
 
 from dspectral import decomposition, methods
 from dspectral.registry import ESTIMATORS, RECORDS
-from dspectral.store.blocks import Location
+from dspectral.store.arrays import Location
 from dspectral.store.records import Record, read_record, write_record
 from dspectral.types import is_sparse
 

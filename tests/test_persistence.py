@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 import dspectral
 from dspectral import IntentClassifier, SentenceRepresentation, SketchedPCA, TruncatedSVD, load, save
 from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
-from dspectral.store.blocks import Location, StoreError
+from dspectral.store.arrays import Location, StoreError
 from dspectral.store.records import read_record, write_record
 from dspectral.types import Documents
 from tests.strategies import zipf_counts

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral import NgramHashing, VocabularySettings, build_store, open_store
-from dspectral.store.counts import CountStore
+from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import Blocks
-from dspectral.store.blocks import Location
+from dspectral.store.arrays import Location
 from dspectral.types import Sentences
 
 RARE = "<?>"

@@ -9,18 +9,21 @@ from typing import Any, Literal, NamedTuple
 
 import fsspec
 
+from dspectral.io.text_files import open_text
+
 _ARTICLE = re.compile(r"<REUTERS\b([^>]*)>(.*?)(</REUTERS>|(?=<REUTERS\b)|\Z)", re.DOTALL)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 
 
 class LabelledText(NamedTuple):
-    """A document.
+    """A document and its labels.
 
     Attributes
     ----------
     text : str
+        The text.
     labels : tuple of str
-        None, one or several.
+        Its labels: none, one or several.
     """
 
     text: str
@@ -40,20 +43,23 @@ def read_labelled_records(
     ----------
     path : str
         Local path or fsspec URL of a .jsonl or .tsv file, also .gz, .bz2 or .zst.
-    text : sequence of str
+    text : sequence of str, default=("text",)
         Fields that are the text, one line under the other; one that is null counts as empty.
-    label : str
+    label : str, default="label"
         Field with the label: a string, or, in jsonl, a list of strings.
     storage_options : dict, optional
+        Options of the file system.
 
     Yields
     ------
     LabelledText
+        One document for each record, in the order of the file.
 
     Raises
     ------
     ValueError
-        If the ending is unknown, or a line is no record with these fields; file and line are named.
+        If the ending is unknown, a line is no record with these fields, or the file is not UTF-8; file and line are
+        named.
 
     Examples
     --------
@@ -65,13 +71,13 @@ def read_labelled_records(
     name = re.sub(r"\.(gz|bz2|zst)$", "", path.lower())
     if not name.endswith((".jsonl", ".tsv")):
         raise ValueError(f"{path} ends in neither .jsonl nor .tsv (and .gz, .bz2 or .zst)")
-    options = {"encoding": "utf-8", "newline": "\n", "compression": "infer", **(storage_options or {})}
-    with fsspec.open(path, "rt", **options) as file:
+    with open_text(path, storage_options) as file:
         lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(file, start=1))
         header = next(lines, (1, ""))[1].split("\t") if name.endswith(".tsv") else None
         for number, line in lines:
             try:
-                yield _of_record(_json(line) if header is None else _row(line, header), text, label)
+                record = _parse_json(line) if header is None else _split_row(line, header)
+                yield _document_of(record, text, label)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path}, line {number}: {error}") from error
 
@@ -84,11 +90,12 @@ def read_newsgroups(folder: str, *, storage_options: dict[str, Any] | None = Non
     folder : str
         Local path or fsspec URL of a folder of folders; a post is a file, read as Latin-1 with its header.
     storage_options : dict, optional
+        Options of the file system.
 
     Yields
     ------
     LabelledText
-        With the group as the label.
+        A post, with its group as the label.
 
     Raises
     ------
@@ -126,13 +133,14 @@ def read_reuters(
     paths : str or sequence of str
         Files, globs, or a folder with ``.sgm`` files.
     split : {"train", "test"}
-        ModApte: articles of this ``LEWISSPLIT`` that say ``TOPICS="YES"``.
+        Side of the ModApte split: articles of this ``LEWISSPLIT`` that say ``TOPICS="YES"``.
     storage_options : dict, optional
+        Options of the file system.
 
     Yields
     ------
     LabelledText
-        Title and body, or whatever text there is; the topics as labels, which may be none.
+        An article: title and body, or whatever text there is, with its topics as labels, which may be none.
 
     Raises
     ------
@@ -159,7 +167,7 @@ def read_reuters(
             yield from _articles(system.cat_file(path).decode("latin-1"), path, split.upper())
 
 
-def _json(line: str) -> dict[str, Any]:
+def _parse_json(line: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except json.JSONDecodeError as error:
@@ -169,14 +177,14 @@ def _json(line: str) -> dict[str, Any]:
     return record
 
 
-def _row(line: str, header: list[str]) -> dict[str, Any]:
+def _split_row(line: str, header: list[str]) -> dict[str, Any]:
     fields = line.split("\t")
     if len(fields) != len(header):
         raise ValueError(f"{len(fields)} column(s), but the header has {len(header)}")
     return dict(zip(header, fields, strict=True))
 
 
-def _of_record(record: dict[str, Any], text: Sequence[str], label: str) -> LabelledText:
+def _document_of(record: dict[str, Any], text: Sequence[str], label: str) -> LabelledText:
     missing = [field for field in (*text, label) if field not in record]
     if missing:
         raise ValueError(f"no field {missing[0]!r}, but {', '.join(record)}")
@@ -193,6 +201,11 @@ def _of_record(record: dict[str, Any], text: Sequence[str], label: str) -> Label
 
 
 def _articles(data: str, path: str, split: str) -> Iterator[LabelledText]:
+    """Yield the articles of one file that are on one side of the split.
+
+    An article ends at its closing tag, at the next opening tag or at the end of the file; the last two mean that the
+    file is damaged.
+    """
     n_found = 0
     for found in _ARTICLE.finditer(data):
         n_found += 1

@@ -8,6 +8,8 @@ from scipy import sparse
 
 from dspectral._compiled import compiled
 
+MOST_COLUMNS = 2**31 - 1
+"""Most columns and labels of a matrix: their numbers are int32."""
 ERRORS = {
     1: "a label is not a whole number of 0 or more",
     2: "a column is not a whole number",

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import fsspec
 
-from dspectral.store.csv_records import csv_records
+from dspectral.store.fields import csv_records
 from dspectral.store.lines import PIECE_BYTES, split_lines, whole_lines
 from dspectral.store.parquet import row_groups
 from dspectral.store.streams import open_bytes
 
 COMPRESSIONS = ("gz", "bz2", "zst")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
-"""What a document is in each format, unless the caller says."""
+"""Unit of text that is a document in each format, unless the caller says."""
 UNITS = ("line", "file", "field")
 SPAN_BYTES = 16 << 20
 
@@ -25,21 +25,22 @@ class Span(NamedTuple):
     Attributes
     ----------
     url : str
-    format : str
-        ``"txt"``, ``"jsonl"``, ``"csv"``, ``"tsv"`` or ``"parquet"``.
-    compression : str or None
-        ``"gz"``, ``"bz2"`` or ``"zst"``: then the file is one span.
-    unit : str
-        ``"line"``, ``"file"`` or ``"field"``.
+        Path or URL of the file.
+    format : {"txt", "jsonl", "csv", "tsv", "parquet"}
+        Format of its content.
+    compression : {"gz", "bz2", "zst"} or None
+        Format that it is compressed in: then the file is one span.
+    unit : {"line", "file", "field"}
+        Unit of text that is a document.
     field : str or None
-        The record's field that holds the text.
+        Name of the record's field that holds the text.
     start, stop : int
-        The span has the lines that begin at these bytes, ``start <= byte < stop``; of a Parquet file the row
-        groups; a ``stop`` of -1 is the end.
+        Bytes between which the lines of the span begin, ``start <= byte < stop``; row groups of a Parquet file.
+        A ``stop`` of -1 is the end.
     column, n_columns : int
-        Of a CSV or TSV file: which column holds the text, from 0, of how many.
+        Number of the column that holds the text, from 0, and number of all columns; for CSV and TSV files.
     n_bytes : int or None
-        As stored; None where that is not known.
+        Size as it is stored; None where that is not known.
     also : tuple of str
         Further files of the same kind, whole, which follow the first.
     """
@@ -57,11 +58,23 @@ class Span(NamedTuple):
     also: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
-        """Return the span as JSON takes it."""
+        """Return the span as JSON takes it.
+
+        Returns
+        -------
+        dict
+            Names and values of its attributes.
+        """
         return dict(self._asdict())
 
     def files(self) -> "list[Span]":
-        """Return a span for each of its files."""
+        """Return a span for each of its files.
+
+        Returns
+        -------
+        list of Span
+            The files, in their order.
+        """
         return [self._replace(url=url, also=()) for url in (self.url, *self.also)]
 
 
@@ -81,20 +94,20 @@ def plan_spans(
         Paths, globs or fsspec URLs of txt, jsonl, csv, tsv or parquet files, also .gz, .bz2 or .zst. Files
         with other endings are plain text where ``unit`` says what a document is.
     unit : {"line", "file", "field"}, optional
-        What a document is: by default a line of txt, a field of a record elsewhere.
+        Unit of text that is a document: by default a line of txt, a field of a record elsewhere.
     field : str, optional
-        Of the records: key of JSON objects, or name of a column.
-    span_bytes : int
+        Name of the field that holds the text: key of JSON objects, or name of a column.
+    span_bytes : int, default=16777216
         Bytes of a span of an uncompressed txt, jsonl or TSV file of lines. Parquet files have a span for each
         row group; all others are not cut. Whole files that follow one another are a span together while they
         have no more bytes.
     storage_options : dict, optional
-        Of the file system.
+        Options of the file system.
 
     Returns
     -------
     list of Span
-        In the order of the sources, those of a glob by name. Spans pickle.
+        Spans in the order of the sources, those of a glob by name. They pickle.
 
     Raises
     ------
@@ -138,7 +151,7 @@ def _files(source: str, options: dict[str, Any]) -> list[tuple[str, str, int | N
     return [(_url(system, name, source), name, found[name]["size"]) for name in sorted(found)]
 
 
-def _url(system: Any, path: str, source: str) -> str:
+def _url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
     """Return what opens a file from any directory."""
     if "::" in source:
         return source

@@ -14,9 +14,9 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from dspectral import open_store, write_counts
+from dspectral.io import build_labelled_store, write_labelled_text
 from dspectral.io.labelled_lines import LineError, parse_lines
-from dspectral.io.labelled_text import build_labelled_store, write_labelled_text
-from dspectral.store.blocks import StoreError
+from dspectral.store.arrays import StoreError
 
 
 def labelled(seed=0, n=25, d=8, n_labels=5):

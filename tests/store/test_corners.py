@@ -10,7 +10,8 @@ from scipy import sparse
 
 from dspectral import NgramHashing, VocabularySettings, build_store, open_store, write_counts
 from dspectral.store import matrix
-from dspectral.store.blocks import Location, StoreError, read_block, write_block
+from dspectral.store.arrays import Location, StoreError
+from dspectral.store.blocks import read_block, write_block
 from dspectral.store.readers import read_span
 from dspectral.store.sources import plan_spans
 

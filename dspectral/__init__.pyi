@@ -1,0 +1,36 @@
+from . import datasets as datasets
+from . import io as io
+from . import metrics as metrics
+from . import store as store
+from .decomposition.estimators import SketchedPCA as SketchedPCA
+from .decomposition.estimators import TruncatedSVD as TruncatedSVD
+from .engine import projected_memory as projected_memory
+from .engine import summarize as summarize
+from .io.word2vec import read_word2vec as read_word2vec
+from .io.word2vec import write_word2vec as write_word2vec
+from .methods.brown.clustering import SpectralBrownClustering as SpectralBrownClustering
+from .methods.embeddings.word_embedding import WordEmbedding as WordEmbedding
+from .methods.hmm.anchor.estimator import AnchorHMM as AnchorHMM
+from .methods.hmm.em import EMHMM as EMHMM
+from .methods.hmm.quantizer import VectorQuantizer as VectorQuantizer
+from .methods.hmm.refinement.estimator import RefinementHMM as RefinementHMM
+from .methods.lsi.hybrid import HybridLSI as HybridLSI
+from .methods.lsi.local import LocalLSI as LocalLSI
+from .methods.lsi.term_similarity import TermSimilarity as TermSimilarity
+from .methods.lsi.term_similarity import term_similarity as term_similarity
+from .methods.multilabel.classifier import MomentMultiLabelClassifier as MomentMultiLabelClassifier
+from .methods.sentences.intent import IntentClassifier as IntentClassifier
+from .methods.sentences.representation import SentenceRepresentation as SentenceRepresentation
+from .methods.tmpca.tree_pca import TreePCA as TreePCA
+from .persistence import load as load
+from .persistence import save as save
+from .store.build import build_store as build_store
+from .store.corpus import open_corpus as open_corpus
+from .store.corpus_build import build_corpus as build_corpus
+from .store.counts import open_store as open_store
+from .store.matrix import write_counts as write_counts
+from .store.vocabulary import VocabularySettings as VocabularySettings
+from .text.hashing import NgramHashing as NgramHashing
+from .text.weighting import Weighting as Weighting
+
+__version__: str
