@@ -160,6 +160,11 @@ BAD = [
     ("# nothing\n", {"format": "svmlight", "n_columns": 3, "n_labels": 2}, "no document at all"),
     ("0 0:1\n", {"format": "libsvm"}, "format is 'libsvm'"),
     (" 0:1\n", {"format": "svmlight"}, "n_labels is 0, but must be at least 1"),
+    ("1 3 2\n0 1:1e39\n", {}, "line 2: a value is out of range: float32 holds numbers up to 3.4e38"),
+    ("1 3 2\n0 1:-1e999\n", {}, "line 2: a value is out of range"),
+    ("0 0:1\n0 2147483647:1\n", {"format": "svmlight"}, "line 2: a column is beyond 2147483646, the largest"),
+    ("0 0:1\n99999999999999999999 0:1\n", {"format": "svmlight"}, "line 2: a label is beyond 2147483646"),
+    ("1 3 3000000000\n0 1:1\n", {}, "n_labels is 3000000000, but a matrix has at most 2147483647 columns"),
 ]
 
 

@@ -13,6 +13,7 @@ from dspectral.store import matrix
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.blocks import read_block, write_block
 from dspectral.store.readers import read_span
+from dspectral.store.records import read_record, write_record
 from dspectral.store.sources import plan_spans
 
 SMALL = NgramHashing(n_features=64)
@@ -134,3 +135,17 @@ def test_a_new_block_is_written_without_listing_files(tmp_path, monkeypatch):
     where = Location(f"memory://listed/{tmp_path.name}")
     rows = sparse.csr_array(np.eye(4, dtype=np.float32))
     assert (read_block(where, write_block(where, "block", rows)) != rows).nnz == 0
+
+
+def test_a_record_is_replaced_beside_files_that_killed_writers_left(tmp_path):
+    where = Location(str(tmp_path))
+    write_record(where, {"number": 1}, [np.ones(2)])
+    (tmp_path / f"zarr.{'0' * 32}.partial").touch()
+    write_record(where, {"number": 2}, [np.array([np.nan, 3.0])])
+    record = read_record(where)
+    assert record.attributes["number"] == 2
+    np.testing.assert_array_equal(record.array(0), [np.nan, 3.0])
+    assert [path.name for path in tmp_path.glob("arrays-*")] == ["arrays-0001"]
+    next(tmp_path.glob("arrays-0001/0/c/0")).unlink()
+    with pytest.raises(StoreError, match=r"array arrays-0001/0 lacks 1 chunk\(s\); save it again"):
+        record.array(0)
