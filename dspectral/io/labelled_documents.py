@@ -68,6 +68,7 @@ def read_labelled_records(
     >>> [document.labels for document in read_labelled_records("memory://two.jsonl")]
     [('tea', 'food'), ('food',)]
     """
+    # The lines are cut at LF alone: str.splitlines would cut at separators that JSON strings may hold.
     name = re.sub(r"\.(gz|bz2|zst)$", "", path.lower())
     if not name.endswith((".jsonl", ".tsv")):
         raise ValueError(f"{path} ends in neither .jsonl nor .tsv (and .gz, .bz2 or .zst)")
@@ -113,6 +114,7 @@ def read_newsgroups(folder: str, *, storage_options: dict[str, Any] | None = Non
     paths = sorted(system.find(root))
     if not paths:
         raise ValueError(f"no post in {folder}: expected a folder for each group, with a file for each post")
+    # Latin-1 gives every byte a letter: posts of 1993 say their encoding, if at all, in ways of their own.
     for path in paths:
         inside = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
         if len(inside) != 2:

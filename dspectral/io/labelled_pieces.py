@@ -83,14 +83,17 @@ def find_width(
 
     Returns
     -------
-    n_columns, n_labels : int
-        The widths.
+    n_columns : int
+        Number of columns.
+    n_labels : int
+        Number of labels.
 
     Raises
     ------
     ValueError
         If the first lines differ, or a width is out of range.
     """
+    # What the caller asks for goes before the first lines: several files may have been cut from a wider matrix.
     known = [wanted[0], wanted[1]]
     if heads:
         widths = {(head.n_columns, head.n_labels) for head in heads}
@@ -139,6 +142,8 @@ def read_pieces(span: Span, *, headed: bool, block_bytes: int, options: dict[str
     """
     for whole in span.files():
         with open_bytes(whole.url, whole.compression, options) as file:
+            # `held` are the pieces since the last yield. They are of one file, so that a line's number or byte can be
+            # counted from the first of them.
             held: list[Piece] = []
             for piece in whole_lines(file, whole.url, start=whole.start, stop=whole.stop):
                 first = headed and not held and not whole.start and piece.line == 1
@@ -168,8 +173,10 @@ def parse_piece(
     ----------
     piece : Piece
         Whole lines.
-    n_columns, n_labels, first_column, skip_empty
+    n_columns, n_labels, first_column : int, default=0
         Settings of :func:`~dspectral.io.labelled_lines.parse_lines`.
+    skip_empty : bool, default=False
+        Whether a line with nothing on it is no row.
 
     Returns
     -------

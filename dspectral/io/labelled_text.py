@@ -94,6 +94,7 @@ def build_labelled_store(
     options = source_options or {}
     spans = plan_spans(sources, unit="line", span_bytes=block_bytes, storage_options=source_options)
     read = partial(read_pieces, headed=format == "extreme", block_bytes=block_bytes, options=options)
+    # `parse` is made twice: to measure the text it takes what it finds, to write it holds lines to the width.
     parse = partial(parse_piece, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
     heads = read_heads(spans, options) if format == "extreme" else []
     width = find_width(heads, spans, read, parse, (n_columns, n_labels))
@@ -108,6 +109,7 @@ def build_labelled_store(
     draft = draft._replace(n_columns=width[0])
     write, find = partial(_write, draft.where, parse=parse), partial(find_block, draft.where)
     blocks = build_spans(spans, draft, read, write, find, name="parse-block")
+    # A first line that promises other documents is told only now: counting before would be a pass of its own.
     n_rows = sum(block.n_rows for block in blocks)
     if not n_rows:
         raise ValueError(f"no document at all in {sources}")
@@ -189,6 +191,7 @@ def _lines(rows: CSRRows, labels: CSRRows, first: int) -> Iterator[str]:
     texts = [f"{value:.9g}" for value in different.tolist()]
     columns, values = (rows.indices + first).tolist(), inverse.tolist()
     names = labels.indices.tolist()
+    # There is a blank between labels and pairs, also where either is missing.
     for i in range(rows.shape[0]):
         mine = range(rows.indptr[i], rows.indptr[i + 1])
         pairs = "".join(f" {columns[j]}:{texts[values[j]]}" for j in mine)

@@ -127,6 +127,7 @@ def write_word2vec(
     vectors = np.asarray(vectors, dtype="<f4")
     if vectors.ndim != 2 or len(words) != len(vectors):
         raise ValueError(f"there are {len(words)} words, but vectors of shape {vectors.shape}")
+    # A word with a blank would be read as a word and a number.
     seen = set()
     for word in words:
         if word in seen or len(word.split()) != 1 or word != word.strip():
@@ -155,6 +156,7 @@ def _decode(raw: bytes, path: str, number: int, errors: str) -> str:
 
 def _read_text(file: IO[bytes], path: str, n_words: int, n_dimensions: int) -> Iterator[Entry]:
     """Yield each line's word and numbers."""
+    # From the right: words of other tools may hold blanks.
     for i in range(n_words):
         word, *fields = file.readline().rstrip().rsplit(b" ", n_dimensions)
         try:

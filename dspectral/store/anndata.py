@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import dask.array as da
@@ -14,9 +13,10 @@ from scipy import sparse
 
 from dspectral.engine import summarize
 from dspectral.linalg.block_sums import energy_of, total_of
+from dspectral.linalg.runs import cut_runs
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.opened import OpenedCounts, read_lazily
-from dspectral.types import CSRRows, IntArray
+from dspectral.types import CSRRows
 
 BLOCK_BYTES = 32 << 20
 """Most bytes of a block in memory, unless one row is longer."""
@@ -146,7 +146,7 @@ class AnnDataCounts(OpenedCounts):
 
     @property
     def hashing(self) -> None:
-        """Settings by which n-grams became columns: not known."""
+        """None: it is not known how n-grams became columns."""
 
     @property
     def vocabulary(self) -> None:
@@ -186,10 +186,9 @@ def open_anndata(where: Location, block_bytes: int = BLOCK_BYTES) -> AnnDataCoun
         raise StoreError(f"X of {where.url}: indptr does not fit its {n_rows} rows; write it again")
     if not n_rows:
         raise StoreError(f"X of {where.url} has no rows")
-    cuts = _cuts(indptr, block_bytes // ENTRY_BYTES)
     slices = tuple(
         RowSlice(start, stop, int(indptr[start]), int(indptr[stop]), n_columns)
-        for start, stop in pairwise(cuts)
+        for start, stop in cut_runs(np.diff(indptr), block_bytes // ENTRY_BYTES)
     )
     return AnnDataCounts(where, slices, int(indptr[-1]), n_columns)
 
@@ -216,24 +215,27 @@ def read_slice(where: Location, piece: RowSlice) -> CSRRows:
     """
     rows_of = f"X of {where.url}, rows {piece.start} to {piece.stop}"
     entries = slice(piece.first, piece.last)
+    # Zarr reads the chunks that hold these entries and no others: a chunk that two blocks share is read twice.
     try:
         indptr = np.asarray(_part(where, "indptr")[piece.start : piece.stop + 1]) - piece.first
         indices = np.asarray(_part(where, "indices")[entries])
         data = np.asarray(_part(where, "data")[entries]).astype(np.float32)
     except (ValueError, RuntimeError) as error:
         raise StoreError(f"{rows_of}: {error}") from error
+    # There are no checksums: an index beyond the columns would make SciPy read memory that is not the array's.
     fits = len(indices) == len(data) == piece.last - piece.first
     if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < piece.n_columns):
         raise StoreError(f"{rows_of}: indices and data do not fit its {piece.n_columns} columns")
     shape = (piece.stop - piece.start, piece.n_columns)
     rows = sparse.csr_array((data, indices.astype(np.int32), indptr.astype(np.int32)), shape=shape)
-    rows.sum_duplicates()
+    rows.sum_duplicates()  # sorts, too
     rows.eliminate_zeros()
     return rows
 
 
 def _attributes_of_matrix(where: Location) -> dict[str, Any]:
     """Return the attributes of ``X``, whether it is an array or a group."""
+    # Consolidated metadata are a copy that other programs may not have brought up to date.
     root = zarr.open_group(where.open(), mode="r", zarr_format=None, use_consolidated=False)
     return dict(root["X"].attrs.asdict()) if "X" in root else {}
 
@@ -244,12 +246,3 @@ def _part(where: Location, part: str) -> "zarr.Array[Any]":
         return zarr.open_array(where.open(), path=f"X/{part}", mode="r", zarr_format=None)
     except FileNotFoundError as error:
         raise StoreError(f"X of {where.url}: {part} is missing; write it again") from error
-
-
-def _cuts(indptr: IntArray, entries: int) -> list[int]:
-    """Return the rows at which to cut, so that a block has so many entries at most, or is one row."""
-    cuts = [0]
-    while cuts[-1] < len(indptr) - 1:
-        end = int(np.searchsorted(indptr, indptr[cuts[-1]] + entries, side="right")) - 1
-        cuts.append(max(cuts[-1] + 1, end))
-    return cuts

@@ -28,11 +28,11 @@ class StoreError(ValueError):
 class Location(NamedTuple):
     """The place of a Zarr store: all that a task needs to open it.
 
-    Attributes
+    Parameters
     ----------
     url : str
         A local path, or any URL that fsspec knows.
-    options : tuple of (str, object)
+    options : tuple of (str, object), default=()
         Storage options of the file system, as pairs.
     """
 
@@ -72,6 +72,7 @@ class Location(NamedTuple):
         zarr.abc.store.Store
             The store; nothing is read yet.
         """
+        # Zarr's own local store writes a file aside and renames it, so that a killed writer leaves no half file.
         if _is_url(self.url):
             return FsspecStore.from_url(self.url, storage_options=dict(self.options), read_only=read_only)
         return LocalStore(self.url, read_only=read_only)
@@ -262,6 +263,7 @@ def load_array(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.A
 
 def _absent(dtype: np.dtype[Any]) -> Any:
     """Return a value that no stored array begins a chunk with."""
+    # Values of blocks are finite, and indices, offsets and sums stay below the largest integer of their type.
     return np.nan if dtype.kind == "f" else np.iinfo(dtype).max
 
 

@@ -83,6 +83,7 @@ def write_block(
     """
     store = where.open(read_only=False)
     n_rows, n_columns = rows.shape
+    # SciPy makes indices int64 at times; a store's files must not depend on how its rows were made.
     if rows.indices.dtype != np.int32 and max(rows.nnz, n_columns) < 2**31:
         rows = sparse.csr_array(
             (rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), shape=rows.shape
@@ -98,6 +99,7 @@ def write_block(
     }
     for part, values in parts.items():
         write_array(store, f"{name}/{part}", values)
+    # The mark repeats the sizes: an opened store knows its shape without looking at any block.
     attributes = {
         **_encoding(n_rows, n_columns),
         "nnz": info.nnz,
@@ -199,6 +201,7 @@ def read_labels(where: Location, info: BlockInfo) -> CSRRows:
 
 def _read_csr(where: Location, name: str, shape: tuple[int, int], nnz: int) -> CSRRows:
     store = where.open()
+    # Each part has its checksums; that they are parts of one block is what the sizes in the mark tell.
     data, indices, indptr = (read_array(where, store, name, part) for part in ("data", "indices", "indptr"))
     if len(indptr) != shape[0] + 1 or indptr[-1] != nnz or not len(data) == len(indices) == nnz:
         raise StoreError(

@@ -117,6 +117,7 @@ def build_store(
         "hashing": settings._asdict() if hashed else None,
         "vocabulary": None if hashed else settings._asdict(),
     }
+    # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
     draft = begin(store, storage_options, provenance, append=append)
     read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
     draft, encode = _encoder(draft, spans, read, settings)
@@ -142,7 +143,7 @@ def _encoder(
     """Return the draft with its columns known, and the function that makes rows of documents."""
     if isinstance(settings, NgramHashing):
         return draft._replace(n_columns=settings.n_features), partial(hash_documents, settings=settings)
-    if not draft.generation:
+    if not draft.generation:  # rows that are appended have the columns of the first ones
         known = count_vocabulary(draft, spans, read, settings)
         draft = draft._replace(n_columns=known.documents.n_documents)
     return draft, partial(_encode, where=draft.where, call=uuid4().hex, settings=settings)
@@ -204,6 +205,7 @@ def _build_span(
 ) -> list[B]:
     """Write the blocks of one numbered span that are not finished; return the marks of all."""
     number, span = item
+    # Blocks of a span are written in order, so that the finished ones are the first ones.
     done = _finished_parts(draft, number, find)
     if done and done[-1].last:
         return done

@@ -105,6 +105,7 @@ def build_corpus(
     draft = begin(store, storage_options, provenance, append=False)
     read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
     cut = partial(cut_words, cut=tokens, lowercase=lowercase)
+    # Pass one ends with the vocabulary's mark: where that is, a stopped build goes on with pass two.
     if find_vocabulary(draft.where) is None:
         _count_types(draft, spans, read, cut, min_count)
     write = partial(_write_sentences, where=draft.where, cut=cut, call=uuid4().hex)
@@ -126,10 +127,12 @@ def _count_types(
     n_tokens = sum(tokens for _, tokens in parts)
     if not n_tokens:
         raise ValueError(f"no word at all in {', '.join(sorted({span.url for span in spans}))}")
+    # A merged table is in byte order; the stable sort keeps that order among words of equal count.
     first, *others = (table for table, _ in parts)
-    merged = first.merge(*others)  # in byte order
+    merged = first.merge(*others)
     order = np.argsort(-merged.counts, kind="stable")
     terms = take(merged.terms, order)
+    # Type 0 goes before all others, whatever its count: the tokens that are in no table any more.
     data = np.concatenate([np.frombuffer(RARE.encode(), dtype=np.uint8), terms.data])
     offsets = np.concatenate([[0], terms.offsets + len(RARE)])
     rare = [n_tokens - int(merged.counts.sum())]
@@ -147,6 +150,7 @@ def _merge_types(part: int, *, where: Location, names: list[str], min_count: int
     """Merge a part of all blocks; return the types that are frequent enough, and the tokens of all."""
     merged = merge_part(part, where=where, names=names)
     kept = merged.counts >= min_count
+    # The word "<?>" in the text would be a second type of that name: its tokens count as rare ones.
     literal = [i for i in np.flatnonzero(kept).tolist() if merged.terms.text(i) == RARE.encode()]
     kept[literal] = False
     return merged.filter(kept), int(merged.counts.sum())
@@ -177,6 +181,7 @@ def _find_sentences(where: Location, name: str) -> SentenceBlock | None:
 
 def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
     """Write the root: from then on the corpus opens."""
+    # Unlike a store of counts, blocks without sentences stay: their marks are all that a reader asks for.
     head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": draft.provenance}
     draft.where.mark("", {CORPUS_KEY: head})
     draft.where.remove("scratch")

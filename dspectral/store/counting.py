@@ -51,6 +51,7 @@ def count_vocabulary(
     part of all blocks and keeps what is frequent enough. A task holds the n-grams of a block, or about two
     times those of a part. A count that was stopped goes on with the spans that are not counted yet.
     """
+    # Only a draft that goes on can have a vocabulary already: looking costs a request.
     if draft.resumed and (there := find_vocabulary(draft.where)) is not None:
         return there
     table_of = partial(TermTable.of, ngram_range=settings.ngram_range, lowercase=settings.lowercase)
@@ -132,6 +133,8 @@ def _count_span(
 ) -> list[int]:
     """Write the n-grams of a span to scratch; return the documents of each of its blocks."""
     number, span = item
+    # One mark for the span, not one for each block: text has no index, and a part of a span costs as much to read
+    # again as all of it.
     path = f"{scratch}/{number:06d}"
     if there := where.attributes(path):
         return list(there["n_documents"])
@@ -182,6 +185,7 @@ def merge_part(part: int, *, where: Location, names: list[str]) -> TermTable:
         while waiting and waiting[-1][0] == level:
             level, table = level + 1, waiting.pop()[1].merge(table)
         waiting.append((level, table))
+    # The levels that are left, smallest first, in the order of the blocks.
     *earlier, merged = (table for _, table in waiting)
     for table in reversed(earlier):
         merged = table.merge(merged)

@@ -118,7 +118,7 @@ class CountStore(OpenedCounts):
 
     @property
     def hashing(self) -> NgramHashing | None:
-        """Settings by which n-grams became columns; None if they were not hashed."""
+        """Rule by which n-grams became columns; None if they were not hashed."""
         settings = self.provenance.get("hashing")
         if settings is None:
             return None
@@ -169,6 +169,7 @@ def open_store(url: str, *, storage_options: dict[str, Any] | None = None) -> Co
     >>> open_store("memory://opened").shape
     (3, 3)
     """
+    # One read of the root says what is there in the usual case; the rest is for the sentence of the error.
     where = Location.of(url, storage_options)
     attributes = where.attributes(zarr_format=None) or {}
     if attributes.get("encoding-type") == "anndata":
@@ -227,5 +228,6 @@ def _verify(where: Location, block: BlockInfo) -> None:
     read_block(where, block)
     if block.n_labels is not None:
         read_labels(where, block)
+    # Whoever reads rows does not read these sums: nobody else would find them damaged.
     for part in ("column_sums", "document_frequency"):
         read_array(where, where.open(), block.name, part)

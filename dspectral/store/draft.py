@@ -111,6 +111,7 @@ def begin(
         raise StoreError(f"no finished store at {store} to append to")
     if finished is not None and not append:
         raise StoreError(f"there is a finished store at {store} already: append=True adds to it")
+    # Versions are recorded but are no part of the plan: a newer version may finish what an older one began.
     versions = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
     made = {**provenance, "versions": versions}
     if finished is None:
@@ -120,6 +121,7 @@ def begin(
             raise StoreError(f"there is something else at {store}: choose another place, or remove it")
         resumed = _plan(where, 0, provenance)
         return Draft(where, 0, n_columns or 0, made, (), resumed)
+    # An append is a plan of its own beside the finished root, which stays as it is until `finish`.
     _check_same_settings(finished, provenance, n_columns)
     generation = finished.generation + 1
     resumed = _plan(where, generation, provenance)
@@ -144,6 +146,7 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
     """
     store = draft.where.open(read_only=False)
     new = [block for block in blocks if block.n_rows]
+    # In the order of the rows, one block at a time: the sums of float64 have the same bits whoever wrote the blocks.
     for part, dtype in (("column_sums", np.float64), ("document_frequency", np.int64)):
         total = np.zeros(draft.n_columns, dtype=dtype)
         if draft.earlier:
@@ -159,6 +162,7 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
         "blocks": [list(block) for block in every],
         "provenance": _as_json(draft.provenance),
     }
+    # This one write makes the store a finished one; what is left behind if scratch stays is only space.
     draft.where.mark("", {KEY: head})
     draft.where.remove("scratch")
     return CountStore(draft.where, every, draft.n_columns, draft.generation, head["provenance"])
@@ -190,6 +194,7 @@ def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = N
     where = Location.of(store, storage_options)
     finished = open_finished(where)
     generation = f"{0 if finished is None else finished.generation + 1:04d}"
+    # Without a plan nothing of this generation was written, and a corpus counts as finished by a key of its own.
     if where.attributes(f"plans/{generation}") is None or CORPUS_KEY in (where.attributes() or {}):
         return
     vocabulary = ["vocabulary"] if finished is None else []
@@ -202,7 +207,7 @@ def _plan(where: Location, generation: int, provenance: dict[str, Any]) -> bool:
     """Write the plan; return whether it was there already."""
     path, plan = f"plans/{generation:04d}", _as_json({"format": FORMAT, **provenance})
     found = where.attributes(path)
-    if not found:
+    if not found:  # no group, or one without attributes, whose writing was cut short
         where.mark(path, plan)
         return False
     different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))

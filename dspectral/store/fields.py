@@ -43,7 +43,7 @@ def json_texts(piece: Piece, field: str, errors: str) -> Documents:
     lines = piece.data.decode().removesuffix("\n").split("\n")
     texts = []
     for number, line in enumerate(lines):
-        try:
+        try:  # json's parser recurses, and a line of brackets may be deeper than Python allows
             texts.append(_json_text(line, field, errors))
         except (ValueError, RecursionError) as error:
             raise piece.line_error(number, str(error)) from error
@@ -161,6 +161,7 @@ def csv_records(pieces: Iterable[Piece], url: str, errors: str) -> Iterator[tupl
         If the file is not UTF-8 or no CSV.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # 128 KiB until someone raises it
+    # `strict` refuses what follows a closing quote; without it a broken quote would swallow the rest of the file.
     records = csv.reader(_lines(pieces, errors), strict=True)
     while True:
         line = records.line_num + 1
@@ -197,6 +198,7 @@ def csv_texts(pieces: Iterable[Piece], url: str, column: int, errors: str) -> It
     ValueError
         If the file is not UTF-8 or no CSV, or a record has another number of columns than the header.
     """
+    # `texts` are the documents since the last yield, `n_bytes` their size; 0 columns until the header is read.
     n_columns, texts, n_bytes = 0, [], 0
     for line, record in csv_records(pieces, url, errors):
         if not n_columns:

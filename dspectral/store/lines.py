@@ -112,7 +112,9 @@ def _first_line(file: IO[bytes], start: int) -> int:
     """Go to the first line that begins at byte ``start`` or behind it, and return where that is."""
     if not start:
         return 0
-    at = start - 1  # a line end there means that a line begins at start
+    # Spans are cut at any byte: a line belongs to the span in which it begins. A line end at start - 1 means that one
+    # begins at start.
+    at = start - 1
     file.seek(at)
     while data := file.read(_FEW):
         if (found := data.find(b"\n")) >= 0:
@@ -168,7 +170,7 @@ def check_utf8(piece: Piece, errors: str) -> Piece:
     ValueError
         If it is not UTF-8 and ``errors`` is "strict".
     """
-    if piece.data.isascii():
+    if piece.data.isascii():  # cheaper than decoding, and true of most text
         return piece
     try:
         piece.data.decode()
@@ -201,6 +203,7 @@ def split_lines(data: bytes) -> Documents:
     """
     data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 10)
+    # A document begins where its line does, less one byte for each line end that was taken out before it.
     text = data.replace(b"\n", b"")
     last = [] if data.endswith(b"\n") or not data else [len(text)]
     offsets = np.concatenate([[0], ends - np.arange(len(ends)), last]).astype(np.int64)

@@ -92,6 +92,7 @@ def write_counts(
         raise ValueError("there are no rows to write")
     if rows.dtype.kind not in "biuf":
         raise ValueError(f"the entries are {rows.dtype}, but counts are real numbers")
+    # The plan holds the cuts as runs of equal sizes: some numbers, however many blocks there are.
     cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
     made = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
     parts = [rows]
@@ -100,6 +101,8 @@ def write_counts(
         made["labels"] = parts[1].shape[1]
         in_memory = in_memory and not is_lazy(labels)
     open_draft = partial(begin, store, storage_options, made, append=append, n_columns=n_columns)
+    # The same plan may be half done for other rows, whose blocks must not be taken for those of these. What the rows
+    # are is kept in scratch and not in the plan, so that other rows replace them and are not refused.
     draft, rows_are = open_draft(), " ".join(map(_token, (X, labels), parts))
     if draft.resumed and (draft.where.attributes(draft.scratch) or {}).get("rows") != rows_are:
         discard_unfinished(store, storage_options=storage_options)  # it is of other rows
@@ -136,6 +139,7 @@ def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memor
     """
     n_blocks = parts[0].numblocks[0]
     there = _find_blocks(draft, n_blocks)
+    # One block of each part goes into a task, which returns an array of one object: the block's mark.
     written = da.map_blocks(
         partial(_write_rows, draft=draft.for_tasks(), signed=signed),
         *parts,
@@ -185,6 +189,7 @@ def _write_rows(
 
 
 def _check_entries(rows: CSRRows, number: int, *, signed: bool) -> None:
+    # `wrong` are places in the data; the row is found by one search in the row pointers.
     finite = np.isfinite(rows.data)
     wrong = np.flatnonzero(~finite if signed else ~(finite & (rows.data >= 0)))
     if not len(wrong):

@@ -92,6 +92,8 @@ def read_lazily(
         CSR blocks; nothing is read yet.
     """
     name = f"read-block-{uuid4().hex}"
+    # A blockwise layer stays symbolic until it runs: Dask fuses what follows into the task that reads the block, and
+    # a slice of the array cuts away the blocks that nobody needs.
     numbered = BlockwiseDepDict({(i, 0): item for i, item in enumerate(items)}, numblocks=(len(items), 1))
     layer = blockwise(read, name, "ij", numbered, "ij", numblocks={})
     return da.Array(

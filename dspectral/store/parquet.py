@@ -87,6 +87,8 @@ def read_row_group(
 
 def _documents(column: Any) -> Documents:
     """Take the buffers of a column of strings as they are."""
+    # Arrow's layout is ours: bytes one after the other, and int64 offsets for large_string. A batch may be a slice of
+    # its buffers, so that its first offset need not be 0.
     strings = column.cast(_arrow().large_string(), safe=False)
     _, offsets, data = strings.buffers()
     if not len(strings):
@@ -97,6 +99,7 @@ def _documents(column: Any) -> Documents:
 
 
 def _check_utf8(documents: Documents, place: str, row: int, errors: str) -> Documents:
+    # All strings at once: what is left to look for are letters that begin in one and end in the next.
     try:
         documents.data.tobytes().decode()
         wrong = _begin_inside_letters(documents)
@@ -113,6 +116,7 @@ def _check_utf8(documents: Documents, place: str, row: int, errors: str) -> Docu
 def _begin_inside_letters(documents: Documents) -> IntArray:
     """Return the documents that begin with the rest of a letter, whose first byte ends the one before."""
     some: IntArray = np.flatnonzero(np.diff(documents.offsets))
+    # In UTF-8 only the second and later bytes of a letter are 10xxxxxx.
     inside = (documents.data[documents.offsets[some]] & 0xC0) == 0x80
     return np.compress(inside, some)
 

@@ -152,6 +152,7 @@ def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
 
 def _fitting(part: Documents, first: int, n_bytes: int, n_documents: int) -> int:
     """Return where the documents from ``first`` on stop to fit."""
+    # Offsets are sorted: the last one within the limit is the end of the last document that fits.
     limit = part.offsets[first] + n_bytes
     stop = int(np.searchsorted(part.offsets, limit, side="right")) - 1
     return max(first, min(stop, first + n_documents, part.n_documents))
@@ -167,6 +168,7 @@ def _slice(part: Documents, first: int, stop: int) -> Documents:
 def _join(parts: list[Documents]) -> Documents:
     if len(parts) == 1:
         return parts[0]
+    # Each part's offsets begin at 0; they are moved by the bytes of all parts before.
     begins = np.cumsum([0, *(len(part.data) for part in parts)])
     offsets = [part.offsets[1:] + begin for part, begin in zip(parts, begins, strict=False)]
     data = np.concatenate([part.data for part in parts])

@@ -106,6 +106,7 @@ def _folder(generation: int) -> str:
 
 def _write(store: Store, path: str, values: NDArray[Any]) -> None:
     """Write an array of any shape in chunks of whole rows, chunks of zeros too."""
+    # Zarr skips chunks of zeros unless told otherwise; then a missing chunk could not be told from them.
     of_row = max(1, values[:1].size)
     rows = max(1, min(len(values), CHUNK // of_row))
     zarr.create_array(

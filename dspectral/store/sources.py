@@ -139,11 +139,12 @@ def plan_spans(
 def _files(source: str, options: dict[str, Any]) -> list[tuple[str, str, int | None]]:
     """Return URL, path and size (None if unknown) of each file that a path or glob names."""
     system, path = fsspec.url_to_fs(source, **options)
+    # A file whose own name has brackets is a file and no pattern.
     if not any(sign in path for sign in "*?[") or system.exists(path):
         if not system.isfile(path):
             raise FileNotFoundError(f"no file {source}")
         return [(_url(system, path, source), path, system.info(path)["size"])]
-    if "::" in source:
+    if "::" in source:  # the names inside an archive do not say the archive
         raise ValueError(f"{source} is a pattern behind '::': name its files one by one")
     found = {name: info for name, info in system.glob(path, detail=True).items() if info["type"] == "file"}
     if not found:
@@ -161,6 +162,7 @@ def _url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
 
 def _whole(url: str, path: str, unit: str | None, field: str | None) -> Span:
     """Return the whole of a file as a span, if unit and field fit its format."""
+    # "a.b.jsonl.gz": compression gz, format jsonl. "gz" alone is a name without an ending, as ".txt" has no name.
     *parts, ending = path.rsplit("/", 1)[-1].lower().split(".")
     compression = ending if ending in COMPRESSIONS else None
     if compression:
@@ -187,6 +189,8 @@ def _spans(whole: Span, size: int | None, span_bytes: int, options: dict[str, An
         return [whole._replace(start=group, stop=group + 1) for group in groups]
     if whole.format in ("csv", "tsv"):
         whole = _with_column(whole, options)
+    # A span starts with a seek, and its first line is found by a line end: that needs a file that seeks, and records
+    # that do not hold line ends, as those of CSV may.
     streamed = whole.unit == "file" or whole.compression or whole.format == "csv"
     if streamed or size is None or size <= span_bytes:
         return [whole._replace(n_bytes=size)]
@@ -196,6 +200,7 @@ def _spans(whole: Span, size: int | None, span_bytes: int, options: dict[str, An
 
 def _together(spans: list[Span], span_bytes: int) -> Iterator[Span]:
     """Yield spans, small files together: each would be a task and a block, however small."""
+    # Neighbors of one format, unit and column: `held` is the span so far, which the next file joins if it fits.
     for _, group in groupby(spans, key=lambda span: span._replace(url="", n_bytes=None)):
         held, *others = group
         for span in others:

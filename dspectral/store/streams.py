@@ -118,6 +118,8 @@ class _Zstandard(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        # `_compressed` was read and not decompressed yet, `_text` decompressed and not handed out yet. A frame is
+        # open while `_frame` is not None: the end of the file is truncation then.
         while not self._text:
             self._compressed = self._compressed or memoryview(self._raw.read(1 << 17))
             if not self._compressed:
@@ -133,6 +135,7 @@ class _Zstandard(io.RawIOBase):
     def _decompress(self) -> bytes:
         if self._frame is None:
             self._frame = _zstandard().ZstdDecompressor().decompressobj()
+        # The decompressor returns all the text that its input stands for: little input bounds the memory.
         few = self._compressed[:_FEW]
         text: bytes = self._frame.decompress(few)
         behind = len(self._frame.unused_data)  # of the next frame

@@ -28,7 +28,7 @@ Read from the store once per process instead of being pickled into every task.
 class VocabularySettings(NamedTuple):
     """Settings of an exact vocabulary: which n-grams become columns.
 
-    Attributes
+    Parameters
     ----------
     ngram_range : tuple of int, default=(1, 1)
         Fewest and most words of an n-gram, within 1 to 3.
@@ -65,8 +65,10 @@ class VocabularySettings(NamedTuple):
 
         Returns
         -------
-        least, most : float
-            The two bounds, both included.
+        least : float
+            Fewest documents, included.
+        most : float
+            Most documents, included.
         """
         least, most = (
             bound * n_documents if isinstance(bound, float) else bound
@@ -116,7 +118,8 @@ class Vocabulary:
         Vocabulary
             The terms in order of falling document frequency.
         """
-        merged = tables[0].merge(*tables[1:])  # in byte order
+        # A merged table is in byte order; the stable sort keeps that order among terms of equal frequency.
+        merged = tables[0].merge(*tables[1:])
         order = np.argsort(-merged.document_frequency, kind="stable")[:max_features]
         terms = take(merged.terms, order)
         return cls(terms, merged.document_frequency[order], merged.counts[order])
@@ -262,6 +265,7 @@ def pack(table: TermTable) -> NDArray[np.int64]:
     ndarray of int64, shape (3 * n + 2 + ceil(n_bytes / 8),)
         The number of terms n, their n + 1 offsets, n document frequencies, n counts, and their bytes.
     """
+    # One array of one type: a file for each part of each block, instead of four.
     data = table.terms.data
     padded = np.zeros(-(-len(data) // 8) * 8, dtype=np.uint8)
     padded[: len(data)] = data
