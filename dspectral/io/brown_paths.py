@@ -1,6 +1,7 @@
 """The ``paths`` file of the usual Brown tools: bit string, word, count, with tabs between them."""
 
 from collections.abc import Iterable, Sequence
+from os import PathLike
 from typing import Any
 
 import fsspec
@@ -9,7 +10,7 @@ from dspectral.io.text_files import open_text
 
 
 def write_brown_paths(
-    path: str,
+    path: str | PathLike[str],
     codes: Sequence[str],
     words: Sequence[str],
     counts: Iterable[int],
@@ -20,7 +21,7 @@ def write_brown_paths(
 
     Parameters
     ----------
-    path : str
+    path : str or path-like
         Local path or any fsspec URL; an ending such as .gz compresses.
     codes : sequence of str
         Bit string of each word: the way from the root of the tree to its cluster.
@@ -55,13 +56,13 @@ def write_brown_paths(
 
 
 def read_brown_paths(
-    path: str, *, storage_options: dict[str, Any] | None = None
+    path: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
 ) -> list[tuple[str, str, int]]:
     """Read bit strings, words and counts.
 
     Parameters
     ----------
-    path : str
+    path : str or path-like
         Local path or any fsspec URL, also .gz or .bz2; UTF-8.
     storage_options : dict, optional
         Options of the file system.

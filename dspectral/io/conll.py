@@ -1,5 +1,6 @@
 """Sentences with tags, a token a line."""
 
+from os import PathLike
 from typing import Any, NamedTuple
 
 from dspectral.io.text_files import open_text
@@ -21,7 +22,7 @@ class TaggedSentences(NamedTuple):
 
 
 def read_conll(
-    path: str,
+    path: str | PathLike[str],
     *,
     word_column: int = 1,
     tag_column: int = 2,
@@ -31,7 +32,7 @@ def read_conll(
 
     Parameters
     ----------
-    path : str
+    path : str or path-like
         Local path or any fsspec URL, also .gz or .bz2; UTF-8.
     word_column, tag_column : int, default=1 and 2
         Numbers of the two columns, from 1 on: 2 and 4 in the files of Universal Dependencies, whose comments

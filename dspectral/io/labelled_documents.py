@@ -4,6 +4,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Sequence
+from os import PathLike, fspath
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
@@ -31,7 +32,7 @@ class LabelledText(NamedTuple):
 
 
 def read_labelled_records(
-    path: str,
+    path: str | PathLike[str],
     *,
     text: Sequence[str] = ("text",),
     label: str = "label",
@@ -41,7 +42,7 @@ def read_labelled_records(
 
     Parameters
     ----------
-    path : str
+    path : str or path-like
         Local path or fsspec URL of a .jsonl or .tsv file, also .gz, .bz2 or .zst.
     text : sequence of str, default=("text",)
         Fields that are the text, one line under the other; one that is null counts as empty.
@@ -69,6 +70,7 @@ def read_labelled_records(
     [('tea', 'food'), ('food',)]
     """
     # The lines are cut at LF alone: str.splitlines would cut at separators that JSON strings may hold.
+    path = fspath(path)
     name = re.sub(r"\.(gz|bz2|zst)$", "", path.lower())
     if not name.endswith((".jsonl", ".tsv")):
         raise ValueError(f"{path} ends in neither .jsonl nor .tsv (and .gz, .bz2 or .zst)")
@@ -83,12 +85,14 @@ def read_labelled_records(
                 raise ValueError(f"{path}, line {number}: {error}") from error
 
 
-def read_newsgroups(folder: str, *, storage_options: dict[str, Any] | None = None) -> Iterator[LabelledText]:
+def read_newsgroups(
+    folder: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
+) -> Iterator[LabelledText]:
     """Read posts that lie in a folder for each group, as 20 Newsgroups is packed, in the order of their names.
 
     Parameters
     ----------
-    folder : str
+    folder : str or path-like
         Local path or fsspec URL of a folder of folders; a post is a file, read as Latin-1 with its header.
     storage_options : dict, optional
         Options of the file system.
@@ -110,7 +114,7 @@ def read_newsgroups(folder: str, *, storage_options: dict[str, Any] | None = Non
     >>> list(read_newsgroups("memory://posts"))
     [LabelledText(text='Subject: orbits', labels=('sci.space',))]
     """
-    system, root = fsspec.url_to_fs(folder, **(storage_options or {}))
+    system, root = fsspec.url_to_fs(fspath(folder), **(storage_options or {}))
     paths = sorted(system.find(root))
     if not paths:
         raise ValueError(f"no post in {folder}: expected a folder for each group, with a file for each post")
@@ -123,7 +127,7 @@ def read_newsgroups(folder: str, *, storage_options: dict[str, Any] | None = Non
 
 
 def read_reuters(
-    paths: str | Sequence[str],
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     split: Literal["train", "test"],
     *,
     storage_options: dict[str, Any] | None = None,
@@ -132,7 +136,7 @@ def read_reuters(
 
     Parameters
     ----------
-    paths : str or sequence of str
+    paths : str, path-like or sequence of these
         Files, globs, or a folder with ``.sgm`` files.
     split : {"train", "test"}
         Side of the ModApte split: articles of this ``LEWISSPLIT`` that say ``TOPICS="YES"``.
@@ -160,8 +164,8 @@ def read_reuters(
     """
     if split not in ("train", "test"):
         raise ValueError(f"split is {split!r}, but must be 'train' or 'test'")
-    for source in [paths] if isinstance(paths, str) else paths:
-        system, root = fsspec.url_to_fs(source, **(storage_options or {}))
+    for source in [paths] if isinstance(paths, str | PathLike) else paths:
+        system, root = fsspec.url_to_fs(fspath(source), **(storage_options or {}))
         found = sorted(system.glob(f"{root}/*.sgm") if system.isdir(root) else system.glob(root))
         if not found:
             raise ValueError(f"no .sgm file at {source}")

@@ -5,10 +5,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dspectral.engine import run_tasks
+from dspectral.inputs.parameters import check_integer
 from dspectral.io.labelled_lines import MOST_COLUMNS, LineError, ParsedLines, parse_lines
 from dspectral.store.lines import PIECE_BYTES, Piece, whole_lines
 from dspectral.store.sources import Span
 from dspectral.store.streams import open_bytes
+
+WIDTHS = ("n_columns", "n_labels")
 
 
 class Head(NamedTuple):
@@ -94,18 +97,21 @@ def find_width(
         If the first lines differ, or a width is out of range.
     """
     # What the caller asks for goes before the first lines: several files may have been cut from a wider matrix.
-    known = [wanted[0], wanted[1]]
+    known = [
+        None if width is None else check_integer(name, width)
+        for name, width in zip(WIDTHS, wanted, strict=True)
+    ]
     if heads:
         widths = {(head.n_columns, head.n_labels) for head in heads}
         if len(widths) > 1 and None in known:
             raise ValueError(f"the first lines differ in columns and labels, {sorted(widths)}: give both")
         columns, labels = max(widths)
-        known = [columns if wanted[0] is None else wanted[0], labels if wanted[1] is None else wanted[1]]
+        known = [columns if known[0] is None else known[0], labels if known[1] is None else known[1]]
     elif None in known:
         needed = run_tasks(partial(_measure, read=read, parse=parse), spans, name="measure")
         most = [max((pair[side] for pair in needed), default=0) for side in (0, 1)]
         known = [most[i] if known[i] is None else known[i] for i in (0, 1)]
-    for name, width in zip(("n_columns", "n_labels"), known, strict=True):
+    for name, width in zip(WIDTHS, known, strict=True):
         if not width or width < 1:
             raise ValueError(f"{name} is {width}, but must be at least 1")
         if width > MOST_COLUMNS:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import fsspec
 import numpy as np
@@ -14,11 +14,12 @@ from dspectral.io.labelled_pieces import find_width, parse_piece, read_heads, re
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.build import BLOCK_BYTES, build_spans
+from dspectral.store.checks import check_name, check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
 from dspectral.store.lines import Piece
 from dspectral.store.sources import plan_spans
-from dspectral.types import CSRRows, RowsLike
+from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 Format: TypeAlias = Literal["extreme", "svmlight"]
 
@@ -90,7 +91,8 @@ def build_labelled_store(
     ((2, 3), array([[1., 0., 0., 1.],
            [0., 1., 0., 0.]], dtype=float32))
     """
-    _check_format(format)
+    check_name("format", format, get_args(Format))
+    block_bytes = check_size("block_bytes", block_bytes)
     options = source_options or {}
     spans = plan_spans(sources, unit="line", span_bytes=block_bytes, storage_options=source_options)
     read = partial(read_pieces, headed=format == "extreme", block_bytes=block_bytes, options=options)
@@ -162,7 +164,7 @@ def write_labelled_text(
     ...     file.read()
     '1 2 3\n0,2 1:2\n'
     """
-    _check_format(format)
+    check_name("format", format, get_args(Format))
     y = getattr(X, "labels", None) if y is None else y
     if y is None:
         raise ValueError("y is None, but there must be labels: a matrix, or a store that holds labels")
@@ -177,17 +179,23 @@ def write_labelled_text(
             file.write(f"{rows.shape[0]} {rows.shape[1]} {labels.shape[1]}\n")
         for i in range(rows.numblocks[0]):
             block, names = rows.blocks[i].compute(), labels.blocks[i].compute()
-            file.writelines(_lines(sparse.csr_array(block), sparse.csr_array(names), first))
+            file.writelines(_lines(_as_csr(block), _as_csr(names != 0), first))
 
 
-def _check_format(name: str) -> None:
-    if name not in ("extreme", "svmlight"):
-        raise ValueError(f"format is {name!r}, but it must be 'extreme' or 'svmlight'")
+def _as_csr(block: Rows) -> CSRRows:
+    """Return a block in CSR layout, columns sorted and without duplicates."""
+    rows = sparse.csr_array(block if is_sparse(block) else np.asarray(block, np.float64))
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def _lines(rows: CSRRows, labels: CSRRows, first: int) -> Iterator[str]:
     """Yield the lines of a block; each number that occurs in it is formatted once, as few do."""
     different, inverse = np.unique(rows.data, return_inverse=True)
+    if not np.isfinite(different).all():
+        raise ValueError("an entry is NaN or infinite, but labeled text holds finite numbers")
     texts = [f"{value:.9g}" for value in different.tolist()]
     columns, values = (rows.indices + first).tolist(), inverse.tolist()
     names = labels.indices.tolist()

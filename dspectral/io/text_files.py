@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike, fspath
 from typing import IO, Any
 
 import fsspec
@@ -10,12 +11,12 @@ from dspectral.store.streams import name_damage
 
 
 @contextmanager
-def open_text(path: str, storage_options: dict[str, Any] | None) -> Iterator[IO[str]]:
+def open_text(path: str | PathLike[str], storage_options: dict[str, Any] | None) -> Iterator[IO[str]]:
     """Open a text file in UTF-8, with or without a byte order mark, for iteration over its lines.
 
     Parameters
     ----------
-    path : str
+    path : str or path-like
         Local path or fsspec URL; an ending such as .gz decompresses.
     storage_options : dict or None
         Options of the file system.
@@ -30,7 +31,7 @@ def open_text(path: str, storage_options: dict[str, Any] | None) -> Iterator[IO[
     ValueError
         If the file is not UTF-8 or its compressed data are damaged; file and line are named.
     """
-    options = {"compression": "infer", **(storage_options or {})}
+    path, options = fspath(path), {"compression": "infer", **(storage_options or {})}
     try:
         with (
             name_damage(path, path.rsplit(".", 1)[-1]),

@@ -1,12 +1,14 @@
 """Text and binary formats of word2vec."""
 
 from collections.abc import Callable, Iterator, Sequence
+from os import PathLike, fspath
 from typing import IO, Any, Literal, TypeAlias
 
 import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.store.checks import ERRORS, check_name
 from dspectral.store.streams import name_damage
 from dspectral.types import FloatArray
 
@@ -16,7 +18,7 @@ READ_BYTES = 1 << 20
 
 
 def read_word2vec(
-    path: str,
+    path: str | PathLike[str],
     *,
     binary: bool | None = None,
     errors: Literal["strict", "replace"] = "strict",
@@ -26,7 +28,7 @@ def read_word2vec(
 
     Parameters
     ----------
-    path : str
+    path : str or path-like
         Local path or any fsspec URL, also .gz or .bz2.
     binary : bool, optional
         Whether the format is the binary one; by default if the file's name ends in .bin, before a compression's
@@ -63,8 +65,8 @@ def read_word2vec(
     >>> words, vectors.shape
     (['yes', 'no'], (2, 3))
     """
-    if errors not in ("strict", "replace"):
-        raise ValueError(f"errors is {errors!r}, but it must be 'strict' or 'replace'")
+    check_name("errors", errors, ERRORS)
+    path = fspath(path)
     binary = _is_binary(path) if binary is None else binary
     with (
         name_damage(path, path.rsplit(".", 1)[-1]),
@@ -89,7 +91,7 @@ def read_word2vec(
 
 
 def write_word2vec(
-    path: str,
+    path: str | PathLike[str],
     words: Sequence[str],
     vectors: FloatArray,
     *,
@@ -100,7 +102,7 @@ def write_word2vec(
 
     Parameters
     ----------
-    path : str
+    path : str or path-like
         Local path or any fsspec URL, also .gz or .bz2.
     words : sequence of str
         Distinct words, without blanks.
@@ -124,7 +126,9 @@ def write_word2vec(
     >>> read_word2vec("memory://one.bin")
     (['yes'], array([[1., 1.]], dtype=float32))
     """
-    vectors = np.asarray(vectors, dtype="<f4")
+    path, vectors = fspath(path), np.asarray(vectors, dtype="<f4")
+    if isinstance(words, str):
+        raise TypeError(f"words is {words!r:.60}, but it must be a list of strings")
     if vectors.ndim != 2 or len(words) != len(vectors):
         raise ValueError(f"there are {len(words)} words, but vectors of shape {vectors.shape}")
     # A word with a blank would be read as a word and a number.

@@ -8,6 +8,7 @@ from uuid import uuid4
 from dspectral.engine import run_tasks
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
+from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
@@ -106,6 +107,8 @@ def build_store(
     (2, 262144)
     """
     settings = _settings(hashing, vocabulary)
+    block_bytes = check_size("block_bytes", block_bytes)
+    check_name("errors", errors, ERRORS)
     hashed = isinstance(settings, NgramHashing)
     spans = plan_spans(
         sources, unit=unit, field=field, span_bytes=block_bytes, storage_options=source_options
@@ -134,6 +137,8 @@ def _settings(hashing: NgramHashing | None, vocabulary: VocabularySettings | Non
         return (hashing or NgramHashing()).checked()
     if hashing is not None:
         raise ValueError("hashing and vocabulary are two ways to number columns: give one of them")
+    if not isinstance(vocabulary, VocabularySettings):
+        raise TypeError(f"vocabulary is {vocabulary!r:.60}, but it must be VocabularySettings(...) or None")
     return vocabulary
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from dspectral.engine import run_tasks
 from dspectral.store.arrays import Location, write_array
 from dspectral.store.build import BLOCK_BYTES, build_spans
+from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.corpus import Corpus, SentenceBlock
 from dspectral.store.counting import count_spans, merge_part
 from dspectral.store.counts import CORPUS_KEY, FORMAT
@@ -92,8 +93,9 @@ def build_corpus(
     >>> corpus.words, corpus.counts
     (['<?>', 'the'], array([3, 2]))
     """
-    if min_count < 1:
-        raise ValueError(f"min_count is {min_count}, but it must be 1 or more")
+    min_count, block_bytes = check_size("min_count", min_count), check_size("block_bytes", block_bytes)
+    check_name("errors", errors, ERRORS)
+    check_name("tokens", tokens, get_args(Cut))
     settings = {"min_count": min_count, "lowercase": lowercase, "tokens": tokens}
     spans = plan_spans(sources, unit="line", span_bytes=block_bytes, storage_options=source_options)
     provenance = {

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from dspectral.engine import is_lazy, lazy_rows, run_tasks
 from dspectral.store.blocks import BlockInfo, find_block, write_block
+from dspectral.store.checks import check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, discard_unfinished, finish
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
@@ -86,7 +87,7 @@ def write_counts(
     in_memory = not is_lazy(X)
     rows = lazy_rows(X)
     if block_rows is not None:
-        rows = rows.rechunk({0: block_rows})
+        rows = rows.rechunk({0: check_size("block_rows", block_rows)})
     n_rows, n_columns = rows.shape
     if not n_rows:
         raise ValueError("there are no rows to write")
@@ -177,12 +178,17 @@ def _write_rows(
     if block.shape[1] != draft.n_columns:
         raise ValueError(f"row block {number} has {block.shape[1]} columns, but must have {draft.n_columns}")
     with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is found below
-        rows = sparse.csr_array(block).astype(np.float32)
+        # SciPy has no matrices of float16.
+        rows = sparse.csr_array(block if is_sparse(block) else np.asarray(block, np.float32)).astype(
+            np.float32
+        )
     rows.sum_duplicates()
     _check_entries(rows, number, signed=signed)
     rows.eliminate_zeros()
     if labels is not None:
-        labels = sparse.csr_array(labels).copy()  # the next lines work in place
+        labels = sparse.csr_array(
+            labels if is_sparse(labels) else labels != 0
+        ).copy()  # changed in place below
         labels.sum_duplicates()
         labels.eliminate_zeros()
     return write_block(draft.where, draft.name(number), rows, labels=labels)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.fields import csv_texts, json_texts, tsv_texts
 from dspectral.store.lines import PIECE_BYTES, Piece, check_utf8, split_lines, whole_lines
 from dspectral.store.parquet import read_row_group
@@ -65,10 +66,8 @@ def read_span(
     >>> [block.data.tobytes() for block in blocks]
     [b'the cat', b'sat']
     """
-    if errors not in ("strict", "replace"):
-        raise ValueError(f"errors is {errors!r}, but it must be 'strict' or 'replace'")
-    if block_bytes < 1:
-        raise ValueError(f"block_bytes is {block_bytes}, but it must be 1 or more")
+    check_name("errors", errors, ERRORS)
+    block_bytes = check_size("block_bytes", block_bytes)
     piece_bytes, options = min(block_bytes, PIECE_BYTES), storage_options or {}
     parts = (part for file in span.files() for part in _parts(file, piece_bytes, errors, options))
     return pack(parts, block_bytes)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import fsspec
 
+from dspectral.store.checks import check_name, check_size
 from dspectral.store.fields import csv_records
 from dspectral.store.lines import PIECE_BYTES, split_lines, whole_lines
 from dspectral.store.parquet import row_groups
@@ -125,10 +126,9 @@ def plan_spans(
     >>> [(span.start, span.stop) for span in plan_spans("memory://lines.txt", span_bytes=300)]
     [(0, 300), (300, 400)]
     """
-    if unit not in (None, *UNITS):
-        raise ValueError(f"unit is {unit!r}, but it must be 'line', 'file' or 'field'")
-    if span_bytes < 1:
-        raise ValueError(f"span_bytes is {span_bytes}, but it must be 1 or more")
+    if unit is not None:
+        check_name("unit", unit, UNITS)
+    span_bytes = check_size("span_bytes", span_bytes)
     options, spans = storage_options or {}, []
     for source in [sources] if isinstance(sources, str | os.PathLike) else sources:
         for url, path, size in _files(os.fspath(source), options):

@@ -2,9 +2,17 @@
 
 import gzip
 
+import numpy as np
 import pytest
 
-from dspectral.io import read_brown_paths, read_conll, read_labelled_records
+from dspectral.io import (
+    read_brown_paths,
+    read_conll,
+    read_labelled_records,
+    read_newsgroups,
+    read_word2vec,
+    write_word2vec,
+)
 
 FILES = {
     "a.conll": ("the\tDET\n", "caf\u00e9\tNOUN\n", read_conll),
@@ -41,3 +49,14 @@ def test_a_truncated_file_is_named(tmp_path):
     (tmp_path / "a.conll.gz").write_bytes(gzip.compress(b"the\tDET\n" * 99)[:-9])
     with pytest.raises(ValueError, match=r"a\.conll\.gz is truncated"):
         read_conll(str(tmp_path / "a.conll.gz"))
+
+
+def test_paths_are_taken_as_their_names_are(tmp_path):
+    for name, (first, line, read) in FILES.items():
+        (tmp_path / name).write_text(first + line, encoding="utf-8")
+        assert read(tmp_path / name) == read(str(tmp_path / name))
+    write_word2vec(tmp_path / "v.bin", ["a"], np.ones((1, 2)))
+    assert read_word2vec(tmp_path / "v.bin")[0] == ["a"]
+    (tmp_path / "posts" / "group").mkdir(parents=True)
+    (tmp_path / "posts" / "group" / "1").write_text("x")
+    assert list(read_newsgroups(tmp_path / "posts")) == [("x", ("group",))]

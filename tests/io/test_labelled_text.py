@@ -222,3 +222,22 @@ def test_random_bytes_are_read_or_refused_by_their_line():
             assert parsed.rows.shape[0] == parsed.labels.shape[0]
     assert refused
     assert all(refused)
+
+
+def test_entries_that_are_zero_are_no_labels_and_repeated_ones_are_one(tmp_path):
+    Y = sparse.csr_array((np.array([0.0, 1, 1]), np.array([0, 2, 2]), np.array([0, 3])), shape=(1, 3))
+    write_labelled_text(np.array([[0.0, 2.0]]), tmp_path / "a.txt", Y)
+    assert (tmp_path / "a.txt").read_text() == "1 2 3\n2 1:2\n"
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="an entry is NaN or infinite"):
+        write_labelled_text(np.array([[np.nan]]), tmp_path / "a.txt", np.ones((1, 1)))
+    with pytest.raises(ValueError, match="format is 'libsvm', but it must be 'extreme' or 'svmlight'"):
+        write_labelled_text(np.ones((1, 1)), tmp_path / "a.txt", np.ones((1, 1)), format="libsvm")
+
+
+def test_widths_are_whole_numbers(tmp_path):
+    (tmp_path / "a.txt").write_text("1 3 2\n0 1:1\n")
+    with pytest.raises(TypeError, match=r"n_columns is 2\.5, but it must be an integer"):
+        build_labelled_store(tmp_path / "a.txt", tmp_path / "a", n_columns=2.5)

@@ -82,3 +82,8 @@ def test_a_file_that_is_damaged_is_named(name, content, sentence, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=sentence):
         read_word2vec(str(tmp_path / name))
+
+
+def test_one_string_is_no_list_of_words(tmp_path):
+    with pytest.raises(TypeError, match="words is 'ab', but it must be a list of strings"):
+        write_word2vec(str(tmp_path / "v.txt"), "ab", np.ones((2, 2)))
