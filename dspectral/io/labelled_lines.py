@@ -53,7 +53,7 @@ class LineError(ValueError):
     line : int
         Number of the line in the piece, from 0.
     what : str
-        What is wrong with it.
+        Message: the fault of the line.
     """
 
     def __init__(self, line: int, what: str) -> None:

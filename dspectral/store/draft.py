@@ -180,7 +180,7 @@ def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = N
 
     Notes
     -----
-    Whoever is still writing must have stopped.
+    Writers of that build must have stopped before: blocks that they finish later would be taken for those of the next.
 
     Examples
     --------

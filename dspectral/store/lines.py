@@ -41,7 +41,7 @@ class Piece(NamedTuple):
         offset : int
             Place in ``data``.
         what : str
-            What is wrong there.
+            Message: the fault at that place.
 
         Returns
         -------
@@ -60,7 +60,7 @@ class Piece(NamedTuple):
         number : int
             Number of the line in the piece, from 0.
         what : str
-            What is wrong with it.
+            Message: the fault of the line.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What the documents are: files, their formats, and the spans that are read in parallel."""
+"""Files as documents: their formats, and the spans that are read in parallel."""
 
 import os
 from collections.abc import Iterator, Sequence

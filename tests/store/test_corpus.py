@@ -68,7 +68,7 @@ def test_a_corpus_opens_as_it_was_built_and_is_in_nobodys_way(path, tmp_path):
 
 @pytest.mark.parametrize(
     ("block_bytes", "min_count", "gz"),
-    [(5, 1, False), (37, 8, False), (50, 8, True), (400, 15, True), (400, 40, False)],
+    [(15, 1, False), (37, 8, False), (50, 8, True), (400, 15, True), (400, 40, False)],
 )
 def test_counts_do_not_depend_on_where_the_text_is_cut(block_bytes, min_count, gz, path, tmp_path):
     if gz:
