@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from dspectral.methods.sentences.document_frequencies import DocumentFrequencies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -26,7 +27,6 @@ from dspectral.methods.lsi.local_regions import LocalSpaces
 from dspectral.methods.lsi.squared_hinge import Highest, Relevancy, SquaredHinge
 from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
 from dspectral.methods.multilabel.state_statistics import Regression, StateLabels
-from dspectral.methods.sentences.document_frequencies import DocumentFrequencies
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
 from dspectral.store.anndata import ColumnTotals
 from dspectral.text.terms import TermTable

@@ -26,7 +26,7 @@ from dspectral import (
     save,
 )
 from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
-from dspectral.store.blocks import Location, StoreError
+from dspectral.store.arrays import Location, StoreError
 from dspectral.store.records import read_record, write_record
 from dspectral.text.hashing import HashingSettings
 from dspectral.types import Documents

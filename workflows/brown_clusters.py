@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 
 import dspectral
 from dspectral import SpectralBrownClustering, build_corpus
-from dspectral.io.brown_paths import write_paths
-from dspectral.store.corpus import Corpus
+from dspectral.io import write_brown_paths
+from dspectral.store import Corpus
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts import entities
@@ -85,7 +85,9 @@ def clustered(
             plain.fit(corpus)
         run.passes += plain.n_passes_
         report(run, "plain", m, plain.history_[0], corpus_seconds + used.cpu_seconds)
-    write_paths(str(Path(arguments.out) / f"paths-{m}"), model.codes(), model.words_, model.word_counts_)
+    write_brown_paths(
+        str(Path(arguments.out) / f"paths-{m}"), model.codes(), model.words_, model.word_counts_
+    )
     if best:
         run.save(lambda path: dspectral.save(model, path))
     return model

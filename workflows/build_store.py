@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import dspectral
 from dspectral import VocabularySettings, build_store, open_store
-from dspectral.store.counts import CountStore
+from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot
 
@@ -90,7 +90,9 @@ def count_or_share(text: str) -> int | float:
     return int(text) if text.isdigit() else float(text)
 
 
-def settings(arguments: argparse.Namespace) -> "tuple[dspectral.NgramHashing | None, VocabularySettings | None]":
+def settings(
+    arguments: argparse.Namespace,
+) -> "tuple[dspectral.NgramHashing | None, VocabularySettings | None]":
     """Return how n-grams become columns: one of two ways."""
     # Looked up here and not imported above: worker processes import this module, and need no scikit-learn.
     ngrams: dict[str, Any] = {"ngram_range": tuple(arguments.ngrams)} if arguments.ngrams else {}

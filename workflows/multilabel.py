@@ -24,7 +24,7 @@ from dspectral.metrics.ranking import (
     precision_at,
     propensity_precision_at,
 )
-from dspectral.store.counts import CountStore
+from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts import labelled_documents

@@ -143,9 +143,8 @@ def mean_vector(words: list[str], matrix: NDArray[np.float32], texts: list[list[
 
 
 def read_pair(path: str) -> Vectors:
-    """Read word vectors, words as strings."""
-    words, matrix = read_word2vec(path)
-    return [words.text(i).decode(errors="replace") for i in range(words.n_documents)], matrix
+    """Read word vectors, whatever bytes their words are."""
+    return read_word2vec(path, errors="replace")
 
 
 def lines_of(path: str) -> Iterator[str]:

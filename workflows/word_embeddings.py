@@ -22,7 +22,7 @@ from dspectral import WordEmbedding, build_corpus, open_corpus, read_word2vec, w
 from dspectral.methods.embeddings import EmbeddingRecipe
 from dspectral.metrics.analogies import analogy_accuracy
 from dspectral.metrics.similarity import word_similarity
-from dspectral.store.corpus import Corpus
+from dspectral.store import Corpus
 from dspectral.types import FloatArray
 from workflows._form import form
 from workflows._form.plots import new_plot
@@ -45,8 +45,7 @@ def main(argv: list[str] | None = None) -> None:
             for n, setting in enumerate(settings(arguments)):
                 embed(run, corpus, lists, used.cpu_seconds, setting, first=n == 0)
         for path in arguments.others:
-            documents, vectors = read_word2vec(path)
-            words = [documents.text(i).decode(errors="replace") for i in range(len(vectors))]
+            words, vectors = read_word2vec(path, errors="replace")
             with run.measure(f"score {path}"):
                 score(run, words, vectors, lists, name_of(path), {})
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine import Blocks
 from dspectral.inputs.token_lists import TokenLists, cut, plain, token_lists
-from dspectral.store.blocks import Location
+from dspectral.store.arrays import Location
 from dspectral.types import LabelledSentences, Sentences
 
 RARE = "<?>"

@@ -7,7 +7,7 @@ from typing import Any
 from dspectral.persistence.classes import import_all, name_of, named
 from dspectral.persistence.encoding import Decoder, encoded
 from dspectral.registry import ESTIMATORS
-from dspectral.store.blocks import Location
+from dspectral.store.arrays import Location
 from dspectral.store.records import read_record, write_record
 
 FORMAT = 2

@@ -1,8 +1,8 @@
-"""What every opened matrix of counts can do, wherever its rows are stored."""
+"""Methods of every opened matrix of counts, wherever its rows are stored."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 from uuid import uuid4
 
 import dask.array as da
@@ -14,6 +14,9 @@ from scipy import sparse
 
 from dspectral.store.weighted_rows import as_weighting, weigh_rows
 from dspectral.text.weighting import HasWeighting, Weighting
+from dspectral.types import CSRRows
+
+T = TypeVar("T")
 
 
 class OpenedCounts(ABC):
@@ -22,22 +25,22 @@ class OpenedCounts(ABC):
     @property
     @abstractmethod
     def counts(self) -> da.Array:
-        """The rows as a Dask array: CSR blocks of known sizes, one task a block, nothing read yet."""
+        """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
 
     @property
     @abstractmethod
     def block_rows(self) -> list[int]:
-        """Rows of each block."""
+        """Number of rows of each block."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and of columns."""
 
     @property
     @abstractmethod
     def document_frequency(self) -> NDArray[np.int64]:
-        """Rows in which each column is not zero, shape (n_columns,)."""
+        """Number of rows in which each column is not zero, shape (n_columns,)."""
 
     def weighted(self, weighting: Weighting | HasWeighting) -> da.Array:
         """Return the rows weighted as they are read.
@@ -75,12 +78,12 @@ class OpenedCounts(ABC):
 
     @property
     def n_rows(self) -> int:
-        """Rows in all blocks."""
+        """Number of rows in all blocks."""
         return self.shape[0]
 
     @property
     def n_blocks(self) -> int:
-        """Blocks of rows."""
+        """Number of blocks of rows."""
         return len(self.block_rows)
 
     @property
@@ -90,21 +93,30 @@ class OpenedCounts(ABC):
 
 
 def read_lazily(
-    read: Callable[[Any], sparse.csr_array], items: Sequence[Any], sizes: Sequence[int], n_columns: int
+    read: Callable[[T], CSRRows], items: Sequence[T], sizes: Sequence[int], n_columns: int
 ) -> da.Array:
     """Return a Dask array whose block ``i`` is ``read(items[i])``.
 
     Parameters
     ----------
     read : callable
-        From an item to float32 rows.
+        ``read(item)`` returns float32 rows.
     items : sequence
-        One a block. Each travels with its own task alone: a graph grows with the blocks, not their square.
+        One item for each block. Each travels with its own task alone: a graph grows with the blocks, not their
+        square.
     sizes : sequence of int
-        Rows of each block.
+        Number of rows of each block.
     n_columns : int
+        Number of columns of every block.
+
+    Returns
+    -------
+    dask.array.Array, shape (sum(sizes), n_columns)
+        CSR blocks; nothing is read yet.
     """
     name = f"read-block-{uuid4().hex}"
+    # A blockwise layer stays symbolic until it runs: Dask fuses what follows into the task that reads the block, and
+    # a slice of the array cuts away the blocks that nobody needs.
     numbered = BlockwiseDepDict({(i, 0): item for i, item in enumerate(items)}, numblocks=(len(items), 1))
     layer = blockwise(read, name, "ij", numbered, "ij", numblocks={})
     return da.Array(

@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 
-from dspectral.store import blocks, counting
+from dspectral.store import arrays, blocks, counting
 from dspectral.store.build import build_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
@@ -51,11 +51,11 @@ def write_until(stop, reached, *arguments):
     """Write until an array is written, say so, and wait there."""
 
     def write_array(zarr_store, path, values):
-        blocks_write_array(zarr_store, path, values)
+        plain_write_array(zarr_store, path, values)
         if path == stop:
             reached.set()
             time.sleep(600)
 
-    blocks_write_array = blocks.write_array
+    plain_write_array = arrays.write_array
     blocks.write_array = counting.write_array = write_array
     write(*arguments)

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
-from dspectral.store.blocks import StoreError
+from dspectral.store.arrays import StoreError
 from dspectral.store.build import build_store
 from dspectral.store.counts import open_store
 from dspectral.store.matrix import write_counts

@@ -18,7 +18,8 @@ from distributed import Client, LocalCluster
 from zarr.storage import LocalStore
 
 from dspectral.store import build
-from dspectral.store.blocks import Location, StoreError, finished, read_block
+from dspectral.store.arrays import Location, StoreError
+from dspectral.store.blocks import find_block, read_block
 from dspectral.store.build import build_store
 from dspectral.store.counts import open_store
 from dspectral.store.matrix import write_counts
@@ -65,7 +66,7 @@ def killed_at(processes):
 def finished_blocks(store):
     where = Location(str(store))
     names = [f"blocks/{folder.name}" for folder in sorted((Path(store) / "blocks").glob("*-*"))]
-    return [info for info in (finished(where, name) for name in names) if info is not None]
+    return [info for info in (find_block(where, name) for name in names) if info is not None]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from sklearn.preprocessing import normalize
 from dspectral.engine import summarize
 from dspectral.linalg import sparse_products
 from dspectral.methods.multilabel.word_rows import label_rows, word_rows
-from dspectral.store.counts import CountStore
+from dspectral.store import CountStore
 from dspectral.types import FloatArray, Rows
 
 

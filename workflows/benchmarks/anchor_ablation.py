@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dspectral import AnchorHMM, AnchorRecipe
-from dspectral.io.conll import TaggedSentences
+from dspectral.io import TaggedSentences
 from dspectral.metrics.sequences import many_to_one
 from workflows._form import form
 from workflows._form.plots import new_plot

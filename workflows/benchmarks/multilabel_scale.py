@@ -23,7 +23,7 @@ from dspectral.datasets import labelled_counts
 from dspectral.methods.multilabel import classifier as multilabel
 from dspectral.methods.multilabel import passes as label_moments
 from dspectral.metrics.ranking import document_auc, precision_at
-from dspectral.store.counts import CountStore
+from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts.multilabel_baselines import LowRank

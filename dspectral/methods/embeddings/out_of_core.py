@@ -11,7 +11,8 @@ from scipy import sparse
 from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
 from dspectral.cooccurrence.scaling import row_parts
 from dspectral.engine import Blocks, run_tasks
-from dspectral.store.blocks import BlockInfo, Location, finished, read_array, write_array, write_block
+from dspectral.store.arrays import Location, read_array, write_array
+from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.draft import Draft, begin, finish
 
@@ -97,7 +98,7 @@ def _merge(item: tuple[int, int], *, draft: Draft, n_blocks: int) -> BlockInfo:
     """Add up one run of rows over all blocks of sentences, in the order of the blocks."""
     part, n_rows = item
     name = draft.name(part)
-    if (done := finished(draft.where, name)) is not None:
+    if (done := find_block(draft.where, name)) is not None:
         return done
     store = draft.where.open()
     # One block at a time: memory is that of the sum and of one part, not of all parts.

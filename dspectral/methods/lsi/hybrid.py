@@ -270,9 +270,7 @@ def hybrid_spectrum(
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
         return pad_components(of_summary(moments, plan), plan)
     if "frequent_directions" in solver:
-        raise ValueError(
-            f"solver {solver!r} does not take similarities: 'auto', 'gram' and 'krylov' do"
-        )
+        raise ValueError(f"solver {solver!r} does not take similarities: 'auto', 'gram' and 'krylov' do")
 
     def multiply(Z: FloatArray) -> GramProduct:
         if root is None:

@@ -19,7 +19,7 @@ class WordVectorRepresentation(SentenceRepresentation):
 
     Parameters
     ----------
-    words : Documents
+    words : list of str, or Documents
         Distinct words, lower-case.
     vectors : ndarray of float32, shape (n_words, n_components)
     n_features : int
@@ -32,13 +32,15 @@ class WordVectorRepresentation(SentenceRepresentation):
 
     Examples
     --------
-    >>> words = Documents.of(["jazz", "rock", "flight"])
+    >>> words = ["jazz", "rock", "flight"]
     >>> vectors = np.array([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0]], dtype=np.float32)
     >>> WordVectorRepresentation(words, vectors).embed(["jazz rock"]).round(2)
     array([[1.  , 0.05]], dtype=float32)
     """
 
-    def __init__(self, words: Documents, vectors: NDArray[np.float32], *, n_features: int = 2**18) -> None:
+    def __init__(
+        self, words: list[str] | Documents, vectors: NDArray[np.float32], *, n_features: int = 2**18
+    ) -> None:
         super().__init__(vectors.shape[1], n_features=n_features)
         self.words = words
         self.vectors = vectors
@@ -49,5 +51,6 @@ class WordVectorRepresentation(SentenceRepresentation):
 
     def embed(self, X: Any) -> NDArray[np.float32]:
         """Return the mean vectors, scaled to unit length, shape (n_sentences, n_components)."""
-        counts = encode_documents(Documents.of(list(X)), TermIndex.of(self.words))
+        words = self.words if isinstance(self.words, Documents) else Documents.of(list(self.words))
+        counts = encode_documents(Documents.of(list(X)), TermIndex.of(words))
         return unit_rows(sparse_products.times(counts, self.vectors))

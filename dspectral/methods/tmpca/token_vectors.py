@@ -33,8 +33,8 @@ def token_table(vectors: Any, words: Sequence[str], n_dimensions: int) -> FloatA
     Parameters
     ----------
     vectors : fitted WordEmbedding, (words, matrix), or None
-        What has ``words_`` and ``vectors_``; or distinct words (strings, or Documents as
-        :func:`dspectral.read_word2vec` returns them) and their vectors. A word that is not among them has the
+        What has ``words_`` and ``vectors_``; or distinct words and their vectors, as
+        :func:`dspectral.read_word2vec` returns them. A word that is not among them has the
         vector of ``"<?>"`` where there is one, else zeros. With None a word is one-hot in the dimension that it is
         hashed to.
     words : sequence of str

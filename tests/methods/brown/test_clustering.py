@@ -14,10 +14,10 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from dspectral.datasets.brown_model import brown_model_sentences
-from dspectral.io.brown_paths import read_paths, write_paths
+from dspectral.io import read_brown_paths, write_brown_paths
 from dspectral.methods.brown import BrownRecipe, SpectralBrownClustering
 from dspectral.persistence import load, save
-from dspectral.store.corpus import build_corpus
+from dspectral.store.corpus_build import build_corpus
 
 TOY = [["a", "red", "cat"], ["a", "blue", "cat"], ["one", "red", "dog"], ["one", "blue", "dog"]] * 5
 
@@ -101,8 +101,8 @@ def _stored(sentences, block_bytes, folder="memory://brown"):
 
 def test_a_paths_file_is_read_as_written():
     brown = SpectralBrownClustering(3).fit(TOY)
-    write_paths("memory://brown-paths", brown.codes(), brown.words_, brown.word_counts_)
-    kept = {word: (code, count) for code, word, count in read_paths("memory://brown-paths")}
+    write_brown_paths("memory://brown-paths", brown.codes(), brown.words_, brown.word_counts_)
+    kept = {word: (code, count) for code, word, count in read_brown_paths("memory://brown-paths")}
     codes = zip(brown.codes(), brown.word_counts_.tolist(), strict=True)
     assert kept == dict(zip(brown.words_, codes, strict=True))
 
@@ -110,7 +110,7 @@ def test_a_paths_file_is_read_as_written():
 def test_a_line_that_is_no_path_is_named(tmp_path):
     (tmp_path / "paths").write_text("01\ta\t3\n0x\tb\t1\n", encoding="utf-8")
     with pytest.raises(ValueError, match="line 2"):
-        read_paths(str(tmp_path / "paths"))
+        read_brown_paths(str(tmp_path / "paths"))
 
 
 def test_a_word_without_neighbours_joins_the_largest_cluster():

@@ -19,13 +19,12 @@ from sklearn.pipeline import make_pipeline
 from dspectral import WordEmbedding, build_corpus, load, save
 from dspectral.cooccurrence.scaling import ContextScaling, row_parts
 from dspectral.inputs.sequences import as_corpus
-from dspectral.io.word2vec import read_word2vec, write_word2vec
 from dspectral.methods.embeddings import EmbeddingRecipe
 from dspectral.methods.embeddings import out_of_core as contexts
 from dspectral.methods.embeddings.counting import count_corpus
 from dspectral.methods.embeddings.nearest import nearest
 from dspectral.store import blocks
-from dspectral.store.blocks import write_array
+from dspectral.store.arrays import write_array
 
 CLASSES = [["red", "blue", "green"], ["cat", "dog", "cow"], ["runs", "sleeps", "eats"]]
 
@@ -376,29 +375,3 @@ def test_rows_are_cut_into_parts_that_fit():
         assert [a for a, _ in parts] == [0, *(b for _, b in parts[:-1])]
         assert parts[-1][1] == 100
         assert all(b - a == 1 or entries[a:b].sum() <= most for a, b in parts)
-
-
-@pytest.mark.parametrize("name", ["v.txt", "v.bin", "v.txt.gz", "v.bin.bz2"])
-def test_vectors_are_read_as_they_were_written(name, tmp_path):
-    vectors = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
-    words = ["a", "\u00e9t\u00e9", "<?>"]
-    write_word2vec(str(tmp_path / name), words, vectors)
-    found, read = read_word2vec(str(tmp_path / name))
-    assert [found.text(i).decode() for i in range(3)] == words
-    np.testing.assert_array_equal(read, vectors)
-
-
-def test_gensim_reads_what_was_written(tmp_path):
-    models = pytest.importorskip("gensim.models")
-    vectors = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
-    for name in ("v.txt", "v.bin"):
-        write_word2vec(str(tmp_path / name), ["a", "b"], vectors)
-        read = models.KeyedVectors.load_word2vec_format(str(tmp_path / name), binary=name.endswith("bin"))
-        assert read.index_to_key == ["a", "b"]
-        np.testing.assert_array_equal(read.vectors, vectors)
-
-
-@pytest.mark.parametrize("words", [["a", "a"], ["a", ""], ["a", "b c"], ["a"], ["a", " b"]])
-def test_words_that_would_not_come_back_are_refused(words, tmp_path):
-    with pytest.raises(ValueError, match="words"):
-        write_word2vec(str(tmp_path / "v.txt"), words, np.ones((2, 3)))
