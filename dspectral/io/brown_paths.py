@@ -88,6 +88,7 @@ def read_brown_paths(
     with open_text(path, storage_options) as file:
         for number, line in enumerate(file, start=1):
             fields = line.rstrip("\r\n").split("\t")
+            # The bit string may be empty: the only cluster of a tree of one.
             if len(fields) != 3 or set(fields[0]) - set("01") or not fields[2].isdecimal():
                 raise ValueError(
                     f"{path}, line {number} is {line!r:.60}, but must be bit string, word and count"

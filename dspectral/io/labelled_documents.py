@@ -194,10 +194,11 @@ def _document_of(record: dict[str, Any], text: Sequence[str], label: str) -> Lab
     missing = [field for field in (*text, label) if field not in record]
     if missing:
         raise ValueError(f"no field {missing[0]!r}, but {', '.join(record)}")
-    parts = [record[field] or "" for field in text]
+    parts = [record[field] or "" for field in text]  # null counts as empty
     for field, part in zip(text, parts, strict=True):
         if not isinstance(part, str):
             raise ValueError(f"field {field!r} holds {json.dumps(part)[:60]}, not a string")  # noqa: TRY004
+    # One label and a list of one are the same; a list may be empty, a text without labels.
     labels = record[label] if isinstance(record[label], list) else [record[label]]
     if not all(isinstance(one, str) for one in labels):
         raise ValueError(
@@ -226,12 +227,14 @@ def _articles(data: str, path: str, split: str) -> Iterator[LabelledText]:
         if attributes["LEWISSPLIT"] == split and attributes["TOPICS"] == "YES":
             topics = re.findall(r"<D>(.*?)</D>", _inside("TOPICS", found[2]))
             yield LabelledText(_text(_inside("TEXT", found[2])), tuple(map(html.unescape, topics)))
+    # An article of the other side was found, too: only a file of another kind holds none at all.
     if not n_found:
         raise ValueError(f"{path} holds no article of Reuters-21578: expected <REUTERS ...> ... </REUTERS>")
 
 
 def _text(inside: str) -> str:
     """Return title and body; all there is, without tags, where an article has neither."""
+    # Articles of TYPE="BRIEF" have a title alone, those of TYPE="UNPROC" neither: their text lies beside the tags.
     parts = [_inside(tag, inside) for tag in ("TITLE", "BODY")]
     text = "\n".join(part for part in parts if part) or re.sub(r"</?[A-Z]+[^>]*>", " ", inside)
     return html.unescape(text).strip()

@@ -157,6 +157,7 @@ def _parse(
     ``at`` is always the beginning of line ``line``; rows before ``row`` are complete. The cost is one look at each
     byte, but for a first number that turns out to be a column, which is read twice.
     """
+    # Pairs and labels of row i are those from indptr[i] and label_indptr[i] on; both counters only grow.
     at, line, row, n_pairs, n_names = 0, 0, 0, 0, 0
     while at < text.size:
         before = n_pairs + n_names

@@ -28,7 +28,7 @@ class StoreError(ValueError):
 class Location(NamedTuple):
     """The place of a Zarr store: all that a task needs to open it.
 
-    Parameters
+    Attributes
     ----------
     url : str
         A local path, or any URL that fsspec knows.

@@ -28,7 +28,7 @@ Read from the store once per process instead of being pickled into every task.
 class VocabularySettings(NamedTuple):
     """Settings of an exact vocabulary: which n-grams become columns.
 
-    Parameters
+    Attributes
     ----------
     ngram_range : tuple of int, default=(1, 1)
         Fewest and most words of an n-gram, within 1 to 3.
