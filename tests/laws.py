@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from dspectral.methods.sentences.document_frequencies import DocumentFrequencies
+from dspectral.text.document_frequencies import DocumentFrequencies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -19,7 +19,7 @@ from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.methods.hmm.expected_counts import ExpectedCounts
+from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
 from dspectral.methods.lsi.class_products import ClassProduct, CrossProduct
@@ -179,6 +179,7 @@ CASES = [
     case(CrossProduct, (csr, features), lambda n: 8 * (D + K * D)),
     case(ContextCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 8 * TYPES, n_types=TYPES, window=2),
     case(ExpectedCounts, (tokens,), lambda n: 8 * (2 * K + K * K + K * TYPES), model=MODEL),
+    case(Likelihood, (tokens,), lambda n: 0, model=MODEL),
     case(ViewMoments, (TAGGED,), lambda n: 8 * L * (2 * VIEWS.width + 1) ** 2, views=VIEWS),
     case(OperatorMoments, (TAGGED,), lambda n: 8 * (L * (TYPES + L) * 4 + 4 * L), **OPERATORS),
     case(PairCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 16 * TYPES, n_types=TYPES, length=4),
