@@ -144,6 +144,7 @@ def as_corpus(X: HoldsSentences | TokenLists, *, min_count: int = 1) -> HoldsSen
     corpus = cast("HoldsSentences", X)
     if not int(corpus.counts.sum()):
         raise ValueError("there is no word in the corpus")
+    # Types are in order of falling count: those that are frequent enough are the first ones.
     n_kept = 1 + int(np.sum(corpus.counts[1:] >= min_count))
     return corpus if n_kept == len(corpus.words) else _merge_rare(corpus, n_kept)
 
@@ -193,7 +194,7 @@ def as_labelled(X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = N
         raise ValueError("there is no token in any sequence")
     parts = zip(cut(sequences, LABELLED_BLOCK_TOKENS), cut(tags, LABELLED_BLOCK_TOKENS), strict=True)
     blocks = [_pack_labelled(_pack(tokens, words), _pack(labels, names)) for tokens, labels in parts]
-    return LabelledCorpus(list(words), list(names), Blocks(_itself, blocks, in_memory=True))
+    return LabelledCorpus(list(words), list(names), in_memory_blocks(blocks))
 
 
 def encode(sentences: TokenLists, words: Sequence[Hashable]) -> Sentences:
@@ -223,6 +224,11 @@ def encode(sentences: TokenLists, words: Sequence[Hashable]) -> Sentences:
         raise TypeError(f"a token is not hashable: {HINT}") from None
 
 
+def in_memory_blocks(blocks: Sequence[object]) -> Blocks:
+    """Return blocks that are in memory already as a stream of blocks."""
+    return Blocks(_itself, blocks, in_memory=True)
+
+
 def _number(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int]) -> dict[Hashable, int]:
     """Give each new value the next number."""
     for i, sequence in enumerate(sequences):
@@ -236,6 +242,7 @@ def _number(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int]) -
 
 def _pack(sequences: Sequence[Any], numbers: Mapping[Hashable, int]) -> Sentences:
     """Return the numbers of all values, 0 for unknown ones, and where each sequence begins."""
+    # fromiter with a known length fills one array of int32: a list of Python integers would take ten times as much.
     offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
     np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
     values = (numbers.get(value, 0) for sequence in sequences for value in plain(sequence))
@@ -254,6 +261,8 @@ def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
     if not counted:
         raise ValueError(f"there is no word in the {len(sentences)} sentence(s)")
     kept = [word for word, count in counted.items() if count >= min_count and word != RARE]
+    # The order must not depend on that of the sentences, and is the one that stores have: their vocabulary is sorted
+    # by bytes. A literal "<?>" in the text is type 0 like rare words.
     kept.sort(key=lambda word: (-counted[word], word.encode()))
     counts = [counted[word] for word in kept]
     words = [RARE, *kept]
@@ -262,7 +271,7 @@ def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
     return TokenCorpus(
         words,
         np.array([counted.total() - sum(counts), *counts], dtype=np.int64),
-        Blocks(_itself, blocks, in_memory=True),
+        in_memory_blocks(blocks),
     )
 
 
@@ -280,5 +289,6 @@ def _merge_rare(corpus: HoldsSentences, n_types: int) -> TokenCorpus:
 
 
 def _read_merged(item: object, *, read: Callable[[object], Sentences], n_types: int) -> Sentences:
+    # When the block is read, so that a corpus with another ``min_count`` costs no copy on disk.
     ids, offsets = read(item)
     return Sentences(np.where(ids < n_types, ids, np.int32(0)), offsets)

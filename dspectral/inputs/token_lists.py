@@ -51,6 +51,7 @@ def token_lists(X: TokenLists, name: str = "X", *, strings: bool = True) -> list
             f"{name} is of type {type(X).__name__}, but it must be a list of token lists, a column of them, or a "
             "corpus"
         )
+    # Polars and Arrow give a column of their own for each sentence when they are iterated, and lists when asked for.
     to_list = getattr(X, "to_pylist", None) or getattr(X, "to_list", None)  # Arrow's; pandas's and Polars's
     found: Iterable[Any] = X if to_list is None else to_list()
     sentences = [list(sentence) if isinstance(sentence, Iterator) else sentence for sentence in found]
@@ -100,5 +101,6 @@ def cut(sequences: Sequence[T], n_tokens: int) -> list[list[T]]:
 
 def _is_numeric(X: object, strings: bool) -> bool:
     """Report whether X is a matrix, sparse, lazy or in memory; rows of integers may be tokens of another kind."""
+    # A matrix of strings is sentences of equal length; a matrix of integers may be codes, where any token is taken.
     rows = isinstance(X, np.ndarray) and X.dtype.kind not in ("OU" if strings else "OUSbiu")
     return rows or is_sparse(X) or is_lazy(X)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
 from dspectral.engine import Blocks, run_tasks, summarize
-from dspectral.inputs.sequences import HoldsLabelledSentences, HoldsSentences
+from dspectral.inputs.sequences import HoldsLabelledSentences, HoldsSentences, in_memory_blocks
 from dspectral.inputs.token_lists import TokenLists, plain, token_lists
 from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.methods.hmm.expected_counts import Likelihood
@@ -75,6 +75,7 @@ class ChainDecoder(BaseEstimator, ABC):
             All sentences as one block for :meth:`states`.
         """
         check_is_fitted(self)
+        # All tokens in one list: types are looked up once for the block, not once for each sentence.
         sentences = token_lists(X, strings=self._tokens_are_strings)
         offsets = np.zeros(len(sentences) + 1, dtype=np.int64)
         np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
@@ -97,9 +98,10 @@ class ChainDecoder(BaseEstimator, ABC):
         return renumber(corpus.sentences, self._type_numbers(corpus.words))
 
     def _as_blocks(self, X: HoldsBlocks | TokenLists) -> Blocks:
+        # Ids of another corpus mean nothing here: its words are looked up, as those of lists are.
         if hasattr(X, "words") and hasattr(X, "sentences"):
             return self.blocks(cast("HoldsBlocks", X))
-        return Blocks(_itself, [self.encode(X)], in_memory=True)
+        return in_memory_blocks([self.encode(X)])
 
     def _each_sentence(
         self, X: HoldsBlocks | TokenLists, function: Callable[[Sentences], NDArray[N]]
@@ -245,6 +247,8 @@ def renumber(blocks: Blocks, numbers: NDArray[np.int32]) -> Blocks:
 
 def map_blocks(blocks: Blocks, function: Callable[[Sentences], T]) -> list[T]:
     """Apply a function to every block: here where blocks are in memory, and otherwise in one task each."""
+    # Blocks in memory stay where they are; others are read by the tasks, and only results come back. The model travels
+    # once in the graph, not with every task.
     task = partial(_read_and_apply, read=blocks.read, function=function)
     if blocks.in_memory:
         return [task(item) for item in blocks.items]
@@ -254,10 +258,6 @@ def map_blocks(blocks: Blocks, function: Callable[[Sentences], T]) -> list[T]:
 def split(rows: NDArray[N], sentences: Sentences) -> list[NDArray[N]]:
     """Cut rows of tokens into those of each sentence."""
     return np.split(rows, sentences.offsets[1:-1]) if sentences.n_sentences else []
-
-
-def _itself(block: T) -> T:
-    return block
 
 
 def _read_renumbered(

@@ -137,6 +137,8 @@ class EMHMM(StateDecoder):
 
     def _start(self, counts: NDArray[np.int64]) -> HiddenMarkov:
         """Draw parameters around the words' own frequencies, so that no state begins without words."""
+        # Equal parameters are a fixed point of EM, so states must differ from the first pass on. Exponential draws,
+        # normalized, are uniform on the simplex; adding 1 keeps words without tokens possible.
         rng = np.random.default_rng(self.random_state_)
         n = self.n_states
         emission = (counts[:, None] + 1.0) * rng.standard_exponential((len(counts), n))

@@ -92,6 +92,7 @@ class ExpectedCounts(NamedTuple):
             own, labels = np.asarray(bounds, dtype=np.int64), sentences.labels
         else:  # one label owns every state
             own, labels = np.array([0, model.n_states]), np.zeros(len(sentences.ids), dtype=np.int32)
+        # Read-only views give the loops one signature for all callers, so they are compiled once.
         model = model.read_only()
         counts = HiddenMarkov(*(np.zeros(part.shape) for part in model))
         found = expected_block(
@@ -150,6 +151,7 @@ def has_converged(log_likelihoods: Sequence[float], tol: float) -> bool:
     """Report whether the last pass raised the log-likelihood by less than a fraction ``tol`` of it."""
     if len(log_likelihoods) < 2:
         return False
+    # Relative to the log-likelihood, as that grows with the number of tokens.
     before, last = log_likelihoods[-2:]
     return last - before < tol * abs(last)
 
@@ -191,6 +193,7 @@ def expected_block(
     n_impossible : int
         Number of sentences without probability; they add nothing.
     """
+    # Time O(n k^2) for k states of a label; memory O(longest k), as only alpha of one sentence is held.
     longest, width = longest_sentence(offsets), np.max(bounds[1:] - bounds[:-1])
     alpha, scale = np.empty((longest, width)), np.empty(longest)
     kind, rows = np.empty(longest, dtype=np.int8), np.empty((3, width))
@@ -200,6 +203,7 @@ def expected_block(
         found = forward_sentence(words, tags, bounds, model, alpha, scale, kind)
         if len(words) == 0:
             continue
+        # An impossible sentence has no posterior: it is counted and left out, so that one does not spoil a corpus.
         if found == -np.inf:
             n_impossible += 1
             continue

@@ -154,6 +154,7 @@ def viterbi(sentences: Sentences, model: HiddenMarkov) -> Path:
     array([0, 0, 0, 1], dtype=int32)
     """
     check_ids(sentences.ids, model.n_types)
+    # For each state the best predecessor is wanted: by column, the loop over predecessors runs along memory.
     by_column = model._replace(transition=model.transition.T)
     with np.errstate(divide="ignore"):
         logs = HiddenMarkov(*(read_only(np.log(part)) for part in by_column))
@@ -221,12 +222,14 @@ def best_steps(
     after: NDArray[np.float64],
 ) -> None:
     """Write the best way into each state: where from, and its log-probability; of equal ones, the first."""
+    # after[j] = max_i best[i] + log A[i, j]: O(k^2). A later state wins only if it is strictly better.
     for j in range(len(best)):
         after[j], back[j] = best[0] + transition[j, 0], 0
         for i in range(1, len(best)):
             score = best[i] + transition[j, i]
             if score > after[j]:
                 after[j], back[j] = score, i
+    # No state is reachable: whatever comes next, the path up to here is the best one so far.
     if np.max(after) == -np.inf:
         back[:] = np.argmax(best)
 
@@ -240,6 +243,7 @@ def add_log_emission(best: NDArray[np.float64], emission: NDArray[np.float64]) -
     reachable = bool(np.max(best) > -np.inf)
     if not reachable:
         best[:] = 0.0
+    # Two loops: the first only looks, so that an impossible token leaves the row as it is.
     top = -np.inf
     for j in range(len(best)):
         top = max(top, best[j] + emission[j])

@@ -91,6 +91,7 @@ class VectorQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         frames = self._stack(X, reset=True)
         if len(frames) < self.n_codes:
             raise ValueError(f"X has n_samples = {len(frames)} frames, too few for n_codes = {self.n_codes}")
+        # Features in different units must not weigh by their unit; one that is constant stays 0.
         self.mean_, scale = frames.mean(axis=0), frames.std(axis=0)
         self.scale_ = np.where(scale > 0, scale, 1.0)
         means = MiniBatchKMeans(
@@ -130,6 +131,7 @@ class VectorQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _codes(self, frames: NDArray[np.float64]) -> NDArray[np.int32]:
         """Return the nearest center of each frame: ``|x - c|^2 = |x|^2 - 2 (x c - |c|^2 / 2)``, a matrix product."""
         scaled = (frames - self.mean_) / self.scale_
+        # |x|^2 is the same for all centers and left out.
         lengths = 0.5 * np.einsum("ij,ij->i", self.centers_, self.centers_)
         return np.asarray(np.argmax(scaled @ self.centers_.T - lengths, axis=1), dtype=np.int32)
 
@@ -164,6 +166,7 @@ class VectorQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 def _is_matrix(X: Frames) -> bool:
     """Report whether X is one matrix: an array, a table, or lists of numbers; lists of arrays are sequences."""
+    # Only the first entry is looked at: to turn all of a list of sequences into an array would copy it.
     if not isinstance(X, list | tuple):
         return True
     return bool(len(X)) and isinstance(X[0], list | tuple) and np.ndim(X[0]) == 1

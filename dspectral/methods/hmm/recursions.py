@@ -104,6 +104,7 @@ def weigh_by_emission(
     row: NDArray[np.float64], width: int, emission: NDArray[np.float64], low: int
 ) -> tuple[int, float]:
     """Multiply predicted states by a token's emission and normalize, in place; return its kind and probability."""
+    # The sum is taken before anything is written: where it is 0, the predicted states are kept as they are.
     total = 0.0
     for j in range(width):
         total += row[j] * emission[low + j]
@@ -129,6 +130,7 @@ def backward_start(
     beta: NDArray[np.float64],
 ) -> None:
     """Write the last row of beta: ``f[j] / sum_i alpha[n - 1, i] f[i]``, or ones where the sum is 0."""
+    # ``ending`` is p(stop | x_1 .. x_n); divided by it, alpha * beta sums to 1 at the last token as at all others.
     low = bounds[labels[n - 1]]
     width, ending = bounds[labels[n - 1] + 1] - low, 0.0
     for j in range(width):
@@ -175,6 +177,7 @@ def backward_step(
     width = bounds[before + 1] - start
     for i in range(width):
         rows[2, i] = 1.0 if kind == BROKEN else 0.0
+    # After a broken token the chain starts anew, so it says nothing about the states before it.
     if kind == BROKEN:
         return
     # beta[t, i] = sum_j A[i, j] B[x_{t+1}, j] beta[t + 1, j] / scale[t + 1], the emission left out of a token that
@@ -238,6 +241,7 @@ def posterior_block(
 @compiled
 def longest_sentence(offsets: NDArray[np.int64]) -> int:
     """Return the number of tokens of the longest sentence."""
+    # Buffers are made once a block, for this many tokens, rather than for each sentence.
     longest = 0
     for s in range(len(offsets) - 1):
         longest = max(longest, offsets[s + 1] - offsets[s])

@@ -14,13 +14,11 @@ from dspectral.inputs.token_lists import TokenLists
 from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.methods.brown.clustering import adjacent_counts
 from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
-from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.methods.hmm.anchor.points import (
     AnchorRecipe,
     NeighborCounts,
-    context_points,
-    join_points,
-    spelling_points,
+    weigh_features,
+    word_points,
 )
 from dspectral.methods.hmm.anchor.search import chain_from_moments, emissions, find_anchors
 from dspectral.methods.hmm.anchor.word_types import WordTypes
@@ -28,7 +26,7 @@ from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.decoding import Decoding, StateDecoder, renumber
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.registry import saved
-from dspectral.types import CSRRows, FloatArray
+from dspectral.types import CSRRows
 
 MARGINAL_WEIGHT = 0.05
 """Weight of p(h) mixed into p(h|x) before the first EM pass for all parameters: sweeps leave exact zeros, and EM never
@@ -215,6 +213,7 @@ class AnchorHMM(StateDecoder):
             raise ValueError("no word has a neighbor: every sentence is one word, or none")
         candidates, given = self._candidates(types, near.counts)
         features = types.features() if self.spelling else None
+        # One thread of BLAS: its sums, and so the anchors, do not depend on the number of cores.
         with blas_in_one_thread():
             points = self._points(near, features)
             anchors = find_anchors(
@@ -239,12 +238,9 @@ class AnchorHMM(StateDecoder):
         return WordTypes(self.words_, self.spelling_classes_).numbers(cast("Sequence[str]", tokens))
 
     def _candidates(self, types: WordTypes, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
-        """Return the types that may be anchors: the most frequent words, classes where there are few."""
-        own = np.arange(1, len(types.words))
-        rest = np.concatenate([np.arange(len(types.words), types.n_types), [0]])
-        order = np.concatenate([own, rest[np.argsort(-counts[rest], kind="stable")]])
+        """Return the types that may be anchors, and those that are given."""
         n_candidates = self._recipe.n_candidates
-        candidates = order[counts[order] > 0][:n_candidates]
+        candidates = types.by_frequency(counts)[:n_candidates]
         given = [types.own(word) for word in self.anchors or ()]
         if len(set(candidates.tolist()) | set(given)) < self.n_states:
             raise ValueError(
@@ -256,10 +252,7 @@ class AnchorHMM(StateDecoder):
     def _points(self, near: NeighborCounts, features: "CSRRows | None") -> NDArray[np.float64]:
         """Return a point for each type, shrunk to the mean where a word has few tokens beside ``smoothing``."""
         k = self._recipe.n_dimensions or self.n_states
-        parts = [(context_points(near, self._recipe, k, self.random_state_), 1.0)]
-        if features is not None:
-            parts.append((spelling_points(features, near.counts, 2 * k, self.random_state_), self.spelling))
-        points = join_points(parts, near.counts, k)
+        points = word_points(near, features, self._recipe, k, self.spelling, self.random_state_)
         shrunk = near.counts / np.maximum(near.counts + self.smoothing, 1.0)
         return np.asarray(points * shrunk[:, None])
 
@@ -271,9 +264,10 @@ class AnchorHMM(StateDecoder):
         anchors: NDArray[np.int64],
     ) -> NDArray[np.float64]:
         """Assign each type to one state, beginning with that of its largest coefficient."""
+        # Anchors stay in their own states: without them, states could change places and lose their meaning.
         labels = np.argmax(membership, axis=1).astype(np.int32)
         labels[anchors] = np.arange(self.n_states)
-        marks = None if features is None else _weighted_features(features, self.spelling * near.counts)
+        marks = None if features is None else weigh_features(features, self.spelling * near.counts)
         adjacent = BigramCounts.of(near.pairs)
         # A sweep never lowers the mutual information of adjacent states (plus that with the spelling), so sweeps end;
         # the last ones move next to nothing, and stop where fewer than one type in a thousand moves.
@@ -287,6 +281,7 @@ class AnchorHMM(StateDecoder):
         """Set the model from moments."""
         counts = near.counts.astype(np.float64)
         emission, marginal = emissions(membership, counts)
+        # A type without tokens ("<?>" of a corpus without rare words) has no contexts: it is as probable as the states.
         self.membership_ = np.where(counts[:, None] > 0, membership, marginal)
         self.model_ = chain_from_moments(self.membership_, emission, near.pairs, near.first, prior=1.0)
 
@@ -302,6 +297,7 @@ class AnchorHMM(StateDecoder):
                 self.model_ = self.model_._replace(emission=emissions(mixed, counts)[0])
             of = partial(ExpectedCounts.of, model=self.model_)
             found = summarize(sentences, of=of, name="expect")
+            # Emissions come from contexts and anchors, transitions from inverted moments: the first passes mend these.
             after = m_step(found.counts, lengths=False)
             self.model_ = after._replace(emission=self.model_.emission) if step < n_fixed else after
             self.log_likelihoods_.append(found.log_likelihood)
@@ -319,14 +315,3 @@ class AnchorHMM(StateDecoder):
         if self.recipe is not None and not isinstance(self.recipe, AnchorRecipe):
             raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an AnchorRecipe, or None")
         self._recipe.check()
-
-
-def _weighted_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
-    """Divide the weight of each type equally among its features."""
-    sizes = np.maximum(np.diff(features.indptr), 1)
-    return TypeFeatures(
-        features.indptr.astype(np.int64),
-        features.indices.astype(np.int32),
-        np.asarray(weights / sizes, dtype=np.float64),
-        features.shape[1],
-    )

@@ -11,9 +11,10 @@ from dspectral.inputs.parameters import check_integer, check_option, check_real
 from dspectral.linalg.dense import eigh_descending, fixed_signs
 from dspectral.linalg.svd import leading_left
 from dspectral.methods.brown.clustering import SpectralBrownClustering
+from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.methods.hmm.decoding import DECODINGS, Decoding
 from dspectral.registry import saved
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, FloatArray
 
 Reduction: TypeAlias = Literal["clusters", "cca", "svd", "random"]
 ROUNDING = 1e-20
@@ -24,10 +25,10 @@ ROUNDING = 1e-20
 class AnchorRecipe(NamedTuple):
     """Settings of an anchor HMM that ablations and papers change, and users rarely.
 
-    Attributes
+    Parameters
     ----------
     reduction : {"clusters", "cca", "svd", "random"}, default="clusters"
-        How contexts become coordinates: counted by Brown clusters of the neighbors; projected on canonical vectors
+        Way in which contexts become coordinates: counted by Brown clusters of the neighbors; projected on canonical vectors
         (CCA) or singular vectors (SVD) of all contexts; or projected on random vectors.
     context : {"list", "bag"}, default="list"
         Whether the neighbors on the left and on the right are counted apart ("list") or together ("bag").
@@ -128,6 +129,21 @@ class NeighborCounts(NamedTuple):
         return counts
 
 
+def word_points(
+    near: NeighborCounts,
+    features: "CSRRows | None",
+    recipe: AnchorRecipe,
+    n_dimensions: int,
+    spelling: float,
+    random_state: int,
+) -> NDArray[np.float64]:
+    """Return a point for each type from its contexts and, with a weight of ``spelling``, from its spelling."""
+    parts = [(context_points(near, recipe, n_dimensions, random_state), 1.0)]
+    if features is not None:
+        parts.append((spelling_points(features, near.counts, 2 * n_dimensions, random_state), spelling))
+    return join_points(parts, near.counts, n_dimensions)
+
+
 def context_points(
     near: NeighborCounts, recipe: AnchorRecipe, n_dimensions: int, random_state: int
 ) -> NDArray[np.float64]:
@@ -138,7 +154,7 @@ def context_points(
     near : NeighborCounts
         Counts of adjacent types.
     recipe : AnchorRecipe
-        How contexts are counted, transformed and reduced.
+        Settings by which contexts are counted, transformed and reduced.
     n_dimensions : int
         Largest number of coordinates, unless contexts are reduced by clusters.
     random_state : int
@@ -156,6 +172,7 @@ def context_points(
     groups = cluster_groups(near, recipe, random_state) if clustered else sparse.eye_array(n_types).tocsr()
     counts = near.contexts(sparse.csr_array(groups), context=recipe.context)
     columns = np.asarray(counts.sum(axis=0), dtype=np.float64)
+    # "reg" divides each row by its own transformed sum: a row is an estimate of the distribution of contexts.
     rows = ContextScaling.of(columns, transform=recipe.count_transform, scaling="reg").apply(counts)
     if clustered:
         return np.asarray(rows.toarray(), dtype=np.float64)
@@ -177,6 +194,7 @@ def context_points(
 def cluster_groups(near: NeighborCounts, recipe: AnchorRecipe, random_state: int) -> CSRRows:
     """Return which type is in which cluster, as ones, shape (n_types, n_clusters)."""
     n_types = len(near.counts)
+    # Clusters are of words that stand beside another word: no more than those can be asked for.
     n_beside = int(np.sum(np.asarray(near.pairs.sum(axis=0) + near.pairs.sum(axis=1)) > 0))
     brown = SpectralBrownClustering(
         max(1, min(recipe.n_clusters, n_beside)),
@@ -192,6 +210,7 @@ def leading_points(
     rows: CSRRows, counts: NDArray[np.int64], k: int, random_state: int
 ) -> NDArray[np.float64]:
     """Project rows on their leading right singular vectors, each row weighted by its count."""
+    # Rows times the roots of their counts: least squares then weigh a type by its tokens, not as one of many types.
     weights = np.sqrt(counts)
     scaled = sparse.csr_array(sparse.diags_array(weights) @ rows)
     vectors, values = leading_left(scaled, min(k, *scaled.shape), random_state=random_state)
@@ -202,6 +221,7 @@ def spelling_points(
     features: CSRRows, counts: NDArray[np.int64], k: int, random_state: int
 ) -> NDArray[np.float64]:
     """Return a point for each type from its spelling: rows of unit length, in their leading directions."""
+    # The features are ones, so a row's length is the root of their number.
     sizes = np.sqrt(np.diff(features.indptr))
     rows = sparse.csr_array(sparse.diags_array(1.0 / np.where(sizes > 0, sizes, 1.0)) @ features)
     return leading_points(rows, counts, k, random_state)
@@ -226,6 +246,7 @@ def join_points(
     ndarray of float64, shape (n_types, at most n_dimensions)
         One point for each type.
     """
+    # Means and variances are over tokens, so that rare types with noisy contexts do not set the scale.
     share = counts / counts.sum()
     columns = []
     for points, weight in parts:
@@ -233,5 +254,17 @@ def join_points(
         variance, size = (float(share @ np.einsum("ij,ij->i", x, x)) for x in (centered, points))
         columns.append(centered * (weight / np.sqrt(variance) if variance > ROUNDING * size else 0.0))
     whole = np.concatenate(columns, axis=1)
+    # Principal components through the small second-moment matrix: (contexts + spelling) coordinates squared.
     _, axes = eigh_descending(whole.T @ (share[:, None] * whole))
     return np.asarray(whole @ fixed_signs(axes[:, :n_dimensions].T).T)
+
+
+def weigh_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
+    """Divide the weight of each type equally among its spelling features, for exchange sweeps."""
+    sizes = np.maximum(np.diff(features.indptr), 1)
+    return TypeFeatures(
+        features.indptr.astype(np.int64),
+        features.indices.astype(np.int32),
+        np.asarray(weights / sizes, dtype=np.float64),
+        features.shape[1],
+    )

@@ -64,6 +64,7 @@ def find_anchors(
         raise ValueError(f"given anchors are {list(given)}, but each must be another row")
     if len(given) > n_anchors:
         raise ValueError(f"{len(given)} anchors are given, but there are {n_anchors} states")
+    # Given anchors are rows 0, 1, ... of the pool, so that choices are indices into it throughout.
     pool = np.concatenate(
         [np.array(list(given), dtype=np.int64), candidates[~np.isin(candidates, list(given))]]
     )
@@ -90,16 +91,19 @@ def _furthest(
     rows: NDArray[np.float64], chosen: list[int], least: float, instead_of: int | None = None
 ) -> int:
     distances = _from_span(rows, chosen)
+    # A chosen row must not be chosen again, even where all others lie in the span.
     distances[chosen] = -1.0
     best = int(np.argmax(distances))
     if distances[best] > least:
         return best
+    # The candidates span too little: keep what is there, or fill up with the first one that is left.
     return instead_of if instead_of is not None else int(np.flatnonzero(distances >= 0)[0])
 
 
 def _from_span(rows: NDArray[np.float64], chosen: list[int]) -> NDArray[np.float64]:
     """Return the squared distance of each row from the affine span of the chosen ones; with none, from the mean."""
     offset = rows - (rows[chosen[0]] if chosen else rows.mean(axis=0))
+    # Singular vectors rather than QR: directions that are rounding can be told by their singular value.
     if len(chosen) > 1:
         basis, sizes, _ = np.linalg.svd(offset[chosen[1:]].T, full_matrices=False)
         basis = basis[:, sizes > NOTHING * sizes[0]] if sizes[0] > 0 else basis[:, :0]
@@ -175,6 +179,8 @@ def chain_from_moments(
     back = np.linalg.pinv(confusion)
     steps = back @ (membership.T @ np.asarray(pairs @ membership)) @ back.T
     initial = back @ (membership.T @ first)
+    # The inverse amplifies noise, and entries may come out negative: they are cut off, and the prior keeps every
+    # step possible, which EM could not make so later.
     share = prior / emission.shape[1]
     return HiddenMarkov.of(
         normalize(np.maximum(initial, 0.0) + share, axis=0),

@@ -40,6 +40,7 @@ def spelling(word: str) -> tuple[str, str]:
         return ".", ""
     capitals = word.isupper() and len(word) > 1
     shape = "AA" if capitals else "A" if word[0].isupper() else "a"
+    # The first letter is no part of the ending, so that short words share it with longer ones.
     ending = word.lower()[max(1, len(word) - LONGEST_ENDING) :]
     return shape + ("-" if "-" in word[1:-1] else ""), ending
 
@@ -107,6 +108,7 @@ def spelling_classes(words: Sequence[str], counts: Iterable[int], *, least: int 
     for (shape, ending), count in zip(spelled, counts, strict=True):
         for n in range(1, len(ending) + 1):
             tokens[shape, ending[-n:]] += count
+    # An ending is a class of its own only if it has the tokens that its contexts need to be estimated from.
     enough = {class_name(*key): 0 for key, count in tokens.items() if count >= least}
     return [class_of(shape, ending, enough) or class_name(shape, "") for shape, ending in spelled]
 
@@ -119,6 +121,7 @@ def class_of(shape: str, ending: str, known: Mapping[str, int]) -> str:
     >>> class_of("a", "ing", {"<a*g>": 0, "<a>": 1}), class_of("A", "ing", {"<a>": 1})
     ('<a*g>', '')
     """
+    # The longest known ending says most; the bare shape, at n = 0, comes last.
     for n in range(len(ending), -1, -1):
         name = class_name(shape, ending[len(ending) - n :])
         if name in known:

@@ -58,6 +58,7 @@ class WordTypes(NamedTuple):
         >>> WordTypes.of(["<?>", "the", "cat", "1989"], np.array([0, 5, 1, 1]), 2, spelled=True)
         WordTypes(words=['<?>', 'the'], classes=['<0>', '<a>'])
         """
+        # Words are in order of falling count: those with a type of their own are the first.
         n_own = 1 + int(np.sum(np.asarray(counts[1:]) >= min_count))
         classes = spelling_classes(words[n_own:], counts[n_own:].tolist()) if spelled else []
         return cls(list(words[:n_own]), sorted(set(classes)))
@@ -93,9 +94,19 @@ class WordTypes(NamedTuple):
 
     def counts(self, corpus: HoldsSentences) -> NDArray[np.int64]:
         """Return the number of tokens that each type has in a corpus, shape (n_types,)."""
+        # Several words may be of one class: add.at adds them all, where fancy indexing would keep the last.
         tokens = np.zeros(self.n_types, dtype=np.int64)
         np.add.at(tokens, self.numbers(corpus.words), np.asarray(corpus.counts))
         return tokens
+
+    def by_frequency(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the types that have tokens: words in order of falling count, then classes and ``"<?>"``."""
+        # Words come first, as an anchor should be a word that can be read; classes serve where words are few.
+        rest = np.concatenate([np.arange(len(self.words), self.n_types), [0]])
+        order = np.concatenate(
+            [np.arange(1, len(self.words)), rest[np.argsort(-counts[rest], kind="stable")]]
+        )
+        return np.asarray(order[counts[order] > 0])
 
     def features(self) -> CSRRows:
         """Return the spelling features of each type, shape (n_types, n_features); ``"<?>"`` has none."""
@@ -105,6 +116,7 @@ class WordTypes(NamedTuple):
 
 
 def _number(word: str, known: dict[str, int], classes: dict[str, int]) -> int:
+    # Spelling is looked at only where a word is unknown, which is what makes this fast on running text.
     found = known.get(word)
     if found is None:
         found = classes.get(class_of(*spelling(word), classes), 0) if classes and word else 0

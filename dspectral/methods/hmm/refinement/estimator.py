@@ -183,6 +183,7 @@ class RefinementHMM(ChainDecoder):
         kinds = {type(label) for label in self.labels_}
         if len(kinds) == 1 and kinds <= {str, int, bool}:
             return np.array(self.labels_)
+        # Through an object array: NumPy would make a table of labels that are tuples.
         names = np.empty(len(self.labels_), dtype=object)
         names[:] = self.labels_
         return names
@@ -234,6 +235,7 @@ class RefinementHMM(ChainDecoder):
             One label for each token, by the parameters, whatever ``decoding`` is.
         """
         log_prob, paths = self._best_paths(X)
+        # States are numbered label by label, so the label of a state is where its number falls.
         owners = np.repeat(np.arange(len(self.labels_)), self.n_refinements_)
         return log_prob, [[self.labels_[a] for a in owners[path]] for path in paths]
 
@@ -259,6 +261,7 @@ class RefinementHMM(ChainDecoder):
         """
         check_is_fitted(self)
         corpus = as_labelled(X, y)
+        # Labels that were never seen in training are -1, which no prediction is.
         known = {label: a for a, label in enumerate(self.labels_)}
         labels = np.array([known.get(label, -1) for label in corpus.labels])
         count = partial(self._count_right, types=self._type_numbers(corpus.words), labels=labels)
@@ -340,6 +343,7 @@ class RefinementHMM(ChainDecoder):
     def _run_em(self, corpus: LabelledCorpus) -> None:
         """Run EM with the labels known: each token is in one of the refinements of its label."""
         self.log_likelihoods_: list[float] = []
+        # A random start has no zeros; moments have, and EM multiplies: what is 0 stays 0.
         if self.n_em_iter and self.start == "spectral":
             self.model_ = mix_refinements(self.model_, self.bounds_)
         for _ in range(self.n_em_iter):

@@ -29,6 +29,7 @@ class Mixture(NamedTuple):
     def of(cls, joint: NDArray[np.float64]) -> "Mixture":
         """Solve for one label, given its ``joint`` moments of shape (n_types, m, m)."""
         m, count = joint.shape[2], float(joint[:, 0, 0].sum())
+        # One refinement is the label itself: counts as they are, which is the supervised model.
         if m == 1 or count == 0:
             return cls(np.eye(m), np.eye(m), joint[:, 0, :])
         token = token_view(joint, m)
@@ -54,6 +55,8 @@ def token_view(joint: NDArray[np.float64], m: int) -> NDArray[np.float64]:
     The others are leading left singular vectors of the sums of past and future at each type, scaled by its count.
     """
     count = joint[:, 0, 0]
+    # Divided by the root of the count, rows have noise of one size; the constant direction is taken out, since the
+    # first coordinate stands for it already.
     root = np.sqrt(np.maximum(count, 1e-300))
     rows = np.hstack([joint[:, 0, 1:], joint[:, 1:, 0]]) / root[:, None]
     rows[count <= 0] = 0.0
@@ -70,6 +73,7 @@ def token_view(joint: NDArray[np.float64], m: int) -> NDArray[np.float64]:
 
 def ridge_inverse(between: NDArray[np.float64], count: float) -> NDArray[np.float64]:
     """Invert the moment of past and future, whose noise is of the order ``count ** -0.5``."""
+    # Directions whose correlation is below the noise are damped instead of amplified: s / (s^2 + 1 / n).
     left, values, right = scipy.linalg.svd(between)
     return np.asarray((right.T * (values / (values**2 + 1.0 / count))) @ left.T)
 
@@ -92,12 +96,15 @@ def component_means(pairs: NDArray[np.float64], triples: NDArray[np.float64]) ->
     # Whitening maps sqrt(w_h) y_h to orthonormal vectors v_h, so the whitened third moment is
     # sum_h v_h (x) v_h (x) v_h / sqrt(w_h): all its slices are diagonal in the basis of the v_h.
     values, vectors = scipy.linalg.eigh((pairs + pairs.T) / 2)
+    # Noise can make the smallest eigenvalue negative: the floor keeps whitening finite.
     values = np.maximum(values, 1e-6 * values[-1])
     white, color = vectors / np.sqrt(values), vectors * np.sqrt(values)
     whitened = np.einsum("ijk,ia,jb,kc->abc", triples, white, white, white, optimize=True)
+    # Views differ by noise, so the estimate is symmetrized over all orders of the three axes.
     orders = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
     slices = np.ascontiguousarray(sum(np.transpose(whitened, order) for order in orders) / 6)
     scaled = color @ joint_diagonalize(slices)
     heads = scaled[0]  # columns are sqrt(w_h) y_h, and the first coordinate of y_h is 1
+    # A head near 0 is a refinement without weight; dividing by it would give a mean of any size.
     heads = np.where(np.abs(heads) < 1e-3, np.where(heads < 0, -1e-3, 1e-3), heads)
     return np.asarray(scaled / heads)

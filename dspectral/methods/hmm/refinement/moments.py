@@ -81,7 +81,7 @@ class ViewMoments(NamedTuple):
         block : LabelledSentences
             Tokens and labels.
         views : Views
-            How past and future become numbers.
+            Views of past and future.
 
         Returns
         -------
@@ -99,6 +99,7 @@ class ViewMoments(NamedTuple):
         gram = np.zeros((views.n_labels, width, width))
         for piece in cut_block(block):
             rows = views.of(piece)
+            # Grouped by label, the moments are matrix products rather than a loop over tokens.
             for label in np.unique(piece.labels):
                 own = rows[piece.labels == label]
                 gram[label] += own.T @ own
@@ -151,7 +152,7 @@ class OperatorMoments(NamedTuple):
         block : LabelledSentences
             Tokens and labels.
         views : Views
-            How past and future become numbers.
+            Views of past and future.
         past, future : ndarray of float64, shape (n_labels, width + 1, m)
             Projections of ``[view, 1]``.
 
@@ -199,6 +200,7 @@ def project(
     """Project each row by its label's projection, shape (n_tokens, 2 m)."""
     out = np.empty((len(rows), projections.shape[2]))
     for label in np.unique(labels):
+        # One product for each label, as each has a projection of its own.
         own = labels == label
         out[own] = rows[own] @ projections[label]
     return out
@@ -212,6 +214,7 @@ def check_block(block: LabelledSentences, n_types: int, n_labels: int) -> None:
 
 def cut_block(block: LabelledSentences) -> Iterator[LabelledSentences]:
     """Yield pieces of whole sentences with about ``PIECE`` tokens each."""
+    # Sums restart at sentences, so only whole ones may be cut off; a search in the offsets finds where.
     start, n = 0, len(block.offsets) - 1
     while start < n:
         stop = int(np.searchsorted(block.offsets, block.offsets[start] + PIECE, side="right")) - 1

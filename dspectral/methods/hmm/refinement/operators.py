@@ -121,6 +121,7 @@ def projections(gram: NDArray[np.float64], m: int, *, regularization: float = 1e
             inverse_root(covariance[width:, width:], regularization),
         ]
         left, values, right = scipy.linalg.svd(sides[1] @ covariance[width:, :width] @ sides[0])
+        # A correlation of 0 tells nothing apart: the label gets fewer refinements than asked for.
         rank = min(m - 1, int(np.sum(values > 1e-9)))
         for side, axes, at in (
             (out.past, sides[0] @ right[:rank].T, 0),
@@ -138,6 +139,7 @@ def inverse_root(covariance: NDArray[np.float64], regularization: float) -> NDAr
     values, vectors = scipy.linalg.eigh(covariance)
     floor = 1e-12 * max(values[-1], 0.0)
     ridge = regularization * float(np.mean(np.maximum(values, 0.0)))
+    # The ridge is relative to the mean variance, so it does not depend on the unit of the views.
     scales = np.where(values > floor, (np.maximum(values, floor) + ridge + 1e-300) ** -0.5, 0.0)
     return np.asarray((vectors * scales) @ vectors.T)
 
@@ -170,6 +172,7 @@ def operators(
     inverses = np.zeros_like(joint[:, 0])
     for label, m in enumerate(n_refinements):
         total = joint[label, :, :m, :m].sum(axis=0)
+        # Padded coordinates are left out: their zeros have no inverse.
         if total[0, 0] > 0:
             inverses[label, :m, :m] = np.linalg.pinv(total)
     return Operators(

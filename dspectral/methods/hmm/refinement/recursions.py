@@ -57,6 +57,7 @@ def write_views(
                 row[place + k + label] += 1.0
                 row[place + k + n_labels] += 1.0
                 place += k + n_labels + 1
+            # A run ends where the label changes: its sums then start from nothing.
             same = label == block.labels[i]
             for decay in run_memory:
                 for c in range(k):
@@ -222,6 +223,7 @@ def retreat(transition: NDArray[np.float64], states: NDArray[np.float64], out: N
 def rescale(states: NDArray[np.float64]) -> None:
     """Divide by the largest magnitude, in place: only the sign and the ratios count."""
     n_labels, m = states.shape
+    # Not the sum, which may be 0 or negative: shares of operators have no sign.
     top = 0.0
     for a in range(n_labels):
         for c in range(m):
@@ -238,6 +240,7 @@ def write_label_shares(
 ) -> int:
     """Write the share of each label, negative ones as 0, and return the number of negative ones."""
     n_labels, m = states.shape
+    # Noise can make a probability negative. It is set to 0 and counted, so that a user sees how much was cut off.
     n_negative, total = 0, 0.0
     for a in range(n_labels):
         out[a] = 0.0

@@ -24,7 +24,7 @@ MIXING = 0.05
 class RefinementRecipe(NamedTuple):
     """Settings of the views that stand for the past and the future of a token.
 
-    Attributes
+    Parameters
     ----------
     memory : sequence of float in [0, 1], default=(0.5,)
         Decay rates, from token to token, of exponentially weighted sums over the whole side of a sequence.
@@ -118,6 +118,7 @@ def start_with_moments(
         found = projections(gram, m, regularization=recipe.regularization)
     of = partial(OperatorMoments.of, views=views, past=found.past, future=found.future)
     moments = summarize(corpus.sentences, of=of, name="moments")
+    # A label with fewer types than refinements cannot tell more refinements apart than types.
     n_types = np.sum(moments.joint[:, :, 0, 0] > 0, axis=1)
     n_refinements = np.clip(n_types, 1, found.n_refinements)
     recovered = recover(*moments, n_refinements)
@@ -152,6 +153,7 @@ def mix_refinements(model: HiddenMarkov, bounds: NDArray[np.int64]) -> HiddenMar
 
 def _views(n_types: int, n_labels: int, recipe: RefinementRecipe, random_state: int) -> Views:
     """Return the views: a unit vector for each type where there are few, and random vectors otherwise."""
+    # Random vectors keep inner products of sums about as they are, and the moments small.
     vectors = np.eye(n_types)
     if n_types > recipe.n_dimensions:
         rng = np.random.default_rng(random_state)
