@@ -35,7 +35,8 @@ from workflows._form.plots import COLOURS, new_plot
 PROGRAMS = {
     "dspectral": """
 import sys, numpy as np
-from dspectral import TruncatedSVD, open_store
+from dspectral.decomposition.estimators import TruncatedSVD
+from dspectral.store.counts import open_store
 store, out, k, passes, size = sys.argv[1], sys.argv[3], *map(int, sys.argv[4:7])
 solver = "krylov" if passes > 1 else "frequent_directions"
 model = TruncatedSVD(k, solver=solver, n_passes=passes, sketch_size=size * k)
