@@ -8,6 +8,7 @@ INSTALLED := $(VENV)/.installed
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
 LOWEST := .venv-lowest
+SHARED := -n 2 --dist loadfile  # tests of one file in one process: two would compile the same loops
 
 .PHONY: help venv demo test lint coverage lowest notebooks clean
 
@@ -44,21 +45,21 @@ lint: venv
 	$(BIN)/numpydoc lint $$(find dspectral -name '*.py')
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) $(PYTEST_OPTIONS)
 
 coverage: venv
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --cov --cov-report=term --cov-report=html:out/coverage
+	OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) --cov --cov-report=term --cov-report=html:out/coverage
 
 # A separate environment: uv picks the lowest versions that pyproject.toml names, pip only the newest.
 $(LOWEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --compile-bytecode \
 	  --editable '.[test,workflows,text]'
 	@touch $@
 
 lowest: $(LOWEST)/.installed
-	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 $(TESTS)
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(SHARED) $(TESTS)
 
 notebooks: venv
 	@test -n '$(NOTEBOOKS)' || { echo 'make: there is no notebook in notebooks/' >&2; exit 1; }

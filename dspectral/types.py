@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     import dask.array as da
     from typing_extensions import TypeIs
 
+__all__ = [
+    "CSRRows",
+    "Documents",
+    "FloatArray",
+    "HoldsCounts",
+    "IntArray",
+    "LabelledSentences",
+    "Rows",
+    "RowsLike",
+    "Sentences",
+    "is_sparse",
+]
+
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
 Int: TypeAlias = int | np.integer[Any]
