@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.decomposition.frequent_directions import Shrink
 from dspectral.decomposition.spectrum import Plan, Solver, Spectrum, of_summary, spectrum, summary_of
 from dspectral.engine import map_rows, summarize
+from dspectral.inputs.parameters import RandomState, resolve_seed
 from dspectral.inputs.rows import checked_rows, project
 from dspectral.registry import saved
 from dspectral.types import FloatArray
@@ -30,21 +31,19 @@ class _Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     n_passes: int
     sketch_size: int | None
     shrink: Shrink
-    fan_in: int
-    random_state: int
+    random_state: RandomState
     _ddof: int
 
     def _plan(self, dtype: Any) -> Plan:
         return Plan(
             self.n_components,
-            self.solver,
-            self.n_passes,
-            self.sketch_size,
-            self.shrink,
-            self.center,
-            self.fan_in,
-            self.random_state,
-            np.float32 if dtype == np.float32 else np.float64,
+            solver=self.solver,
+            n_passes=self.n_passes,
+            sketch_size=self.sketch_size,
+            shrink=self.shrink,
+            center=self.center,
+            seed=self.random_state_,
+            dtype=np.float32 if dtype == np.float32 else np.float64,
         )
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -66,6 +65,7 @@ class _Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             than ``n_components`` independent directions (the largest usable number is named).
         """
         X = checked_rows(self, X, reset=True)
+        self.random_state_ = resolve_seed(self.random_state)
         self._set(spectrum(X, self._plan(X.dtype)))
         return self
 
@@ -96,7 +96,7 @@ class _Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 f"solver {self.solver_!r} reads all rows {self.n_passes_} time(s) and leaves nothing that can "
                 "grow: fit with solver='frequent_directions' or 'gram' to add rows later"
             )
-        more = summarize(X, of=summary_of(plan, self.solver_), fan_in=plan.fan_in, name="sketch")
+        more = summarize(X, of=summary_of(plan, self.solver_), name="sketch")
         self._set(of_summary(self.summary_.merge(more), plan))
         return self
 
@@ -179,9 +179,7 @@ class SketchedPCA(_Decomposition):
         l, rows of the sketch, at least k; by default ``2 k + 10``, and for ``"krylov"`` ``3 k + 10``.
     shrink : {"full", "median"}
         Schedule of Frequent Directions; ``"median"`` is the paper's figure 1.
-    fan_in : int
-        Neighbours that a merge takes.
-    random_state : int
+    random_state : int, RandomState, Generator or None
         Seed. The same seed and blocks give the same bits under every scheduler.
 
     Attributes
@@ -233,8 +231,7 @@ class SketchedPCA(_Decomposition):
         n_passes: int = 1,
         sketch_size: int | None = None,
         shrink: Shrink = "full",
-        fan_in: int = 2,
-        random_state: int = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
         self.center = center
@@ -242,7 +239,6 @@ class SketchedPCA(_Decomposition):
         self.n_passes = n_passes
         self.sketch_size = sketch_size
         self.shrink = shrink
-        self.fan_in = fan_in
         self.random_state = random_state
 
 
@@ -252,7 +248,7 @@ class TruncatedSVD(_Decomposition):
 
     Parameters
     ----------
-    n_components, solver, sketch_size, shrink, fan_in, random_state
+    n_components, solver, sketch_size, shrink, random_state
         As for :class:`SketchedPCA`.
     n_passes : int
         How often ``"krylov"`` reads the rows; one, with ``solver="auto"``, means Frequent Directions.
@@ -287,13 +283,11 @@ class TruncatedSVD(_Decomposition):
         n_passes: int = 5,
         sketch_size: int | None = None,
         shrink: Shrink = "full",
-        fan_in: int = 2,
-        random_state: int = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
         self.n_passes = n_passes
         self.sketch_size = sketch_size
         self.shrink = shrink
-        self.fan_in = fan_in
         self.random_state = random_state

@@ -76,14 +76,13 @@ class Plan(NamedTuple):
     """What an estimator asks for; see :class:`~dspectral.SketchedPCA` for the meaning of each field."""
 
     n_components: int
-    solver: str
-    n_passes: int
-    sketch_size: int | None
-    shrink: Shrink
-    center: bool
-    fan_in: int
-    seed: int
-    dtype: Any
+    solver: str = "auto"
+    n_passes: int = 1
+    sketch_size: int | None = None
+    shrink: Shrink = "full"
+    center: bool = False
+    seed: int = 0
+    dtype: Any = np.float64
 
     @property
     def rows_of_sketch(self) -> int:
@@ -127,7 +126,7 @@ def spectrum(X: Any, plan: Plan) -> Spectrum:
     if solver in ("krylov", "nystrom"):
         found = _by_krylov(X, plan, solver)
     else:
-        found = of_summary(summarize(X, of=summary_of(plan, solver), fan_in=plan.fan_in, name="sketch"), plan)
+        found = of_summary(summarize(X, of=summary_of(plan, solver), name="sketch"), plan)
     return sufficient(found, plan)
 
 
@@ -191,7 +190,7 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
 
 def _by_krylov(X: Any, plan: Plan, solver: str) -> Spectrum:
     def multiply(Z: FloatArray) -> GramProduct:
-        return summarize(X, of=partial(GramProduct.of, factor=Z), fan_in=plan.fan_in, name="product")
+        return summarize(X, of=partial(GramProduct.of, factor=Z), name="product")
 
     return krylov_spectrum(multiply, lazy_rows(X).shape[1], plan, solver)
 

@@ -1,23 +1,20 @@
 """Task graphs: one task of a block, and merges up a tree whose shape the number of blocks decides."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import dask
 import dask.array as da
-from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
 from dspectral.engine.blas import pinned
 from dspectral.engine.summary import Summary
+from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value
 
 S = TypeVar("S", bound=Summary)
-Key: TypeAlias = Any
-Graph: TypeAlias = dict[Key, GraphNode]
 
 
 def block_tasks(
@@ -29,27 +26,16 @@ def block_tasks(
     """
     graph: Graph = {}
     for array in dask.optimize(*arrays):
-        graph.update(convert_legacy_graph(dict(array.__dask_graph__())))
+        graph.update(nodes_of(array))
     shared = f"shared-{name}"
-    graph[shared] = DataNode(shared, function)
+    graph[shared] = value(shared, function)
     leaves: list[Key] = []
     for i, blocks in enumerate(zip(*(array.__dask_keys__() for array in arrays), strict=True)):
         leaves.append((name, i, 0))
-        graph[leaves[-1]] = Task(leaves[-1], work, TaskRef(shared), i, *(TaskRef(row[0]) for row in blocks))
-    return _absorbed(graph, leaves), leaves
-
-
-def _absorbed(graph: Graph, leaves: list[Key]) -> Graph:
-    """Fuse each leaf with the tasks that it alone needs; Dask's own fusion stops where two arrows meet."""
-    n_dependents = Counter(key for node in graph.values() for key in node.dependencies)
-    fused: Graph = {}
-    for leaf in leaves:
-        members, left = [], [leaf]
-        while left:
-            members.append(graph.pop(left.pop()))
-            left += [key for key in members[-1].dependencies if n_dependents[key] == 1 and key in graph]
-        fused[leaf] = GraphNode.fuse(*members, key=leaf)
-    return {**graph, **fused}
+        graph[leaves[-1]] = call(
+            leaves[-1], work, result_of(shared), i, *(result_of(row[0]) for row in blocks)
+        )
+    return fuse_into(leaves, graph), leaves
 
 
 def merge_tree(graph: Graph, keys: list[Key], fan_in: int) -> Delayed:
@@ -65,7 +51,7 @@ def merge_tree(graph: Graph, keys: list[Key], fan_in: int) -> Delayed:
                 merged.append(group[0])  # nobody to merge with: it moves up as it is
                 continue
             key = (f"merge-level-{level}-{token}", i)
-            layer[key] = Task(key, _merge, *(TaskRef(k) for k in group))
+            layer[key] = call(key, _merge, *map(result_of, group))
             merged.append(key)
         keys = merged
     name = f"merge-{token}"

@@ -9,14 +9,13 @@ from uuid import uuid4
 import dask
 import dask.array as da
 import numpy as np
-from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 from scipy import sparse
 
 from dspectral.engine.blas import blas_in_one_thread, pinned
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.merge_tree import Graph, block_tasks, merge_tree
+from dspectral.engine.merge_tree import block_tasks, merge_tree
 from dspectral.engine.row_blocks import (
     Blocks,
     as_array,
@@ -27,6 +26,7 @@ from dspectral.engine.row_blocks import (
     slices_of,
 )
 from dspectral.engine.summary import Summary
+from dspectral.engine.task_graph import Graph, call, result_of, value
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
@@ -172,12 +172,14 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
     [1, 2]
     """
     label = f"{name}-{uuid4().hex}"
-    layer: Graph = {f"shared-{label}": DataNode(f"shared-{label}", function)}
-    tasks = [Task((label, i), pinned, TaskRef(f"shared-{label}"), item) for i, item in enumerate(items)]
-    layer.update((task.key, task) for task in tasks)
+    shared = f"shared-{label}"
+    keys = [(label, i) for i in range(len(items))]
+    layer: Graph = {shared: value(shared, function)}
+    for key, item in zip(keys, items, strict=True):
+        layer[key] = call(key, pinned, result_of(shared), item)
     graph = HighLevelGraph.from_collections(label, layer)
     with blas_in_one_thread(), _no_word_of_large_graphs():
-        return list(dask.compute(*(Delayed(task.key, graph, layer=label) for task in tasks)))
+        return list(dask.compute(*(Delayed(key, graph, layer=label) for key in keys)))
 
 
 def _call(function: Callable[..., Any], number: int, *blocks: Any) -> Any:

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import dask.array as da
 import numpy as np
-from dask._task_spec import Task
 from scipy import sparse
 
+from dspectral.engine.task_graph import call
 from dspectral.linalg.sparse_products import row_slice
 from dspectral.types import is_sparse
 
@@ -92,7 +92,7 @@ def as_array(blocks: Blocks, name: str) -> da.Array:
     """Return an array with one element a block, so that one mechanism serves rows and all else."""
     if not len(blocks.items):
         raise ValueError("there is no block at all")
-    layer = {(name, i, 0): Task((name, i, 0), blocks.read, item) for i, item in enumerate(blocks.items)}
+    layer = {(name, i, 0): call((name, i, 0), blocks.read, item) for i, item in enumerate(blocks.items)}
     meta = np.empty((0, 0), dtype=object)
     return da.Array(layer, name, chunks=((1,) * len(layer), (1,)), meta=meta)
 

@@ -284,14 +284,10 @@ class WordEmbedding(BaseEstimator):
         n_wanted = self.n_components + self.n_skipped
         plan = Plan(
             n_wanted,
-            "auto",
-            max(2, self.n_passes),
-            self.sketch_size or 4 * n_wanted,
-            "full",
-            False,
-            2,
-            self.random_state,
-            dtype,
+            n_passes=max(2, self.n_passes),
+            sketch_size=self.sketch_size or 4 * n_wanted,
+            seed=self.random_state,
+            dtype=dtype,
         )
         try:
             found = spectrum(rows, plan)

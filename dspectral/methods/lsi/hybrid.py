@@ -192,14 +192,11 @@ class HybridLSI(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _plan(self, number: Any) -> Plan:
         return Plan(
             self.n_components,
-            self.solver,
-            self.n_passes,
-            self.sketch_size,
-            "full",
-            False,
-            self.fan_in,
-            self.random_state,
-            number,
+            solver=self.solver,
+            n_passes=self.n_passes,
+            sketch_size=self.sketch_size,
+            seed=self.random_state,
+            dtype=number,
         )
 
     def _root(self, X: Any, n_terms: int) -> Factor | None:

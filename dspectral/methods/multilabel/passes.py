@@ -281,7 +281,7 @@ def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
         sketch = "frequent_directions" if settings.distinct else "range"
         solver = "gram" if data.n_words <= GRAM_COLUMNS else sketch
     k, size = settings.n_states, settings.sketch_size
-    plan = Plan(k, solver, 1, size, "full", False, settings.fan_in, settings.seed, data.dtype)
+    plan = Plan(k, solver=solver, sketch_size=size, seed=settings.seed, dtype=data.dtype)
     kept = most if solver == "gram" else min(most, plan.rows_of_sketch)
     return plan._replace(n_components=kept if settings.distinct else k), solver
 

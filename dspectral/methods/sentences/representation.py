@@ -224,14 +224,11 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
     def _plan(self) -> Plan:
         return Plan(
             self.n_components,
-            self.solver,
-            self.n_passes,
-            self.sketch_size,
-            "full",
-            False,
-            self.fan_in,
-            self.random_state,
-            np.float32,
+            solver=self.solver,
+            n_passes=self.n_passes,
+            sketch_size=self.sketch_size,
+            seed=self.random_state,
+            dtype=np.float32,
         )
 
 

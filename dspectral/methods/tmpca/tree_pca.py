@@ -261,7 +261,7 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if not moments.n_rows:
             raise ValueError("there is no sentence, but principal components are of at least one")
         k = self.n_components or trees.n_dimensions
-        plan = Plan(k, "gram", 1, None, "full", self.center, self.fan_in, 0, np.float64)
+        plan = Plan(k, solver="gram", center=self.center)
         with blas_in_one_thread():
             found = of_summary(moments, plan)
         if len(found.values) < k:
