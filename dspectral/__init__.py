@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from dspectral.methods.lsi.term_similarity import TermSimilarity, term_similarity
     from dspectral.methods.multilabel.classifier import MomentMultiLabelClassifier
     from dspectral.methods.sentences.intent import IntentClassifier
-    from dspectral.methods.sentences.representation import SentenceRepresentation
+    from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
+    from dspectral.methods.sentences.representation import SentenceRecipe, SentenceRepresentation
     from dspectral.methods.tmpca.tree_pca import TreePCA
     from dspectral.persistence import load, save
     from dspectral.store.build import build_store
@@ -44,6 +45,7 @@ __all__ = [
     "MomentMultiLabelClassifier",
     "NgramHashing",
     "RefinementHMM",
+    "SentenceRecipe",
     "SentenceRepresentation",
     "SketchedPCA",
     "SpectralBrownClustering",
@@ -54,6 +56,7 @@ __all__ = [
     "VocabularySettings",
     "Weighting",
     "WordEmbedding",
+    "WordVectorRepresentation",
     "__version__",
     "build_corpus",
     "build_store",
@@ -81,7 +84,8 @@ _PLACES = {
     "methods.hmm.em": ("EMHMM",),
     "methods.hmm.quantizer": ("VectorQuantizer",),
     "methods.hmm.refinement.estimator": ("RefinementHMM",),
-    "methods.sentences.representation": ("SentenceRepresentation",),
+    "methods.sentences.mean_vectors": ("WordVectorRepresentation",),
+    "methods.sentences.representation": ("SentenceRecipe", "SentenceRepresentation"),
     "methods.lsi.term_similarity": ("TermSimilarity", "term_similarity"),
     "methods.tmpca.tree_pca": ("TreePCA",),
     "engine": ("projected_memory", "summarize"),

@@ -58,7 +58,8 @@ def save(
     _import_all()
     if type(model) not in ESTIMATORS.values():
         raise TypeError(f"a {type(model).__name__} cannot be saved, but {', '.join(ESTIMATORS)} can")
-    if vars(model).keys() <= model.get_params(deep=False).keys():
+    given = getattr(model, "__sklearn_is_fitted__", bool)()  # word vectors, for example, need no fit
+    if not given and vars(model).keys() <= model.get_params(deep=False).keys():
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
     where = _location(path, storage_options)
     there = read_record(where)

@@ -1,10 +1,11 @@
-"""How many rows hold each column."""
+"""Document frequencies: the number of rows that hold each column."""
 
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.engine.summary import add_fields
 from dspectral.linalg.block_sums import energy_of
 from dspectral.registry import saved
 from dspectral.types import Rows, is_sparse
@@ -12,15 +13,18 @@ from dspectral.types import Rows, is_sparse
 
 @saved
 class DocumentFrequencies(NamedTuple):
-    """Rows, and for each column the rows in which it is not zero.
+    """Number of rows, and for each column the number of rows in which it is not zero.
 
     Attributes
     ----------
     n_rows : int
+        Number of rows.
     document_frequency : ndarray of int64, shape (d,)
+        Number of rows that hold each column.
 
     Examples
     --------
+    >>> from scipy import sparse
     >>> DocumentFrequencies.of(sparse.csr_array([[2.0, 0.0], [1.0, 1.0]])).document_frequency
     array([2, 1])
     """
@@ -30,7 +34,7 @@ class DocumentFrequencies(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows) -> Self:
-        """Summarise one block of shape (n, d) without repeated entries; NaN and infinity raise a ValueError."""
+        """Count one block of shape (n, d) without repeated entries; NaN and infinity raise a ValueError."""
         energy_of(rows)
         if is_sparse(rows):
             present = rows.indices[rows.data != 0]
@@ -39,7 +43,4 @@ class DocumentFrequencies(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the frequencies in all rows."""
-        parts = (self, *others)
-        return type(self)(
-            sum(part.n_rows for part in parts), np.add.reduce([part.document_frequency for part in parts])
-        )
+        return add_fields(self, *others)

@@ -4,9 +4,15 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from dspectral import IntentClassifier, SentenceRepresentation, build_store, write_counts
+from dspectral import (
+    IntentClassifier,
+    SentenceRecipe,
+    SentenceRepresentation,
+    WordVectorRepresentation,
+    build_store,
+    write_counts,
+)
 from dspectral.methods.sentences.intent import _folds
-from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
 from dspectral.text.hashing import hash_documents
 from dspectral.types import Documents
 
@@ -55,7 +61,7 @@ def test_second_half_follows_equation_two_written_out():
     present = hash_documents(Documents.of(texts), SENT.word_hashing).toarray()[:, words] > 0
     expected = present @ vectors
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    exact = clone(SENT).set_params(solver="gram").fit(UNLABELLED)
+    exact = clone(SENT).set_params(recipe=SentenceRecipe(solver="gram")).fit(UNLABELLED)
     ours = exact.embed(texts)
     np.testing.assert_array_equal(exact.words_, words)
     np.testing.assert_allclose(
