@@ -16,7 +16,7 @@ import numpy as np
 
 import dspectral
 from dspectral import RefinementHMM
-from dspectral.inputs.labelled import as_labelled, as_sentences
+from dspectral.inputs.sequences import as_labelled, encode
 from dspectral.metrics.sequences import frame_accuracy, label_error_rate
 from workflows._form import form
 from workflows._form.plots import new_plot
@@ -161,7 +161,7 @@ def score(run: form.Run, task: Task, method: Method, scores: dict[str, dict[str,
         run.passes += model.n_passes_
         found = model.predict(task.test.tokens)
         if model.decoding == "operators" and seed == 0:
-            shares, n_negative = model.decode(as_sentences(task.test.tokens, model.words_))
+            shares, n_negative = model.decode(encode(task.test.tokens, model.words_))
             share = n_negative / shares.size
             run.note(
                 f"{task.name}, {method.name}: {share:.1%} of the label shares were negative and set to 0"

@@ -10,7 +10,7 @@ import pytest
 
 from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.engine import summarize
-from dspectral.inputs.corpora import as_corpus, encode
+from dspectral.inputs.sequences import as_corpus, encode
 from dspectral.store import corpus as corpus_module
 from dspectral.store.blocks import StoreError
 from dspectral.store.build import build_store

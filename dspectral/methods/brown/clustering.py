@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.engine import Blocks, blas_in_one_thread, summarize
-from dspectral.inputs.corpora import as_corpus, encode
+from dspectral.inputs.sequences import as_corpus, encode
 from dspectral.linalg.dense import unit_rows
 from dspectral.linalg.svd import leading_left
 from dspectral.methods.brown.cluster_tree import Tree, information_tree, window_tree

@@ -13,7 +13,7 @@ from dspectral.cooccurrence.contexts import Context, ContextCounts, window_of
 from dspectral.cooccurrence.scaling import ContextScaling, most_entries
 from dspectral.decomposition.spectrum import Certificate, Plan, spectrum
 from dspectral.engine import collect_rows, map_rows, summarize
-from dspectral.inputs.corpora import as_corpus
+from dspectral.inputs.sequences import as_corpus
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.embeddings.nearest import nearest

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import summarize
-from dspectral.inputs.corpora import as_corpus, encode
+from dspectral.inputs.sequences import as_corpus, encode
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.methods.hmm.inference import HiddenMarkov, maximized, smooth, viterbi
 from dspectral.registry import saved

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dspectral.engine import is_lazy
-from dspectral.inputs.corpora import as_corpus, check_lists, encode
+from dspectral.inputs.sequences import as_corpus, encode
+from dspectral.inputs.token_lists import token_lists
 from dspectral.methods.tmpca.moments import Trees
 from dspectral.methods.tmpca.token_vectors import n_dimensions_of, token_table
 from dspectral.types import Sentences
@@ -81,8 +82,7 @@ def block_of_lists(
     ValueError
         If one is not a list of strings.
     """
-    sentences = list(X)
-    check_lists(sentences)
+    sentences = token_lists(X)
     words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
     return encode(sentences, words), _trees(words, length, arity, vectors, n_hashed)
 

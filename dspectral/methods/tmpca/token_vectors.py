@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import murmurhash3_32
 
-from dspectral.inputs.corpora import RARE
+from dspectral.inputs.sequences import RARE
 from dspectral.types import Documents, FloatArray
 
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from dspectral import WordEmbedding, build_corpus, load, save
 from dspectral.cooccurrence.scaling import ContextScaling, row_parts
-from dspectral.inputs.corpora import as_corpus
+from dspectral.inputs.sequences import as_corpus
 from dspectral.io.word2vec import read_word2vec, write_word2vec
 from dspectral.methods.embeddings import out_of_core as contexts
 from dspectral.methods.embeddings.nearest import nearest

@@ -8,7 +8,7 @@ import pytest
 from dspectral import AnchorHMM, load, save
 from dspectral.datasets import anchor_sentences
 from dspectral.engine import Blocks
-from dspectral.inputs.corpora import as_corpus
+from dspectral.inputs.sequences import as_corpus
 from dspectral.methods.hmm.inference import smooth, viterbi
 from dspectral.types import Sentences
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import Blocks, blas_in_one_thread, summarize
-from dspectral.inputs.corpora import as_corpus
+from dspectral.inputs.sequences import as_corpus
 from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.methods.brown.clustering import adjacent_counts
 from dspectral.methods.brown.exchange import Adjacent, exchange_sweep

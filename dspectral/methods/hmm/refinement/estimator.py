@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
 from dspectral.engine import summarize
-from dspectral.inputs.labelled import LabelledCorpus, as_labelled, as_sentences
+from dspectral.inputs.sequences import LabelledCorpus, as_labelled, encode
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.methods.hmm.inference import HiddenMarkov, checked_ids, maximized, smooth
 from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
@@ -178,7 +178,7 @@ class RefinementHMM(BaseEstimator):
     def predict_proba(self, X: Sequence[Any]) -> list[NDArray[np.float64]]:
         """Return ``p(a_i = a | x)`` for each token of each sequence, shape (n_i, n_labels)."""
         check_is_fitted(self)
-        sentences = as_sentences(X, self.words_)
+        sentences = encode(X, self.words_)
         return list(np.split(self.label_shares(sentences), sentences.offsets[1:-1])) if len(X) else []
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
