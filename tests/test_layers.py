@@ -54,7 +54,7 @@ STEPS = {
     "lsi": {"hybrid", "local", "linear_svm", "local_regions", "document_products", "term_similarity"},
     "multilabel": {"classifier", "passes"},
     "sentences": {"intent", "representation", "mean_vectors", "sentence_features"},
-    "tmpca": {"tree_pca", "streams", "token_vectors"},
+    "tmpca": {"tree_pca", "levels", "streams", "token_vectors"},
 }
 """Files that say the steps of a method. All other files of a family hold kernels, summaries and solvers."""
 GROUND = {

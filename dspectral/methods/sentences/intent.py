@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.shared_parameters import clone_sharing, is_fitted
-from dspectral.inputs.texts import Texts, as_texts
+from dspectral.inputs.text_columns import Texts, as_documents
 from dspectral.methods.sentences.representation import SentenceRepresentation
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
-from dspectral.types import CSRRows, FloatArray, IntArray
+from dspectral.types import CSRRows, Documents, FloatArray, IntArray
 
 PLUS_WEIGHTS = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.1, 0.25))
 """Weights of the first words and of the intent scores that SENT+ chooses from."""
@@ -152,8 +152,8 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
             If there are fewer than two intents, as many labels as sentences are not given, ``plus`` is asked for
             without a representation, or a parameter is out of range.
         """
-        texts = as_texts(X)
-        labels = self._check_labels(y, len(texts))
+        texts = as_documents(X)
+        labels = self._check_labels(y, texts.n_documents)
         choices = self._choices()
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
@@ -227,14 +227,14 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
             weights = [0.0]
         return [Choice(C, weight) for weight in weights for C in penalties]
 
-    def _fit_representation(self, texts: list[str]) -> None:
+    def _fit_representation(self, texts: Documents) -> None:
         self._own_representation = None
         if self.representation is not None and not is_fitted(self.representation):
             self._own_representation = clone(self.representation).fit(texts)
 
-    def _features(self, texts: Texts) -> CSRRows:
+    def _features(self, X: Texts) -> CSRRows:
         check_is_fitted(self)
-        texts = as_texts(texts)
+        texts = as_documents(X)
         parts = self._parts(texts)
         if self.plus:
             scores = _decisions(self.scorer_, parts[0], self.classes_)
@@ -246,7 +246,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         """The representation that turns text into counts, with or without a fit."""
         return SentenceRepresentation() if self.representation_ is None else self.representation_
 
-    def _parts(self, texts: list[str]) -> list[CSRRows]:
+    def _parts(self, texts: Documents) -> list[CSRRows]:
         """Return the halves of equation 2; the second is left out where there is no representation."""
         counts = self._base.counts(texts)
         if self.representation_ is None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.inputs.shared_parameters import clone_sharing
-from dspectral.inputs.texts import Texts, as_texts
+from dspectral.inputs.text_columns import Texts, as_documents
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
@@ -95,7 +95,13 @@ class WordVectorRepresentation(SentenceFeatures):
         ValueError
             If the words are not as many as the vectors, or a vector is not finite.
         """
-        self.n_components_ = self._table()[1].shape[1]
+        words, vectors = self._table()
+        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        if len(bad):
+            raise ValueError(
+                f"the vector of {words.text(bad[0]).decode()!r} has NaN or infinity, but every number must be finite"
+            )
+        self.n_components_ = vectors.shape[1]
         return self
 
     def embed(self, X: Texts) -> NDArray[np.float32]:
@@ -112,7 +118,7 @@ class WordVectorRepresentation(SentenceFeatures):
             Zeros where no word is known.
         """
         words, vectors = self._table()
-        counts = encode_documents(Documents.of(as_texts(X)), TermIndex.of(words))
+        counts = encode_documents(as_documents(X), TermIndex.of(words))
         return unit_rows(sparse_products.times(counts, vectors))
 
     @property
@@ -120,7 +126,7 @@ class WordVectorRepresentation(SentenceFeatures):
         return int(self._table()[1].shape[1])
 
     def _table(self) -> tuple[Documents, NDArray[np.float32]]:
-        words = self.words if isinstance(self.words, Documents) else Documents.of(as_texts(self.words))
+        words = as_documents(self.words)
         vectors = np.asarray(self.vectors, dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != words.n_documents:
             raise ValueError(

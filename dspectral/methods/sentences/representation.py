@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.decomposition.spectrum import Plan, Solver, Spectrum, spectrum
 from dspectral.engine import map_rows, summarize
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
-from dspectral.inputs.texts import Texts, TextsOrCounts, as_texts, is_texts
+from dspectral.inputs.text_columns import Texts, TextsOrCounts, as_documents, is_texts
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.sentences.document_frequencies import DocumentFrequencies
@@ -19,7 +19,7 @@ from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
 from dspectral.text.hashing import hash_documents
 from dspectral.text.weighting import Weighting
-from dspectral.types import CSRRows, Documents, IntArray, Rows, RowsLike
+from dspectral.types import CSRRows, IntArray, Rows, RowsLike
 
 
 @saved
@@ -168,7 +168,7 @@ class SentenceRepresentation(SentenceFeatures):
         """
         self._check_parameters()
         self.random_state_ = resolve_seed(self.random_state)
-        counts = hash_documents(Documents.of(as_texts(X)), self.word_hashing) if is_texts(X) else X
+        counts = hash_documents(as_documents(X), self.word_hashing) if is_texts(X) else X
         self._check_counts(counts)
         frequency, n_rows, n_counted = _document_frequency(counts)
         words = np.flatnonzero(frequency >= max(1, self.min_document_frequency))
@@ -202,7 +202,7 @@ class SentenceRepresentation(SentenceFeatures):
         """
         check_is_fitted(self)
         present = Weighting("binary", columns=self.words_).apply(
-            hash_documents(Documents.of(as_texts(X)), self.word_hashing)
+            hash_documents(as_documents(X), self.word_hashing)
         )
         return unit_rows(sparse_products.times(present, self.projection_))
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dspectral.inputs.texts import Texts, TextsOrCounts, as_texts, is_texts
+from dspectral.inputs.text_columns import Texts, TextsOrCounts, as_documents, is_texts
 from dspectral.text.hashing import NgramHashing, hash_documents
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, Documents
@@ -69,7 +69,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         csr_array of float64, shape (n_sentences, n_columns)
             The representation, as :meth:`transform` returns it.
         """
-        texts = as_texts(X) if is_texts(X) else X
+        texts = as_documents(X) if is_texts(X) else X
         rows: CSRRows = self.fit(texts, y).transform(texts)
         return rows
 
@@ -93,7 +93,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         ValueError
             If an element of X is not a text.
         """
-        texts = as_texts(X)
+        texts = as_documents(X)
         second = self.weight * sparse.csr_array(self.embed(texts).astype(np.float64))
         parts = [self.counts(texts), second]
         if self.first_words:
@@ -114,7 +114,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
             The first half of the representation, ``x / ||x||``.
         """
         hashing = NgramHashing(self.n_features, self.ngram_range)
-        rows = hash_documents(Documents.of(as_texts(X)), hashing).astype(np.float64)
+        rows = hash_documents(as_documents(X), hashing).astype(np.float64)
         return Weighting(norm="l2").apply(rows)
 
     def positions(self, X: Texts) -> CSRRows:
@@ -130,9 +130,10 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         csr_array of float64, shape (n_sentences, n_features)
             At most two ones in each row.
         """
+        texts = as_documents(X)
         marked = [
-            " ".join(f"{place}_{word}" for place, word in enumerate(WORD.findall(text.lower())[:2]))
-            for text in as_texts(X)
+            " ".join(f"{place}_{word}" for place, word in enumerate(_first_words(texts.text(i).decode())))
+            for i in range(texts.n_documents)
         ]
         return hash_documents(Documents.of(marked), self.word_hashing).astype(np.float64)
 
@@ -160,3 +161,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
+
+
+def _first_words(text: str) -> list[str]:
+    return WORD.findall(text.lower())[:2]
