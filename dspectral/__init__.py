@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from dspectral.methods.sentences.representation import SentenceRecipe, SentenceRepresentation
     from dspectral.methods.tmpca.tree_pca import TreePCA
     from dspectral.persistence import load, save
+    from dspectral.preprocessing.hashing import NgramHashing
+    from dspectral.preprocessing.weighting import TfidfWeighting
     from dspectral.store.build import build_store
     from dspectral.store.corpus import build_corpus, open_corpus
     from dspectral.store.counts import open_store
     from dspectral.store.matrix import write_counts
+    from dspectral.store.text_files import TextFiles
     from dspectral.store.vocabulary import VocabularySettings
-    from dspectral.text.hashing import NgramHashing
     from dspectral.text.weighting import Weighting
 
 __version__ = "0.1.0"
@@ -50,6 +52,8 @@ __all__ = [
     "SketchedPCA",
     "SpectralBrownClustering",
     "TermSimilarity",
+    "TextFiles",
+    "TfidfWeighting",
     "TreePCA",
     "TruncatedSVD",
     "VectorQuantizer",
@@ -89,12 +93,14 @@ _PLACES = {
     "methods.lsi.term_similarity": ("TermSimilarity", "term_similarity"),
     "methods.tmpca.tree_pca": ("TreePCA",),
     "engine": ("projected_memory", "summarize"),
-    "text.hashing": ("NgramHashing",),
     "persistence": ("load", "save"),
+    "preprocessing.hashing": ("NgramHashing",),
+    "preprocessing.weighting": ("TfidfWeighting",),
     "store.build": ("build_store",),
     "store.corpus": ("build_corpus", "open_corpus"),
     "store.counts": ("open_store",),
     "store.matrix": ("write_counts",),
+    "store.text_files": ("TextFiles",),
     "store.vocabulary": ("VocabularySettings",),
     "io.word2vec": ("read_word2vec", "write_word2vec"),
     "text.weighting": ("Weighting",),

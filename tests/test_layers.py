@@ -21,6 +21,7 @@ FLOORS = {
     "dspectral.inputs": 5,
     "dspectral.io": 6,
     "dspectral.decomposition": 6,
+    "dspectral.preprocessing": 6,
     "dspectral.methods.brown": 6,
     "dspectral.methods": 7,
     "dspectral.datasets": 8,
@@ -34,6 +35,7 @@ USERS = {
     "sklearn": {
         "dspectral.inputs",
         "dspectral.decomposition",
+        "dspectral.preprocessing",
         "dspectral.methods.brown",
         "dspectral.methods",
         "workflows",

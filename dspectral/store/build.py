@@ -16,13 +16,13 @@ from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.readers import read_span
 from dspectral.store.sources import Span, plan_spans
 from dspectral.store.vocabulary import VocabularySettings, read_vocabulary
-from dspectral.text.hashing import NgramHashing, hash_documents
+from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.types import Documents
 
 BLOCK_BYTES = 16 << 20
 """Bytes of text behind a block."""
-Settings: TypeAlias = NgramHashing | VocabularySettings
+Settings: TypeAlias = HashingSettings | VocabularySettings
 B = TypeVar("B", bound="Marked")
 _INDEX_LOCK = Lock()
 _INDEXES: dict[str, TermIndex] = {}
@@ -44,7 +44,7 @@ def build_store(
     *,
     unit: str | None = None,
     field: str | None = None,
-    hashing: NgramHashing | None = None,
+    hashing: HashingSettings | HasSettings | None = None,
     vocabulary: VocabularySettings | None = None,
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
@@ -64,7 +64,7 @@ def build_store(
         What a document is: by default a line of a txt file, a field of a record elsewhere.
     field : str, optional
         The record's field that holds the text.
-    hashing : NgramHashing, optional
+    hashing : NgramHashing or HashingSettings, optional
         How n-grams become columns; the default settings, unless there is a vocabulary.
     vocabulary : VocabularySettings, optional
         Count an exact vocabulary instead: two passes over the text.
@@ -104,7 +104,7 @@ def build_store(
     (2, 262144)
     """
     settings = _settings(hashing, vocabulary)
-    hashed = isinstance(settings, NgramHashing)
+    hashed = isinstance(settings, HashingSettings)
     spans = plan_spans(
         sources, unit=unit, field=field, span_bytes=block_bytes, storage_options=source_options
     )
@@ -127,9 +127,11 @@ def build_store(
     return finish(draft, blocks)
 
 
-def _settings(hashing: NgramHashing | None, vocabulary: VocabularySettings | None) -> Settings:
+def _settings(
+    hashing: HashingSettings | HasSettings | None, vocabulary: VocabularySettings | None
+) -> Settings:
     if vocabulary is None:
-        return (hashing or NgramHashing()).checked()
+        return as_settings(hashing)
     if hashing is not None:
         raise ValueError("hashing and vocabulary are two ways to number columns: give one of them")
     return vocabulary
@@ -139,7 +141,7 @@ def _encoder(
     draft: Draft, spans: list[Span], read: Callable[[Span], Any], settings: Settings
 ) -> tuple[Draft, Callable[[Documents], sparse.csr_array]]:
     """Return the draft with its columns known, and how documents become rows."""
-    if isinstance(settings, NgramHashing):
+    if isinstance(settings, HashingSettings):
         return draft._replace(n_columns=settings.n_features), partial(hash_documents, settings=settings)
     if not draft.generation:
         known = count_vocabulary(draft, spans, read, settings)

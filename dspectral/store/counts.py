@@ -23,7 +23,7 @@ from dspectral.store.blocks import (
 )
 from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
-from dspectral.text.hashing import NgramHashing
+from dspectral.text.hashing import HashingSettings
 
 FORMAT = 1
 KEY = "dspectral"
@@ -123,12 +123,12 @@ class CountStore(OpenedCounts):
         return read_array(self.where, self.where.open(), totals_path(self.generation), part)
 
     @property
-    def hashing(self) -> NgramHashing | None:
-        """How n-grams became columns, if they were hashed."""
+    def hashing(self) -> HashingSettings | None:
+        """How n-grams became columns, if they were hashed; equal to an ``NgramHashing`` of these parameters."""
         settings = self.provenance.get("hashing")
         if settings is None:
             return None
-        return NgramHashing(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
+        return HashingSettings(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
 
     @property
     def vocabulary(self) -> Vocabulary | None:

@@ -170,7 +170,7 @@ def _plan(where: Location, generation: int, provenance: dict[str, Any]) -> bool:
 
 def _check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
     url = store.where.url
-    for key in ("hashing", "vocabulary", "labels"):
+    for key in ("hashing", "vocabulary", "labels", "weighting"):
         ours, theirs = _as_json(provenance.get(key)), store.provenance.get(key)
         if ours != theirs:
             raise StoreError(f"the {key} to append with is {ours}, but store {url} was built with {theirs}")

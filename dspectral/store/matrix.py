@@ -15,6 +15,7 @@ from dspectral.engine import is_lazy, lazy_rows, run_tasks
 from dspectral.store.blocks import BlockInfo, finished, write_block
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, discard_unfinished, finish
+from dspectral.store.weighted_rows import KEY, weightings_of
 from dspectral.types import is_sparse
 
 
@@ -87,6 +88,8 @@ def write_counts(
         raise ValueError(f"the entries are {rows.dtype}, but counts are real numbers")
     cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
     made = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
+    if weightings := weightings_of(X):
+        made[KEY] = " ".join(sorted(weightings))
     parts = [rows]
     if labels is not None:
         parts.append(_labels_of(rows, labels))

@@ -12,8 +12,8 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine import map_rows
-from dspectral.text.weighting import Weighting
+from dspectral.store.weighted_rows import as_weighting, weigh_rows
+from dspectral.text.weighting import HasWeighting, Weighting
 
 
 class OpenedCounts(ABC):
@@ -39,15 +39,38 @@ class OpenedCounts(ABC):
     def document_frequency(self) -> NDArray[np.int64]:
         """Rows in which each column is not zero, shape (n_columns,)."""
 
-    def weighted(self, weighting: Weighting) -> da.Array:
-        """Return the rows weighted as they are read, as a Dask array of CSR blocks."""
-        width = self.shape[1] if weighting.columns is None else len(weighting.columns)
-        return map_rows(
-            self, weighting.apply, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
-        )
+    def weighted(self, weighting: Weighting | HasWeighting) -> da.Array:
+        """Return the rows weighted as they are read.
+
+        Parameters
+        ----------
+        weighting : Weighting or TfidfWeighting
+            Weighting to apply; of a fitted ``TfidfWeighting`` the learned one, perhaps from another store.
+
+        Returns
+        -------
+        Dask array of CSR blocks of float32, shape (n_rows, n_columns)
+            Nothing is read yet. Estimators that were fitted on such rows refuse rows of another weighting.
+
+        Raises
+        ------
+        ValueError
+            If the weighting was learned from rows of another width.
+        """
+        known = as_weighting(weighting, self.shape[1])
+        width = self.shape[1] if known.columns is None else len(known.columns)
+        rows: da.Array = weigh_rows(self, known, n_columns=width)
+        return rows
 
     def tfidf(self) -> da.Array:
-        """Return tf-idf rows of unit length, by the document frequencies of all rows."""
+        """Return tf-idf rows of unit length, by the document frequencies of these rows.
+
+        Returns
+        -------
+        Dask array of CSR blocks of float32, shape (n_rows, n_columns)
+            Nothing is read yet. Rows of another store belong to the same model only with the weighting that
+            was learned here: ``other.weighted(TfidfWeighting().fit(store))``.
+        """
         return self.weighted(Weighting.tfidf(self.document_frequency, self.n_rows))
 
     @property

@@ -13,7 +13,7 @@ from dspectral.store import blocks, counting
 from dspectral.store.build import build_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
-from dspectral.text.hashing import NgramHashing
+from dspectral.text.hashing import HashingSettings
 from tests.strategies import zipf_counts
 
 N_BLOCKS = 8
@@ -41,7 +41,7 @@ def write(kind, store, source):
         if kind == "matrix":
             return write_counts(generated(source), str(store))
         if kind == "hashing":
-            return build_store(str(source), str(store), hashing=NgramHashing(n_features=64), block_bytes=400)
+            return build_store(str(source), str(store), hashing=HashingSettings(n_features=64), block_bytes=400)
         return build_store(str(source), str(store), vocabulary=VocabularySettings((1, 2)), block_bytes=400)
 
 

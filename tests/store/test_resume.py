@@ -23,7 +23,7 @@ from dspectral.store.build import build_store
 from dspectral.store.counts import open_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
-from dspectral.text.hashing import NgramHashing
+from dspectral.text.hashing import HashingSettings
 from tests.store.contents import contents
 from tests.store.interrupted import N_BLOCKS, generated, write, write_until
 
@@ -191,7 +191,7 @@ def test_a_write_whose_last_step_is_missing_computes_nothing(tmp_path, monkeypat
 def make_stores(folder, text, matrix):
     """Write one store of each kind, and return the digests of all their files."""
     write_counts(matrix, str(folder / "matrix"))
-    ours = {"hashing": NgramHashing(n_features=64), "vocabulary": VocabularySettings((1, 2))}
+    ours = {"hashing": HashingSettings(n_features=64), "vocabulary": VocabularySettings((1, 2))}
     for kind, settings in ours.items():
         build_store(str(text), str(folder / kind), block_bytes=400, **{kind: settings})
     return contents(folder)

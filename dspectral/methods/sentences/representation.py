@@ -14,9 +14,9 @@ from dspectral.inputs.parameters import RandomState, check_integer, check_real, 
 from dspectral.inputs.text_columns import Texts, TextsOrCounts, as_documents, is_texts
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
-from dspectral.methods.sentences.document_frequencies import DocumentFrequencies
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
+from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.hashing import hash_documents
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, IntArray, Rows, RowsLike

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dspectral.inputs.text_columns import Texts, TextsOrCounts, as_documents, is_texts
-from dspectral.text.hashing import NgramHashing, hash_documents
+from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, Documents
 
@@ -39,9 +39,9 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
     first_words: float
 
     @property
-    def word_hashing(self) -> NgramHashing:
+    def word_hashing(self) -> HashingSettings:
         """Settings with which unlabeled text is to be hashed, for example by ``build_store``."""
-        return NgramHashing(self.n_features, (1, 1), lowercase=True, alternate_sign=False)
+        return HashingSettings(self.n_features, (1, 1), lowercase=True, alternate_sign=False)
 
     def embed(self, X: Texts) -> NDArray[np.float32]:
         """Return the second half of the representation, shape (n_sentences, n_components)."""
@@ -113,7 +113,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         csr_array of float64, shape (n_sentences, n_features)
             The first half of the representation, ``x / ||x||``.
         """
-        hashing = NgramHashing(self.n_features, self.ngram_range)
+        hashing = HashingSettings(self.n_features, self.ngram_range)
         rows = hash_documents(as_documents(X), hashing).astype(np.float64)
         return Weighting(norm="l2").apply(rows)
 

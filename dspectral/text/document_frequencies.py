@@ -1,11 +1,10 @@
-"""Document frequencies: the number of rows that hold each column."""
+"""How many rows hold each column."""
 
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine.summary import add_fields
 from dspectral.linalg.block_sums import energy_of
 from dspectral.registry import saved
 from dspectral.types import Rows, is_sparse
@@ -13,14 +12,14 @@ from dspectral.types import Rows, is_sparse
 
 @saved
 class DocumentFrequencies(NamedTuple):
-    """Number of rows, and for each column the number of rows in which it is not zero.
+    """Rows, and for each column the rows in which it is not zero.
 
     Attributes
     ----------
     n_rows : int
         Number of rows.
     document_frequency : ndarray of int64, shape (d,)
-        Number of rows that hold each column.
+        Number of rows in which each column is not zero.
 
     Examples
     --------
@@ -43,4 +42,7 @@ class DocumentFrequencies(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the frequencies in all rows."""
-        return add_fields(self, *others)
+        parts = (self, *others)
+        return type(self)(
+            sum(part.n_rows for part in parts), np.add.reduce([part.document_frequency for part in parts])
+        )

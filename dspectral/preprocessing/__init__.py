@@ -1,0 +1,1 @@
+"""Transformers from texts to rows: hashed n-grams, and weights learned from counts."""
