@@ -15,7 +15,7 @@ from dspectral.decomposition.spectrum import (
     chosen_solver,
     krylov_spectrum,
     of_summary,
-    sufficient,
+    pad_components,
 )
 from dspectral.engine import map_rows
 from dspectral.inputs.class_labels import class_rows, unit_class_rows
@@ -259,7 +259,7 @@ def hybrid_spectrum(
     documents: DocumentProducts, root: Factor | None, plan: Plan, shape: tuple[int, int]
 ) -> Spectrum:
     """Return the spectrum of ``K^(1/2) R L``: right singular vectors, and squared singular values."""
-    check_size(plan, *shape)
+    check_size(plan, shape[1])
     solver = chosen_solver(plan, shape[1])
     if solver == "gram" and documents.reads > 1 and plan.solver == "auto":
         solver = "krylov"
@@ -268,10 +268,10 @@ def hybrid_spectrum(
         if root is not None:
             gram = root.transpose_times(root.transpose_times(moments.gram).T)
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
-        return sufficient(of_summary(moments, plan), plan)
-    if solver == "frequent_directions":
+        return pad_components(of_summary(moments, plan), plan)
+    if "frequent_directions" in solver:
         raise ValueError(
-            "solver 'frequent_directions' does not take similarities: 'auto', 'gram' and 'krylov' do"
+            f"solver {solver!r} does not take similarities: 'auto', 'gram' and 'krylov' do"
         )
 
     def multiply(Z: FloatArray) -> GramProduct:
@@ -280,4 +280,4 @@ def hybrid_spectrum(
         part = documents.product(root.times(Z))
         return part._replace(product=root.transpose_times(part.product))
 
-    return sufficient(krylov_spectrum(multiply, shape[1], plan, solver), plan)
+    return pad_components(krylov_spectrum(multiply, shape[1], plan, solver), plan)

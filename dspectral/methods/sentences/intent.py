@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.shared_parameters import clone_sharing, is_fitted
-from dspectral.inputs.text_columns import Texts, as_documents
+from dspectral.inputs.text_columns import TextColumn, as_documents
 from dspectral.methods.sentences.representation import SentenceRepresentation
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
@@ -129,7 +129,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         """The fitted representation: the given one, or one that was fitted to the training sentences."""
         return self.representation if self._own_representation is None else self._own_representation
 
-    def fit(self, X: Texts, y: ArrayLike) -> Self:
+    def fit(self, X: TextColumn, y: ArrayLike) -> Self:
         """Choose by cross-validation on the training sentences, then fit on all of them.
 
         Parameters
@@ -169,7 +169,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         self.svm_ = _svm(_weighted(parts, self.choice_), labels, self.choice_.C, self.random_state_)
         return self
 
-    def predict(self, X: Texts) -> NDArray[Any]:
+    def predict(self, X: TextColumn) -> NDArray[Any]:
         """Return the intent of each sentence.
 
         Parameters
@@ -185,7 +185,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         features = self._features(X)
         return np.asarray(self.svm_.predict(features))
 
-    def decision_function(self, X: Texts) -> NDArray[np.float64]:
+    def decision_function(self, X: TextColumn) -> NDArray[np.float64]:
         """Return the SVM's scores.
 
         Parameters
@@ -232,7 +232,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         if self.representation is not None and not is_fitted(self.representation):
             self._own_representation = clone(self.representation).fit(texts)
 
-    def _features(self, X: Texts) -> CSRRows:
+    def _features(self, X: TextColumn) -> CSRRows:
         check_is_fitted(self)
         texts = as_documents(X)
         parts = self._parts(texts)

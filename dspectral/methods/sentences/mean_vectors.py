@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.inputs.shared_parameters import clone_sharing
-from dspectral.inputs.text_columns import Texts, as_documents
+from dspectral.inputs.text_columns import TextColumn, as_documents
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
@@ -75,7 +75,7 @@ class WordVectorRepresentation(SentenceFeatures):
         self.weight = weight
         self.first_words = first_words
 
-    def fit(self, X: Texts | None = None, y: object = None) -> Self:
+    def fit(self, X: TextColumn | None = None, y: object = None) -> Self:
         """Check that there is a vector for each word; nothing is learned.
 
         Parameters
@@ -104,7 +104,7 @@ class WordVectorRepresentation(SentenceFeatures):
         self.n_components_ = vectors.shape[1]
         return self
 
-    def embed(self, X: Texts) -> NDArray[np.float32]:
+    def embed(self, X: TextColumn) -> NDArray[np.float32]:
         """Return the mean vectors of sentences, scaled to unit length.
 
         Parameters

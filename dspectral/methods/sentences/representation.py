@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.decomposition.spectrum import Plan, Solver, Spectrum, spectrum
 from dspectral.engine import map_rows, summarize
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
-from dspectral.inputs.text_columns import Texts, TextsOrCounts, as_documents, is_texts
+from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
+from dspectral.store.text_files import TextFiles
 from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.hashing import hash_documents
 from dspectral.text.weighting import Weighting
@@ -142,14 +143,14 @@ class SentenceRepresentation(SentenceFeatures):
         self.random_state = random_state
         self.recipe = recipe
 
-    def fit(self, X: TextsOrCounts, y: object = None) -> Self:
+    def fit(self, X: "TextsOrCounts | TextFiles", y: object = None) -> Self:
         """Learn a vector for each word from unlabeled sentences.
 
         Parameters
         ----------
-        X : list of str, generator, column of texts, or counts of shape (n_sentences, n_features)
-            Sentences as for :meth:`transform`; or counts of words hashed with :attr:`word_hashing`: a store, an
-            array, a SciPy sparse matrix or a Dask array of either.
+        X : list of str, generator, column of texts, TextFiles, or counts of shape (n_sentences, n_features)
+            Sentences as for :meth:`transform`, or the files that hold them; or counts of words hashed with
+            :attr:`word_hashing`: a store, an array, a SciPy sparse matrix or a Dask array of either.
         y : object, optional
             Ignored.
 
@@ -168,17 +169,16 @@ class SentenceRepresentation(SentenceFeatures):
         """
         self._check_parameters()
         self.random_state_ = resolve_seed(self.random_state)
-        counts = hash_documents(as_documents(X), self.word_hashing) if is_texts(X) else X
-        self._check_counts(counts)
+        counts = self._words_of(X)
         frequency, n_rows, n_counted = _document_frequency(counts)
         words = np.flatnonzero(frequency >= max(1, self.min_document_frequency))
-        if len(words) < self.n_components:
+        if not len(words):
             raise ValueError(
-                f"only {len(words)} word(s) are in {self.min_document_frequency} unlabeled sentences or more, "
-                f"too few for n_components = {self.n_components}"
+                f"no word is in {self.min_document_frequency} of the {n_rows} unlabeled sentences or more: give more "
+                "text, or lower min_document_frequency"
             )
         found = self._directions(counts, words, frequency[words])
-        vectors = unit_rows(found.axes.T * np.sqrt(found.values))
+        vectors = unit_rows(found.axes[:, : len(words)].T * np.sqrt(found.values))
         rarity = np.log(n_rows / frequency[words]) + 1.0
         self.projection_ = (vectors * rarity[:, None]).astype(np.float32)
         self.words_ = words
@@ -187,7 +187,7 @@ class SentenceRepresentation(SentenceFeatures):
         self.n_passes_ = found.n_passes + n_counted
         return self
 
-    def embed(self, X: Texts) -> NDArray[np.float32]:
+    def embed(self, X: TextColumn) -> NDArray[np.float32]:
         """Return the second half of the representation, without its weight.
 
         Parameters
@@ -218,6 +218,15 @@ class SentenceRepresentation(SentenceFeatures):
         check_real("weight", self.weight)
         check_real("first_words", self.first_words)
 
+    def _words_of(self, X: "TextsOrCounts | TextFiles") -> Any:
+        """Return the counts of words of sentences, or the counts that are given after a check."""
+        if isinstance(X, TextFiles):
+            return X.hashed(self.word_hashing)
+        if is_texts(X):
+            return hash_documents(as_documents(X), self.word_hashing)
+        self._check_counts(X)
+        return X
+
     def _check_counts(self, counts: Any) -> None:
         if counts.shape[-1] != self.n_features:
             raise ValueError(
@@ -231,9 +240,12 @@ class SentenceRepresentation(SentenceFeatures):
 
     def _directions(self, counts: RowsLike, words: NDArray[np.int64], frequency: IntArray) -> Spectrum:
         """Decompose the weighted sentences; nothing but the decomposition itself reads them."""
-        weigh = partial(_weigh, weighting=Weighting("binary", frequency**-0.5, words, "l2"))
+        # Empty columns stand for missing words, so that few words give zeros as few sentences do.
+        width = max(len(words), self.n_components)
+        weighting = Weighting("binary", frequency**-0.5, words, "l2")
+        weigh = partial(_weigh, weighting=weighting, n_columns=width)
         weighted = map_rows(
-            counts, weigh, n_columns=len(words), dtype=np.float32, sparse_output=True, name="weigh"
+            counts, weigh, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
         )
         recipe = self.recipe or SentenceRecipe()
         plan = Plan(
@@ -247,8 +259,9 @@ class SentenceRepresentation(SentenceFeatures):
         return spectrum(weighted, plan)
 
 
-def _weigh(rows: Rows, *, weighting: Weighting) -> CSRRows:
-    return weighting.apply(sparse.csr_array(rows))
+def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:
+    found = weighting.apply(sparse.csr_array(rows))
+    return sparse.csr_array((found.data, found.indices, found.indptr), shape=(found.shape[0], n_columns))
 
 
 def _document_frequency(counts: Any) -> tuple[NDArray[np.int64], int, int]:

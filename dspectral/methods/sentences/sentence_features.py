@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dspectral.inputs.text_columns import Texts, TextsOrCounts, as_documents, is_texts
+from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, Documents
@@ -43,7 +43,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         """Settings with which unlabeled text is to be hashed, for example by ``build_store``."""
         return HashingSettings(self.n_features, (1, 1), lowercase=True, alternate_sign=False)
 
-    def embed(self, X: Texts) -> NDArray[np.float32]:
+    def embed(self, X: TextColumn) -> NDArray[np.float32]:
         """Return the second half of the representation, shape (n_sentences, n_components)."""
         raise NotImplementedError
 
@@ -73,7 +73,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         rows: CSRRows = self.fit(texts, y).transform(texts)
         return rows
 
-    def transform(self, X: Texts) -> CSRRows:
+    def transform(self, X: TextColumn) -> CSRRows:
         """Represent sentences.
 
         Parameters
@@ -100,7 +100,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
             parts.append(self.first_words * self.positions(texts))
         return sparse.csr_array(sparse.hstack(parts, format="csr"))
 
-    def counts(self, X: Texts) -> CSRRows:
+    def counts(self, X: TextColumn) -> CSRRows:
         """Return the hashed n-grams of sentences, scaled to unit length; no fit is needed.
 
         Parameters
@@ -117,7 +117,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         rows = hash_documents(as_documents(X), hashing).astype(np.float64)
         return Weighting(norm="l2").apply(rows)
 
-    def positions(self, X: Texts) -> CSRRows:
+    def positions(self, X: TextColumn) -> CSRRows:
         """Return the first two words of sentences by position, hashed; no fit is needed.
 
         Parameters
