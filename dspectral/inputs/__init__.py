@@ -43,11 +43,11 @@ __all__ = [
 
 _PLACES = {
     "class_labels": ("ClassRows", "class_rows", "unit_class_rows"),
-    "sequences": ("TokenCorpus", "as_corpus"),
     "labelled_rows": ("LabelledStreams", "checked_documents", "labelled_streams"),
     "lazy_output": ("LazyOutputMixin",),
     "parameters": ("RandomState", "check_integer", "check_option", "check_real", "resolve_seed"),
     "rows": ("checked_rows", "project", "row_dtype"),
+    "sequences": ("TokenCorpus", "as_corpus"),
 }
 
 

@@ -6,7 +6,6 @@ from inspect import unwrap
 from typing import Any
 
 from dspectral.engine import is_lazy
-from dspectral.inputs.sequences import is_corpus
 
 
 class LazyOutputMixin:
@@ -36,11 +35,16 @@ class LazyOutputMixin:
 
 
 def _stay_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Call what scikit-learn wrapped, without its wrapping, if X is lazy: rows, or a corpus of sentences."""
+    """Call what scikit-learn wrapped, without its wrapping, if X is lazy."""
     inner = unwrap(method)
 
     @wraps(method)
     def choose(self: object, X: Any, *args: Any, **kwargs: Any) -> Any:
-        return (inner if is_lazy(X) or is_corpus(X) else method)(self, X, *args, **kwargs)
+        return (inner if is_lazy(X) or _in_store(X) else method)(self, X, *args, **kwargs)
 
     return choose
+
+
+def _in_store(X: object) -> bool:
+    """Report whether X is a corpus whose sentences are read from a store."""
+    return not getattr(getattr(X, "sentences", None), "in_memory", True)

@@ -57,6 +57,7 @@ def is_fitted(estimator: Any) -> bool:
     Returns
     -------
     bool
+        True after ``fit``, and where no fit is needed.
     """
     try:
         check_is_fitted(estimator)

@@ -64,6 +64,7 @@ def is_texts(X: object) -> "TypeIs[TextColumn]":
     Returns
     -------
     bool
+        True for texts.
 
     Examples
     --------

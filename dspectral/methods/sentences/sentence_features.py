@@ -40,7 +40,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
 
     @property
     def word_hashing(self) -> HashingSettings:
-        """Settings with which unlabeled text is to be hashed, for example by ``build_store``."""
+        """Hashing of the words of unlabeled text, for example by ``build_store``."""
         return HashingSettings(self.n_features, (1, 1), lowercase=True, alternate_sign=False)
 
     def embed(self, X: TextColumn) -> NDArray[np.float32]:

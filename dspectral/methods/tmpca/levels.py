@@ -161,6 +161,7 @@ def n_levels_of(length: int, arity: int) -> int:
     Returns
     -------
     int
+        L, the number of levels.
 
     Raises
     ------

@@ -41,6 +41,7 @@ def n_dimensions_of(vectors: WordVectors | None, n_hashed: int | None) -> int:
     Returns
     -------
     int
+        Number of dimensions.
 
     Raises
     ------
