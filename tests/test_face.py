@@ -18,10 +18,11 @@ def test_an_unknown_name_is_an_attribute_error():
         dspectral.SketchedPAC  # noqa: B018
 
 
-def test_a_worker_that_sketches_does_not_hold_scikit_learn():
+def test_a_worker_that_hashes_or_sketches_does_not_hold_scikit_learn():
     program = (
-        "import sys, dspectral.decomposition.frequent_directions, dspectral.store.counts, dspectral.engine;"
-        "print(*{'sklearn', 'pandas', 'pyarrow', 'matplotlib'} & set(sys.modules))"
+        "import sys, dspectral.decomposition.frequent_directions, dspectral.store.text_files, dspectral.engine;"
+        "print(*{'sklearn', 'pandas', 'pyarrow', 'matplotlib'} & set(sys.modules));"
+        "import workflows.build_store; print(*{'sklearn', 'pandas'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

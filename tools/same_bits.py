@@ -762,7 +762,7 @@ def generators(_: Path) -> Iterator[Case]:
     yield "data standard library", {"documents": digest(documents), "intents": digest(chosen)}
 
 
-def weightings(_: Path) -> Iterator[Case]:
+def weightings(folder: Path) -> Iterator[Case]:
     """Weigh rows in every way."""
     rows, weighting = counted().rows, public("Weighting")
     frequency = np.asarray((rows != 0).sum(axis=0))
@@ -770,6 +770,19 @@ def weightings(_: Path) -> Iterator[Case]:
     found |= {f"tfidf {n}": digest(weighting.tfidf(frequency, 160, norm=n).apply(rows)) for n in ("l1", "l2")}
     yield "Weighting", found
     yield "term_similarity", {"found": digest(_similar_terms(40))}
+    if hasattr(import_module("dspectral"), "TfidfWeighting"):
+        yield from _transformers(folder)
+
+
+def _transformers(folder: Path) -> Iterator[Case]:
+    """Hash and weigh texts from a list and from files."""
+    texts = [" ".join(sentence) for sentence in sentences()]
+    files = public("TextFiles")(text_file(folder), block_bytes=2000)
+    for how, X in {"list": texts, "files": files}.items():
+        rows = public("NgramHashing")(1 << 10).fit_transform(X)
+        weights = fitted("TfidfWeighting", rows, tf="sqrt")
+        yield f"NgramHashing {how}", {"transform()": digest(rows)}
+        yield f"TfidfWeighting {how}", bits(weights, transform=weights.transform(rows))
 
 
 def reports(folder: Path) -> Iterator[Case]:

@@ -67,12 +67,12 @@ def _values(X: Any) -> Iterable[Any]:
         return list(X.to_pylist())
     shape = getattr(X, "shape", (0,))
     wrong = isinstance(X, Mapping | set | frozenset) or hasattr(X, "__dask_graph__")
-    if wrong or not isinstance(X, Iterable) or len(shape) != 1:
+    if wrong or not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or len(shape) != 1:
         kind = f"a {type(X).__name__}" + (f" of {len(shape)} dimensions" if len(shape) != 1 else "")
         raise TypeError(
             f"X is {kind}, but texts are a list, a generator or one column of strings; TextFiles names files"
         )
-    return X
+    return iter(X)  # also of a sequence that has but __getitem__
 
 
 def _encoded(text: Any, number: int) -> bytes:

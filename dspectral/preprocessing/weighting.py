@@ -235,8 +235,8 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
 def _counts_of(rows: Rows) -> CSRRows:
     """Return one block as finite CSR rows of a floating type without duplicate entries."""
     energy_of(rows)
-    known: CSRRows = rows if is_sparse(rows) else sparse.csr_array(rows)
-    return canonical(known if known.dtype in (np.float32, np.float64) else known.astype(np.float64))
+    known = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    return canonical(known if is_sparse(known) else sparse.csr_array(known))
 
 
 def _frequencies_of(rows: Rows) -> DocumentFrequencies:

@@ -41,7 +41,9 @@ def write(kind, store, source):
         if kind == "matrix":
             return write_counts(generated(source), str(store))
         if kind == "hashing":
-            return build_store(str(source), str(store), hashing=HashingSettings(n_features=64), block_bytes=400)
+            return build_store(
+                str(source), str(store), hashing=HashingSettings(n_features=64), block_bytes=400
+            )
         return build_store(str(source), str(store), vocabulary=VocabularySettings((1, 2)), block_bytes=400)
 
 
