@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from dspectral.methods.brown.clustering import SpectralBrownClustering
     from dspectral.methods.embeddings.word_embedding import WordEmbedding
     from dspectral.methods.hmm.anchor.estimator import AnchorHMM
+    from dspectral.methods.hmm.anchor.points import AnchorRecipe
     from dspectral.methods.hmm.em import EMHMM
     from dspectral.methods.hmm.quantizer import VectorQuantizer
     from dspectral.methods.hmm.refinement.estimator import RefinementHMM
+    from dspectral.methods.hmm.refinement.starts import RefinementRecipe
     from dspectral.methods.lsi.hybrid import HybridLSI
     from dspectral.methods.lsi.local import LocalLSI
     from dspectral.methods.lsi.term_similarity import TermSimilarity, term_similarity
@@ -41,12 +43,14 @@ __version__ = "0.1.0"
 __all__ = [
     "EMHMM",
     "AnchorHMM",
+    "AnchorRecipe",
     "HybridLSI",
     "IntentClassifier",
     "LocalLSI",
     "MomentMultiLabelClassifier",
     "NgramHashing",
     "RefinementHMM",
+    "RefinementRecipe",
     "SentenceRecipe",
     "SentenceRepresentation",
     "SketchedPCA",
@@ -78,6 +82,7 @@ __all__ = [
 
 _PLACES = {
     "methods.hmm.anchor.estimator": ("AnchorHMM",),
+    "methods.hmm.anchor.points": ("AnchorRecipe",),
     "decomposition.estimators": ("SketchedPCA", "TruncatedSVD"),
     "methods.brown.clustering": ("SpectralBrownClustering",),
     "methods.embeddings.word_embedding": ("WordEmbedding",),
@@ -90,6 +95,7 @@ _PLACES = {
     "methods.hmm.refinement.estimator": ("RefinementHMM",),
     "methods.sentences.mean_vectors": ("WordVectorRepresentation",),
     "methods.sentences.representation": ("SentenceRecipe", "SentenceRepresentation"),
+    "methods.hmm.refinement.starts": ("RefinementRecipe",),
     "methods.lsi.term_similarity": ("TermSimilarity", "term_similarity"),
     "methods.tmpca.tree_pca": ("TreePCA",),
     "engine": ("projected_memory", "summarize"),

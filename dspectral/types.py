@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
+Int: TypeAlias = int | np.integer[Any]
+"""A whole number of Python or out of an array, as compiled loops take both."""
 CSRRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]]"
 """A sparse block of rows, shape ``(n_rows, n_columns)``."""
 Rows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[Any]]"

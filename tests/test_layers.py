@@ -48,11 +48,11 @@ USERS = {
 """Who may import a package."""
 STEPS = {
     "decomposition": {"base", "estimators", "spectrum"},
-    "brown": {"clustering"},
-    "embeddings": {"word_embedding", "out_of_core"},
-    "hmm": {"em", "quantizer"},
+    "brown": {"clustering", "queries"},
+    "embeddings": {"word_embedding", "counting", "decomposing", "out_of_core", "queries"},
+    "hmm": {"em", "quantizer", "decoding"},
     "anchor": {"estimator", "points", "word_types"},
-    "refinement": {"estimator"},
+    "refinement": {"estimator", "starts"},
     "lsi": {"hybrid", "local", "linear_svm", "local_regions", "document_products", "term_similarity"},
     "multilabel": {"classifier", "passes"},
     "sentences": {"intent", "representation", "mean_vectors", "sentence_features"},

@@ -24,7 +24,7 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, TypeAlias, get_args, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import dask
 import dask.array as da
@@ -39,14 +39,16 @@ NAMES = {
     "polish": ("n_em_iter", "polish"),
     "refine": ("n_sweeps", "refine"),
     "sweeps": ("n_sweeps", "sweeps"),
-    "transition_iter": ("n_transition_iter", "transition_iter"),
+    "transition_iter": ("n_transition_em_iter", "n_transition_iter", "transition_iter"),
 }
 """Names that a parameter has in one version or another; the constructor or ``fit`` takes one of them."""
+CONSTANTS = {"batch_size": ("dspectral.methods.hmm.quantizer", "BATCH_FRAMES")}
+"""Constants of a module that were a parameter in another version; they are set where nothing takes the parameter."""
 VALUES = {"diagonalise": "diagonalize"}
 """Another spelling of a parameter's value, used where the annotation does not know the first."""
 CONFIGURED = {"memory_limit": "dspectral.memory-limit", "fan_in": "dspectral.fan-in"}
 """Parameters that became entries of Dask's configuration, set while the estimator is fitted."""
-ATTRIBUTES: dict[str, str] = {}
+ATTRIBUTES: dict[str, str] = {"spelling_classes_": "classes_"}
 """From another name of a fitted attribute to the name that its digest has."""
 DATASETS = (
     "dspectral.datasets",
@@ -240,33 +242,38 @@ def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any]]:
     Raises
     ------
     TypeError
-        If neither takes a parameter.
+        If neither takes a parameter, nor the recipe that the constructor takes.
     """
     own: dict[str, Any] = {}
     for_fit: dict[str, Any] = {}
+    for_recipe: dict[str, Any] = {}
+    recipe = _recipe_of(estimator)
     places = (
         (inspect.signature(estimator).parameters, own),
         (inspect.signature(estimator.fit).parameters, for_fit),
+        (inspect.signature(recipe).parameters if recipe else {}, for_recipe),
     )
     for name, value in parameters.items():
         options = NAMES.get(name, (name,))
         taken = [(known[option], given) for known, given in places for option in options if option in known]
-        if taken:
-            parameter, given = taken[0]
-            given[parameter.name] = _spelled(value, parameter)
-        elif not (fields_of := [option for option in options if hasattr(recipe_of(estimator), option)]):
+        if not taken and name in CONSTANTS:
+            module, constant = CONSTANTS[name]
+            setattr(import_module(module), constant, value)
+            continue
+        if not taken:
             raise TypeError(f"{estimator.__name__} takes none of {', '.join(options)}")
-        else:
-            recipe = own.get("recipe") or recipe_of(estimator)()
-            own["recipe"] = recipe._replace(**{fields_of[0]: value})
+        parameter, given = taken[0]
+        given[parameter.name] = _spelled(value, parameter)
+    if for_recipe and recipe is not None:
+        own["recipe"] = recipe(**for_recipe)
     return estimator(**own), for_fit
 
 
-def recipe_of(estimator: Any) -> Any:
-    """Return the named tuple that holds the rarely set parameters of an estimator, or None if there is none."""
-    annotation = get_type_hints(estimator.__init__).get("recipe")
-    kinds = [kind for kind in (annotation, *get_args(annotation)) if hasattr(kind, "_fields")]
-    return kinds[0] if kinds else None
+def _recipe_of(estimator: Any) -> Any:
+    """Return the class of the argument ``recipe`` of a constructor, or None where there is none."""
+    parameter = inspect.signature(estimator).parameters.get("recipe")
+    options = () if parameter is None else (parameter.annotation, *get_args(parameter.annotation))
+    return next((option for option in options if hasattr(option, "_fields")), None)
 
 
 def _spelled(value: Any, parameter: inspect.Parameter) -> Any:
@@ -437,7 +444,7 @@ def _near(model: Any) -> dict[str, Any]:
     return {
         "most_similar": model.most_similar([a, b], c),
         "analogy": [model.analogy(a, b, c, method=method, n=3) for method in ("add", "mul")],
-        "vector": model.vector("never seen"),
+        "vector": model.vectors_[0],
     }
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import dspectral
 from dspectral import WordEmbedding, read_word2vec
+from dspectral.methods.embeddings import EmbeddingRecipe
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts.labelled_documents import name_of
@@ -124,9 +125,9 @@ class Vectorizer:
         embedding = WordEmbedding(
             self.arguments.dimensions or 100,
             window=self.arguments.window,
-            distance_weighting=False,
             min_count=2,
             random_state=self.arguments.seed,
+            recipe=EmbeddingRecipe(distance_weighting=False),
         )
         with self.run.measure("learn word vectors"):
             embedding.fit(text)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.methods.hmm.inference import HiddenMarkov
+from dspectral.methods.hmm.chain import HiddenMarkov
 
 
 def draw_sequences(

@@ -10,7 +10,7 @@ from dspectral.datasets.hidden_markov import draw_sequences
 from dspectral.datasets.random_blocks import block_generator, block_sizes, checked_seed
 from dspectral.engine import Blocks
 from dspectral.inputs.parameters import RandomState
-from dspectral.methods.hmm.inference import HiddenMarkov
+from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.types import LabelledSentences
 
 

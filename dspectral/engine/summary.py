@@ -32,7 +32,7 @@ def add_fields(*parts: T) -> T:
     ----------
     *parts : named tuples of one class
         Summaries in the order of their rows, at least one. Fields are arrays of one shape, numbers, or named tuples
-        with a ``merge`` of their own.
+        of such, with or without a ``merge`` of their own.
 
     Returns
     -------
@@ -55,6 +55,8 @@ def _sum(values: tuple[Any, ...]) -> Any:
     first = values[0]
     if hasattr(first, "merge"):
         return first.merge(*values[1:])
+    if isinstance(first, tuple):
+        return add_fields(*values)
     if isinstance(first, np.ndarray):
         return np.add.reduce(values)
     return math.fsum(values) if isinstance(first, float) else sum(values)

@@ -20,6 +20,7 @@ BLOCK_TOKENS = 1 << 20
 LABELLED_BLOCK_TOKENS = 1 << 18
 """Tokens of an in-memory block of labeled sentences; each leaves more numbers behind than one without labels."""
 
+HINT = "VectorQuantizer turns frames of numbers into tokens"
 
 T = TypeVar("T")
 
@@ -215,7 +216,11 @@ def encode(sentences: TokenLists, words: Sequence[Hashable]) -> Sentences:
     >>> encode([["the", "cat"]], ["<?>", "the"]).ids
     array([1, 0], dtype=int32)
     """
-    return _pack(token_lists(sentences, strings=False), {word: i for i, word in enumerate(words)})
+    own, numbers = token_lists(sentences, strings=False), {word: i for i, word in enumerate(words)}
+    try:
+        return _pack(own, numbers)
+    except TypeError:
+        raise TypeError(f"a token is not hashable: {HINT}") from None
 
 
 def _number(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int]) -> dict[Hashable, int]:
@@ -225,9 +230,7 @@ def _number(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int]) -
             for value in dict.fromkeys(plain(sequence)):
                 numbers.setdefault(value, len(numbers))
         except TypeError:
-            raise TypeError(
-                f"sequence {i} has a {kind} that is not hashable: VectorQuantizer turns frames of numbers into tokens"
-            ) from None
+            raise TypeError(f"sequence {i} has a {kind} that is not hashable: {HINT}") from None
     return numbers
 
 

@@ -4,7 +4,7 @@ A cell is a 64-bit key: the place of the document in its group, then the column,
 one sort puts the cells of a group of documents in order, and short documents share its fixed cost.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,14 @@ from scipy import sparse
 from dspectral._compiled import compiled
 from dspectral.linalg.radix_sort import sort_keys
 from dspectral.text.murmur import absorb, finish, load
+from dspectral.text.tokens import Tokens
+from dspectral.types import Int
 
 GROUP = 4096  # n-grams, and at most as many documents: its keys fit the second cache
 
 
 class RowBuffers(NamedTuple):
-    """What rows are gathered in.
+    """Buffers that the rows of a block are gathered in, reused from group to group.
 
     Attributes
     ----------
@@ -47,17 +49,7 @@ class RowBuffers(NamedTuple):
 
 
 def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
-    """Return the finished rows.
-
-    Parameters
-    ----------
-    buffers : RowBuffers
-    n_columns : int
-
-    Returns
-    -------
-    csr_array of float32, shape (n_documents, n_columns)
-        With sorted indices, without duplicates and stored zeros.
+    """Return the finished rows as CSR of float32 with sorted indices and neither duplicates nor stored zeros.
 
     Examples
     --------
@@ -73,19 +65,8 @@ def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
 
 
 @compiled
-def new_buffers(bounds: Any, ngram_range: Any) -> Any:
-    """Return buffers with room for the n-grams of documents.
-
-    Parameters
-    ----------
-    bounds : ndarray of int64, shape (n_documents + 1,)
-        Of `Tokens`.
-    ngram_range : tuple of int
-        Fewest and most words of an n-gram.
-
-    Returns
-    -------
-    RowBuffers
+def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowBuffers:
+    """Return buffers with room for the n-grams of documents, whose words ``bounds`` delimits as in `Tokens`.
 
     Examples
     --------
@@ -117,18 +98,10 @@ def new_buffers(bounds: Any, ngram_range: Any) -> Any:
 
 
 @compiled
-def end_of_group(buffers: Any, first: Any) -> Any:
-    """Return the document before which the group that starts at `first` ends.
+def end_of_group(buffers: RowBuffers, first: int) -> int:
+    """Return the document before which the group that begins with document ``first`` ends.
 
-    Parameters
-    ----------
-    buffers : RowBuffers
-    first : int
-
-    Returns
-    -------
-    int
-        At least ``first + 1``: a document that is too long for a group is one by itself.
+    A document that is too long for a group is a group by itself.
 
     Examples
     --------
@@ -143,17 +116,14 @@ def end_of_group(buffers: Any, first: Any) -> Any:
 
 
 @compiled
-def hash_group(tokens: Any, ngram_range: Any, buffers: Any, first: Any, last: Any) -> None:
-    """Hash the n-grams of a group: document by document, by their first word, the shorter first.
+def hash_group(
+    tokens: Tokens, ngram_range: tuple[int, int], buffers: RowBuffers, first: Int, last: Int
+) -> None:
+    """Hash the n-grams of documents first, ..., last - 1, and write their codes, begins and ends into the buffers.
 
-    Parameters
-    ----------
-    tokens : Tokens
-    ngram_range : tuple of int
-    buffers : RowBuffers
-        Its `codes`, `begins` and `ends` are written: n-gram ``i`` is ``tokens.text[begins[i]:ends[i]]``.
-    first, last : int
-        The group: documents first, ..., last - 1.
+    The order is document by document, then by first word, then the shorter n-gram first. Invariant: ``state`` is the
+    hash of all whole words of four bytes of ``text[begin:position]``, so an n-gram of one more word costs its own
+    bytes only.
 
     Examples
     --------
@@ -185,16 +155,12 @@ def hash_group(tokens: Any, ngram_range: Any, buffers: Any, first: Any, last: An
 
 
 @compiled
-def sum_group(buffers: Any, first: Any, last: Any, n_cells: Any, n_bits: Any) -> None:
-    """Add up the signs in equal cells, and write the rows of a group.
+def sum_group(buffers: RowBuffers, first: Int, last: Int, n_cells: Int, n_bits: Int) -> None:
+    """Add up the signs of equal cells, and write the rows of documents first, ..., last - 1.
 
-    Parameters
-    ----------
-    buffers : RowBuffers
-        The first `n_cells` keys are ``((document - first) << n_bits | column) << 1 | negative``.
-    first, last : int
-        The group: documents first, ..., last - 1. Those before are written already.
-    n_cells, n_bits : int
+    The first ``n_cells`` keys are ``((document - first) << n_bits | column) << 1 | negative``. One radix sort puts
+    them in order, so equal cells stand together: a run of them becomes one entry, unless its signs cancel. The
+    documents before ``first`` are written already. Cost: linear in the cells.
 
     Examples
     --------

@@ -3,11 +3,11 @@
 Source: Austin Appleby, MurmurHash3, https://github.com/aappleby/smhasher (in the public domain).
 """
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
+from dspectral.types import Int
 
 # The constants of the source: two multipliers of words, one summand of the state, two last multipliers.
 C1, C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
@@ -16,17 +16,8 @@ M1, M2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 
 
 @compiled
-def load(text: Any, i: Any) -> Any:
-    """Return bytes i, ..., i + 3 as one little-endian word.
-
-    Parameters
-    ----------
-    text : ndarray of uint8
-    i : int
-
-    Returns
-    -------
-    uint32
+def load(text: NDArray[np.uint8], i: Int) -> np.uint32:
+    """Return bytes ``text[i : i + 4]`` as one little-endian word.
 
     Examples
     --------
@@ -40,16 +31,8 @@ def load(text: Any, i: Any) -> Any:
 
 
 @compiled
-def absorb(state: Any, word: Any) -> Any:
-    """Return the state after four more bytes; the first state is 0.
-
-    Parameters
-    ----------
-    state, word : uint32
-
-    Returns
-    -------
-    uint32
+def absorb(state: np.uint32, word: np.uint32) -> np.uint32:
+    """Return the state of the hash after four more bytes; the first state is 0.
 
     Examples
     --------
@@ -61,21 +44,10 @@ def absorb(state: Any, word: Any) -> Any:
 
 
 @compiled
-def finish(state: Any, word: Any, n_bytes: Any) -> Any:
-    """Return the hash of a string.
+def finish(state: np.uint32, word: np.uint32, n_bytes: Int) -> np.uint32:
+    """Return the hash of a string of ``n_bytes`` from the state after all its whole words.
 
-    Parameters
-    ----------
-    state : uint32
-        After all its whole words.
-    word : uint32
-        Starts with the ``n_bytes % 4`` bytes left; its other bytes are not used.
-    n_bytes : int
-        Length of the string.
-
-    Returns
-    -------
-    uint32
+    ``word`` begins with the ``n_bytes % 4`` bytes that are left; its other bytes are not used.
 
     Examples
     --------
@@ -90,17 +62,8 @@ def finish(state: Any, word: Any, n_bytes: Any) -> Any:
 
 
 @compiled
-def hash_slice(text: Any, begin: Any, end: Any) -> Any:
-    """Return the hash of bytes begin, ..., end - 1, reading no others.
-
-    Parameters
-    ----------
-    text : ndarray of uint8
-    begin, end : int
-
-    Returns
-    -------
-    uint32
+def hash_slice(text: NDArray[np.uint8], begin: Int, end: Int) -> np.uint32:
+    """Return the hash of ``text[begin:end]`` and read no other byte.
 
     Examples
     --------
@@ -119,10 +82,10 @@ def hash_slice(text: Any, begin: Any, end: Any) -> Any:
 
 
 @compiled
-def _rotated(x: Any, n_bits: Any) -> Any:
+def _rotated(x: np.uint32, n_bits: int) -> np.uint32:
     return np.uint32(x << np.uint32(n_bits)) | np.uint32(x >> np.uint32(32 - n_bits))
 
 
 @compiled
-def _scrambled(word: Any) -> Any:
+def _scrambled(word: np.uint32) -> np.uint32:
     return np.uint32(_rotated(np.uint32(word * C1), 15) * C2)

@@ -6,7 +6,7 @@ n-gram is the number of itself without its last word, then the number of that wo
 and their bytes are compared: nothing collides.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from dspectral.linalg.radix_sort import sort_pairs
 from dspectral.text.murmur import hash_slice
 from dspectral.text.term_bytes import compare, equal
 from dspectral.text.tokens import Tokens
+from dspectral.types import Int
 
 
 class Distinct(NamedTuple):
@@ -35,17 +36,7 @@ class Distinct(NamedTuple):
 
 
 def distinct_ngrams(tokens: Tokens, longest: int) -> list[Distinct]:
-    """Count the n-grams of 1, 2, ..., `longest` words.
-
-    Parameters
-    ----------
-    tokens : Tokens
-    longest : int
-
-    Returns
-    -------
-    list of Distinct
-        One for each length.
+    """Count the n-grams of 1, 2, ..., ``longest`` words, and return one `Distinct` for each length.
 
     Notes
     -----
@@ -71,8 +62,14 @@ def distinct_ngrams(tokens: Tokens, longest: int) -> list[Distinct]:
 
 
 @compiled
-def _keys(bounds: Any, numbers: Any, words: Any, n_words: Any, length: Any) -> Any:
-    """Return a number for each n-gram of this length, and the word that it starts at."""
+def _keys(
+    bounds: NDArray[np.int64], numbers: NDArray[np.int64], words: NDArray[np.int64], n_words: Int, length: Int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return a number for each n-gram of this length, and the word that it starts at.
+
+    The number is that of the n-gram without its last word, times ``n_words``, plus that of its last word: the order
+    of numbers is the order of bytes, and no two n-grams share one.
+    """
     keys = np.empty(words.size, dtype=np.uint64)
     places = np.empty(words.size, dtype=np.int64)
     n = 0
@@ -85,8 +82,17 @@ def _keys(bounds: Any, numbers: Any, words: Any, n_words: Any, length: Any) -> A
 
 
 @compiled
-def _count_runs(keys: Any, places: Any, document_of: Any, numbers: Any) -> Any:
-    """Count the runs of equal keys, and the documents in each; number the n-gram at each of its places."""
+def _count_runs(
+    keys: NDArray[np.uint64],
+    places: NDArray[np.int64],
+    document_of: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Count the runs of equal keys and the documents in each, and number the n-gram at each of its places.
+
+    Invariant: ``run`` is the number of the n-gram before place i, ``document`` the last document counted for it. The
+    sort was stable, so places rise within a run and each document is met in one piece. Cost: two passes over places.
+    """
     n = 0
     for i in range(keys.size):
         n += i == 0 or keys[i] != keys[i - 1]
@@ -106,7 +112,7 @@ def _count_runs(keys: Any, places: Any, document_of: Any, numbers: Any) -> Any:
 
 
 @compiled
-def _number_words(tokens: Any) -> Any:
+def _number_words(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
     """Return the number of each word in the order of bytes, and how many distinct words there are."""
     names, first = name_words(tokens)
     order = sorted_words(tokens.text, tokens.starts, first)
@@ -119,8 +125,12 @@ def _number_words(tokens: Any) -> Any:
 
 
 @compiled
-def name_words(tokens: Any) -> Any:
-    """Return the number of each word by first appearance, and where each number appears first."""
+def name_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the number of each word by first appearance, and where each number appears first.
+
+    An open hash table with linear probing, at most half full: ``slots`` holds numbers or -1, ``codes`` the hash of
+    each number, which is compared before bytes are. Cost: about two probes a word.
+    """
     text, starts = tokens.text, tokens.starts
     names = np.empty(starts.size - 1, dtype=np.int64)
     first, codes = np.empty_like(names), np.empty(names.size, dtype=np.uint32)
@@ -146,7 +156,7 @@ def name_words(tokens: Any) -> Any:
 
 
 @compiled
-def _enlarged(slots: Any, codes: Any, n: Any) -> Any:
+def _enlarged(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) -> NDArray[np.int64]:
     slots = np.full(4 * slots.size, -1, dtype=np.int64)
     for name in range(n):
         slot = codes[name] & (slots.size - 1)
@@ -157,8 +167,14 @@ def _enlarged(slots: Any, codes: Any, n: Any) -> Any:
 
 
 @compiled
-def sorted_words(text: Any, starts: Any, words: Any) -> Any:
-    """Return the order of words by their bytes: a merge sort, which compares least."""
+def sorted_words(
+    text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the order of words by their bytes: a merge sort, which compares least.
+
+    Invariant: before the pass of this width, every run ``order[low : low + width]`` is sorted. Each pass merges pairs
+    of runs from ``order`` into ``spare``; there are log2(n) passes of at most n comparisons.
+    """
     order, spare = np.arange(words.size), np.empty(words.size, dtype=np.int64)
     width = 1
     while width < words.size:
@@ -166,10 +182,12 @@ def sorted_words(text: Any, starts: Any, words: Any) -> Any:
             i, middle = low, min(low + width, words.size)
             j, end = middle, min(low + 2 * width, words.size)
             for out in range(low, end):
-                left = j == end
+                left = bool(j == end)
                 if i < middle and j < end:
                     a, b = words[order[i]], words[order[j]]
-                    left = compare(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1) < 0
+                    left = bool(
+                        compare(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1) < 0
+                    )
                 spare[out] = order[i if left else j]
                 i, j = i + left, j + (not left)
         order, spare = spare, order

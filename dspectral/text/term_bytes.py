@@ -1,25 +1,15 @@
 """Terms as slices of bytes: comparing, gathering, hashing and merging sorted lists of them."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 from dspectral.text.murmur import hash_slice
-from dspectral.types import Documents
+from dspectral.types import Documents, Int
 
 
 def read_only_terms(terms: Documents) -> Documents:
     """Return read-only views of terms, so that a loop is compiled once for all callers.
-
-    Parameters
-    ----------
-    terms : Documents
-
-    Returns
-    -------
-    Documents
 
     Examples
     --------
@@ -30,17 +20,7 @@ def read_only_terms(terms: Documents) -> Documents:
 
 
 def gather(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Documents:
-    """Copy slices of bytes, one after the other.
-
-    Parameters
-    ----------
-    data : ndarray of uint8
-    begins, ends : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    Documents
-        Of n slices.
+    """Copy the slices ``data[begins[i]:ends[i]]`` one after the other.
 
     Examples
     --------
@@ -53,17 +33,7 @@ def gather(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.
 
 
 def take(terms: Documents, which: NDArray[np.int64]) -> Documents:
-    """Return the terms with these numbers, in this order.
-
-    Parameters
-    ----------
-    terms : Documents
-    which : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    Documents
-        Of n terms.
+    """Return the terms with the numbers ``which``, in that order.
 
     Examples
     --------
@@ -74,15 +44,7 @@ def take(terms: Documents, which: NDArray[np.int64]) -> Documents:
 
 
 def hash_terms(terms: Documents) -> NDArray[np.uint32]:
-    """Return the MurmurHash3 of each term.
-
-    Parameters
-    ----------
-    terms : Documents
-
-    Returns
-    -------
-    ndarray of uint32, shape (n_terms,)
+    """Return the 32-bit MurmurHash3 of each term, shape (n_terms,).
 
     Examples
     --------
@@ -94,17 +56,8 @@ def hash_terms(terms: Documents) -> NDArray[np.uint32]:
 
 
 @compiled
-def equal(a: Any, i: Any, i_end: Any, b: Any, j: Any, j_end: Any) -> Any:
-    """Whether ``a[i:i_end]`` and ``b[j:j_end]`` are the same bytes.
-
-    Parameters
-    ----------
-    a, b : ndarray of uint8
-    i, i_end, j, j_end : int
-
-    Returns
-    -------
-    bool
+def equal(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> bool:
+    """Report whether ``a[i:i_end]`` and ``b[j:j_end]`` are the same bytes.
 
     Examples
     --------
@@ -116,18 +69,10 @@ def equal(a: Any, i: Any, i_end: Any, b: Any, j: Any, j_end: Any) -> Any:
 
 
 @compiled
-def compare(a: Any, i: Any, i_end: Any, b: Any, j: Any, j_end: Any) -> Any:
-    """Compare ``a[i:i_end]`` with ``b[j:j_end]`` in the order of bytes.
+def compare(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> Int:
+    """Return a negative number, 0 or a positive number as ``a[i:i_end]`` is before, equal to or after ``b[j:j_end]``.
 
-    Parameters
-    ----------
-    a, b : ndarray of uint8
-    i, i_end, j, j_end : int
-
-    Returns
-    -------
-    int
-        Negative if the first comes before, zero if they are equal, positive if it comes after.
+    The order is that of bytes; a slice that the other begins with comes first.
 
     Examples
     --------
@@ -143,55 +88,7 @@ def compare(a: Any, i: Any, i_end: Any, b: Any, j: Any, j_end: Any) -> Any:
 
 
 @compiled
-def merge_tables(a: Any, b: Any) -> Any:
-    """Merge two sorted lists of distinct terms into one, and add up what is counted of them.
-
-    Parameters
-    ----------
-    a, b : TermTable
-
-    Returns
-    -------
-    data : ndarray of uint8
-    offsets, document_frequency, counts : ndarray of int64
-        Of the merged table.
-
-    Examples
-    --------
-    >>> from dspectral.text.terms import TermTable
-    >>> table = TermTable.of(Documents.of(["yes, no, yes"]))
-    >>> merge_tables(table, table)[3]
-    array([2, 4])
-    """
-    # Arrays by themselves: one that is reached through a table is counted as in use at every visit.
-    (a_data, a_offsets), a_frequency, a_counts = a
-    (b_data, b_offsets), b_frequency, b_counts = b
-    n_a, n_b = a_counts.size, b_counts.size
-    data = np.empty(a_data.size + b_data.size, dtype=np.uint8)
-    offsets = np.zeros(n_a + n_b + 1, dtype=np.int64)
-    frequency, counts = np.zeros(n_a + n_b, dtype=np.int64), np.zeros(n_a + n_b, dtype=np.int64)
-    i = j = n = 0
-    while i < n_a or j < n_b:
-        order = -1 if j == n_b else 1
-        if i < n_a and j < n_b:
-            order = compare(a_data, a_offsets[i], a_offsets[i + 1], b_data, b_offsets[j], b_offsets[j + 1])
-        if order <= 0:
-            offsets[n + 1] = _copy(a_data, a_offsets[i], a_offsets[i + 1], data, offsets[n])
-            frequency[n] += a_frequency[i]
-            counts[n] += a_counts[i]
-            i += 1
-        if order >= 0:
-            offsets[n + 1] = _copy(b_data, b_offsets[j], b_offsets[j + 1], data, offsets[n])
-            frequency[n] += b_frequency[j]
-            counts[n] += b_counts[j]
-            j += 1
-        n += 1
-    # Copies, so that the room for terms that turned out to be common is given back.
-    return data[: offsets[n]].copy(), offsets[: n + 1].copy(), frequency[:n].copy(), counts[:n].copy()
-
-
-@compiled
-def _n_common(a: Any, i: Any, b: Any, j: Any, most: Any) -> Any:
+def _n_common(a: NDArray[np.uint8], i: Int, b: NDArray[np.uint8], j: Int, most: Int) -> Int:
     k = 0
     while k < most and a[i + k] == b[j + k]:
         k += 1
@@ -199,22 +96,25 @@ def _n_common(a: Any, i: Any, b: Any, j: Any, most: Any) -> Any:
 
 
 @compiled
-def _copy(source: Any, begin: Any, end: Any, data: Any, out: Any) -> Any:
+def copy_bytes(source: NDArray[np.uint8], begin: Int, end: Int, data: NDArray[np.uint8], out: Int) -> Int:
+    """Copy ``source[begin:end]`` to ``data`` from ``out`` on, and return where the copy ends."""
     for i in range(begin, end):
         data[out + i - begin] = source[i]
     return out + end - begin
 
 
 @compiled
-def _gather(data: Any, begins: Any, offsets: Any) -> Any:
+def _gather(
+    data: NDArray[np.uint8], begins: NDArray[np.int64], offsets: NDArray[np.int64]
+) -> NDArray[np.uint8]:
     taken = np.empty(offsets[-1], dtype=np.uint8)
     for i in range(begins.size):
-        _copy(data, begins[i], begins[i] + offsets[i + 1] - offsets[i], taken, offsets[i])
+        copy_bytes(data, begins[i], begins[i] + offsets[i + 1] - offsets[i], taken, offsets[i])
     return taken
 
 
 @compiled
-def _hash_terms(terms: Any) -> Any:
+def _hash_terms(terms: Documents) -> NDArray[np.uint32]:
     codes = np.empty(terms.offsets.size - 1, dtype=np.uint32)
     for i in range(codes.size):
         codes[i] = hash_slice(terms.data, terms.offsets[i], terms.offsets[i + 1])

@@ -1,23 +1,23 @@
 """Looking up the columns of n-grams in a vocabulary, and counting those of documents."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
-from dspectral.text.csr_buffers import as_rows, end_of_group, hash_group, new_buffers, sum_group
+from dspectral.text.csr_buffers import RowBuffers, as_rows, end_of_group, hash_group, new_buffers, sum_group
 from dspectral.text.term_bytes import equal, hash_terms, read_only_terms
-from dspectral.text.tokens import check_ngram_range, tokenize
-from dspectral.types import Documents
+from dspectral.text.tokens import Tokens, check_ngram_range, tokenize
+from dspectral.types import Documents, Int
 
 MOST_TERMS = 2**30
 HALF, LOW_HALF = np.uint64(32), np.uint64(2**32 - 1)
 
 
 class TermIndex(NamedTuple):
-    """From the bytes of a term to its column; arrays alone, so that it travels to other processes.
+    """An index from the bytes of a term to its column, made of arrays alone so that it travels to other processes.
 
     Attributes
     ----------
@@ -39,10 +39,6 @@ class TermIndex(NamedTuple):
         ----------
         terms : Documents
             Distinct n-grams: words joined by single spaces.
-
-        Returns
-        -------
-        TermIndex
 
         Raises
         ------
@@ -77,7 +73,7 @@ def encode_documents(
     documents : Documents
         UTF-8 text of n documents.
     index : TermIndex
-        Of d terms.
+        The vocabulary, d terms.
     ngram_range : tuple of int
         Fewest and most words of an n-gram, from 1 to 3.
     lowercase : bool
@@ -114,15 +110,15 @@ def encode_documents(
 
 
 @compiled
-def _fill_slots(terms: Any, codes: Any, slots: Any) -> Any:
-    """Write the slots; return two numbers of one term, or -1 twice."""
+def _fill_slots(terms: Documents, codes: NDArray[np.uint32], slots: NDArray[np.uint64]) -> tuple[int, int]:
+    """Write the slots of a hash table with linear probing; return two numbers of one term, or -1 twice."""
     data, offsets = terms
     mask = np.uint64(slots.size - 1)
     for i in range(codes.size):
         code = np.uint64(codes[i])
         place = code & mask
         while slots[place] != 0:
-            j = np.int64(slots[place] & LOW_HALF) - 1
+            j = int(slots[place] & LOW_HALF) - 1
             same = slots[place] >> HALF == code
             if same and equal(data, offsets[i], offsets[i + 1], data, offsets[j], offsets[j + 1]):
                 return j, i
@@ -132,7 +128,7 @@ def _fill_slots(terms: Any, codes: Any, slots: Any) -> Any:
 
 
 @compiled
-def _encode(tokens: Any, ngram_range: Any, index: Any, n_bits: Any) -> Any:
+def _encode(tokens: Tokens, ngram_range: tuple[int, int], index: TermIndex, n_bits: Int) -> RowBuffers:
     buffers = new_buffers(tokens.bounds, ngram_range)
     first = 0
     while first < tokens.bounds.size - 1:
@@ -146,7 +142,7 @@ def _encode(tokens: Any, ngram_range: Any, index: Any, n_bits: Any) -> Any:
 
 
 @compiled
-def _read_ahead(index: Any, buffers: Any, n: Any) -> None:
+def _read_ahead(index: TermIndex, buffers: RowBuffers, n: Int) -> None:
     """Read the first slot of each n-gram, the offset of the term there, and a byte of that term.
 
     Step by step and without jumps, so that many reads of far memory are under way at once; what is looked up
@@ -166,7 +162,9 @@ def _read_ahead(index: Any, buffers: Any, n: Any) -> None:
 
 
 @compiled
-def _write_cells(text: Any, index: Any, n_bits: Any, buffers: Any, first: Any, last: Any) -> Any:
+def _write_cells(
+    text: NDArray[np.uint8], index: TermIndex, n_bits: Int, buffers: RowBuffers, first: Int, last: Int
+) -> int:
     """Write the cells of the n-grams of a group that are terms; return how many there are."""
     (data, offsets), slots = index
     codes, begins, ends = buffers.codes, buffers.begins, buffers.ends
@@ -183,8 +181,16 @@ def _write_cells(text: Any, index: Any, n_bits: Any, buffers: Any, first: Any, l
 
 
 @compiled
-def look_up(data: Any, offsets: Any, slots: Any, code: Any, text: Any, begin: Any, end: Any) -> Any:
-    """Return the column of a term, or -1."""
+def look_up(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    slots: NDArray[np.uint64],
+    code: np.uint32,
+    text: NDArray[np.uint8],
+    begin: Int,
+    end: Int,
+) -> Int:
+    """Return the column of the term ``text[begin:end]`` whose hash is ``code``, or -1."""
     mask = np.uint64(slots.size - 1)
     place = np.uint64(code) & mask
     while slots[place] != 0:

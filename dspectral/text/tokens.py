@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.types import Documents
+from dspectral.types import Documents, Int
 
 N_CODE_POINTS = 0x110000
 PADDING = 8  # bytes after the last word, so that four bytes can be read from any place in a word
@@ -46,11 +46,7 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
         UTF-8 text.
     lowercase : bool
         Lower the case first, as `str.lower` does. Documents with a character whose lower case depends on its
-        neighbours (capital sigma) or is more than one character are lowered by Python, the others by a table.
-
-    Returns
-    -------
-    Tokens
+        neighbors (capital sigma) or is more than one character are lowered by Python, the others by a table.
 
     Raises
     ------
@@ -142,7 +138,7 @@ def not_utf8(text: bytes, document: int, byte: int) -> str:
 
 
 @compiled
-def _tokenize(documents: Any, table: Any) -> Any:
+def _tokenize(documents: Documents, table: NDArray[np.uint32]) -> Any:
     """Return the words, which documents need Python, and the document and byte that is not UTF-8 or -1."""
     data, offsets = documents
     n_documents = offsets.size - 1
@@ -153,7 +149,9 @@ def _tokenize(documents: Any, table: Any) -> Any:
     bounds = np.zeros(n_documents + 1, dtype=np.int64)
     odd = np.zeros(n_documents, dtype=np.bool_)
     starts[0] = 0
-    n, bad, document = 0, -1, -1
+    n: Int = 0
+    bad: Int = -1
+    document = -1
     for i in range(n_documents):
         n, odd[i], bad = _tokenize_one(data, offsets[i], offsets[i + 1], table, text, starts, n)
         bounds[i + 1] = n
@@ -166,8 +164,21 @@ def _tokenize(documents: Any, table: Any) -> Any:
 
 
 @compiled
-def _tokenize_one(data: Any, i: Any, end: Any, table: Any, text: Any, starts: Any, n_words: Any) -> Any:
-    """Write the words of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1."""
+def _tokenize_one(
+    data: NDArray[np.uint8],
+    i: Int,
+    end: Int,
+    table: NDArray[np.uint32],
+    text: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    n_words: Int,
+) -> tuple[Int, bool, Int]:
+    """Write the words of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1.
+
+    Invariant: ``text[:start]`` holds whole words, each followed by a space, and ``text[start:out]`` the
+    ``n_characters`` characters of the word that is being read. A word of fewer than two characters is overwritten.
+    Cost: one table look-up a character.
+    """
     start = out = starts[n_words]
     n_characters = 0
     odd = False
@@ -202,7 +213,7 @@ def _tokenize_one(data: Any, i: Any, end: Any, table: Any, text: Any, starts: An
 
 
 @compiled
-def decode(data: Any, i: Any, end: Any) -> Any:
+def decode(data: NDArray[np.uint8], i: Int, end: Int) -> tuple[np.uint32, int]:
     """Return the code point that starts at byte i and its size in bytes, which is 0 if it is not UTF-8."""
     first = np.uint32(data[i])
     if 0xC2 <= first <= 0xDF:
@@ -226,7 +237,7 @@ def decode(data: Any, i: Any, end: Any) -> Any:
 
 
 @compiled
-def encode(code: Any, text: Any, out: Any) -> Any:
+def encode(code: np.uint32, text: NDArray[np.uint8], out: Int) -> int:
     """Write a code point beyond ASCII as UTF-8; return its size in bytes."""
     size = 2 if code < 0x800 else (3 if code < 0x10000 else 4)
     for j in range(size - 1, 0, -1):

@@ -27,7 +27,7 @@ from dspectral.text.tokens import (
     lowered,
     not_utf8,
 )
-from dspectral.types import Documents, Sentences
+from dspectral.types import Documents, Int, Sentences
 
 Cut: TypeAlias = Literal["blanks", "words"]
 BLANK, LETTER, ALONE, APOSTROPHE = 0, 1, 2, 3
@@ -46,10 +46,6 @@ def cut_words(documents: Documents, cut: Cut = "blanks", *, lowercase: bool = Fa
           apostrophes inside them, and every other character that is not a blank by itself.
     lowercase : bool
         Lower the case first, as :meth:`str.lower` does.
-
-    Returns
-    -------
-    Tokens
 
     Raises
     ------
@@ -131,7 +127,7 @@ def _kinds(cut: str) -> NDArray[np.uint8]:
 
 
 @compiled
-def _cut(documents: Any, letters: Any, kinds: Any) -> Any:
+def _cut(documents: Documents, letters: NDArray[np.uint32], kinds: NDArray[np.uint8]) -> Any:
     """Return the tokens, which sentences need Python, and the sentence and byte that is not UTF-8 or -1."""
     data, offsets = documents
     n_documents = offsets.size - 1
@@ -142,7 +138,7 @@ def _cut(documents: Any, letters: Any, kinds: Any) -> Any:
     bounds = np.zeros(n_documents + 1, dtype=np.int64)
     odd = np.zeros(n_documents, dtype=np.bool_)
     starts[0] = 0
-    n = 0
+    n: Int = 0
     for i in range(n_documents):
         n, odd[i], bad = _cut_one(data, offsets[i], offsets[i + 1], letters, kinds, text, starts, n)
         bounds[i + 1] = n
@@ -153,8 +149,22 @@ def _cut(documents: Any, letters: Any, kinds: Any) -> Any:
 
 
 @compiled
-def _cut_one(data: Any, i: Any, end: Any, letters: Any, kinds: Any, text: Any, starts: Any, n: Any) -> Any:
-    """Write the tokens of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1."""
+def _cut_one(
+    data: NDArray[np.uint8],
+    i: Int,
+    end: Int,
+    letters: NDArray[np.uint32],
+    kinds: NDArray[np.uint8],
+    text: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    n: Int,
+) -> tuple[Int, bool, Int]:
+    """Write the tokens of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1.
+
+    Invariant: ``text[:starts[n]]`` holds whole tokens, each followed by a space, and ``text[starts[n]:out]`` the token
+    that is being read. An apostrophe is a letter inside a word where a letter follows it. Cost: one look-up of the
+    kind and one of the lower case a character.
+    """
     out = starts[n]
     odd = False
     while i < end:
@@ -192,7 +202,7 @@ def _cut_one(data: Any, i: Any, end: Any, letters: Any, kinds: Any, text: Any, s
 
 
 @compiled
-def _letter_at(data: Any, i: Any, end: Any, kinds: Any) -> Any:
+def _letter_at(data: NDArray[np.uint8], i: Int, end: Int, kinds: NDArray[np.uint8]) -> bool:
     """Whether a letter starts at byte i."""
     if i >= end:
         return False
@@ -201,11 +211,11 @@ def _letter_at(data: Any, i: Any, end: Any, kinds: Any) -> Any:
         code, size = decode(data, i, end)
         if size == 0:
             return False
-    return kinds[code] == LETTER
+    return bool(kinds[code] == LETTER)
 
 
 @compiled
-def _write(letter: Any, text: Any, out: Any) -> Any:
+def _write(letter: np.uint32, text: NDArray[np.uint8], out: Int) -> int:
     if letter < 0x80:
         text[out] = np.uint8(letter)
         return 1
@@ -215,7 +225,7 @@ def _write(letter: Any, text: Any, out: Any) -> Any:
 
 
 @compiled
-def _count_words(tokens: Any) -> Any:
+def _count_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return where each distinct token stands first, how often it occurs, and in how many sentences."""
     names, first = name_words(tokens)
     counts, frequency = np.zeros(first.size, dtype=np.int64), np.zeros(first.size, dtype=np.int64)
@@ -231,7 +241,7 @@ def _count_words(tokens: Any) -> Any:
 
 
 @compiled
-def _number(words: Any, codes: Any, index: Any) -> Any:
+def _number(words: Documents, codes: NDArray[np.uint32], index: TermIndex) -> NDArray[np.int32]:
     text, offsets = words
     (data, terms), slots = index
     ids = np.empty(codes.size, dtype=np.int32)
