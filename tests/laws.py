@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from dspectral.text.document_frequencies import DocumentFrequencies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -29,6 +28,7 @@ from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
 from dspectral.methods.multilabel.state_statistics import Regression, StateLabels
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
 from dspectral.store.anndata import ColumnTotals
+from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.terms import TermTable
 from dspectral.types import Documents, LabelledSentences, Sentences
 from tests.strategies import cuts, matrices, split

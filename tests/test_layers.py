@@ -55,8 +55,8 @@ STEPS = {
     "refinement": {"estimator", "starts"},
     "lsi": {"hybrid", "local", "linear_svm", "local_regions", "document_products", "term_similarity"},
     "multilabel": {"classifier", "passes"},
-    "sentences": {"intent", "representation", "mean_vectors"},
-    "tmpca": {"tree_pca", "streams", "token_vectors"},
+    "sentences": {"intent", "representation", "mean_vectors", "sentence_features"},
+    "tmpca": {"tree_pca", "levels", "streams", "token_vectors"},
 }
 """Files that say the steps of a method. All other files of a family hold kernels, summaries and solvers."""
 GROUND = {

@@ -612,7 +612,7 @@ def local_spaces(folder: Path) -> Iterator[Case]:
 
 
 def intents(folder: Path) -> Iterator[Case]:
-    """Fit SentenceRepresentation from text and from a store, and IntentClassifier on it."""
+    """Fit SentenceRepresentation from text and from a store, IntentClassifier on it, and take word vectors."""
     texts = [" ".join(sentence) for sentence in sentences() if len(sentence) > 2]
     y = np.array([text.split()[0][-2:] for text in texts])
     kept = np.isin(y, ["ng", "ed", "ly"])
@@ -629,6 +629,10 @@ def intents(folder: Path) -> Iterator[Case]:
     for how, model in models.items():
         outputs = {"transform": model.transform(texts[:40]), "embed": model.embed(["", *texts[:40]])}
         yield f"SentenceRepresentation {how}", bits(model, **outputs)
+    if hasattr(import_module("dspectral"), "WordVectorRepresentation"):
+        words, vectors = vectors_of_words()
+        given = fitted("WordVectorRepresentation", None, words=words, vectors=vectors, n_features=1 << 11)
+        yield "WordVectorRepresentation", {"transform": digest(given.transform(texts[:40]))}
     settings: dict[str, dict[str, Any]] = {
         "alone": {"C": [0.5, 1.0]},
         "represented": {"representation": models["text"], "C": [1.0], "n_folds": 2},

@@ -20,8 +20,8 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     Parameters
     ----------
     estimator : estimator
-        Estimator whose ``n_features_in_``, ``feature_names_in_`` and, for rows weighted as they are read,
-        ``weighting_`` (the digest of the weighting) are set or compared.
+        Estimator whose ``n_features_in_`` and ``feature_names_in_`` are set or compared; of rows weighted as they
+        are read, ``weighting_`` too (the digest of the weighting).
     X : ndarray, SciPy sparse, DataFrame, nested list, Dask array or store, shape (n_rows, n_columns)
         Rows of real numbers: bool, integers and floats of any size.
     reset : bool
@@ -35,9 +35,8 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     Raises
     ------
     ValueError
-        If X has no row or no column, another width than in ``fit``, entries that are not real numbers, masked
-        entries, rows weighted otherwise than those in ``fit``, or (in memory; a pass says it of lazy rows) NaN or
-        infinity.
+        If X has no row or no column, another width or weighting than in ``fit``, entries that are not real numbers,
+        masked entries, or (in memory; a pass says it of lazy rows) NaN or infinity.
     TypeError
         If X is no matrix: a corpus, a Dask DataFrame, an array on disk.
 
@@ -102,33 +101,6 @@ def row_dtype(dtype: DTypeLike) -> type[np.float32 | np.float64]:
     return np.float32 if dtype == np.float32 else np.float64
 
 
-def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> FloatArray:
-    """Return the coordinates of one block of rows along axes, less an offset.
-
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (n, d)
-        Block of rows.
-    axes : ndarray, shape (d, k), C-contiguous
-        Axes, one a column.
-    offset : ndarray, shape (k,), or None
-        Coordinates of the point that becomes the origin; None subtracts nothing.
-
-    Returns
-    -------
-    ndarray, shape (n, k), of the dtype of ``axes``
-
-    Raises
-    ------
-    ValueError
-        If the rows hold NaN or infinity.
-    """
-    refuse_not_finite(rows)
-    many = sparse_products.times
-    projected = many(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
-    return projected if offset is None else projected - offset.astype(projected.dtype)
-
-
 def _check_weighting(estimator: BaseEstimator, X: Any, *, reset: bool) -> None:
     """Keep the digest of the rows' weighting, or compare it with the one that was kept.
 
@@ -160,3 +132,30 @@ _MENDING = (
     "X.weighted(TfidfWeighting().fit(store)) with the store that was fitted on, or put TfidfWeighting() before the "
     "estimator in a Pipeline"
 )
+
+
+def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> FloatArray:
+    """Return the coordinates of one block of rows along axes, less an offset.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Block of rows.
+    axes : ndarray, shape (d, k), C-contiguous
+        Axes, one a column.
+    offset : ndarray, shape (k,), or None
+        Coordinates of the point that becomes the origin; None subtracts nothing.
+
+    Returns
+    -------
+    ndarray, shape (n, k), of the dtype of ``axes``
+
+    Raises
+    ------
+    ValueError
+        If the rows hold NaN or infinity.
+    """
+    refuse_not_finite(rows)
+    many = sparse_products.times
+    projected = many(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
+    return projected if offset is None else projected - offset.astype(projected.dtype)
