@@ -24,7 +24,7 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
 import dask
 import dask.array as da
@@ -44,6 +44,8 @@ NAMES = {
 """Names that a parameter has in one version or another; the constructor or ``fit`` takes one of them."""
 VALUES = {"diagonalise": "diagonalize"}
 """Another spelling of a parameter's value, used where the annotation does not know the first."""
+CONFIGURED = {"memory_limit": "dspectral.memory-limit", "fan_in": "dspectral.fan-in"}
+"""Parameters that became entries of Dask's configuration, set while the estimator is fitted."""
 ATTRIBUTES: dict[str, str] = {}
 """From another name of a fitted attribute to the name that its digest has."""
 DATASETS = (
@@ -249,11 +251,22 @@ def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any]]:
     for name, value in parameters.items():
         options = NAMES.get(name, (name,))
         taken = [(known[option], given) for known, given in places for option in options if option in known]
-        if not taken:
+        if taken:
+            parameter, given = taken[0]
+            given[parameter.name] = _spelled(value, parameter)
+        elif not (fields_of := [option for option in options if hasattr(recipe_of(estimator), option)]):
             raise TypeError(f"{estimator.__name__} takes none of {', '.join(options)}")
-        parameter, given = taken[0]
-        given[parameter.name] = _spelled(value, parameter)
+        else:
+            recipe = own.get("recipe") or recipe_of(estimator)()
+            own["recipe"] = recipe._replace(**{fields_of[0]: value})
     return estimator(**own), for_fit
+
+
+def recipe_of(estimator: Any) -> Any:
+    """Return the named tuple that holds the rarely set parameters of an estimator, or None if there is none."""
+    annotation = get_type_hints(estimator.__init__).get("recipe")
+    kinds = [kind for kind in (annotation, *get_args(annotation)) if hasattr(kind, "_fields")]
+    return kinds[0] if kinds else None
 
 
 def _spelled(value: Any, parameter: inspect.Parameter) -> Any:
@@ -264,8 +277,13 @@ def _spelled(value: Any, parameter: inspect.Parameter) -> Any:
 
 def fitted(name: str, X: Any, y: Any = None, **parameters: Any) -> Any:
     """Return an estimator of a public name, fitted to data."""
+    known = inspect.signature(public(name)).parameters
+    configured = {
+        key: parameters.pop(old) for old, key in CONFIGURED.items() if {old} & parameters.keys() - known
+    }
     model, for_fit = made(public(name), **parameters)
-    return model.fit(X, **for_fit) if y is None else model.fit(X, y, **for_fit)
+    with dask.config.set(configured):
+        return model.fit(X, **for_fit) if y is None else model.fit(X, y, **for_fit)
 
 
 # ----------------------------------------------------------------------------------------------- data
@@ -509,10 +527,11 @@ def many_labels(folder: Path) -> Iterator[Case]:
 
 
 def _ranked(model: Any, X: Any) -> dict[str, Any]:
-    """Ask a classifier of many labels for everything that it predicts."""
+    """Ask a classifier of many labels for everything that it predicts; the best labels were its probabilities once."""
+    best = model.top_labels(X, 2) if hasattr(model, "top_labels") else model.predict_proba(X, top=2)
     return {
         "decision_function": model.decision_function(X),
-        "predict_proba": model.predict_proba(X, top=2),
+        "predict_proba": best,
         "predict": model.predict(X),
         "state_probabilities": model.state_probabilities(X),
         "topics": model.topics_,
