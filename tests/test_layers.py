@@ -51,8 +51,16 @@ STEPS = {
     "hmm": {"em", "quantizer"},
     "anchor": {"estimator", "points", "word_types"},
     "refinement": {"estimator"},
-    "lsi": {"hybrid", "local", "linear_svm", "local_regions", "document_products", "term_similarity"},
-    "multilabel": {"classifier", "passes"},
+    "lsi": {
+        "hybrid",
+        "local",
+        "local_prediction",
+        "linear_svm",
+        "local_regions",
+        "document_products",
+        "term_similarity",
+    },
+    "multilabel": {"classifier", "leading_directions", "passes", "prediction"},
     "sentences": {"intent", "representation", "mean_vectors"},
     "tmpca": {"tree_pca", "streams", "token_vectors"},
 }
