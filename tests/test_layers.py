@@ -45,7 +45,7 @@ USERS = {
 }
 """Who may import a package."""
 STEPS = {
-    "decomposition": {"estimators", "spectrum"},
+    "decomposition": {"base", "estimators", "spectrum"},
     "brown": {"clustering"},
     "embeddings": {"word_embedding", "out_of_core"},
     "hmm": {"em", "quantizer"},

@@ -3,21 +3,24 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
+from warnings import warn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from dspectral.decomposition.frequent_directions import FrequentDirections, Shrink
+from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine import lazy_rows, summarize
+from dspectral.inputs.parameters import check_integer, check_option
 from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.svd import principal_axes
 from dspectral.registry import saved
 from dspectral.types import FloatArray
 
-Solver = Literal["auto", "frequent_directions", "gram", "nystrom", "krylov"]
+Solver = Literal["auto", "frequent_directions", "median_frequent_directions", "gram", "nystrom", "krylov"]
+SOLVERS: tuple[str, ...] = get_args(Solver)
 GRAM_COLUMNS = 2048
 """Columns up to which ``solver="auto"`` takes the exact Gram matrix (32 MiB)."""
 OVERSAMPLING = 10
@@ -42,23 +45,28 @@ class Certificate(NamedTuple):
 
 
 class Spectrum(NamedTuple):
-    """Leading right singular vectors of the (centred) rows, and how they were found.
+    """Leading right singular vectors of the (centered) rows, and how they were found.
 
     Attributes
     ----------
     axes : ndarray, shape (k, d)
+        Orthonormal rows; rows of zeros where the data has fewer directions.
     values : ndarray of float64, shape (k,)
-        Squared singular values, from below: each is at most the true one.
+        Squared singular values from below: each is at most the true one.
     n_rows : int
+        Number of rows that were read.
     mean : ndarray of float64, shape (d,)
+        Mean of the rows.
     energy : float
-        Squared Frobenius norm of the (centred) rows.
+        Squared Frobenius norm of the (centered) rows.
     certificate : Certificate
+        Bound on the error.
     solver : str
+        Solver that was used, never ``"auto"``.
     n_passes : int
-        Reads of each block.
+        Number of times that each block was read.
     summary : FrequentDirections, Moments or None
-        What more rows can be added to.
+        Summary to which more rows can be added; None after solvers of several passes.
     """
 
     axes: FloatArray
@@ -73,16 +81,34 @@ class Spectrum(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What an estimator asks for; see :class:`~dspectral.SketchedPCA` for the meaning of each field."""
+    """The decomposition that an estimator asks for.
+
+    Attributes
+    ----------
+    n_components : int
+        Number of singular vectors.
+    solver : str, default="auto"
+        One of :data:`SOLVERS`; see :class:`~dspectral.SketchedPCA`.
+    n_passes : int, default=1
+        Number of times that ``"krylov"`` reads the rows.
+    sketch_size : int, optional
+        Rows of the sketch, or columns of all products together; by default :attr:`rows_of_sketch` and
+        :attr:`width_of_space` choose.
+    center : bool, default=False
+        Whether the column means are subtracted.
+    seed : int, default=0
+        Seed of the random starts.
+    dtype : dtype, default=float64
+        Precision of the singular vectors, float32 or float64.
+    """
 
     n_components: int
     solver: str = "auto"
     n_passes: int = 1
     sketch_size: int | None = None
-    shrink: Shrink = "full"
     center: bool = False
     seed: int = 0
-    dtype: Any = np.float64
+    dtype: DTypeLike = np.float64
 
     @property
     def rows_of_sketch(self) -> int:
@@ -100,18 +126,28 @@ class Plan(NamedTuple):
 
 
 def chosen_solver(plan: Plan, n_columns: int) -> str:
-    """Name the solver that ``"auto"`` stands for.
+    """Return the solver that a plan means; ``"auto"`` depends on the number of columns.
+
+    Parameters
+    ----------
+    plan : Plan
+        Decomposition that is asked for.
+    n_columns : int
+        Number of columns of the data.
+
+    Returns
+    -------
+    str
 
     Raises
     ------
     ValueError
-        If the name is unknown or contradicts the passes allowed.
+        If the name is unknown or the number of passes is not positive.
+    TypeError
+        If the number of passes is no integer.
     """
-    known = ("auto", "frequent_directions", "gram", "nystrom", "krylov")
-    if plan.solver not in known:
-        raise ValueError(f"solver is {plan.solver!r}, but it must be one of {', '.join(map(repr, known))}")
-    if plan.n_passes < 1:
-        raise ValueError(f"n_passes is {plan.n_passes}, but the data must be read at least once")
+    check_option("solver", plan.solver, SOLVERS)
+    check_integer("n_passes", plan.n_passes, at_least=1)
     if plan.solver != "auto":
         return plan.solver
     if n_columns <= GRAM_COLUMNS:
@@ -120,62 +156,138 @@ def chosen_solver(plan: Plan, n_columns: int) -> str:
 
 
 def spectrum(X: Any, plan: Plan) -> Spectrum:
-    """Decompose rows of any kind that :func:`dspectral.engine.summarize` takes."""
-    check_size(plan, *X.shape)
+    """Decompose rows of any kind that :func:`dspectral.engine.summarize` takes.
+
+    Parameters
+    ----------
+    X : ndarray, SciPy sparse, Dask array or store, shape (n, d)
+        Rows.
+    plan : Plan
+        Decomposition that is asked for.
+
+    Returns
+    -------
+    Spectrum
+        With as many axes as asked for: zeros, after a warning, where the rows have fewer directions.
+
+    Raises
+    ------
+    ValueError
+        If the plan asks for more components than columns, or the rows hold NaN or infinity.
+    """
+    check_size(plan, X.shape[1])
     solver = chosen_solver(plan, X.shape[1])
     if solver in ("krylov", "nystrom"):
         found = _by_krylov(X, plan, solver)
     else:
         found = of_summary(summarize(X, of=summary_of(plan, solver), name="sketch"), plan)
-    return sufficient(found, plan)
+    return pad_components(found, plan)
 
 
-def check_size(plan: Plan, n_rows: int, n_columns: int) -> None:
-    """Refuse more components than rows, columns, or rows of the sketch."""
-    most = min(n_rows, n_columns)
-    if not 1 <= plan.n_components <= most:
+def check_size(plan: Plan, n_columns: int) -> None:
+    """Refuse more components than columns or than rows of the sketch.
+
+    Parameters
+    ----------
+    plan : Plan
+        Decomposition that is asked for.
+    n_columns : int
+        Number of columns of the data.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    TypeError
+        If a number is no integer.
+    """
+    k = check_integer("n_components", plan.n_components, at_least=1)
+    if k > n_columns:
         raise ValueError(
-            f"n_components is {plan.n_components}, but it must be between 1 and {most}: "
-            f"the data has n_samples = {n_rows} and n_features = {n_columns}"
+            f"n_components is {k}, but X has only {n_columns} column(s): n_features = {n_columns}"
         )
-    if plan.sketch_size is not None and plan.sketch_size < plan.n_components:
-        raise ValueError(f"sketch_size is {plan.sketch_size}, below n_components = {plan.n_components}")
+    if plan.sketch_size is not None and check_integer("sketch_size", plan.sketch_size) < k:
+        raise ValueError(f"sketch_size is {plan.sketch_size}, below n_components = {k}")
 
 
-def sufficient(found: Spectrum, plan: Plan) -> Spectrum:
-    """Return a spectrum that has the components asked for, or refuse."""
-    if len(found.values) < plan.n_components:
-        raise ValueError(
-            f"n_components is {plan.n_components}, but the data has only {len(found.values)} independent "
-            f"direction(s) above rounding in n_samples = {found.n_rows} rows: ask for at most that many components"
-        )
-    return found
+def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
+    """Return a spectrum with as many components as asked for, the last of them zero if need be.
+
+    Parameters
+    ----------
+    found : Spectrum
+        Spectrum with the directions that stand out from rounding.
+    plan : Plan
+        Decomposition that is asked for.
+
+    Returns
+    -------
+    Spectrum
+
+    Warns
+    -----
+    UserWarning
+        If there are fewer directions: few rows, or columns that depend on each other.
+    """
+    missing = plan.n_components - len(found.values)
+    if missing <= 0:
+        return found
+    warn(
+        f"n_components is {plan.n_components}, but the {found.n_rows} row(s) have only {len(found.values)} "
+        "independent direction(s) above rounding: the other components are zero",
+        UserWarning,
+        stacklevel=3,
+    )
+    axes = np.zeros((missing, found.axes.shape[1]), dtype=found.axes.dtype)
+    return found._replace(axes=np.concatenate([found.axes, axes]), values=np.pad(found.values, (0, missing)))
 
 
-def summary_of(plan: Plan, solver: str) -> Callable[..., Any]:
-    """Return what a one-pass solver leaves of a block."""
+def summary_of(plan: Plan, solver: str) -> Callable[..., FrequentDirections | Moments]:
+    """Return the function that summarizes a block for a solver of one pass.
+
+    Parameters
+    ----------
+    plan : Plan
+        Decomposition that is asked for.
+    solver : {"gram", "frequent_directions", "median_frequent_directions"}
+        Solver as :func:`chosen_solver` returns it.
+
+    Returns
+    -------
+    callable
+        ``of(rows)`` for :func:`dspectral.engine.summarize`.
+    """
     if solver == "gram":
         return Moments.of
     return partial(
         FrequentDirections.of,
         size=plan.rows_of_sketch,
-        shrink=plan.shrink,
+        shrink="median" if solver == "median_frequent_directions" else "full",
         center=plan.center,
         seed=plan.seed,
     )
 
 
 def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
-    """Solve for the spectrum, given the summary of all rows."""
+    """Solve for the spectrum, given the summary of all rows.
+
+    Parameters
+    ----------
+    summary : FrequentDirections or Moments
+        Summary of a solver of one pass.
+    plan : Plan
+        Decomposition that is asked for.
+
+    Returns
+    -------
+    Spectrum
+        With fewer axes than asked for where there are fewer directions; see :func:`pad_components`.
+    """
     mean = summary.total / max(1, summary.n_rows)
     if isinstance(summary, FrequentDirections):
         axes, singular_values = principal_axes(summary.sketch, plan.n_components)
-        values, energy, error, solver = (
-            singular_values**2,
-            summary.energy,
-            summary.error,
-            "frequent_directions",
-        )
+        values, energy, error = singular_values**2, summary.energy, summary.error
+        solver = "frequent_directions" if summary.shrink == "full" else "median_frequent_directions"
     else:
         gram = summary.gram - summary.n_rows * np.outer(mean, mean) if plan.center else summary.gram
         values, vectors = eigh_descending(gram)

@@ -10,7 +10,7 @@ from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.configuration import memory_limit
 from dspectral.engine.merge_tree import projected_memory, tree_depth
 from dspectral.engine.passes import collect_rows, map_rows, run_tasks, summarize
-from dspectral.engine.row_blocks import Blocks, is_lazy, lazy_rows
+from dspectral.engine.row_blocks import Blocks, is_lazy, lazy_rows, refuse_other_containers
 
 __all__ = [
     "Blocks",
@@ -21,6 +21,7 @@ __all__ = [
     "map_rows",
     "memory_limit",
     "projected_memory",
+    "refuse_other_containers",
     "run_tasks",
     "summarize",
     "tree_depth",

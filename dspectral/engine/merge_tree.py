@@ -11,6 +11,7 @@ from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
 from dspectral.engine.blas import pinned
+from dspectral.engine.row_blocks import shape_said
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value
 
@@ -30,10 +31,11 @@ def block_tasks(
     shared = f"shared-{name}"
     graph[shared] = value(shared, function)
     leaves: list[Key] = []
+    shapes = [tuple(shape_said(array, i) for array in arrays) for i in range(arrays[0].numblocks[0])]
     for i, blocks in enumerate(zip(*(array.__dask_keys__() for array in arrays), strict=True)):
         leaves.append((name, i, 0))
         graph[leaves[-1]] = call(
-            leaves[-1], work, result_of(shared), i, *(result_of(row[0]) for row in blocks)
+            leaves[-1], work, result_of(shared), i, shapes[i], *(result_of(row[0]) for row in blocks)
         )
     return fuse_into(leaves, graph), leaves
 

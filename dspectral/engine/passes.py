@@ -18,7 +18,9 @@ from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.merge_tree import block_tasks, merge_tree
 from dspectral.engine.row_blocks import (
     Blocks,
+    Shape,
     as_array,
+    checked_block,
     in_blocks,
     in_cuts,
     is_in_memory,
@@ -81,7 +83,7 @@ def summarize(*streams: Any, of: Callable[..., S], fan_in: int | None = None, na
     if len(cuts) > 1:
         sizes = " and ".join(f"{len(cut)} blocks of {sum(cut)} rows" for cut in sorted(cuts))
         raise ValueError(f"streams must be cut into the same row blocks, but they are {sizes}")
-    graph, leaves = block_tasks(_summarize_block, of, arrays, f"{name}-block-{uuid4().hex}")
+    graph, leaves = block_tasks(_call, of, arrays, f"{name}-block-{uuid4().hex}")
     result = merge_tree(graph, leaves, fan_in)
     # Held from first to last: BLAS starts its threads anew each time that its limit changes.
     with blas_in_one_thread(), _no_word_of_large_graphs():
@@ -125,7 +127,7 @@ def map_rows(
     if is_in_memory(X) and not isinstance(X, Blocks):
         X = sparse.csr_array(X) if is_sparse(X) else X
         slices = slices_of(X, in_blocks(X).chunks[0])
-        parts = [_call(function, i, block) for i, block in enumerate(slices)]
+        parts = [_call(function, i, (None,), block) for i, block in enumerate(slices)]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     if isinstance(X, Blocks):
         if n_rows is None or len(n_rows) != len(X.items):
@@ -136,7 +138,7 @@ def map_rows(
         sizes = array.chunks[0]
     meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
     label = f"{name}-block-{uuid4().hex}"
-    graph, _ = block_tasks(_map_block, function, [array], label)
+    graph, _ = block_tasks(_call, function, [array], label)
     chunks = (sizes, (n_columns,))
     return da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
 
@@ -182,25 +184,11 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
         return list(dask.compute(*(Delayed(key, graph, layer=label) for key in keys)))
 
 
-def _call(function: Callable[..., Any], number: int, *blocks: Any) -> Any:
+def _call(function: Callable[..., Any], number: int, shapes: Sequence[Shape], *blocks: Any) -> Any:
     try:
-        return pinned(function, *map(_as_rows, blocks))
+        return pinned(function, *map(checked_block, blocks, shapes))
     except ValueError as error:
         raise ValueError(f"row block {number}: {error}") from error
-
-
-def _as_rows(block: Any) -> Any:
-    if is_sparse(block) and not isinstance(block, sparse.csr_array):
-        return sparse.csr_array(block)
-    return block  # as it is: to wrap a view again copies it
-
-
-def _summarize_block(of: Callable[..., S], number: int, *blocks: Any) -> S:
-    return _call(of, number, *blocks)  # type: ignore[no-any-return]
-
-
-def _map_block(function: Callable[[Rows], Rows], number: int, block: Any) -> Any:
-    return _call(function, number, block)
 
 
 @contextmanager

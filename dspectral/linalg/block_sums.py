@@ -11,27 +11,72 @@ from dspectral.types import Rows, is_sparse
 
 
 def total_of(rows: Rows) -> NDArray[np.float64]:
-    """Sum of the rows, in double precision."""
+    """Return the sum of the rows in double precision.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Block of rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+    """
     if is_sparse(rows):
         return sparse_products.column_sums(rows)
     return np.asarray(rows.sum(axis=0, dtype=np.float64))
 
 
 def energy_of(rows: Rows) -> float:
-    """Squared Frobenius norm, in double precision.
+    """Return the squared Frobenius norm of the rows in double precision.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Block of rows.
+
+    Returns
+    -------
+    float
 
     Raises
     ------
     ValueError
-        If it is not finite: a row then holds NaN or infinity, and the message says which.
+        If the norm is not finite. Either a row holds NaN or infinity, and the message says which, or the sum of
+        squares overflows.
+
+    Notes
+    -----
+    Summaries call this function first: nothing is then computed from an entry that is not finite.
     """
     values = rows.data if is_sparse(rows) else np.ravel(rows)
     energy = float(np.einsum("i,i->", values, values, dtype=np.float64))
-    if math.isfinite(energy):
-        return energy
+    if not math.isfinite(energy):
+        refuse_not_finite(rows)
+        raise ValueError("the sum of squares overflows double precision: scale the rows down")
+    return energy
+
+
+def refuse_not_finite(rows: Rows) -> None:
+    """Refuse rows with NaN or infinity, and name the place.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Block of rows.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not finite; the message names the first one's row and column.
+    """
+    values = rows.data if is_sparse(rows) else np.ravel(rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if math.isfinite(float(np.sum(values, dtype=np.float64))):  # no array of bool in the usual case
+            return
     bad = np.flatnonzero(~np.isfinite(values))
     if not len(bad):
-        raise ValueError("the sum of squares overflows double precision: scale the rows down")
+        return
     if is_sparse(rows):
         row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
         column = int(rows.indices[bad[0]])
@@ -41,7 +86,19 @@ def energy_of(rows: Rows) -> float:
 
 
 def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
-    """Return ``A'A`` in double precision."""
+    """Return ``A'A`` in double precision.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        A, with few columns.
+    step : int, default=8192
+        Number of dense rows that are converted to double precision at a time.
+
+    Returns
+    -------
+    ndarray of float64, shape (d, d)
+    """
     if is_sparse(rows):
         return sparse_products.gram(rows)
     gram = np.zeros((rows.shape[1],) * 2)

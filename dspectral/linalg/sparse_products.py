@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.types import FloatArray
+from dspectral.types import CSRRows, FloatArray
 
 WIDE = 32
 """Columns from which transposing a block pays."""
@@ -141,6 +141,35 @@ def column_sums(A: sparse.csr_array) -> NDArray[np.float64]:
     out = np.zeros(A.shape[1])
     _add_columns(A.data, A.indices, out)
     return out
+
+
+def canonical_rows(A: Any) -> CSRRows:
+    """Return a sparse matrix as a ``csr_array`` whose rows are sorted and hold each entry once.
+
+    Parameters
+    ----------
+    A : SciPy sparse array or matrix, shape (n, d)
+        It may hold several values for one place, which add up. It is not changed.
+
+    Returns
+    -------
+    csr_array, shape (n, d)
+        ``A`` itself, or a view of its arrays, where they are canonical already.
+
+    Notes
+    -----
+    Kernels here take each stored value for an entry of its own: squared norms would be wrong otherwise.
+
+    Examples
+    --------
+    >>> canonical_rows(sparse.csr_array(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 1))).data
+    array([3.])
+    """
+    rows = A if isinstance(A, sparse.csr_array) else sparse.csr_array(A)
+    if not rows.has_canonical_format:
+        rows = rows.copy()  # the caller's own memory stays as it is
+        rows.sum_duplicates()
+    return rows
 
 
 def row_slice(A: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:

@@ -49,7 +49,6 @@ def power_method(
     Returns
     -------
     OrthogonalCP
-        Values, vectors and what they leave unexplained.
 
     Raises
     ------
@@ -105,7 +104,6 @@ def simultaneous_diagonalization(
     Returns
     -------
     OrthogonalCP
-        Values, vectors and what they leave unexplained.
 
     Raises
     ------
@@ -239,9 +237,7 @@ def _unit(X: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(X / np.where(lengths > 0, lengths, 1.0))
 
 
-def _in_order(
-    T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]
-) -> OrthogonalCP:
+def _in_order(T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]) -> OrthogonalCP:
     order = np.argsort(-values, kind="stable")
     values, vectors = np.maximum(values[order], 0.0), np.ascontiguousarray(vectors[:, order])
     size = float(np.linalg.norm(T))

@@ -297,7 +297,8 @@ class WordEmbedding(BaseEstimator):
         values, axes = np.sqrt(found.values[self.n_skipped :]), found.axes[self.n_skipped :]
         project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
         vectors = collect_rows(map_rows(rows, project, n_columns=len(values), dtype=dtype, name="vectors"))
-        weights = values ** (self.power - 1.0)
+        weights = np.zeros_like(values)  # components beyond the rank stay zero
+        np.power(values, self.power - 1.0, out=weights, where=values > 0)
         vectors = vectors * weights
         if self.add_contexts:
             vectors = unit_rows(vectors) + unit_rows(axes.T * (weights * values))

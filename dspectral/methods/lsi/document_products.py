@@ -15,7 +15,7 @@ from dspectral.decomposition.spectrum import (
     chosen_solver,
     krylov_spectrum,
     of_summary,
-    sufficient,
+    pad_components,
 )
 from dspectral.engine import collect_rows, map_rows, summarize
 from dspectral.inputs.labelled_rows import labelled_streams
@@ -156,7 +156,7 @@ def hybrid_spectrum(
     # The eigenvectors of L'(R'K R) L, of which a pass over the documents gives the matrix itself ("gram") or a
     # product with a block of vectors ("krylov", "nystrom"). Similarities of documents need every row at once, so
     # for them "auto" is never the former.
-    check_size(plan, *shape)
+    check_size(plan, shape[1])
     solver = chosen_solver(plan, shape[1])
     if solver == "gram" and documents.reads > 1 and plan.solver == "auto":
         solver = "krylov"
@@ -165,11 +165,9 @@ def hybrid_spectrum(
         if root is not None:
             gram = root.transpose_times(root.transpose_times(moments.gram).T)
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
-        return sufficient(of_summary(moments, plan), plan)
-    if solver == "frequent_directions":
-        raise ValueError(
-            "solver 'frequent_directions' does not take similarities: 'auto', 'gram' and 'krylov' do"
-        )
+        return pad_components(of_summary(moments, plan), plan)
+    if "frequent_directions" in solver:
+        raise ValueError(f"solver {solver!r} does not take similarities: 'auto', 'gram' and 'krylov' do")
 
     def multiply(Z: FloatArray) -> GramProduct:
         if root is None:
@@ -177,7 +175,7 @@ def hybrid_spectrum(
         part = documents.product(root.times(Z))
         return part._replace(product=root.transpose_times(part.product))
 
-    return sufficient(krylov_spectrum(multiply, shape[1], plan, solver), plan)
+    return pad_components(krylov_spectrum(multiply, shape[1], plan, solver), plan)
 
 
 def _times(rows: Rows, *, Z: FloatArray) -> FloatArray:

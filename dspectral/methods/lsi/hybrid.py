@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.decomposition.spectrum import Plan, Spectrum
 from dspectral.engine import map_rows
 from dspectral.inputs.class_labels import class_rows, unit_class_rows
+from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
 from dspectral.inputs.rows import checked_rows, project
 from dspectral.linalg.dense import fixed_signs
@@ -44,7 +45,7 @@ Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spma
 
 
 @saved
-class HybridLSI(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class HybridLSI(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Latent semantic indexing of documents whose classes, and whose terms' meanings, are partly known.
 
     The singular vectors of ``K^(1/2) R S^(1/2)``, for rows R (documents by terms), ``K = I + alpha K'`` over

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dspectral.engine import blas_in_one_thread, summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
-from dspectral.linalg.lbfgs import Descent
+from dspectral.linalg.lbfgs import AskTellLBFGS
 from dspectral.methods.lsi.squared_hinge import Relevancy, SquaredHinge
 
 Spaces = list[NDArray[np.float64]]
@@ -95,7 +95,7 @@ def train_linear_svms(
         # The largest curvature is at most 1 + 2 C (|X|^2 + n), so the first step along the gradient is never too long.
         steepest = 1.0 / (1.0 + 2.0 * training.C * (first.energy + data.n_rows))
         descents = [
-            Descent(point, value, gradient, step=steepest)
+            AskTellLBFGS(point, value, gradient, step=steepest)
             for point, value, gradient in zip(points, first.values, first.gradients, strict=True)
         ]
         limits = [training.tol * descent.left for descent in descents]
@@ -133,7 +133,7 @@ def _warn_of_early_stop(n_passes: int, excess: float, tol: float) -> None:
     )
 
 
-def _worst(descents: list[Descent], limits: list[float]) -> float:
+def _worst(descents: list[AskTellLBFGS], limits: list[float]) -> float:
     """Return the largest gradient that a class has left, divided by what is allowed for it."""
     return max(
         descent.left / limit if limit else 0.0 for descent, limit in zip(descents, limits, strict=True)

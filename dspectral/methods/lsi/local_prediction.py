@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
+from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.rows import checked_rows
 from dspectral.methods.lsi.local_scores import LocalMachines
 from dspectral.methods.lsi.squared_hinge import Relevancy
@@ -21,7 +22,9 @@ Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
 """One label for each document, or an indicator matrix."""
 
 
-class LocalPrediction(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):
+class LocalPrediction(
+    LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
+):
     """Everything that :class:`~dspectral.LocalLSI` does once it is fitted."""
 
     classes_: NDArray[Any]

@@ -1,4 +1,4 @@
-"""scikit-learn's interface of the method of moments for many labels."""
+"""Classifier of any number of labels by the method of moments, with the interface of scikit-learn."""
 
 from typing import Any, Self
 

@@ -7,7 +7,7 @@ from scipy import sparse
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of
 from dspectral.text.weighting import Weighting
-from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
+from dspectral.types import CSRRows, FloatArray, Rows
 
 
 def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CSRRows:
@@ -40,10 +40,7 @@ def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CS
     energy_of(rows)  # names an entry that is not finite
     if rows.dtype == np.float16:  # which SciPy's sparse arrays do not know
         rows = rows.astype(np.float64)
-    csr = rows if is_sparse(rows) else sparse.csr_array(rows)
-    if not csr.has_canonical_format:  # two entries in one place would be two words
-        csr = csr.copy()
-        csr.sum_duplicates()
+    csr = sparse_products.canonical_rows(rows)  # two entries in one place would be two words
     if csr.nnz and csr.data.min() < 0:
         entry = int(np.argmax(csr.data < 0))
         row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1

@@ -199,13 +199,19 @@ def test_ties_are_answered_in_the_order_of_the_vocabulary():
     assert nearest(np.eye(4)[[0, 1, 1, 0]], [0], n=3)[0].tolist() == [3, 1, 2]
 
 
+def test_directions_that_the_counts_do_not_have_are_zero():
+    with pytest.warns(UserWarning, match="independent direction"):
+        found = WordEmbedding(2, min_count=1).fit([["a", "b"]] * 3)
+    assert np.isfinite(found.vectors_).all()
+    assert found.singular_values_[-1] == 0
+
+
 @pytest.mark.parametrize(
     ("text", "how", "message"),
     [
         ([], {}, "no word in the 0 sentence"),
         ([["a"]], {}, "n_components is 300, but it must be from 1 to 1"),
         ([["a"], ["b"], ["c"], ["d"]], {"n_components": 2}, "no word has a context"),
-        ([["a", "b"]] * 3, {"n_components": 2}, "n_components = 2 and n_skipped = 1 together"),
         ([["a", "b"]] * 3, {"n_components": 1, "min_count": 4}, "min_count = 4"),
         ([["a", "b", "c"]], {"n_components": 1, "transform": -1.0}, "transform is -1.0"),
         ([["a", "b", "c"]], {"n_components": 1, "scaling": "pmi"}, "scaling is 'pmi'"),

@@ -11,7 +11,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from dspectral import HybridLSI, TruncatedSVD, VocabularySettings, build_store, load, save, term_similarity
+from dspectral import (
+    HybridLSI,
+    LocalLSI,
+    TruncatedSVD,
+    VocabularySettings,
+    build_store,
+    load,
+    save,
+    term_similarity,
+)
 from tests.strategies import zipf_counts
 
 N, D, K = 60, 25, 4
@@ -241,6 +250,25 @@ def test_similarities_reach_it_through_pipelines_by_name_and_by_routing():
         hybrid = HybridLSI(K, beta=0.3).set_fit_request(term_similarity=True)
         routed = make_pipeline(hybrid, StandardScaler(with_mean=False, with_std=False))
         np.testing.assert_array_equal(routed.fit_transform(ROWS, term_similarity=TERMS), expected)
+
+
+@pytest.mark.parametrize("solver", ["gram", "krylov"])
+def test_folds_of_few_documents_are_padded_with_zeros_and_said_once(solver):
+    hybrid = HybridLSI(5, alpha=0.5, beta=0.3, solver=solver)
+    with pytest.warns(UserWarning, match="have only 3 independent") as told:
+        hybrid.fit(ROWS[:3], CLASSES[:3], term_similarity=TERMS)
+    assert len(told) == 1
+    assert (hybrid.singular_values_ > 0).tolist() == [True] * 3 + [False] * 2
+    assert not hybrid.components_[3:].any()
+    assert hybrid.transform(ROWS).shape == (N, 5)
+
+
+@pytest.mark.parametrize("make", [HybridLSI, LocalLSI])
+def test_lazy_documents_stay_lazy_whatever_output_is_set(make):
+    lazy = da.from_array(ROWS, chunks=(20, -1))
+    model = make(2).set_output(transform="pandas").fit(lazy, CLASSES)
+    assert isinstance(model.transform(lazy), da.Array)
+    assert type(model.transform(ROWS)).__name__ == "DataFrame"
 
 
 def test_frames_have_the_names_of_components_and_seeds_are_resolved_once():
