@@ -23,9 +23,11 @@ from .methods.hmm.refinement.estimator import RefinementHMM as RefinementHMM
 from .methods.hmm.refinement.starts import RefinementRecipe as RefinementRecipe
 from .methods.lsi.hybrid import HybridLSI as HybridLSI
 from .methods.lsi.local import LocalLSI as LocalLSI
+from .methods.lsi.local_regions import LocalRecipe as LocalRecipe
 from .methods.lsi.term_similarity import TermSimilarity as TermSimilarity
 from .methods.lsi.term_similarity import term_similarity as term_similarity
 from .methods.multilabel.classifier import MomentMultiLabelClassifier as MomentMultiLabelClassifier
+from .methods.multilabel.recipe import MultiLabelRecipe as MultiLabelRecipe
 from .methods.sentences.intent import IntentClassifier as IntentClassifier
 from .methods.sentences.mean_vectors import WordVectorRepresentation as WordVectorRepresentation
 from .methods.sentences.representation import SentenceRecipe as SentenceRecipe

@@ -1,14 +1,17 @@
-"""Which terms of a vocabulary mean the same, from word vectors."""
+"""Similarities between the terms of a vocabulary, from word vectors."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from dspectral.methods.lsi.similarity_factors import cosine_similarities
 from dspectral.registry import saved
-from dspectral.types import FloatArray
+from dspectral.types import CSRRows, FloatArray
+
+S = TypeVar("S")
+"""A matrix of similarities of any kind."""
 
 
 @saved
@@ -18,11 +21,11 @@ class TermSimilarity(NamedTuple):
     Attributes
     ----------
     terms : list of str
-        In the order of rows and columns.
+        Terms in the order of rows and columns.
     matrix : csr_array of float64, shape (d, d)
-        Symmetric, its diagonal zero.
+        Symmetric similarities with zeros on the diagonal.
     n_known : int
-        Terms that have a vector; the others are similar to none.
+        Number of terms that have a vector; the others are similar to none.
     """
 
     terms: list[str]
@@ -45,16 +48,18 @@ def term_similarity(
     terms : sequence of str
         The vocabulary, in the order of columns.
     words : sequence of str
+        Words that have a vector; those that are not in the vocabulary are left out.
     vectors : ndarray, shape (len(words), m)
-        Of the words; those that are no terms are left out. A term without a vector is similar to none.
-    n_neighbours : int
-        Of each term.
-    threshold : float
-        Cosines up to this are left out.
+        Vectors of the words. A term without a vector is similar to none.
+    n_neighbours : int, default=10
+        Number of neighbors of each term.
+    threshold : float, default=0.3
+        Cosines up to this number are left out.
 
     Returns
     -------
     TermSimilarity
+        Cosines between neighbors.
 
     Raises
     ------
@@ -86,8 +91,8 @@ def term_similarity(
     return TermSimilarity(list(terms), matrix, int(known.sum()))
 
 
-def matrix_of(similarity: Any, X: Any) -> Any:
-    """Return the matrix behind a similarity, once its terms are known to be those of X.
+def matrix_of(similarity: S | TermSimilarity | None, X: object) -> S | CSRRows | None:
+    """Return the matrix of a similarity, once its terms are known to be those of X.
 
     Raises
     ------
