@@ -232,11 +232,6 @@ class SpectralBrownClustering(ClusterQueries, BaseEstimator):
         counts = adjacent_counts(corpus.sentences, len(corpus.words))
         return average_mutual_information(counts, self.predict(corpus.words))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags
-
     def _check(self) -> None:
         check_integer("n_clusters", self.n_clusters)  # its range depends on the words
         check_integer("n_dimensions", self.n_dimensions, at_least=1)

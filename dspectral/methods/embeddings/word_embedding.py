@@ -267,11 +267,6 @@ class WordEmbedding(
     def _n_features_out(self) -> int:
         return int(self.vectors_.shape[1])
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags
-
     def _check(self) -> EmbeddingRecipe:
         """Refuse wrong parameters, and return the recipe."""
         recipe = EmbeddingRecipe() if self.recipe is None else self.recipe
