@@ -49,7 +49,7 @@ class SpectralBrownClustering(ClusterQueries, BaseEstimator):
     random_state : int, RandomState, Generator or None, default=0
         Seed of the singular vectors' random start. The same seed and text give the same bits under every scheduler.
     recipe : BrownRecipe, optional
-        Settings that studies compare; see :class:`~dspectral.methods.brown.BrownRecipe`.
+        Settings that studies compare; see :class:`~dspectral.BrownRecipe`.
 
     Attributes
     ----------

@@ -51,7 +51,7 @@ class WordEmbedding(
     random_state : int, RandomState, Generator or None, default=0
         Seed of the solver's random start. The same seed and text give the same bits under every scheduler.
     recipe : EmbeddingRecipe, optional
-        Settings that studies compare; see :class:`~dspectral.methods.embeddings.EmbeddingRecipe`.
+        Settings that studies compare; see :class:`~dspectral.EmbeddingRecipe`.
 
     Attributes
     ----------
