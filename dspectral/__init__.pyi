@@ -11,9 +11,9 @@ from .engine import projected_memory as projected_memory
 from .engine import summarize as summarize
 from .io.word2vec import read_word2vec as read_word2vec
 from .io.word2vec import write_word2vec as write_word2vec
-from .methods.brown import BrownRecipe as BrownRecipe
 from .methods.brown.clustering import SpectralBrownClustering as SpectralBrownClustering
-from .methods.embeddings import EmbeddingRecipe as EmbeddingRecipe
+from .methods.brown.recipe import BrownRecipe as BrownRecipe
+from .methods.embeddings.recipe import EmbeddingRecipe as EmbeddingRecipe
 from .methods.embeddings.word_embedding import WordEmbedding as WordEmbedding
 from .methods.hmm.anchor.estimator import AnchorHMM as AnchorHMM
 from .methods.hmm.anchor.points import AnchorRecipe as AnchorRecipe

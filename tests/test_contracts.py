@@ -321,6 +321,6 @@ def checks():
             yield pytest.param(model, check, id=f"{name}-{label}", marks=marks)
 
 
-@pytest.mark.parametrize(("model", "check"), checks())
+@pytest.mark.parametrize(("model", "check"), list(checks()))
 def test_scikit_learn_finds_nothing_wrong(model, check):
     check(model)

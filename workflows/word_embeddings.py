@@ -18,8 +18,6 @@ import dask
 import numpy as np
 
 import dspectral
-from dspectral import WordEmbedding, build_corpus, open_corpus, read_word2vec, write_word2vec
-from dspectral.methods.embeddings import EmbeddingRecipe
 from dspectral.metrics import analogy_accuracy, word_similarity
 from dspectral.store import Corpus
 from dspectral.types import FloatArray
