@@ -3,6 +3,7 @@
 import inspect
 import io
 import pickle
+import warnings
 
 import dask.array as da
 import joblib
@@ -12,6 +13,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import SkipTestWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -160,11 +162,11 @@ def test_output_is_a_frame_where_pandas_is_asked_for(name):
     model = fitted(name)
     plain = as_array(model.transform(X))
     model.set_output(transform="pandas")
-    if sparse.issparse(model.set_output(transform="default").transform(X)):
-        with pytest.raises(ValueError, match="Pandas output does not support sparse data"):
-            model.set_output(transform="pandas").transform(X)
+    try:
+        frame = model.transform(X)
+    except ValueError as error:
+        assert "sparse" in str(error)  # as scikit-learn has it  # noqa: PT017
         return
-    frame = model.set_output(transform="pandas").transform(X)
     assert list(frame.columns) == list(model.get_feature_names_out())
     np.testing.assert_array_equal(frame.to_numpy(), plain)
 
@@ -210,6 +212,8 @@ def test_rows_of_any_type_give_the_same_in_memory_and_lazily(name, dtype):
     np.testing.assert_allclose(numbers(result(name, ours, dense)), numbers(expected), atol=1e-5)
     lazy = CASES[name].make().fit(da.from_array(dense, chunks=(10, -1)), y)
     np.testing.assert_allclose(numbers(result(name, lazy, dense)), numbers(expected), atol=1e-4)
+    if dtype == "float16":
+        return  # SciPy has no sparse matrices of it
     csr_blocks = da.from_array(dense, chunks=(10, -1)).map_blocks(sparse.csr_array)
     lazily = CASES[name].make().fit(csr_blocks, y)
     np.testing.assert_allclose(numbers(result(name, lazily, dense)), numbers(expected), atol=1e-4)
@@ -282,7 +286,7 @@ def test_texts_and_sentences_come_in_columns_of_any_kind(name, kind):
 @pytest.mark.parametrize("name", OF_KIND["texts"])
 def test_a_bare_string_is_not_a_list_of_texts(name):
     with pytest.raises((TypeError, ValueError), match=r"^[^\n]*string"):
-        CASES[name].make().fit("play some jazz", ["music"])
+        result(name, CASES[name].make().fit("play some jazz", ["music"]), "play some jazz")
 
 
 @pytest.mark.parametrize("name", OF_KIND["sentences"])
@@ -302,20 +306,26 @@ def test_a_corpus_where_a_matrix_is_meant_is_one_sentence(name, tmp_path):
         CASES[name].make().fit(corpus, np.arange(9) % 2)
 
 
-NEED_NO_DATA = ("no_attributes", "params", "cloneable", "parameters_default", "repr", "valid_tag_types")
+NEED_NO_DATA = (
+    "no_attributes",
+    "get_params",
+    "set_params",
+    "cloneable",
+    "parameters_default",
+    "repr",
+    "valid_tag_types",
+)
 
 
 def checks():
     for name, case in CASES.items():
         given = EXPECTED_FAILURES.get(name, {})
-        for model, check in estimator_checks_generator(case.make(), legacy=name not in NO_CHECKS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SkipTestWarning)  # of the estimators in NO_CHECKS
+            found = list(estimator_checks_generator(case.make(), legacy=name not in NO_CHECKS))
+        for model, check in found:
             label = getattr(check, "func", check).__name__
-            if (
-                name in NO_CHECKS
-                and "no_attributes" not in label
-                and "params" not in label
-                and "cloneable" not in label
-            ):
+            if name in NO_CHECKS and not any(word in label for word in NEED_NO_DATA):
                 continue
             marks = [pytest.mark.xfail(reason=given[label], strict=True)] if label in given else []
             yield pytest.param(model, check, id=f"{name}-{label}", marks=marks)

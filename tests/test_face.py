@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 
 import dspectral
-from dspectral import datasets, io, metrics, store
+from dspectral import datasets, decomposition, engine, io, metrics, store, text
 
-PACKAGES = {"datasets": datasets, "io": io, "metrics": metrics, "store": store}
+PACKAGES = {
+    "datasets": datasets,
+    "decomposition": decomposition,
+    "engine": engine,
+    "io": io,
+    "metrics": metrics,
+    "store": store,
+    "text": text,
+}
 
 
 def test_every_public_name_is_there_and_is_imported_when_asked_for():

@@ -18,6 +18,7 @@ import dask
 import numpy as np
 
 import dspectral
+from dspectral import EmbeddingRecipe, WordEmbedding, build_corpus, open_corpus, read_word2vec, write_word2vec
 from dspectral.metrics import analogy_accuracy, word_similarity
 from dspectral.store import Corpus
 from dspectral.types import FloatArray

@@ -19,7 +19,7 @@ from dspectral import (
     write_counts,
 )
 from dspectral.store.weighted_rows import weightings_of
-from tests.contracts_preprocessing import EXPECTED_FAILURES
+from tests.contracts import EXPECTED_FAILURES
 from tests.strategies import n_tasks, zipf_counts
 
 COUNTS = zipf_counts(90, 40, 8)

@@ -112,7 +112,7 @@ def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
     if not 1 <= settings.n_states <= most:
         raise ValueError(
             f"n_states is {settings.n_states}, but it must be from 1 to {most}: "
-            f"there are {data.n_rows} documents and {data.n_words} words"
+            f"n_samples = {data.n_rows} documents, n_features = {data.n_words} words"
         )
     solver: str = settings.recipe.solver
     if solver == "auto":

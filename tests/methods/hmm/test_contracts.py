@@ -18,7 +18,7 @@ import dspectral
 from dspectral import EMHMM, AnchorHMM, AnchorRecipe, RefinementHMM, RefinementRecipe, VectorQuantizer
 from dspectral.datasets import refinement_sequences
 from dspectral.methods.hmm.inference import log_likelihoods, viterbi
-from tests.contracts_hmm import EXPECTED_FAILURES
+from tests.contracts import EXPECTED_FAILURES
 
 WORDS = [["the", "cat", "sees", "a", "dog"], ["a", "cat", "likes", "the", "bird"], ["a", "dog"]] * 6
 TAGS = [["D", "N", "V", "D", "N"], ["D", "N", "V", "D", "N"], ["D", "N"]] * 6

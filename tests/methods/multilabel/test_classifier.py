@@ -23,7 +23,7 @@ from dspectral.methods.multilabel.latent_states import Whitening
 from dspectral.methods.multilabel.leading_directions import first_pass
 from dspectral.methods.multilabel.passes import em_pass, second_pass, third_pass
 from dspectral.metrics import document_auc
-from tests.contracts_labels import EXPECTED_FAILURES
+from tests.contracts import EXPECTED_FAILURES
 
 K, D, L = 4, 40, 12
 TRUTH = state_parameters(D, L, K, concentration=0.3, seed=5)
