@@ -149,6 +149,7 @@ def _answers(vectors: NDArray[np.float32], given: NDArray[np.int64], *, multiply
     best = np.full(len(given), -np.inf, dtype=np.float32)
     answers = np.full(len(given), -1)
     for first in range(0, len(vectors), TILE):
+        # One matrix product a tile, in place of three cosines for each question and word.
         cosines = np.ascontiguousarray(vectors[distinct] @ vectors[first : first + TILE].T)
         better_answers(cosines, rows.reshape(given.shape), given, first, multiply, best, answers)
     return answers

@@ -51,6 +51,7 @@ def average_mutual_information(counts: Counts, labels: ArrayLike | None = None) 
     total = matrix.sum()
     if not total > 0:
         raise ValueError("the counts hold no adjacent pair")
+    # I = sum p(a, b) log2(p(a, b) / (p(a) p(b))) over the cells that are not zero, with p = counts / total.
     cells = matrix.tocoo()
     cells.eliminate_zeros()
     first, second = matrix.sum(axis=1), matrix.sum(axis=0)
@@ -92,6 +93,7 @@ def cluster_counts(counts: Counts, labels: ArrayLike) -> CSRRows:
         raise ValueError(
             f"there are labels of shape {labels.shape}, but each of {n_types} types needs one from 0"
         )
+    # With M the indicator of clusters, M' C M sums the counts over the types of two clusters.
     members = sparse.csr_array((np.ones(n_types), (np.arange(n_types), labels)))
     return sparse.csr_array(members.T @ matrix @ members)
 

@@ -50,6 +50,7 @@ def document_auc(scores: FloatArray, truth: Truth) -> Numbers:
     """
     rows, columns, n_true = _true_entries(scores, truth)
     n_labels = scores.shape[1]
+    # Mann and Whitney: the pairs won are the sum of the true labels' ranks less that of ranks 1, 2, ..., n_true.
     ranks = rankdata(scores, axis=1)
     total = np.bincount(rows, weights=ranks[rows, columns], minlength=len(scores))
     n_pairs = n_true * (n_labels - n_true)
@@ -117,6 +118,7 @@ def ndcg_at(scores: Scores, truth: Truth, k: int) -> Numbers:
     """
     hits, n_true, _ = hits_of(scores, truth, k)
     discounts = 1.0 / np.log2(np.arange(2.0, k + 2.0))
+    # The best ranking has all true labels first; a document without any is divided by 1 and is NaN anyway.
     ideal = np.concatenate([[1.0], np.cumsum(discounts)])[np.minimum(n_true, k)]
     return _where_true(hits @ discounts / ideal, n_true)
 
@@ -243,6 +245,7 @@ def _best(scores: Scores, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]
     """Return the columns of the k best labels of each row, and whether each of them has a stored score."""
     if not is_sparse(scores):
         return np.argsort(-scores, axis=1, kind="stable")[:, :k], np.ones((len(scores), k), dtype=bool)
+    # One sort of all stored entries by row, falling score and column: ``place`` is then the rank within the row.
     row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
     order = np.lexsort((scores.indices, -scores.data, row))
     place = np.arange(scores.nnz) - scores.indptr[row]

@@ -142,6 +142,7 @@ def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     table = contingency(true, found) / 1.0
     joint = table / table.sum()
     of_true, of_found = entropy(joint.sum(axis=1)), entropy(joint.sum(axis=0))
+    # V = 2 I / (H(true) + H(found)), with the mutual information from entropies; rounding may leave it below 0.
     shared = max(0.0, of_true + of_found - entropy(joint.ravel()))
     return 1.0 if of_true + of_found == 0 else 2.0 * shared / (of_true + of_found)
 
@@ -210,6 +211,7 @@ def label_error_rate(true: Sequence[Sequence[Hashable]], found: Sequence[Sequenc
     0.6666666666666666
     """
     checked_lengths(true, found)
+    # Edits are summed before they are divided: the rate is of all sequences together, not a mean of rates.
     edits = n_runs = 0
     for one, other in zip(true, found, strict=True):
         truth = runs(one)

@@ -71,6 +71,7 @@ def word_similarity(
         return Similarity(float("nan"), len(known), share)
     first, second, judged = (np.array(column) for column in zip(*known, strict=True))
     cosines = np.einsum("ij,ij->i", *(unit(np.asarray(vectors)[ids]) for ids in (first, second)))
+    # Ranks of a constant have no correlation; SciPy would warn and return NaN as well.
     if np.ptp(judged) == 0 or np.ptp(cosines) == 0:
         return Similarity(float("nan"), len(known), share)
     return Similarity(float(spearmanr(cosines, judged).statistic), len(known), share)

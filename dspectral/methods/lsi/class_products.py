@@ -119,7 +119,7 @@ class CrossProduct(NamedTuple):
     @classmethod
     def of(cls, rows: Rows, others: FloatArray) -> Self:
         """Summarize one block of A, shape (n, d), and of B, shape (n, r)."""
-        energy = energy_of(rows)
+        energy = energy_of(rows)  # first, so that nothing is multiplied by infinity
         if is_sparse(rows):
             product = sparse_products.transpose_times(rows, np.ascontiguousarray(others))
         else:
@@ -134,7 +134,7 @@ class CrossProduct(NamedTuple):
 def class_sums(rows: Rows, classes: CSRRows, wanted: bool = True) -> NDArray[np.float64]:
     """Return ``Z'A``, shape (n_classes, d), or no rows at all."""
     if not wanted:
-        return np.zeros((0, rows.shape[1]))
+        return np.zeros((0, rows.shape[1]))  # an array, so that summaries of all passes merge in the same way
     sums = sparse.csr_array(classes.T) @ rows
     return np.asarray(sums.toarray() if is_sparse(sums) else sums, dtype=np.float64)
 
@@ -159,6 +159,8 @@ def scaled(rows: Rows, factors: NDArray[np.float64]) -> Rows:
     >>> scaled(np.array([[2, 4]], dtype=np.int8), np.array([0.25]))
     array([[0.5, 1. ]])
     """
+    # Factors take the precision of the rows, never their type: sqrt(1 - alpha) as an integer is 0 and loses every
+    # document that has a class.
     rows = float_rows(rows)
     if not is_sparse(rows):
         return np.asarray(rows * factors.astype(rows.dtype)[:, None])

@@ -94,6 +94,7 @@ class ClassProducts:
         part = summarize(self._words, self._classes, of=of, name="product")
         if self._sums is None:  # the class sums of the first pass serve all later ones
             self._sums = part.sums
+        # Right to left: n_classes x r in between, and never the d x d matrix M'M.
         between = self._alpha * (self._sums.T @ (self._sums @ Z))
         return GramProduct(part.n_rows, part.total, part.energy, part.product + between.astype(Z.dtype))
 
@@ -126,6 +127,7 @@ class SimilarityProducts:
         projected = collect_rows(
             map_rows(self._X, project, n_columns=Z.shape[1], dtype=Z.dtype, name="project")
         )
+        # R Z is taken in one pass and R' times the mixed rows in another: K couples documents of different blocks.
         mixed = projected + self._alpha * np.asarray(self._similarity @ projected, dtype=Z.dtype)
         streams = labelled_streams(self._X, mixed)
         part = summarize(streams.words, streams.labels, of=CrossProduct.of, name="product")
@@ -162,13 +164,14 @@ def hybrid_spectrum(
         solver = "krylov"
     if solver == "gram":
         moments = documents.gram()
-        if root is not None:
+        if root is not None:  # L' (L' G)' = L' G L, as G is symmetric
             gram = root.transpose_times(root.transpose_times(moments.gram).T)
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
         return pad_components(of_summary(moments, plan), plan)
     if "frequent_directions" in solver:
         raise ValueError(f"solver {solver!r} does not take similarities: 'auto', 'gram' and 'krylov' do")
 
+    # Rows, sums and energy of the product are those of R itself: they bound the error, and count documents.
     def multiply(Z: FloatArray) -> GramProduct:
         if root is None:
             return documents.product(Z)

@@ -184,6 +184,7 @@ class HybridLSI(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         alpha, beta = check_real("alpha", self.alpha), check_real("beta", self.beta)
         root = self._root(matrix_of(term_similarity, X), rows.shape[1])
         documents = self._documents(rows, y, document_similarity)
+        # Class sums grow with the documents of a class and stand far above single entries: float32 would lose these.
         single = alpha == 0 and beta == 0 and rows.dtype == np.float32
         plan = Plan(
             self.n_components,
@@ -263,6 +264,7 @@ class HybridLSI(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return ClassProducts(X, unit_class_rows(known.indicator), self.alpha)
 
     def _set(self, found: Spectrum, root: Factor | None, reads: int) -> None:
+        # Right singular vectors are in the coordinates of L; components are L V, so that rows fold in by a product.
         axes = found.axes if root is None else root.times(np.ascontiguousarray(found.axes.T)).T
         self.components_ = fixed_signs(np.ascontiguousarray(axes))
         self.singular_values_ = np.sqrt(found.values)

@@ -98,6 +98,7 @@ def train_linear_svms(
             AskTellLBFGS(point, value, gradient, step=steepest)
             for point, value, gradient in zip(points, first.values, first.gradients, strict=True)
         ]
+        # Each class stops by its own gradient at zero: classes of other sizes have gradients of other sizes.
         limits = [training.tol * descent.left for descent in descents]
         n_passes = 1
         # Each turn is one pass, which evaluates every class at its own trial point. A class that is done keeps its
@@ -144,6 +145,7 @@ def _to_columns(
     points: list[NDArray[np.float64]], spaces: Spaces | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return weights of columns, shape (d, L), and intercepts, the last entries of the points."""
+    # A machine in a space is one of columns: w'(V x) = (V'w)'x, so passes need not know the spaces.
     parts = [point[:-1] for point in points]
     if spaces is not None:
         parts = [space.T @ part for space, part in zip(spaces, parts, strict=True)]
@@ -165,6 +167,7 @@ def _evaluate(
     for j, point in enumerate(points):
         # By the chain rule the gradient in a space is V times the gradient in columns.
         slope = part.axes[:, j] if spaces is None else spaces[j] @ part.axes[:, j]
+        # The last entry of a point is its intercept, which is penalized as well: LIBLINEAR's choice.
         values.append(float(point @ point) / 2.0 + training.C * float(part.loss[j]))
         gradients.append(point + training.C * np.append(slope, part.offsets[j]))
     return _Evaluation(values, gradients, part.energy)

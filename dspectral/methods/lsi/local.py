@@ -156,6 +156,8 @@ class LocalLSI(LocalPrediction):
         ValueError
             If all documents have the same label, a parameter is out of its range, or X holds NaN or infinity.
         """
+        # Four steps: which documents make each class's region (LRW trains a first classifier for it), the region's
+        # singular vectors, machines in these spaces, and the machines taken back to columns.
         recipe = self._check()
         y = getattr(X, "labels", None) if y is None else y
         if y is None:
@@ -215,6 +217,7 @@ def _checked_labels(y: Classes) -> Any:
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = column_or_1d(y, warn=True)
+    # Labels None make an array of objects, which scikit-learn's check would refuse; NaN is refused later, by name.
     if y.ndim == 1 and y.dtype.kind == "f" and np.all(np.isfinite(y)):
         check_classification_targets(y)
     return y

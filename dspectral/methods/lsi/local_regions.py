@@ -81,7 +81,7 @@ class LocalSpaces(NamedTuple):
             If the rows hold NaN or infinity.
         """
         energy_of(rows)
-        if not rows.shape[0]:
+        if not rows.shape[0]:  # a class that nothing can be told from
             return cls((np.zeros((0, rows.shape[1])),))
         return cls((right_axes(scaled(rows, weights[:, 0]), n_components, seed=seed),))
 
@@ -127,7 +127,7 @@ def members_of_classes(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]
         If one label a document was given and all documents have the same, so that there is nothing to tell apart.
     """
     indicator = known.indicator.compute() if is_lazy(known.indicator) else known.indicator
-    by_class = sparse.csc_array(indicator)
+    by_class = sparse.csc_array(indicator)  # its columns are the lists of documents
     by_class.sort_indices()
     rows = [part.astype(np.int64) for part in np.split(by_class.indices, by_class.indptr[1:-1])]
     sizes = np.array([len(mine) for mine in rows])
@@ -185,6 +185,7 @@ def weighted_regions(
     )
     regions = []
     for mine, scores in zip(found.rows, found.scores, strict=True):
+        # Documents in the order of the rows: they are then gathered in one sweep, and sums have one order.
         order = np.argsort(mine, kind="stable")
         regions.append(Region(mine[order], relevancy.of_scores(scores[order])))
     return regions
@@ -252,6 +253,7 @@ def _groups(regions: list[Region]) -> Iterator[list[Region]]:
     """Yield neighbors that have at most ``REGION_ROWS`` documents together."""
     group: list[Region] = []
     for region in regions:
+        # A class larger than the limit is a group of its own: its region must be whole to be decomposed.
         if group and sum(len(one.rows) for one in (*group, region)) > REGION_ROWS:
             yield group
             group = []
@@ -265,6 +267,7 @@ def _gather(X: CheckedRows, regions: list[Region]) -> tuple[Any, Any]:
         picked = [X[region.rows] for region in regions]
         weights = [region.weights[:, None] for region in regions]
         return Blocks(_same, picked, in_memory=True), Blocks(_same, weights, in_memory=True)
+    # One fancy index for all regions reads every block once; rechunking makes each region one block, one task.
     sizes = {0: tuple(len(region.rows) for region in regions)}
     rows = lazy_rows(X)[np.concatenate([region.rows for region in regions])]
     weights = lazy_rows(np.concatenate([region.weights for region in regions])[:, None])

@@ -32,6 +32,7 @@ class LocalMachines(NamedTuple):
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:
         """Return ``f x'coef + intercept``, shape (n, L)."""
+        # f x'V'w + c: weighting a row's product is weighting the row.
         return np.asarray(products(rows, self.coef.T) * self._weights(rows) + self.intercept)
 
     def difference(self, rows: Rows) -> NDArray[np.float64]:

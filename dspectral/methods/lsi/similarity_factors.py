@@ -17,8 +17,6 @@ HIGHEST_DEGREE = 500
 """Largest degree of a polynomial factor."""
 _PRECISION = 1e-9
 """Coefficients of a polynomial below this number, relative to the smallest root, are left out."""
-_ROWS = 512
-"""Rows of cosines that are held at a time."""
 
 
 class Factor(Protocol):
@@ -113,58 +111,6 @@ class PolynomialFactor(NamedTuple):
         return self.times(Y)
 
 
-def cosine_similarities(
-    vectors: FloatArray, *, n_neighbours: int = 10, threshold: float = 0.0
-) -> sparse.csr_array:
-    """Connect each row to those at the smallest angles.
-
-    Parameters
-    ----------
-    vectors : ndarray, shape (d, m)
-        Vectors; a row of zeros has no neighbor.
-    n_neighbours : int, default=10
-        Number of neighbors of each row; a row may have more, as neighbors are mutual.
-    threshold : float, default=0.0
-        Cosines up to this number are left out, and so are all up to 0.
-
-    Returns
-    -------
-    csr_array of float64, shape (d, d)
-        Symmetric cosines with zeros on the diagonal.
-
-    Notes
-    -----
-    ``2 d^2 m`` operations; 512 rows of cosines are held at a time.
-
-    Examples
-    --------
-    >>> cosine_similarities(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), n_neighbours=1).toarray()
-    array([[0., 0., 0.],
-           [0., 0., 1.],
-           [0., 1., 0.]])
-    """
-    if n_neighbours < 1:
-        raise ValueError(f"n_neighbours is {n_neighbours}, but it must be 1 or more")
-    sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = np.divide(vectors, sizes, out=np.zeros_like(vectors, dtype=np.float64), where=sizes > 0)
-    n_neighbours = min(n_neighbours, len(unit) - 1)
-    rows, columns, values = [], [], []
-    # Each row keeps its n largest cosines, a selection without a sort; below, max(A, A') makes neighbors mutual.
-    for start in range(0, len(unit), _ROWS):
-        cosines = unit[start : start + _ROWS] @ unit.T
-        here = np.arange(len(cosines))
-        cosines[here, start + here] = -np.inf
-        best = np.argpartition(-cosines, n_neighbours - 1, axis=1)[:, :n_neighbours]
-        found = np.take_along_axis(cosines, best, axis=1)
-        row, place = np.nonzero(found > max(threshold, 0.0))
-        rows.append(start + row)
-        columns.append(best[row, place])
-        values.append(found[row, place])
-    parts = [np.concatenate(part) for part in (rows, columns, values)]
-    one_way = sparse.csr_array((parts[2], (parts[0], parts[1])), shape=(len(unit),) * 2)
-    return sparse.csr_array(one_way.maximum(one_way.T))
-
-
 def checked_similarity(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
     """Return a similarity as CSR in double precision, its diagonal left out.
 
@@ -202,6 +148,7 @@ def checked_similarity(similarity: object, size: int, name: str, of: str) -> spa
     gap = abs(matrix - matrix.T).max() if matrix.nnz else 0.0
     if gap > 1e-6 * max(1.0, abs(matrix.data).max(initial=0.0)):
         raise ValueError(f"{name} is not symmetric: two entries that mirror each other differ by {gap:.3g}")
+    # Rounding may differ between mirrored entries; Cholesky and the eigenvalue solvers want them equal.
     matrix = sparse.csr_array((matrix + matrix.T) / 2.0)
     matrix = sparse.csr_array(matrix - sparse.diags_array(matrix.diagonal()))
     matrix.eliminate_zeros()
@@ -219,6 +166,7 @@ def eigenvalue_range(matrix: sparse.csr_array) -> tuple[float, float]:
     if matrix.shape[0] <= DENSE_COLUMNS:
         values = scipy.linalg.eigvalsh(matrix.toarray())
         return float(values[0]), float(values[-1])
+    # A start of its own: ARPACK's default draws from a global state, and bits would differ from run to run.
     start = np.random.default_rng(0).standard_normal(matrix.shape[0])
     ends = []
     for which in ("SA", "LA"):
@@ -237,6 +185,7 @@ def largest_weight(lowest: float) -> float:
     >>> largest_weight(-4.0), largest_weight(-0.5)
     (0.25, 1.0)
     """
+    # I + w W has the eigenvalues 1 + w l, all above 0 iff w < -1 / min(l); the papers want w below 1 as well.
     return min(1.0, -1.0 / lowest) if lowest < 0 else 1.0
 
 
@@ -298,6 +247,7 @@ def _sparse_cholesky(matrix: sparse.csr_array) -> SparseFactor:
     found = splu(
         matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )
+    # With no row exchange A = P'(L D L')P, and L sqrt(D) is Cholesky's factor of the reordered matrix.
     pivots = found.U.diagonal()
     if np.any(found.perm_r != found.perm_c) or np.any(pivots <= 0):
         raise ValueError(

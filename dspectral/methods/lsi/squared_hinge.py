@@ -116,7 +116,7 @@ class SquaredHinge(NamedTuple):
         if weights is not None:
             scores *= weights
         scores += offsets
-        signs = np.full(scores.shape, -1.0)
+        signs = np.full(scores.shape, -1.0)  # y of each row and class: one class against all others
         signs[(members.toarray() if is_sparse(members) else members) != 0] = 1.0
         short = np.maximum(1.0 - signs * scores, 0.0)
         slope = -2.0 * signs * short
@@ -160,7 +160,7 @@ class TopScores(NamedTuple):
         ValueError
             If the rows hold NaN or infinity.
         """
-        energy_of(rows)
+        energy_of(rows)  # names an entry that is not finite
         scores = relevancy.scores(rows)
         places = [np.argsort(-scores[:, j], kind="stable")[:limit] for j, limit in enumerate(limits)]
         return cls(len(scores), limits, tuple(places), tuple(scores[p, j] for j, p in enumerate(places)))

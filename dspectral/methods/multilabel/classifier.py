@@ -184,6 +184,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
             or not finite (its block, row and column are named); no document has a label, or three words; or
             there are fewer independent directions than states (the largest usable number is named).
         """
+        # Each pass reads all blocks and merges their summaries; what a pass finds is the input of the next. Only
+        # the model and the summaries grow with words, labels and states, nothing grows with the documents.
         settings = self._settings()
         X = checked_documents(self, X, reset=True)
         y = getattr(X, "labels", None) if y is None else y
@@ -221,6 +223,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
     def _set(self, leading: Leading, states: States, model: LabelModel) -> None:
         """Keep what the passes found, the most probable state first."""
+        # The tensor's order of states is an accident of its decomposition; the weights' order means something.
         order = np.argsort(-model.weights, kind="stable")
         self.state_weights_ = model.weights[order]
         self.word_distributions_ = model.words.columns[:, order]

@@ -77,6 +77,7 @@ class Whitening(NamedTuple):
                 f"n_states is {len(values)}, but the words have only {usable} independent direction(s): "
                 f"ask for at most {usable} states"
             )
+        # The symmetric root turns the directions least; any R with R' second R = I would whiten.
         R = (vectors / np.sqrt(values)) @ vectors.T
         inverse = (vectors * np.sqrt(values)) @ vectors.T
         dtype = self.forward.dtype
@@ -123,6 +124,7 @@ def word_distributions(back: FloatArray, vectors: NDArray[np.float64]) -> Simple
 
 def state_weights(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``pi`` from the tensor's values, which are ``1 / sqrt(pi)``; values below 1 count as 1."""
+    # No probability is above 1, so a value below 1 is noise; the weights of all states then sum to 1.
     weights = 1.0 / np.maximum(values, 1.0) ** 2
     return np.asarray(weights / weights.sum())
 
@@ -153,6 +155,7 @@ def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     below = above - float(columns.sum(dtype=np.float64)) if n_negative else 0.0
     if prior:
         clipped += columns.dtype.type(prior)
+    # Sums in double: a column may have a million entries in single precision.
     total = clipped.sum(axis=0, dtype=np.float64)
     clipped[:, total == 0] = 1
     total[total == 0] = len(columns)
@@ -177,6 +180,7 @@ def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], sh
     ndarray, shape (d, k), of columns' dtype
         Natural logarithms, at least -27.7.
     """
+    # A word that a state never has would veto the state for good: its logarithm would be minus infinity.
     corpus = background / max(background.sum(), 1e-300)
     mixed = (1.0 - share) * columns + (share * corpus[:, None]).astype(columns.dtype)
     return np.asarray(np.log(np.maximum(mixed, 1e-12)), dtype=columns.dtype)

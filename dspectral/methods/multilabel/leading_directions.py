@@ -89,6 +89,7 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
         raise ValueError("no document has two words, so words have no second moment")
     axes, values, certificate = _leading(found, plan, settings)
     weights = inverse_document_frequency(found.document_frequency, data.n_rows)
+    # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
     scaled = found.label_range * weights[:, None].astype(np.float32)
     directions = orthonormal_columns(scaled.astype(data.dtype, copy=False))
     return Leading(
@@ -121,6 +122,7 @@ def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
         solver = "gram" if data.n_words <= GRAM_COLUMNS else sketch
     k, size = settings.n_states, settings.recipe.sketch_size
     plan = Plan(k, solver=solver, sketch_size=size, seed=settings.seed, dtype=data.dtype)
+    # Taking a diagonal off reorders the eigenvalues: all that the sketch holds are kept until then.
     kept = most if solver == "gram" else min(most, plan.rows_of_sketch)
     return plan._replace(n_components=kept if settings.distinct else k), solver
 
@@ -154,6 +156,7 @@ def _leading(
             inside = np.diag(values) - (axes * sketch.total) @ axes.T.astype(np.float64)
             values, vectors = eigh_descending(inside)
             axes = fixed_signs(vectors.T.astype(axes.dtype) @ axes)
+    # Whitening divides by the roots of the eigenvalues: directions of rounding would be blown up to unit size.
     usable = int(np.sum(values > 1e-7 * values[0])) if len(values) else 0
     if usable < k:
         raise ValueError(

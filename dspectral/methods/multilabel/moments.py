@@ -91,6 +91,8 @@ class FirstMoments(NamedTuple):
         words = word_rows(rows, counts=counts)
         Y = label_rows(labels, words.shape[0])
         length = lengths_of(words)
+        # A_u' (Y Omega) for rows of unit length: dividing the labels' rows by the lengths is dividing the words' rows,
+        # and Y Omega is far narrower.
         present = word_rows(words, counts=False, dtype=np.float32)
         sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
         mixed = np.divide(_mixed_labels(Y, rank, seed), sizes, dtype=np.float32)
@@ -159,6 +161,8 @@ class ThirdMoment(NamedTuple):
         second, third = Y.T @ Y, _cubes(Y, Y)
         n, m = (length, length) if not distinct else (length - 1.0, length - 2.0)
         if distinct:
+            # Inclusion and exclusion over coinciding positions: pairs of a word with itself come off the second
+            # moment; off the third the three kinds of coinciding pairs, less twice the triples taken off too often.
             total = total_of(words)
             present = np.flatnonzero(total)
             W, s = np.asarray(whitening[present], dtype=np.float64), total[present][:, None]
@@ -181,6 +185,7 @@ def _mixed_labels(Y: CSRRows, rank: int, seed: int) -> FloatArray:
     """Return ``Y Omega``, or Y itself where it is no wider."""
     if Y.shape[1] <= rank:
         return np.asarray(Y.toarray(), dtype=np.float32)
+    # The same Omega in every block, drawn from the seed: it is not part of any message.
     Omega = np.random.default_rng(seed).standard_normal((Y.shape[1], rank), dtype=np.float32)
     return sparse_products.times(Y, Omega)
 

@@ -82,6 +82,8 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
     moments = summarize(data.words, of=of, name="third-moment")
     if moments.triples <= 0:
         raise ValueError("no document has three words, so words have no third moment")
+    # The sketch of the first pass errs in the size of its directions; the exact second moment within them, from the
+    # same pass as the third, mends the whitening, and the tensor is turned along with it.
     whitening, rotation = leading.whitening.corrected(moments.second / moments.pairs)
     T = contract(unfolded_symmetric(moments.third / moments.triples), rotation)
     decompose = power_method if settings.recipe.tensor == "power" else simultaneous_diagonalization
@@ -184,6 +186,7 @@ def em_pass(data: LabelledStreams, leading: Leading, model: LabelModel, settings
         words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
     )
     linear = _correction(found, labels, settings)
+    # A state that no document is in keeps a weight whose logarithm is finite.
     weights = np.maximum(found.weights / found.weights.sum(), 1e-300)
     return LabelModel(log_words, weights, words, labels, linear, found.log_likelihood / max(1, found.n_rows))
 

@@ -104,6 +104,7 @@ class LabelPrediction(ClassifierMixin, BaseEstimator):
             Indicator matrix: dense where that of the fit was, CSR where it was sparse or lazy.
         """
         check_is_fitted(self)
+        # Scores are no calibrated probabilities, so no threshold serves all labels; the mean number of labels does.
         best = self.top_labels(X, max(1, round(float(self.label_totals_.sum()) / self.n_documents_)))
         found = map_rows(
             best, ones_of, n_columns=best.shape[1], dtype=best.dtype, sparse_output=True, name="predict"
@@ -131,6 +132,7 @@ class LabelPrediction(ClassifierMixin, BaseEstimator):
             Subset accuracy, as of all classifiers of scikit-learn. :mod:`dspectral.metrics` scores rankings.
         """
         y = collect_rows(getattr(X, "labels", None) if y is None else y)
+        # Sparse indicators stay sparse: what is compared has one entry for each label of a document.
         true = (y if is_sparse(y) else np.asarray(y)) != 0
         predicted = collect_rows(self.predict(X)) != 0
         return float(accuracy_score(true, predicted, sample_weight=sample_weight))

@@ -111,6 +111,7 @@ def _sums(scores: FloatArray) -> FloatArray:
 def _largest(scores: FloatArray, n: int) -> tuple[NDArray[np.int32], FloatArray]:
     """Return columns and shares of the largest scores of each row, in the order of the columns."""
     scores = np.maximum(scores, 0)
+    # A partition finds the n largest in L operations a row; the few columns are then put in order, as CSR wants.
     order = np.argpartition(-scores, n - 1, axis=1)[:, :n] if n < scores.shape[1] else None
     columns = np.sort(order, axis=1) if order is not None else np.tile(np.arange(n), (len(scores), 1))
     best = np.take_along_axis(scores, columns, axis=1) / _sums(scores)

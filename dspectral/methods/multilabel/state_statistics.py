@@ -31,6 +31,7 @@ class Regression(NamedTuple):
     @classmethod
     def of(cls, features: FloatArray, posterior: FloatArray, labels: CSRRows) -> Self:
         """Summarize one block: features of shape (n, r), posteriors (n, k), labels (n, L)."""
+        # Products of features in double: the correction inverts F'F, whose condition single precision would not stand.
         F = np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
         wide = F.astype(np.float64)
         return cls(wide.T @ wide, wide.T @ posterior, sparse_products.transpose_times(labels, F))
