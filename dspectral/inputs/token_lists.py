@@ -74,7 +74,7 @@ def check_lists(sentences: Sequence[Any], *, strings: bool = True) -> None:
     ValueError
         If a sentence is a string, is not a sequence, or holds a token that is no string; the first one is named.
     """
-    tokens = "tokens, each a string" if strings else "tokens"
+    tokens = "strings, one for each token" if strings else "tokens"
     for number, sentence in enumerate(sentences):
         fits = isinstance(sentence, Sized) and not isinstance(sentence, str | bytes | Mapping | AbstractSet)
         if not fits or (strings and not all(isinstance(word, str) for word in sentence)):

@@ -92,7 +92,9 @@ def test_what_is_no_collection_of_token_lists_is_named(X, name):
     "sentence", ["the cat", b"the", None, float("nan"), 3, {"the"}, {"the": 1}, ["the", 3]]
 )
 def test_what_is_no_list_of_strings_is_named(sentence):
-    with pytest.raises(ValueError, match=r"sentence 1 is .*, but it must be a list of tokens, each a string"):
+    with pytest.raises(
+        ValueError, match=r"sentence 1 is .*, but it must be a list of strings, one for each token"
+    ):
         token_lists([["a"], sentence])
 
 

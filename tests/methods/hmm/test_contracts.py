@@ -185,9 +185,9 @@ def test_seeds_of_every_kind_are_resolved_once(name, state):
 @pytest.mark.parametrize("name", MAKE)
 @pytest.mark.parametrize("X", ["the cat", ["the cat", "a dog"], np.ones((2, 3)), [["a"], None]])
 def test_what_is_no_list_of_token_lists_is_one_sentence(name, X):
-    with pytest.raises((TypeError, ValueError), match="must be a list of token"):
+    with pytest.raises((TypeError, ValueError), match=r"must be a list of .*token"):
         MAKE[name]().fit(X, [["K"], ["V"]])
-    with pytest.raises((TypeError, ValueError), match="must be a list of token"):
+    with pytest.raises((TypeError, ValueError), match=r"must be a list of .*token"):
         fitted(name).predict(X)
 
 

@@ -25,11 +25,11 @@ ROUNDING = 1e-20
 class AnchorRecipe(NamedTuple):
     """Settings of an anchor HMM that ablations and papers change, and users rarely.
 
-    Parameters
+    Attributes
     ----------
     reduction : {"clusters", "cca", "svd", "random"}, default="clusters"
-        Way in which contexts become coordinates: counted by Brown clusters of the neighbors; projected on canonical vectors
-        (CCA) or singular vectors (SVD) of all contexts; or projected on random vectors.
+        Way in which contexts become coordinates: counted by Brown clusters of the neighbors; projected on canonical
+        vectors (CCA) or singular vectors (SVD) of all contexts; or projected on random vectors.
     context : {"list", "bag"}, default="list"
         Whether the neighbors on the left and on the right are counted apart ("list") or together ("bag").
     count_transform : {"sqrt", "log", "none"} or float, default="sqrt"

@@ -24,7 +24,7 @@ MIXING = 0.05
 class RefinementRecipe(NamedTuple):
     """Settings of the views that stand for the past and the future of a token.
 
-    Parameters
+    Attributes
     ----------
     memory : sequence of float in [0, 1], default=(0.5,)
         Decay rates, from token to token, of exponentially weighted sums over the whole side of a sequence.
