@@ -45,7 +45,7 @@ USERS = {
 }
 """Who may import a package."""
 STEPS = {
-    "decomposition": {"base", "estimators", "spectrum"},
+    "decomposition": {"base", "estimators", "plan", "spectrum"},
     "brown": {"clustering"},
     "embeddings": {"word_embedding", "out_of_core"},
     "hmm": {"em", "quantizer"},

@@ -20,6 +20,7 @@ def total_of(rows: Rows) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of float64, shape (d,)
+        Sum of each column.
     """
     if is_sparse(rows):
         return sparse_products.column_sums(rows)
@@ -37,6 +38,7 @@ def energy_of(rows: Rows) -> float:
     Returns
     -------
     float
+        Sum of the squared entries.
 
     Raises
     ------
@@ -97,6 +99,7 @@ def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of float64, shape (d, d)
+        Gram matrix.
     """
     if is_sparse(rows):
         return sparse_products.gram(rows)

@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.cooccurrence.contexts import Context, ContextCounts, window_of
 from dspectral.cooccurrence.scaling import ContextScaling, most_entries
-from dspectral.decomposition.spectrum import Certificate, Plan, spectrum
+from dspectral.decomposition.plan import Plan
+from dspectral.decomposition.spectrum import Certificate, spectrum
 from dspectral.engine import collect_rows, map_rows, summarize
 from dspectral.inputs.corpora import as_corpus
 from dspectral.linalg import sparse_products

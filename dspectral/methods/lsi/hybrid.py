@@ -8,15 +8,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.moments import GramProduct
-from dspectral.decomposition.spectrum import (
-    Plan,
-    Spectrum,
-    check_size,
-    chosen_solver,
-    krylov_spectrum,
-    of_summary,
-    pad_components,
-)
+from dspectral.decomposition.plan import Plan, check_size, chosen_solver
+from dspectral.decomposition.spectrum import Spectrum, krylov_spectrum, of_summary, pad_components
 from dspectral.engine import map_rows
 from dspectral.inputs.class_labels import class_rows, unit_class_rows
 from dspectral.inputs.rows import checked_rows, project
@@ -270,9 +263,7 @@ def hybrid_spectrum(
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
         return pad_components(of_summary(moments, plan), plan)
     if "frequent_directions" in solver:
-        raise ValueError(
-            f"solver {solver!r} does not take similarities: 'auto', 'gram' and 'krylov' do"
-        )
+        raise ValueError(f"solver {solver!r} does not take similarities: 'auto', 'gram' and 'krylov' do")
 
     def multiply(Z: FloatArray) -> GramProduct:
         if root is None:

@@ -9,7 +9,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.decomposition.spectrum import Plan, Solver, spectrum
+from dspectral.decomposition.plan import Plan, Solver
+from dspectral.decomposition.spectrum import spectrum
 from dspectral.engine import map_rows, summarize
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows

@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.moments import Moments
-from dspectral.decomposition.spectrum import Plan, Spectrum, of_summary
+from dspectral.decomposition.plan import Plan
+from dspectral.decomposition.spectrum import Spectrum, of_summary
 from dspectral.engine import Blocks, blas_in_one_thread, map_rows, summarize
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees, level_moments, roots
 from dspectral.methods.tmpca.nodes import Nodes
