@@ -47,7 +47,7 @@ USERS = {
 }
 """Who may import a package."""
 STEPS = {
-    "decomposition": {"base", "estimators", "spectrum"},
+    "decomposition": {"base", "estimators", "plan", "spectrum"},
     "brown": {"clustering", "queries"},
     "embeddings": {"word_embedding", "counting", "decomposing", "out_of_core", "queries"},
     "hmm": {"em", "quantizer", "decoding"},

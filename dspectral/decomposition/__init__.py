@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.decomposition.plan import Plan, Solver
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.decomposition.spectrum import Certificate, Plan, Solver, Spectrum, spectrum
+from dspectral.decomposition.spectrum import Certificate, Spectrum, spectrum
 
 if TYPE_CHECKING:
     from dspectral.decomposition.estimators import SketchedPCA, TruncatedSVD

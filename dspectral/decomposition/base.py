@@ -9,15 +9,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dspectral.decomposition.spectrum import (
-    Plan,
-    Solver,
-    Spectrum,
-    of_summary,
-    pad_components,
-    spectrum,
-    summary_of,
-)
+from dspectral.decomposition.plan import Plan, Solver
+from dspectral.decomposition.spectrum import Spectrum, of_summary, pad_components, spectrum, summary_of
 from dspectral.engine import is_lazy, lazy_rows, map_rows, summarize
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, resolve_seed
@@ -67,6 +60,7 @@ class Decomposition(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Transforme
         Returns
         -------
         self
+            Fitted estimator.
 
         Raises
         ------
@@ -100,6 +94,7 @@ class Decomposition(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Transforme
         Returns
         -------
         self
+            Fitted estimator.
 
         Raises
         ------
@@ -131,6 +126,7 @@ class Decomposition(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Transforme
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n_rows, n_components)
+            Projections; with ``set_output`` a DataFrame for input in memory.
         """
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
@@ -151,6 +147,7 @@ class Decomposition(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Transforme
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n_rows, n_columns)
+            Nearest rows in the span of the components.
         """
         check_is_fitted(self)
         X = lazy_rows(X) if is_lazy(X) else check_array(X, dtype=[np.float64, np.float32])

@@ -1,7 +1,7 @@
 """The estimators ``SketchedPCA`` (centered) and ``TruncatedSVD`` (not centered)."""
 
 from dspectral.decomposition.base import Decomposition
-from dspectral.decomposition.spectrum import Solver
+from dspectral.decomposition.plan import Solver
 from dspectral.inputs.parameters import RandomState
 from dspectral.registry import saved
 

@@ -3,32 +3,26 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 from warnings import warn
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.decomposition.plan import Plan, check_size, chosen_solver
 from dspectral.engine import lazy_rows, summarize
-from dspectral.inputs.parameters import check_integer, check_option
 from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.svd import principal_axes
 from dspectral.registry import saved
 from dspectral.types import FloatArray
 
-Solver = Literal["auto", "frequent_directions", "median_frequent_directions", "gram", "nystrom", "krylov"]
-SOLVERS: tuple[str, ...] = get_args(Solver)
-GRAM_COLUMNS = 2048
-"""Columns up to which ``solver="auto"`` takes the exact Gram matrix (32 MiB)."""
-OVERSAMPLING = 10
-
 
 @saved
 class Certificate(NamedTuple):
-    """A bound on the spectral norm of ``A'A - B'B``, for A the (centred) rows and B what stands for them.
+    """A bound on the spectral norm of ``A'A - B'B``, for A the (centered) rows and B their approximation.
 
     B is the sketch, the Gram matrix itself, or (``"krylov"``, ``"nystrom"``) all that the Krylov space holds: the
     bound is then the energy outside it. Each squared singular value is from below, and within the bound.
@@ -36,8 +30,9 @@ class Certificate(NamedTuple):
     Attributes
     ----------
     absolute : float
+        Bound on the norm.
     relative : float
-        To the squared Frobenius norm of A.
+        Bound divided by the squared Frobenius norm of A.
     """
 
     absolute: float
@@ -80,81 +75,6 @@ class Spectrum(NamedTuple):
     summary: FrequentDirections | Moments | None
 
 
-class Plan(NamedTuple):
-    """The decomposition that an estimator asks for.
-
-    Attributes
-    ----------
-    n_components : int
-        Number of singular vectors.
-    solver : str, default="auto"
-        One of :data:`SOLVERS`; see :class:`~dspectral.SketchedPCA`.
-    n_passes : int, default=1
-        Number of times that ``"krylov"`` reads the rows.
-    sketch_size : int, optional
-        Rows of the sketch, or columns of all products together; by default :attr:`rows_of_sketch` and
-        :attr:`width_of_space` choose.
-    center : bool, default=False
-        Whether the column means are subtracted.
-    seed : int, default=0
-        Seed of the random starts.
-    dtype : dtype, default=float64
-        Precision of the singular vectors, float32 or float64.
-    """
-
-    n_components: int
-    solver: str = "auto"
-    n_passes: int = 1
-    sketch_size: int | None = None
-    center: bool = False
-    seed: int = 0
-    dtype: DTypeLike = np.float64
-
-    @property
-    def rows_of_sketch(self) -> int:
-        """Rows of a sketch, for the components asked for."""
-        return self.sketch_size or 2 * self.n_components + OVERSAMPLING
-
-    @property
-    def width_of_space(self) -> int:
-        """Columns of the products of all passes but the last, together.
-
-        Three times the components: where a spectrum is flat beyond them, twice leaves an excess of 0.3 %, and
-        three times 0.005 %, for a tenth more work.
-        """
-        return self.sketch_size or 3 * self.n_components + OVERSAMPLING
-
-
-def chosen_solver(plan: Plan, n_columns: int) -> str:
-    """Return the solver that a plan means; ``"auto"`` depends on the number of columns.
-
-    Parameters
-    ----------
-    plan : Plan
-        Decomposition that is asked for.
-    n_columns : int
-        Number of columns of the data.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown or the number of passes is not positive.
-    TypeError
-        If the number of passes is no integer.
-    """
-    check_option("solver", plan.solver, SOLVERS)
-    check_integer("n_passes", plan.n_passes, at_least=1)
-    if plan.solver != "auto":
-        return plan.solver
-    if n_columns <= GRAM_COLUMNS:
-        return "gram"
-    return "frequent_directions" if plan.n_passes == 1 else "krylov"
-
-
 def spectrum(X: Any, plan: Plan) -> Spectrum:
     """Decompose rows of any kind that :func:`dspectral.engine.summarize` takes.
 
@@ -184,32 +104,6 @@ def spectrum(X: Any, plan: Plan) -> Spectrum:
     return pad_components(found, plan)
 
 
-def check_size(plan: Plan, n_columns: int) -> None:
-    """Refuse more components than columns or than rows of the sketch.
-
-    Parameters
-    ----------
-    plan : Plan
-        Decomposition that is asked for.
-    n_columns : int
-        Number of columns of the data.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    TypeError
-        If a number is no integer.
-    """
-    k = check_integer("n_components", plan.n_components, at_least=1)
-    if k > n_columns:
-        raise ValueError(
-            f"n_components is {k}, but X has only {n_columns} column(s): n_features = {n_columns}"
-        )
-    if plan.sketch_size is not None and check_integer("sketch_size", plan.sketch_size) < k:
-        raise ValueError(f"sketch_size is {plan.sketch_size}, below n_components = {k}")
-
-
 def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
     """Return a spectrum with as many components as asked for, the last of them zero if need be.
 
@@ -223,6 +117,7 @@ def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
     Returns
     -------
     Spectrum
+        With rows of zeros behind the axes that were found.
 
     Warns
     -----
@@ -291,7 +186,7 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
     else:
         gram = summary.gram - summary.n_rows * np.outer(mean, mean) if plan.center else summary.gram
         values, vectors = eigh_descending(gram)
-        # The rounding of sums of n products, and of the decomposition.
+        # Rounding of sums of n products, and of the decomposition.
         error = rounding_floor(values, np.float64) * max(1.0, math.sqrt(summary.n_rows) / 16.0)
         energy, solver = max(0.0, float(np.trace(gram))), "gram"
         k = min(plan.n_components, int(np.sum(values > error)))
@@ -310,7 +205,7 @@ def _by_krylov(X: Any, plan: Plan, solver: str) -> Spectrum:
 def krylov_spectrum(
     multiply: Callable[[FloatArray], GramProduct], n_columns: int, plan: Plan, solver: str
 ) -> Spectrum:
-    """Decompose what a function multiplies by, one pass for each product with ``A'A``.
+    """Decompose the matrix ``A'A`` that a function multiplies by, in one pass for each product.
 
     Parameters
     ----------
@@ -318,9 +213,21 @@ def krylov_spectrum(
         ``multiply(Z)`` returns ``A'(A Z)``, with the sums of A's rows and their energy; what it returns is
         overwritten.
     n_columns : int
+        Number of columns of A.
     plan : Plan
+        Decomposition that is asked for.
     solver : {"krylov", "nystrom"}
-        ``"nystrom"`` is the space of one product.
+        Solver; ``"nystrom"`` is the space of one product.
+
+    Returns
+    -------
+    Spectrum
+        With fewer axes than asked for where there are fewer directions; see :func:`pad_components`.
+
+    References
+    ----------
+    Musco and Musco 2015, "Randomized block Krylov methods for stronger and faster approximate singular value
+    decomposition", algorithm 2.
     """
     n_passes = 1 if solver == "nystrom" else plan.n_passes
     # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
@@ -328,6 +235,8 @@ def krylov_spectrum(
     start = np.random.default_rng(plan.seed).standard_normal((n_columns, width), dtype=np.float32)
     space, n_done = KrylovSpace.start(start.astype(plan.dtype, copy=False)), 0
     del start
+    # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction where asked.
+    # The last product is not orthogonalized: it only closes the approximation.
     while True:
         part = multiply(space.newest)
         n_done += 1

@@ -1,4 +1,4 @@
-"""Passes over blocks: summarise and merge them, map them, or run a task for each of a list."""
+"""Passes over blocks: summarize and merge them, map them, or run a task for each item of a list."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.engine.blas import blas_in_one_thread, pinned
@@ -19,6 +20,7 @@ from dspectral.engine.merge_tree import block_tasks, merge_tree
 from dspectral.engine.row_blocks import (
     Blocks,
     Shape,
+    Stream,
     as_array,
     checked_block,
     in_blocks,
@@ -34,36 +36,38 @@ from dspectral.types import Rows, is_sparse
 S = TypeVar("S", bound=Summary)
 
 
-def summarize(*streams: Any, of: Callable[..., S], fan_in: int | None = None, name: str = "summary") -> S:
-    """Summarise every row block and merge the summaries up a tree.
+def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None, name: str = "summary") -> S:
+    """Summarize every row block and merge the summaries up a tree.
 
     Parameters
     ----------
     *streams : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
-        Shape ``(n_rows, n_columns)`` each, cut into rows alike; ``of`` gets one block of each.
+        Data of shape ``(n_rows, n_columns)``, cut into rows alike; ``of`` gets one block of each stream.
     of : callable
         ``of(block, ...) -> Summary``. A block is a ``csr_array`` or an ndarray, or what :class:`Blocks` read.
     fan_in : int, optional
         Number of neighboring summaries that one merge takes, at least 2. By default the entry
         ``dspectral.fan-in`` of Dask's configuration, or 2 where it is not set.
-    name : str
-        Task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
+    name : str, default="summary"
+        Name of the pass: its task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
 
     Returns
     -------
     Summary
-        Of all rows, in the caller's process.
+        Summary of all rows, in the caller's process.
 
     Raises
     ------
     ValueError
-        If a stream is not cut into row blocks of known sizes, if streams are cut differently, or if ``of``
-        refuses a block: the message then begins with the block's number.
+        If a stream is not cut into row blocks of known sizes; if streams are cut differently; if a block is not of
+        the shape and dtype that its array says, or ``of`` refuses it: the message then begins with its number.
+    TypeError
+        If a stream is of no kind that can be read by rows.
 
     Notes
     -----
-    One pass: each block is read by one task, which also summarises it. In-memory arrays are cut into blocks
-    of 64 MiB and summarised where they lie, by threads, also when a client is in force.
+    One pass: each block is read by one task, which also summarizes it. In-memory arrays are cut into blocks
+    of 64 MiB and summarized where they lie, by threads, even if a Dask client is in force.
 
     Examples
     --------
@@ -86,17 +90,17 @@ def summarize(*streams: Any, of: Callable[..., S], fan_in: int | None = None, na
     graph, leaves = block_tasks(_call, of, arrays, f"{name}-block-{uuid4().hex}")
     result = merge_tree(graph, leaves, fan_in)
     # Held from first to last: BLAS starts its threads anew each time that its limit changes.
-    with blas_in_one_thread(), _no_word_of_large_graphs():
+    with blas_in_one_thread(), _suppress_large_graph_warning():
         (summary,) = dask.compute(result, **(_local_scheduler() if in_memory else {}))
     return summary  # type: ignore[no-any-return]
 
 
 def map_rows(
-    X: Any,
+    X: Stream,
     function: Callable[[Any], Rows],
     *,
     n_columns: int,
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     sparse_output: bool = False,
     name: str = "map",
     n_rows: Sequence[int] | None = None,
@@ -106,23 +110,29 @@ def map_rows(
     Parameters
     ----------
     X : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
-        Shape ``(n_rows, n_columns_in)``. :class:`Blocks` are lazy.
+        Rows of shape ``(n_rows, n_columns_in)``. :class:`Blocks` are lazy.
     function : callable
-        Block to block, with as many rows.
+        Function of a block that returns a block of as many rows.
     n_columns : int
-        Columns of what ``function`` returns.
-    dtype : dtype
-        Of what ``function`` returns.
-    sparse_output : bool
+        Number of columns of each block that ``function`` returns.
+    dtype : dtype, default=float64
+        Type of each block that ``function`` returns.
+    sparse_output : bool, default=False
         Whether ``function`` returns CSR.
-    name : str
-        The task group is ``{name}-block``.
+    name : str, default="map"
+        Name of the pass: its task group is ``{name}-block``.
     n_rows : sequence of int, optional
-        Of each block: needed for :class:`Blocks`, which do not say.
+        Number of rows of each block: needed for :class:`Blocks`, which do not say.
 
     Returns
     -------
-    Dask array for lazy input (nothing is computed), else an ndarray or ``csr_array``
+    ndarray, csr_array or Dask array, shape (n_rows, n_columns)
+        A Dask array for lazy input, of which nothing is computed.
+
+    Raises
+    ------
+    ValueError
+        If X is not cut into row blocks of known sizes; when a block is read, as for :func:`summarize`.
     """
     if is_in_memory(X) and not isinstance(X, Blocks):
         X = sparse.csr_array(X) if is_sparse(X) else X
@@ -143,8 +153,18 @@ def map_rows(
     return da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
 
 
-def collect_rows(X: Any) -> Any:
-    """Return what :func:`map_rows` gave as an array in this process; an array stays as it is.
+def collect_rows(X: "Rows | da.Array") -> Any:
+    """Bring the result of :func:`map_rows` into this process.
+
+    Parameters
+    ----------
+    X : ndarray, csr_array or Dask array
+        Result; an array in memory is returned as it is.
+
+    Returns
+    -------
+    ndarray or csr_array
+        The same rows in memory.
 
     Examples
     --------
@@ -152,7 +172,7 @@ def collect_rows(X: Any) -> Any:
     array([[-1.],
            [-1.]])
     """
-    with blas_in_one_thread(), _no_word_of_large_graphs():
+    with blas_in_one_thread(), _suppress_large_graph_warning():
         return dask.compute(X)[0]
 
 
@@ -162,11 +182,16 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
     Parameters
     ----------
     function : callable
-        Of one argument; BLAS has one thread while it runs.
+        Function of one item; BLAS has one thread while it runs.
     items : sequence
-        Small values: they travel in the graph.
+        Small values, which travel in the graph.
     name : str
-        The task group.
+        Name of the task group.
+
+    Returns
+    -------
+    list
+        Results, in this process.
 
     Examples
     --------
@@ -180,11 +205,12 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
     for key, item in zip(keys, items, strict=True):
         layer[key] = call(key, pinned, result_of(shared), item)
     graph = HighLevelGraph.from_collections(label, layer)
-    with blas_in_one_thread(), _no_word_of_large_graphs():
+    with blas_in_one_thread(), _suppress_large_graph_warning():
         return list(dask.compute(*(Delayed(key, graph, layer=label) for key in keys)))
 
 
 def _call(function: Callable[..., Any], number: int, shapes: Sequence[Shape], *blocks: Any) -> Any:
+    """Check the blocks, call a function of them, and begin what it refuses with the number of the block."""
     try:
         return pinned(function, *map(checked_block, blocks, shapes))
     except ValueError as error:
@@ -192,14 +218,17 @@ def _call(function: Callable[..., Any], number: int, shapes: Sequence[Shape], *b
 
 
 @contextmanager
-def _no_word_of_large_graphs() -> Iterator[None]:
-    """Silence Dask's advice to scatter large arrays: scattered data are lost with their worker, a graph's are not."""
+def _suppress_large_graph_warning() -> Iterator[None]:
+    """Suppress Dask's advice to scatter large arrays.
+
+    Scattered data is lost when its worker dies; data in the graph is not, and fits must survive the loss of a worker.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
         yield
 
 
 def _local_scheduler() -> dict[str, str]:
-    """Threads, or the caller's own thread where the configuration asks for it."""
+    """Choose threads, or the caller's own thread where the configuration asks for it."""
     scheduler = dask.config.get("scheduler", None)
     return {"scheduler": "sync" if scheduler in ("sync", "synchronous", "single-threaded") else "threads"}

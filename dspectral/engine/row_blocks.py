@@ -50,7 +50,7 @@ class Blocks(NamedTuple):
 InMemory: TypeAlias = NDArray[Any] | sparse.sparray | sparse.spmatrix
 """A dense or sparse matrix in this process."""
 Stream: TypeAlias = InMemory | da.Array | HoldsCounts | Blocks
-"""All that a pass can read."""
+"""Everything that a pass can read."""
 Shape: TypeAlias = tuple[int, int, str] | None
 """Rows, columns and dtype that an array says one of its blocks has; None for blocks that are not rows."""
 
@@ -66,6 +66,7 @@ def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
     Returns
     -------
     Dask array
+        Array of one column chunk.
 
     Raises
     ------
@@ -94,13 +95,15 @@ def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
     return array
 
 
-def refuse_other_containers(X: object) -> None:
+def refuse_other_containers(X: object, name: str = "X") -> None:
     """Refuse what holds data outside memory in a form that is not read by rows, or holds text.
 
     Parameters
     ----------
     X : object
         Whatever a caller passed as rows.
+    name : str, default="X"
+        Name of the argument, for the message.
 
     Raises
     ------
@@ -111,20 +114,22 @@ def refuse_other_containers(X: object) -> None:
     kind = type(X).__name__
     if hasattr(type(X), "to_dask_array"):
         raise TypeError(
-            f"X is a Dask {kind}, whose rows are not counted: pass X.to_dask_array(lengths=True), which reads it "
-            "once to count them"
+            f"{name} is a Dask {kind}, whose rows are not counted: pass {name}.to_dask_array(lengths=True), which "
+            "reads it once to count them"
         )
     if dask.is_dask_collection(X):
-        raise TypeError(f"X is a lazy {kind}, but rows must be a Dask array: pass the array that it holds")
+        raise TypeError(
+            f"{name} is a lazy {kind}, but rows must be a Dask array: pass the array that it holds"
+        )
     if all(hasattr(X, name) for name in ("words", "sentences", "counts")):
         raise TypeError(
-            f"X is a corpus ({kind}: sentences of words), but rows of numbers are needed: pass a store of counts "
+            f"{name} is a corpus ({kind}: sentences of words), but rows of numbers are needed: pass a store of counts "
             "(dspectral.build_store) or a matrix, or fit an estimator of words such as dspectral.WordEmbedding"
         )
     if hasattr(X, "chunks") and hasattr(X, "shape"):
         raise TypeError(
-            f"X is a {kind} of {type(X).__module__.partition('.')[0]} on disk: pass dask.array.from_array(X), which "
-            "is read block by block"
+            f"{name} is a {kind} of {type(X).__module__.partition('.')[0]} on disk: pass "
+            f"dask.array.from_array({name}), which is read block by block"
         )
 
 
@@ -139,6 +144,7 @@ def is_lazy(X: object) -> bool:
     Returns
     -------
     bool
+        False for :class:`Blocks`, too.
 
     Examples
     --------

@@ -40,6 +40,7 @@ def call(key: Key, function: Callable[..., object], *arguments: object) -> Node:
     Returns
     -------
     Node
+        Task that can be put into a graph under its key.
 
     Examples
     --------
@@ -60,6 +61,7 @@ def result_of(key: Key) -> TaskRef:
     Returns
     -------
     TaskRef
+        Reference that Dask replaces by the result.
     """
     return TaskRef(key)
 
@@ -77,6 +79,7 @@ def value(key: Key, content: object) -> Node:
     Returns
     -------
     Node
+        Value that can be put into a graph under its key.
     """
     return DataNode(key, content)
 
@@ -92,6 +95,7 @@ def nodes_of(array: da.Array) -> Graph:
     Returns
     -------
     dict of Key to Node
+        All tasks and values that the array needs.
     """
     nodes: Mapping[Key, Node] = convert_legacy_graph(dict(array.__dask_graph__()))
     return dict(nodes)
@@ -112,6 +116,7 @@ def fuse_into(leaves: Iterable[Key], graph: Graph) -> Graph:
     dict of Key to Node
         The fused leaves, and what several of them need.
     """
+    # Invariant: `members` is a tree of tasks that nobody outside it needs, but for its root, the leaf.
     n_dependents = Counter(key for node in graph.values() for key in node.dependencies)
     fused: Graph = {}
     for leaf in leaves:

@@ -71,6 +71,7 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
     Returns
     -------
     int
+        The value as Python's own int.
 
     Raises
     ------
@@ -113,6 +114,7 @@ def check_real(
     Returns
     -------
     float
+        The value as Python's own float.
 
     Raises
     ------

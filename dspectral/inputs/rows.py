@@ -148,7 +148,8 @@ def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> Float
 
     Returns
     -------
-    ndarray, shape (n, k), of the dtype of ``axes``
+    ndarray, shape (n, k)
+        Coordinates, of the dtype of ``axes``.
 
     Raises
     ------

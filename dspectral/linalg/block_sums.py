@@ -21,6 +21,7 @@ def total_of(rows: Rows) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of float64, shape (d,)
+        Sum of each column.
     """
     if is_sparse(rows):
         return sparse_products.column_sums(rows)
@@ -38,6 +39,7 @@ def energy_of(rows: Rows) -> float:
     Returns
     -------
     float
+        Sum of the squared entries.
 
     Raises
     ------
@@ -98,6 +100,7 @@ def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of float64, shape (d, d)
+        Gram matrix.
     """
     if is_sparse(rows):
         return sparse_products.gram(rows)

@@ -18,7 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dspectral import SketchedPCA, TruncatedSVD, write_counts
 from dspectral.datasets import low_rank_axes, low_rank_counts, low_rank_rows
 from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.decomposition.spectrum import GRAM_COLUMNS, summary_of
+from dspectral.decomposition.plan import GRAM_COLUMNS
+from dspectral.decomposition.spectrum import summary_of
 from tests.reference import optimal_residual, residual
 from tests.strategies import matrices, zipf_counts
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dspectral.linalg import dense as linalg
-from dspectral.linalg import sparse_products
+from dspectral.linalg import panels, sparse_products
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.sparse_products import CACHED_BYTES, WIDE
 from dspectral.linalg.svd import principal_axes
@@ -109,7 +109,7 @@ def test_rows_are_sliced_without_copying_their_entries():
 @pytest.fixture(params=[np.float32, np.float64])
 def tall(request, monkeypatch):
     """A tall matrix, in several panels, the last of them short."""
-    monkeypatch.setattr(linalg, "PANEL", 64)
+    monkeypatch.setattr(panels, "PANEL", 64)
     return freeze(np.random.default_rng(3).standard_normal((150, 7)).astype(request.param))
 
 
@@ -117,27 +117,27 @@ def test_products_in_panels_are_the_products(tall):
     wide = tall.T
     parts = (wide[:2], wide[2:3], wide[3:])
     C = freeze(np.random.default_rng(0).standard_normal((4, 7)))
-    for gram in (linalg.row_gram(wide), linalg.row_gram(*parts), linalg.column_gram(tall)):
+    for gram in (panels.row_gram(wide), panels.row_gram(*parts), panels.column_gram(tall)):
         assert gram.dtype == np.float64
         np.testing.assert_allclose(gram, tall.T.astype(float) @ tall, atol=1e3 * np.finfo(tall.dtype).eps)
-    close(linalg.combine_rows(C, *parts), C @ wide, tall.dtype)
+    close(panels.combine_rows(C, *parts), C @ wide, tall.dtype)
     difference = tall[:, :4].copy()
-    linalg.subtract_product(difference, tall, C.T)
+    panels.subtract_product(difference, tall, C.T)
     close(difference, tall[:, :4] - tall @ C.T, tall.dtype)
     np.testing.assert_allclose(linalg.column_norms(tall), np.linalg.norm(tall, axis=0), rtol=1e-5)
 
 
 def test_panels_cut_a_range_without_gap_or_overlap(monkeypatch):
-    monkeypatch.setattr(linalg, "PANEL", 4)
+    monkeypatch.setattr(panels, "PANEL", 4)
     for length in (0, 1, 4, 9):
-        assert [i for panel in linalg.panels(length) for i in range(length)[panel]] == list(range(length))
+        assert [i for panel in panels.panels(length) for i in range(length)[panel]] == list(range(length))
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(X=matrices(max_rows=30, max_columns=8), dtype=st.sampled_from([np.float32, np.float64]))
 def test_eigenvalues_fall_and_stay_above_zero_and_rank_counts_what_is_above_rounding(X, dtype):
     X = (X / max(1.0, np.abs(X).max())).astype(dtype)
-    K = linalg.column_gram(X)
+    K = panels.column_gram(X)
     values, vectors = linalg.eigh_descending(K)
     assert (np.diff(values) <= 0).all()
     assert (values >= 0).all()

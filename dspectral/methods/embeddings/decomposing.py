@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.decomposition.spectrum import Certificate, Plan, Spectrum, spectrum
+from dspectral.decomposition.plan import Plan
+from dspectral.decomposition.spectrum import Certificate, Spectrum, spectrum
 from dspectral.engine import collect_rows, map_rows
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows

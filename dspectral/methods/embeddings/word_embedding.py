@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling
-from dspectral.decomposition.spectrum import Certificate, Plan
+from dspectral.decomposition.plan import Plan
+from dspectral.decomposition.spectrum import Certificate
 from dspectral.engine import collect_rows, map_rows
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed

@@ -8,15 +8,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.decomposition.moments import GramProduct, Moments
-from dspectral.decomposition.spectrum import (
-    Plan,
-    Spectrum,
-    check_size,
-    chosen_solver,
-    krylov_spectrum,
-    of_summary,
-    pad_components,
-)
+from dspectral.decomposition.plan import Plan, check_size, chosen_solver
+from dspectral.decomposition.spectrum import Spectrum, krylov_spectrum, of_summary, pad_components
 from dspectral.engine import collect_rows, map_rows, summarize
 from dspectral.inputs.labelled_rows import labelled_streams
 from dspectral.linalg.block_sums import float_rows

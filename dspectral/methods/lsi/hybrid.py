@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.decomposition.spectrum import Plan, Spectrum
+from dspectral.decomposition.plan import Plan
+from dspectral.decomposition.spectrum import Spectrum
 from dspectral.engine import map_rows
 from dspectral.inputs.class_labels import class_rows, unit_class_rows
 from dspectral.inputs.lazy_output import LazyOutputMixin
