@@ -72,7 +72,8 @@ def _values(X: Any) -> Iterable[Any]:
         raise TypeError(
             f"X is {kind}, but texts are a list, a generator or one column of strings; TextFiles names files"
         )
-    return iter(X)  # also of a sequence that has but __getitem__
+    values: Iterable[Any] = iter(X)  # also of a sequence that has but __getitem__
+    return values
 
 
 def _encoded(text: Any, number: int) -> bytes:
