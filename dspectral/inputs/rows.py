@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 from dspectral.engine import is_lazy, lazy_rows
 from dspectral.linalg import sparse_products
 from dspectral.store.weighted_rows import weightings_of
-from dspectral.types import FloatArray, Rows, is_sparse
+from dspectral.types import FloatArray, Rows, RowsLike, is_sparse
 
 
 def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> FloatArray:
@@ -34,7 +34,7 @@ def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> Float
     return projected if offset is None else projected - offset.astype(projected.dtype)
 
 
-def checked_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """Validate rows at an estimator's door: in-memory ones as scikit-learn does, lazy ones by their shape.
 
     Parameters
@@ -72,7 +72,7 @@ def checked_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     return validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
 
 
-def _check_weighting(estimator: BaseEstimator, X: Any, *, reset: bool) -> None:
+def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> None:
     """Keep the digest of the rows' weighting, or compare it with the one that was kept.
 
     Nothing is known of arrays in memory, which pass. Counts of a store are known to be no weighted rows.

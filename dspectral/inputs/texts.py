@@ -56,7 +56,7 @@ def text_blocks(X: Texts, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Documen
         yield Documents.of(held)
 
 
-def _values(X: Any) -> Iterable[Any]:
+def _values(X: Texts | str | bytes) -> Iterable[Any]:
     """Return what iterates over the documents, if X is a collection of documents."""
     if isinstance(X, str | bytes | PathLike):
         shown = f"{str(X)[:40]!r}" if isinstance(X, PathLike) else f"{X[:40]!r}"
@@ -76,7 +76,7 @@ def _values(X: Any) -> Iterable[Any]:
     return values
 
 
-def _encoded(text: Any, number: int) -> bytes:
+def _encoded(text: str | bytes, number: int) -> bytes:
     try:
         if isinstance(text, str):
             return text.encode()

@@ -195,7 +195,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
                 f"sublinear_tf is another function of the count than tf={self.tf!r}: give one of them"
             )
 
-    def _checked(self, X: Any, *, reset: bool) -> Any:
+    def _checked(self, X: RowsLike, *, reset: bool) -> Any:
         """Validate counts; refuse texts, and rows that are weighted already."""
         if isinstance(X, list | tuple) and len(X) and isinstance(X[0], str | bytes):
             raise TypeError(
@@ -207,7 +207,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
             )
         return checked_rows(self, X, reset=reset)
 
-    def _count(self, X: Any, *, reset: bool) -> Self:
+    def _count(self, X: RowsLike, *, reset: bool) -> Self:
         rows = self._checked(X, reset=reset)
         self.n_passes_ = 0
         if not self.use_idf:

@@ -17,14 +17,14 @@ from dspectral.engine import map_rows
 from dspectral.linalg.block_sums import energy_of
 from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.weighting import HasWeighting, Weighting
-from dspectral.types import CSRRows, Rows, is_sparse
+from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 _LAYER = re.compile(r"weigh-block-([0-9a-f]{16})-")
 KEY = "weighting"
 """Entry of a store's provenance: the digest of the weighting that its rows have already."""
 
 
-def weigh_rows(X: Any, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
+def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
     """Apply a weighting to CSR rows.
 
     Parameters
@@ -47,7 +47,7 @@ def weigh_rows(X: Any, weighting: Weighting, *, n_columns: int, dtype: DTypeLike
     return map_rows(X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name)
 
 
-def weightings_of(X: Any) -> set[str]:
+def weightings_of(X: RowsLike) -> set[str]:
     """Return the digests of all weightings that rows come from.
 
     Parameters
