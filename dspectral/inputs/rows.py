@@ -101,7 +101,7 @@ def row_dtype(dtype: DTypeLike) -> type[np.float32 | np.float64]:
     return np.float32 if dtype == np.float32 else np.float64
 
 
-def _check_weighting(estimator: BaseEstimator, X: Any, *, reset: bool) -> None:
+def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> None:
     """Keep the digest of the rows' weighting, or compare it with the one that was kept.
 
     Nothing is known of arrays in memory, which pass. Counts of a store are known to be no weighted rows.

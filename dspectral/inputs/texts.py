@@ -56,7 +56,7 @@ def text_blocks(X: Texts, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Documen
         yield Documents.of(held)
 
 
-def _values(X: Any) -> Iterable[Any]:
+def _values(X: Texts | str | bytes) -> Iterable[Any]:
     """Return what iterates over the documents, if X is a collection of documents."""
     if isinstance(X, str | bytes | PathLike):
         shown = f"{str(X)[:40]!r}" if isinstance(X, PathLike) else f"{X[:40]!r}"
@@ -72,11 +72,11 @@ def _values(X: Any) -> Iterable[Any]:
         raise TypeError(
             f"X is {kind}, but texts are a list, a generator or one column of strings; TextFiles names files"
         )
-    texts: Iterable[Any] = iter(X)  # also of a sequence that has but __getitem__
-    return texts
+    values: Iterable[Any] = iter(X)  # also of a sequence that has but __getitem__
+    return values
 
 
-def _encoded(text: Any, number: int) -> bytes:
+def _encoded(text: str | bytes, number: int) -> bytes:
     try:
         if isinstance(text, str):
             return text.encode()

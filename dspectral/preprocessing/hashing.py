@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
@@ -78,7 +79,7 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
             self.n_features, self.ngram_range, self.lowercase, self.alternate_sign
         ).checked()
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
+    def fit(self, X: Texts | TextFiles | OpenedCounts | None = None, y: ArrayLike | None = None) -> Self:
         """Check the parameters; nothing is read.
 
         Parameters
@@ -103,7 +104,9 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.settings  # noqa: B018  a property that checks
         return self
 
-    def partial_fit(self, X: Any = None, y: Any = None) -> Self:
+    def partial_fit(
+        self, X: Texts | TextFiles | OpenedCounts | None = None, y: ArrayLike | None = None
+    ) -> Self:
         """Check the parameters; nothing is read.
 
         Parameters
@@ -179,7 +182,7 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return self.n_features
 
 
-def _check_hashing(store: Any, settings: HashingSettings) -> None:
+def _check_hashing(store: OpenedCounts, settings: HashingSettings) -> None:
     """Refuse a store whose columns are not those of the settings."""
     if store.hashing is None:
         raise ValueError(

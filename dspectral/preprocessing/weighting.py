@@ -3,22 +3,20 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import is_lazy, map_rows, summarize
 from dspectral.inputs.parameters import check_option
 from dspectral.inputs.rows import checked_rows
-from dspectral.linalg.block_sums import energy_of
 from dspectral.preprocessing.sparse_output import SparseOutput
 from dspectral.registry import saved
 from dspectral.store.opened import OpenedCounts
-from dspectral.store.weighted_rows import canonical, weigh_rows, weightings_of
+from dspectral.store.weighted_rows import counts_of, frequencies_of, weigh_rows, weightings_of
 from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.weighting import Norm, TermFrequency, Weighting, inverse_document_frequency
-from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
+from dspectral.types import RowsLike
 
 
 @saved
@@ -98,7 +96,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
         self.sublinear_tf = sublinear_tf
         self.tf = tf
 
-    def fit(self, X: RowsLike, y: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Count in how many rows each column is not zero.
 
         Parameters
@@ -123,7 +121,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
         self._check_parameters()
         return self._count(X, reset=True)
 
-    def partial_fit(self, X: RowsLike, y: Any = None) -> Self:
+    def partial_fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Count further rows; only these are read.
 
         Parameters
@@ -172,7 +170,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
             return X.weighted(weighting)
         dtype = np.float32 if rows.dtype == np.float32 else np.float64
         rows = map_rows(
-            rows, _counts_of, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check"
+            rows, counts_of, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check"
         )
         return weigh_rows(rows, weighting, n_columns=rows.shape[1], dtype=dtype)
 
@@ -197,7 +195,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
                 f"sublinear_tf is another function of the count than tf={self.tf!r}: give one of them"
             )
 
-    def _checked(self, X: Any, *, reset: bool) -> Any:
+    def _checked(self, X: RowsLike, *, reset: bool) -> Any:
         """Validate counts; refuse texts, and rows that are weighted already."""
         if isinstance(X, list | tuple) and len(X) and isinstance(X[0], str | bytes):
             raise TypeError(
@@ -209,7 +207,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
             )
         return checked_rows(self, X, reset=reset)
 
-    def _count(self, X: Any, *, reset: bool) -> Self:
+    def _count(self, X: RowsLike, *, reset: bool) -> Self:
         rows = self._checked(X, reset=reset)
         self.n_passes_ = 0
         if not self.use_idf:
@@ -217,7 +215,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
         if isinstance(X, OpenedCounts):
             found = DocumentFrequencies(X.n_rows, X.document_frequency)
         else:
-            found, self.n_passes_ = summarize(rows, of=_frequencies_of, name="count"), 1
+            found, self.n_passes_ = summarize(rows, of=frequencies_of, name="count"), 1
         if not reset:
             found = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(found)
         self.n_documents_ = found.n_rows
@@ -230,14 +228,3 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _counts_of(rows: Rows) -> CSRRows:
-    """Return one block as finite CSR rows of a floating type without duplicate entries."""
-    energy_of(rows)
-    known = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
-    return canonical(known if is_sparse(known) else sparse.csr_array(known))
-
-
-def _frequencies_of(rows: Rows) -> DocumentFrequencies:
-    return DocumentFrequencies.of(_counts_of(rows))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.store.weighted_rows import as_weighting, weigh_rows
+from dspectral.text.hashing import HashingSettings
 from dspectral.text.weighting import HasWeighting, Weighting
 from dspectral.types import CSRRows
 
@@ -41,6 +42,11 @@ class OpenedCounts(ABC):
     @abstractmethod
     def document_frequency(self) -> NDArray[np.int64]:
         """Number of rows in which each column is not zero, shape (n_columns,)."""
+
+    @property
+    @abstractmethod
+    def hashing(self) -> HashingSettings | None:
+        """How n-grams became columns; None if they were not hashed, or nothing is known of it."""
 
     def weighted(self, weighting: Weighting | HasWeighting) -> da.Array:
         """Return the rows weighted as they are read.

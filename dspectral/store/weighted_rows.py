@@ -11,17 +11,20 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy import sparse
 
 from dspectral.engine import map_rows
+from dspectral.linalg.block_sums import energy_of
+from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.weighting import HasWeighting, Weighting
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 _LAYER = re.compile(r"weigh-block-([0-9a-f]{16})-")
 KEY = "weighting"
 """Entry of a store's provenance: the digest of the weighting that its rows have already."""
 
 
-def weigh_rows(X: Any, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
+def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
     """Apply a weighting to CSR rows.
 
     Parameters
@@ -44,7 +47,7 @@ def weigh_rows(X: Any, weighting: Weighting, *, n_columns: int, dtype: DTypeLike
     return map_rows(X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name)
 
 
-def weightings_of(X: Any) -> set[str]:
+def weightings_of(X: RowsLike) -> set[str]:
     """Return the digests of all weightings that rows come from.
 
     Parameters
@@ -92,10 +95,34 @@ def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighti
     return known
 
 
-def canonical(rows: CSRRows) -> CSRRows:
-    """Return rows with sorted columns and no column twice; the rows themselves are not changed."""
-    if rows.has_canonical_format:
-        return rows
-    rows = rows.copy()
-    rows.sum_duplicates()
-    return rows
+def counts_of(rows: Rows) -> CSRRows:
+    """Return one block of counts as finite CSR rows of a floating type, without duplicate entries.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        One block of any type of numbers. It is not changed.
+
+    Returns
+    -------
+    csr_array of float32 or float64, shape (n, d)
+        Single precision for single-precision rows, double precision for others.
+
+    Raises
+    ------
+    ValueError
+        If an entry is NaN or infinite: its row and column are named.
+    """
+    energy_of(rows)
+    known = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    counts: CSRRows = known if is_sparse(known) else sparse.csr_array(known)
+    if counts.has_canonical_format:
+        return counts
+    counts = counts.copy()
+    counts.sum_duplicates()
+    return counts
+
+
+def frequencies_of(rows: Rows) -> DocumentFrequencies:
+    """Return in how many rows of one block each column is not zero."""
+    return DocumentFrequencies.of(counts_of(rows))

@@ -1,14 +1,21 @@
 """Hash n-grams to columns and signs, equal to what scikit-learn's HashingVectorizer gives."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
 
 from dspectral._compiled import compiled
 from dspectral.registry import saved
-from dspectral.text.csr_buffers import as_rows, end_of_group, hash_group, new_buffers, sum_group
-from dspectral.text.tokens import check_ngram_range, tokenize
+from dspectral.text.csr_buffers import (
+    RowBuffers,
+    as_rows,
+    end_of_group,
+    hash_group,
+    new_buffers,
+    sum_group,
+)
+from dspectral.text.tokens import Tokens, check_ngram_range, tokenize
 from dspectral.types import Documents
 
 MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
@@ -153,8 +160,9 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
 
 
 @compiled
-def _hash(tokens: Any, settings: Any, n_bits: Any) -> Any:
-    buffers = new_buffers(tokens.bounds, settings.ngram_range)
+def _hash(tokens: Tokens, settings: HashingSettings, n_bits: int) -> RowBuffers:
+    # Documents are hashed in groups whose n-grams fit in the buffers: one sort then sums many short documents.
+    buffers: RowBuffers = new_buffers(tokens.bounds, settings.ngram_range)
     first = 0
     while first < tokens.bounds.size - 1:
         last = end_of_group(buffers, first)
@@ -166,14 +174,19 @@ def _hash(tokens: Any, settings: Any, n_bits: Any) -> Any:
 
 
 @compiled
-def _write_cells(settings: Any, n_bits: Any, buffers: Any, first: Any, last: Any) -> Any:
-    """Write the cells of the n-grams of a group; return how many there are."""
+def _write_cells(settings: HashingSettings, n_bits: int, buffers: RowBuffers, first: int, last: int) -> int:
+    """Write the cells of the n-grams of a group; return how many there are.
+
+    A cell is ``(row << n_bits | column) << 1 | negative``: sorted, equal row and column are neighbors.
+    """
     mask, signed = np.uint32(settings.n_features - 1), np.uint64(settings.alternate_sign)
     codes, keys, ngrams = buffers.codes, buffers.keys, buffers.ngrams
     for document in range(first, last):
         row = np.uint64((document - first) << n_bits)
         for i in range(ngrams[document] - ngrams[first], ngrams[document + 1] - ngrams[first]):
+            # two's complement without a branch: the absolute value, 2**31 of -2**31
             negative = codes[i] >> np.uint32(31)
             column = np.uint64(((codes[i] ^ (np.uint32(0) - negative)) + negative) & mask)
             keys[i] = ((row | column) << np.uint64(1)) | (np.uint64(negative) & signed)
-    return ngrams[last] - ngrams[first]
+    n_cells: int = ngrams[last] - ngrams[first]
+    return n_cells

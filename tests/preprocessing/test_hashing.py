@@ -299,7 +299,9 @@ def test_a_pipeline_names_its_columns_and_makes_frames_of_dense_rows():
 
 
 def test_the_tasks_of_lazy_rows_hold_settings_and_no_estimator(text):
-    with_settings = pickle.dumps(dict(HASHING.transform(TextFiles(text)).__dask_graph__()))
-    assert b"HashingSettings" in with_settings
-    assert b"sklearn" not in with_settings
-    assert b"preprocessing" not in with_settings
+    rows = HASHING.transform(TextFiles(text))
+    for lazy in (rows, TfidfWeighting().fit(rows).transform(rows)):
+        tasks = pickle.dumps(dict(lazy.__dask_graph__()))
+        assert b"HashingSettings" in tasks
+        assert b"sklearn" not in tasks
+        assert b"preprocessing" not in tasks
