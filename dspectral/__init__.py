@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from dspectral.engine import projected_memory, summarize
     from dspectral.io.word2vec import read_word2vec, write_word2vec
     from dspectral.methods.brown.clustering import SpectralBrownClustering
+    from dspectral.methods.brown.recipe import BrownRecipe
+    from dspectral.methods.embeddings.recipe import EmbeddingRecipe
     from dspectral.methods.embeddings.word_embedding import WordEmbedding
     from dspectral.methods.hmm.anchor.estimator import AnchorHMM
     from dspectral.methods.hmm.anchor.points import AnchorRecipe
@@ -44,6 +46,8 @@ __all__ = [
     "EMHMM",
     "AnchorHMM",
     "AnchorRecipe",
+    "BrownRecipe",
+    "EmbeddingRecipe",
     "HybridLSI",
     "IntentClassifier",
     "LocalLSI",
@@ -85,6 +89,8 @@ _PLACES = {
     "methods.hmm.anchor.points": ("AnchorRecipe",),
     "decomposition.estimators": ("SketchedPCA", "TruncatedSVD"),
     "methods.brown.clustering": ("SpectralBrownClustering",),
+    "methods.brown.recipe": ("BrownRecipe",),
+    "methods.embeddings.recipe": ("EmbeddingRecipe",),
     "methods.embeddings.word_embedding": ("WordEmbedding",),
     "methods.lsi.hybrid": ("HybridLSI",),
     "methods.sentences.intent": ("IntentClassifier",),

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dspectral
-from dspectral import WordEmbedding, read_word2vec
-from dspectral.methods.embeddings import EmbeddingRecipe
+from dspectral import EmbeddingRecipe, WordEmbedding, read_word2vec
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts.labelled_documents import name_of

@@ -18,8 +18,7 @@ import dask
 import numpy as np
 
 import dspectral
-from dspectral import WordEmbedding, build_corpus, open_corpus, read_word2vec, write_word2vec
-from dspectral.methods.embeddings import EmbeddingRecipe
+from dspectral import EmbeddingRecipe, WordEmbedding, build_corpus, open_corpus, read_word2vec, write_word2vec
 from dspectral.metrics.analogies import analogy_accuracy
 from dspectral.metrics.similarity import word_similarity
 from dspectral.store.corpus import Corpus

@@ -49,7 +49,7 @@ class SpectralBrownClustering(ClusterQueries, BaseEstimator):
     random_state : int, RandomState, Generator or None, default=0
         Seed of the singular vectors' random start. The same seed and text give the same bits under every scheduler.
     recipe : BrownRecipe, optional
-        Settings that studies compare; see :class:`~dspectral.methods.brown.BrownRecipe`.
+        Settings that studies compare; see :class:`~dspectral.BrownRecipe`.
 
     Attributes
     ----------
@@ -231,11 +231,6 @@ class SpectralBrownClustering(ClusterQueries, BaseEstimator):
         corpus = as_corpus(X)
         counts = adjacent_counts(corpus.sentences, len(corpus.words))
         return average_mutual_information(counts, self.predict(corpus.words))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags
 
     def _check(self) -> None:
         check_integer("n_clusters", self.n_clusters)  # its range depends on the words

@@ -51,7 +51,7 @@ class WordEmbedding(
     random_state : int, RandomState, Generator or None, default=0
         Seed of the solver's random start. The same seed and text give the same bits under every scheduler.
     recipe : EmbeddingRecipe, optional
-        Settings that studies compare; see :class:`~dspectral.methods.embeddings.EmbeddingRecipe`.
+        Settings that studies compare; see :class:`~dspectral.EmbeddingRecipe`.
 
     Attributes
     ----------
@@ -266,11 +266,6 @@ class WordEmbedding(
     @property
     def _n_features_out(self) -> int:
         return int(self.vectors_.shape[1])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags
 
     def _check(self) -> EmbeddingRecipe:
         """Refuse wrong parameters, and return the recipe."""
