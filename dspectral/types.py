@@ -36,6 +36,8 @@ RowsLike: TypeAlias = (
     "NDArray[Any] | sparse.sparray | sparse.spmatrix | da.Array | HoldsCounts | Sequence[Sequence[float]]"
 )
 """What estimators take as rows: an array, a SciPy sparse matrix, a Dask array of either, or a store."""
+CheckedRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[Any]] | da.Array"
+"""Rows once they have passed the door of an estimator: dense or CSR in memory, or a Dask array of such blocks."""
 
 
 def is_sparse(X: object) -> "TypeIs[CSRRows]":

@@ -53,8 +53,16 @@ STEPS = {
     "hmm": {"em", "quantizer", "decoding"},
     "anchor": {"estimator", "points", "word_types"},
     "refinement": {"estimator", "starts"},
-    "lsi": {"hybrid", "local", "linear_svm", "local_regions", "document_products", "term_similarity"},
-    "multilabel": {"classifier", "passes"},
+    "lsi": {
+        "hybrid",
+        "local",
+        "local_prediction",
+        "linear_svm",
+        "local_regions",
+        "document_products",
+        "term_similarity",
+    },
+    "multilabel": {"classifier", "leading_directions", "passes", "prediction"},
     "sentences": {"intent", "representation", "mean_vectors", "sentence_features"},
     "tmpca": {"tree_pca", "levels", "streams", "token_vectors"},
 }

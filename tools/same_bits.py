@@ -541,10 +541,11 @@ def many_labels(folder: Path) -> Iterator[Case]:
 
 
 def _ranked(model: Any, X: Any) -> dict[str, Any]:
-    """Ask a classifier of many labels for everything that it predicts."""
+    """Ask a classifier of many labels for everything that it predicts; the best labels were its probabilities once."""
+    best = model.top_labels(X, 2) if hasattr(model, "top_labels") else model.predict_proba(X, top=2)
     return {
         "decision_function": model.decision_function(X),
-        "predict_proba": model.predict_proba(X, top=2),
+        "predict_proba": best,
         "predict": model.predict(X),
         "state_probabilities": model.state_probabilities(X),
         "topics": model.topics_,

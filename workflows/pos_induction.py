@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import dspectral
 from dspectral import EMHMM, AnchorHMM, SpectralBrownClustering
 from dspectral.io.conll import TaggedSentences, read_conll
-from dspectral.metrics.sequences import many_to_one, one_to_one, v_measure
+from dspectral.metrics import many_to_one, one_to_one, v_measure
 from workflows._form import form
 from workflows._form.plots import new_plot
 

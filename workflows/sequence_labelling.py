@@ -17,7 +17,7 @@ import numpy as np
 import dspectral
 from dspectral import RefinementHMM, RefinementRecipe
 from dspectral.inputs.sequences import as_labelled
-from dspectral.metrics.sequences import frame_accuracy, label_error_rate
+from dspectral.metrics import frame_accuracy, label_error_rate
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts.sequences import Side, Task, recordings, tables

@@ -19,8 +19,7 @@ import numpy as np
 
 import dspectral
 from dspectral import EmbeddingRecipe, WordEmbedding, build_corpus, open_corpus, read_word2vec, write_word2vec
-from dspectral.metrics.analogies import analogy_accuracy
-from dspectral.metrics.similarity import word_similarity
+from dspectral.metrics import analogy_accuracy, word_similarity
 from dspectral.store.corpus import Corpus
 from dspectral.types import FloatArray
 from workflows._form import form

@@ -10,11 +10,13 @@ from scipy import sparse
 from dspectral._compiled import compiled, read_only
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, total_of
-from dspectral.linalg.dense import column_gram, eigh_descending, fixed_signs
+from dspectral.linalg.dense import column_gram, fixed_signs, leading_eigenpairs
 from dspectral.types import FloatArray, Rows, is_sparse
 
 SIGNS = 4
 """Entries of each row: with them a random range is as good as a dense normal one."""
+MARGIN = 64.0
+"""Rank is counted above this multiple of the rounding, wider than elsewhere: the product is divided by itself."""
 
 
 def random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
@@ -164,10 +166,8 @@ class RandomRange(NamedTuple):
             rows = np.repeat(np.arange(len(Y)), np.diff(Omega.indptr))
             Y[rows, Omega.indices] -= (Omega.data * off_diagonal[rows]).astype(dtype)
         M = np.asarray(sparse_products.transpose_times(Omega, Y), dtype=np.float64)
-        values, vectors = eigh_descending((M + M.T) / 2)
-        keep = values > 64 * np.finfo(dtype).eps * values[0]
-        root = Y @ (vectors[:, keep] / np.sqrt(values[keep])).astype(dtype)
-        values, vectors = eigh_descending(column_gram(root))
-        k = min(k, int(np.sum(values > 64 * np.finfo(dtype).eps * values[0])))
-        axes = root @ (vectors[:, :k] / np.sqrt(values[:k])).astype(dtype)
-        return fixed_signs(np.ascontiguousarray(axes.T)), values[:k]
+        values, vectors = leading_eigenpairs((M + M.T) / 2, dtype, margin=MARGIN)
+        root = Y @ (vectors / np.sqrt(values)).astype(dtype)
+        values, vectors = leading_eigenpairs(column_gram(root), dtype, k=k, margin=MARGIN)
+        axes = root @ (vectors / np.sqrt(values)).astype(dtype)
+        return fixed_signs(np.ascontiguousarray(axes.T)), values

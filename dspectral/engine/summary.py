@@ -58,5 +58,10 @@ def _sum(values: tuple[Any, ...]) -> Any:
     if isinstance(first, tuple):
         return add_fields(*values)
     if isinstance(first, np.ndarray):
-        return np.add.reduce(values)
+        if first.dtype.kind != "f":
+            return np.add.reduce(values)  # short integers become long ones
+        total = first.copy()  # the same bits as by reduce, which would stack all parts first
+        for value in values[1:]:
+            total += value
+        return total
     return math.fsum(values) if isinstance(first, float) else sum(values)

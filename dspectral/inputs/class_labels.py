@@ -72,6 +72,18 @@ def class_rows(y: Any, n_rows: int) -> ClassRows:
     return ClassRows(indicator, np.arange(y.shape[1]), exclusive=False)
 
 
+def label_names(y: object, n_labels: int) -> NDArray[Any]:
+    """Return the names of the columns of an indicator matrix: those of a data frame, else numbers.
+
+    Examples
+    --------
+    >>> label_names(np.eye(3), 3)
+    array([0, 1, 2])
+    """
+    columns = getattr(y, "columns", None)
+    return np.arange(n_labels) if columns is None else np.array(list(columns))
+
+
 def unit_class_rows(indicator: Any) -> Any:
     """Return an indicator with rows of length 1, or zero."""
     if not is_lazy(indicator):

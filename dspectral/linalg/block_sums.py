@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dspectral.linalg import sparse_products
 from dspectral.types import Rows, is_sparse
@@ -105,3 +106,28 @@ def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
         piece = np.asarray(rows[start : start + step], dtype=np.float64)
         gram += piece.T @ piece
     return gram
+
+
+def float_rows(rows: Rows) -> Rows:
+    """Return rows in single or double precision; rows of integers, bool or half precision become float64.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Rows of any type of numbers; float32 and float64 rows are returned as they are.
+
+    Returns
+    -------
+    csr_array or ndarray, shape (n, d)
+        Rows whose products with factors and weights are not cut to integers.
+
+    Examples
+    --------
+    >>> float_rows(np.array([[True, False]])) * 0.5
+    array([[0.5, 0. ]])
+    """
+    if rows.dtype in (np.float32, np.float64):
+        return rows
+    if not is_sparse(rows):
+        return rows.astype(np.float64)
+    return sparse.csr_array((rows.data.astype(np.float64), rows.indices, rows.indptr), shape=rows.shape)

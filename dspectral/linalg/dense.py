@@ -6,14 +6,15 @@ side and no copy of it. The price is half the digits: directions whose singular 
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from dspectral.types import FloatArray
 
+MARGIN = 16.0
+"""Rank is counted above this multiple of the rounding."""
 PANEL = 8192
 """Columns of the long side taken at a time: a panel of 500 rows in single precision fits a core's cache."""
 
@@ -49,7 +50,17 @@ def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
 
 
 def column_gram(Z: FloatArray) -> NDArray[np.float64]:
-    """Return ``Z' Z`` for a tall ``Z`` of shape (d, r), in double precision."""
+    """Return ``Z' Z`` of a tall matrix in double precision.
+
+    Parameters
+    ----------
+    Z : ndarray, shape (d, r)
+        Tall matrix.
+
+    Returns
+    -------
+    ndarray of float64, shape (r, r)
+    """
     total = np.zeros((Z.shape[1], Z.shape[1]))
     for panel in panels(len(Z)):
         total += Z[panel].T @ Z[panel]
@@ -76,20 +87,91 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
     return out
 
 
-def eigh_descending(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Eigenvalues of a positive semidefinite matrix, largest first and floored at 0, and its eigenvectors."""
-    values, vectors = scipy.linalg.eigh(K, check_finite=False)
+def eigh_descending(
+    K: NDArray[np.float64], k: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the eigenvalues of a positive semidefinite matrix, largest first, and its eigenvectors.
+
+    Parameters
+    ----------
+    K : ndarray of float64, shape (n, n)
+        Symmetric matrix.
+    k : int, optional
+        Number of eigenpairs to compute, the largest; all by default.
+
+    Returns
+    -------
+    values : ndarray of float64, shape (n,) or (k,)
+        Negative values, which are rounding, are returned as 0.
+    vectors : ndarray of float64, shape (n, n) or (n, k)
+        Orthonormal columns.
+    """
+    chosen = None if k is None else (len(K) - k, len(K) - 1)
+    values, vectors = scipy.linalg.eigh(K, subset_by_index=chosen, check_finite=False)
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
 
-def rounding_floor(values: NDArray[np.float64], dtype: Any) -> float:
-    """Size below which an eigenvalue of a Gram matrix of ``dtype`` rows is rounding, not data."""
-    return float(16.0 * np.finfo(dtype).eps * values[0]) if len(values) else 0.0
+def leading_eigenpairs(
+    K: NDArray[np.float64],
+    dtype: DTypeLike,
+    *,
+    k: int | None = None,
+    only_k: bool = False,
+    margin: float = MARGIN,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the eigenpairs of a Gram matrix that stand out from rounding.
+
+    Every singular value decomposition through a Gram matrix takes its rank from this function. If
+    ``K = A A'`` then ``vectors / sqrt(values)`` turns A into orthonormal rows.
+
+    Parameters
+    ----------
+    K : ndarray of float64, shape (n, n)
+        Gram matrix.
+    dtype : dtype
+        Precision of the rows or columns whose products K holds.
+    k : int, optional
+        Largest number of pairs to return; all by default.
+    only_k : bool, default=False
+        Whether to compute no other pairs than these: faster for few of many, with other last bits.
+    margin : float, default=16.0
+        Multiple of the rounding of ``dtype``, relative to the largest eigenvalue, below which a pair is dropped.
+
+    Returns
+    -------
+    values : ndarray of float64, shape (r,)
+        Positive eigenvalues, largest first.
+    vectors : ndarray of float64, shape (n, r)
+        Orthonormal columns.
+
+    Examples
+    --------
+    >>> leading_eigenpairs(np.diag([1.0, 4.0, 1e-20]), np.float64)[0]
+    array([4., 1.])
+    """
+    values, vectors = eigh_descending(K, k if only_k else None)
+    rank = int(np.sum(values > rounding_floor(values, dtype, margin)))
+    rank = rank if k is None else min(k, rank)
+    return values[:rank], vectors[:, :rank]
 
 
-def numerical_rank(values: NDArray[np.float64], dtype: Any) -> int:
-    """How many eigenvalues of a Gram matrix stand out from the rounding of ``dtype``."""
-    return int(np.sum(values > rounding_floor(values, dtype)))
+def rounding_floor(values: NDArray[np.float64], dtype: DTypeLike, margin: float = MARGIN) -> float:
+    """Return the size below which an eigenvalue of a Gram matrix is rounding, not data.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        Eigenvalues, largest first.
+    dtype : dtype
+        Precision of the rows or columns whose products the matrix holds.
+    margin : float, default=16.0
+        Multiple of the rounding of ``dtype``.
+
+    Returns
+    -------
+    float
+    """
+    return float(margin * np.finfo(np.dtype(dtype)).eps * values[0]) if len(values) else 0.0
 
 
 def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray:
@@ -119,9 +201,8 @@ def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray
         Z = Z.copy()
     Z /= norms[norms > 0].astype(Z.dtype)
     for _ in range(2):  # once leaves an error of eps times the condition squared, the second time of eps
-        values, vectors = eigh_descending(column_gram(Z))
-        rank = numerical_rank(values, Z.dtype)
-        Z = _times_in_place(Z, vectors[:, :rank] / np.sqrt(values[:rank]))
+        values, vectors = leading_eigenpairs(column_gram(Z), Z.dtype)
+        Z = _times_in_place(Z, vectors / np.sqrt(values))
     return Z
 
 

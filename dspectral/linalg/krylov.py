@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from dspectral.linalg.dense import (
     column_norms,
-    eigh_descending,
-    numerical_rank,
+    leading_eigenpairs,
     orthonormal_columns,
     panels,
     subtract_product,
@@ -176,12 +175,10 @@ def _best_approximation(
         M = np.concatenate([part[panel] for part in parts], axis=1)
         inner += M.T @ M
     projected = inner[: T.shape[1]] @ T
-    values, vectors = eigh_descending((projected + projected.T) / 2)
-    rank = numerical_rank(values, parts[0].dtype)
-    root = T @ (vectors[:, :rank] / np.sqrt(values[:rank]))
-    values, vectors = eigh_descending(root.T @ inner @ root)
-    rank = numerical_rank(values, parts[0].dtype)
-    return Approximation(values[:rank], root @ vectors[:, :rank], parts)
+    values, vectors = leading_eigenpairs((projected + projected.T) / 2, parts[0].dtype)
+    root = T @ (vectors / np.sqrt(values))
+    values, vectors = leading_eigenpairs(root.T @ inner @ root, parts[0].dtype)
+    return Approximation(values, root @ vectors, parts)
 
 
 def _assemble(

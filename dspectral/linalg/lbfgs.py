@@ -11,7 +11,7 @@ _ENOUGH = 1e-4
 _ROUNDING = 1e-14
 
 
-class Descent:
+class AskTellLBFGS:
     """The descent to the least value of one smooth, strongly convex function.
 
     Ask for :attr:`trial`, evaluate the function there, and :meth:`tell` what it is; again, until :attr:`left` is small.
@@ -40,7 +40,7 @@ class Descent:
     Examples
     --------
     >>> curvature = np.array([1.0, 10.0, 100.0])
-    >>> descent = Descent(np.ones(3), 55.5, curvature, step=0.01)
+    >>> descent = AskTellLBFGS(np.ones(3), 55.5, curvature, step=0.01)
     >>> for _ in range(20):
     ...     x = descent.trial
     ...     descent.tell(float(curvature @ x**2) / 2, curvature * x)

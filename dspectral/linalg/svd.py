@@ -11,7 +11,7 @@ from dspectral.linalg.dense import (
     combine_rows,
     eigh_descending,
     fixed_signs,
-    numerical_rank,
+    leading_eigenpairs,
     rounding_floor,
     row_gram,
 )
@@ -40,13 +40,12 @@ def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.f
     (array([[0., 1.],
            [1., 0.]]), array([3., 2.]))
     """
-    values, vectors = eigh_descending(row_gram(sketch))
-    k = min(k, numerical_rank(values, sketch.dtype))
-    axes = combine_rows((vectors[:, :k] / np.sqrt(values[:k])).T, sketch)
+    values, vectors = leading_eigenpairs(row_gram(sketch), sketch.dtype, k=k)
+    axes = combine_rows((vectors / np.sqrt(values)).T, sketch)
     # A second, small round: the first leaves them orthogonal only to eps times the condition.
     again, rotation = scipy.linalg.eigh(row_gram(axes))
     axes = combine_rows(((rotation / np.sqrt(again)) @ rotation.T), axes)
-    return fixed_signs(axes), np.sqrt(values[:k])
+    return fixed_signs(axes), np.sqrt(values)
 
 
 EXTRA = 16
@@ -92,9 +91,8 @@ def leading_left(
         basis = A @ (back @ _orthonormal(basis))
     basis = _orthonormal(basis)
     inner = np.asarray(back @ basis, dtype=np.float64)
-    values, rotation = scipy.linalg.eigh(inner.T @ inner)
-    values, rotation = values[::-1][:k], rotation[:, ::-1][:, :k]
-    return np.asarray(basis @ rotation, dtype=np.float64), np.sqrt(np.maximum(values, 0.0))
+    values, rotation = eigh_descending(inner.T @ inner)
+    return np.asarray(basis @ rotation[:, :k], dtype=np.float64), np.sqrt(values[:k])
 
 
 def _orthonormal(Y: NDArray[Any]) -> NDArray[Any]:
@@ -149,9 +147,6 @@ def _by_gram(rows: Any, k: int) -> NDArray[np.float64]:
     m, d = rows.shape
     product = rows @ rows.T if m < d else rows.T @ rows
     gram = product.toarray() if is_sparse(product) else product
-    values, vectors = scipy.linalg.eigh(gram, subset_by_index=(len(gram) - k, len(gram) - 1))
-    values, vectors = values[::-1], vectors[:, ::-1]
-    kept = values > rounding_floor(values, np.float64)
-    values, vectors = values[kept], vectors[:, kept]
+    values, vectors = leading_eigenpairs(gram, np.float64, k=k, only_k=True)
     axes = np.asarray(rows.T @ vectors) / np.sqrt(values) if m < d else vectors
     return np.ascontiguousarray(axes.T)

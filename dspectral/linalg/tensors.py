@@ -9,7 +9,7 @@ from dspectral.linalg.joint_diagonalization import joint_diagonalize
 from dspectral.types import FloatArray
 
 
-class Cubes(NamedTuple):
+class OrthogonalCP(NamedTuple):
     """``T`` is near ``sum_j values[j] u_j x u_j x u_j``, u_j the columns of ``vectors``.
 
     Attributes
@@ -28,7 +28,7 @@ class Cubes(NamedTuple):
 
 def power_method(
     T: NDArray[np.float64], *, restarts: int = 10, iterations: int = 12, polish: int = 40, seed: int = 0
-) -> Cubes:
+) -> OrthogonalCP:
     """Find the cubes one after the other, each as the best fixed point of ``u <- T(I, u, u)``, and deflate.
 
     What is found is taken off. (To look for the next among the vectors orthogonal to it would be cheaper, and does
@@ -48,7 +48,7 @@ def power_method(
 
     Returns
     -------
-    Cubes
+    OrthogonalCP
 
     Raises
     ------
@@ -90,7 +90,7 @@ def power_method(
 
 def simultaneous_diagonalization(
     T: NDArray[np.float64], *, projections: int | None = None, seed: int = 0
-) -> Cubes:
+) -> OrthogonalCP:
     """Find all cubes at once: every contraction ``T(I, I, x)`` is diagonal in the same basis.
 
     Parameters
@@ -103,7 +103,7 @@ def simultaneous_diagonalization(
 
     Returns
     -------
-    Cubes
+    OrthogonalCP
 
     Raises
     ------
@@ -237,12 +237,12 @@ def _unit(X: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(X / np.where(lengths > 0, lengths, 1.0))
 
 
-def _in_order(T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]) -> Cubes:
+def _in_order(T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]) -> OrthogonalCP:
     order = np.argsort(-values, kind="stable")
     values, vectors = np.maximum(values[order], 0.0), np.ascontiguousarray(vectors[:, order])
     size = float(np.linalg.norm(T))
     left = float(np.linalg.norm(T - from_cubes(values, vectors)))
-    return Cubes(values, vectors, left / size if size else 0.0)
+    return OrthogonalCP(values, vectors, left / size if size else 0.0)
 
 
 def _checked(T: NDArray[np.float64]) -> NDArray[np.float64]:

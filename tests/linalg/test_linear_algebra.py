@@ -141,15 +141,21 @@ def test_eigenvalues_fall_and_stay_above_zero_and_rank_counts_what_is_above_roun
     values, vectors = linalg.eigh_descending(K)
     assert (np.diff(values) <= 0).all()
     assert (values >= 0).all()
-    close((vectors * values) @ vectors.T, K, np.float64)
+    close(((vectors * values) @ vectors.T).astype(dtype), K.astype(dtype), dtype)
     floor = 16 * np.finfo(dtype).eps * values[0]
     assert linalg.rounding_floor(values, dtype) == pytest.approx(floor)
-    assert linalg.numerical_rank(values, dtype) == np.count_nonzero(values > floor)
+    kept = linalg.leading_eigenpairs(K, dtype)
+    np.testing.assert_array_equal(kept[0], values[values > floor])
+    np.testing.assert_array_equal(kept[1], vectors[:, values > floor])
+    for only_k in (False, True):
+        few = linalg.leading_eigenpairs(K, dtype, k=1, only_k=only_k)
+        np.testing.assert_allclose(few[0], kept[0][:1])
+        np.testing.assert_allclose(K @ few[1], few[1] * few[0], atol=1e-12)
 
 
 def test_no_eigenvalues_have_no_rank():
     assert linalg.rounding_floor(np.zeros(0), np.float64) == 0
-    assert linalg.numerical_rank(np.zeros(3), np.float64) == 0
+    assert len(linalg.leading_eigenpairs(np.zeros((3, 3)), np.float64)[0]) == 0
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

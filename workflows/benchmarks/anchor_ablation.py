@@ -12,7 +12,7 @@ import numpy as np
 
 from dspectral import AnchorHMM, AnchorRecipe
 from dspectral.io.conll import TaggedSentences
-from dspectral.metrics.sequences import many_to_one
+from dspectral.metrics import many_to_one
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows.pos_induction import SPELLING, folder_of, read

@@ -20,9 +20,9 @@ import numpy as np
 
 from dspectral import MomentMultiLabelClassifier, open_store, write_counts
 from dspectral.datasets import labelled_counts
+from dspectral.methods.multilabel import MultiLabelRecipe
 from dspectral.methods.multilabel import classifier as multilabel
-from dspectral.methods.multilabel import passes as label_moments
-from dspectral.metrics.ranking import document_auc, precision_at
+from dspectral.metrics import document_auc, precision_at
 from dspectral.store.counts import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot
@@ -138,7 +138,7 @@ def timed_passes(seconds: dict[str, float]) -> Iterator[None]:
 
     def timed(name: str, *arguments: Any) -> Any:
         start = time.perf_counter()
-        result = getattr(label_moments, name)(*arguments)
+        result = before[name](*arguments)
         seconds[name] = time.perf_counter() - start
         return result
 
@@ -160,8 +160,8 @@ def learn_part(
     documents = replace(store, blocks=store.blocks[:n_blocks])
     model = MomentMultiLabelClassifier(
         arguments.n_states,
-        sketch_size=arguments.sketch_size,
         correction_rank=arguments.correction_rank,
+        recipe=MultiLabelRecipe(sketch_size=arguments.sketch_size),
         random_state=arguments.seed,
     )
     passes: dict[str, float] = {}

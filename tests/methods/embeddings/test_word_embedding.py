@@ -319,6 +319,13 @@ def test_ties_are_answered_in_the_order_of_the_vocabulary():
     assert nearest(np.eye(4)[[0, 1, 1, 0]], [0], n=3)[0].tolist() == [3, 1, 2]
 
 
+def test_directions_that_the_counts_do_not_have_are_zero():
+    with pytest.warns(UserWarning, match="independent direction"):
+        found = WordEmbedding(2, min_count=1).fit([["a", "b"]] * 3)
+    assert np.isfinite(found.vectors_).all()
+    assert found.singular_values_[-1] == 0
+
+
 @pytest.mark.parametrize(
     ("text", "how", "message"),
     [
