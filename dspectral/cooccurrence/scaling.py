@@ -205,33 +205,3 @@ def most_entries(counts: NDArray[np.int64], *, n_positions: int, n_contexts: int
     array([50,  8])
     """
     return np.minimum(counts * n_positions, n_contexts)
-
-
-def row_parts(entries: NDArray[np.int64], most: int) -> list[tuple[int, int]]:
-    """Cut rows into runs that have at most ``most`` entries together, or one row.
-
-    Parameters
-    ----------
-    entries : ndarray of int64, shape (n_rows,)
-        Number of entries of each row, or a bound on it.
-    most : int
-        Largest number of entries of a run of several rows.
-
-    Returns
-    -------
-    list of (int, int)
-        First row of each run, and the row after its last.
-
-    Examples
-    --------
-    >>> row_parts(np.array([9, 1, 1, 1, 4]), 5)
-    [(0, 1), (1, 4), (4, 5)]
-    """
-    # Runs are found from the sums of the rows before: one binary search for each run.
-    ends = np.cumsum(entries)
-    parts, start, before = [], 0, 0
-    while start < len(entries):
-        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
-        parts.append((start, stop))
-        start, before = stop, int(ends[stop - 1])
-    return parts

@@ -111,6 +111,7 @@ class Decomposition(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Transforme
                 "grow: fit with solver='frequent_directions' or 'gram' to add rows later"
             )
         plan = self._plan(self.components_.dtype)
+        # Only the new rows are read; the old ones are in the summary.
         more: Any = summarize(X, of=summary_of(plan, self.solver_), name="sketch")
         self._set(pad_components(of_summary(self.summary_.merge(more), plan), plan))
         return self
@@ -130,6 +131,7 @@ class Decomposition(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, Transforme
         """
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
+        # (x - mean) V' = x V' - mean V': sparse rows stay sparse.
         offset = self.mean_ @ self.components_.T if self.center else None
         to_axes = partial(project, axes=np.ascontiguousarray(self.components_.T), offset=offset)
         return map_rows(

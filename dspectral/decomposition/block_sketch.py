@@ -64,6 +64,7 @@ def sketch_large_sparse(
         space = space.extend(gram @ space.newest)
     best = space.close(gram @ space.newest)
     del space
+    # Row i of the sketch has the squared length kept[i]; its direction is that of an eigenvector.
     kept, _ = shrink_values(best.values, capacity, rows.dtype)
     scale = np.sqrt(kept / best.values[: len(kept)])
     sketch = best.rows(scale, columns=gram.columns, n_columns=rows.shape[1], consume=True)
@@ -97,6 +98,7 @@ def largest_eigenvalue_bound(gram: CenteredGram, sketch: FloatArray, seed: int) 
     """
     n_columns = len(gram.columns)
     for_one = FAILURE ** (1.0 / PROBES)
+    # Solve 1.648 sqrt(c) exp(-sqrt(e) (2q - 1)) = FAILURE^(1/PROBES) for sqrt(e).
     root = math.log(1.648 * math.sqrt(n_columns) / for_one) / (2 * PROBE_STEPS - 1)
     q = (
         np.random.default_rng([seed, 1])
@@ -215,6 +217,7 @@ def _in_dense_pieces(rows: FloatArray, capacity: int, step: int) -> Sketched:
 
 def _keeps_the_bound(found: Sketched, rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> bool:
     """Report whether the energy lost pays for the error: ``(capacity + 1) error <= ||A||^2 - ||B||^2``."""
+    # (l + 1) error <= ||A||^2 - ||B||^2 is all that the proof of the merge tree's bound uses.
     energy = float(np.einsum("i,i->", rows.data, rows.data, dtype=np.float64))
     if mean is not None:
         energy -= rows.shape[0] * float(mean @ mean)

@@ -32,6 +32,7 @@ class CenteredGram:
         if 2 * len(self.columns) > rows.shape[1]:  # a second copy of the indices would save little
             self.columns, self.rows, self.mean = np.arange(rows.shape[1]), rows, mean
             return
+        # Renumbered, so that dense factors have a row only for columns that occur.
         number = np.cumsum(occurs, dtype=rows.indices.dtype) - 1
         self.rows = sparse.csr_array(
             (rows.data, number[rows.indices], rows.indptr), shape=(rows.shape[0], len(self.columns))

@@ -123,6 +123,7 @@ class FrequentDirections(NamedTuple):
         Centered sketches also get the scatter of their means, one row ``sqrt(n_i) (mean_i - mean)`` each, so
         that the result is the sketch of the rows centered together.
         """
+        # An empty block is the identity of the merge: its mean is not defined.
         parts = [part for part in (self, *others) if part.n_rows]
         if len(parts) < 2:
             return parts[0] if parts else self
@@ -130,6 +131,7 @@ class FrequentDirections(NamedTuple):
         stack, energy = [part.sketch for part in parts], math.fsum(part.energy for part in parts)
         if self.center:
             mean = total / n_rows
+            # Scatter about the common mean is that about each block's own, plus n_i (mean_i - mean)(mean_i - mean)'.
             scatter = np.stack([math.sqrt(part.n_rows) * (part.mean - mean) for part in parts])
             energy += float(np.einsum("ij,ij->", scatter, scatter))
             stack.append(scatter.astype(self.sketch.dtype))

@@ -245,6 +245,7 @@ class RandomRange(NamedTuple):
         Y = self.product
         if off_diagonal is not None:
             Y = Y.copy()
+            # (C - D) Omega = C Omega - D Omega, and D Omega has the few entries of Omega.
             rows = np.repeat(np.arange(len(Y)), np.diff(Omega.indptr))
             Y[rows, Omega.indices] -= (Omega.data * off_diagonal[rows]).astype(dtype)
         M = np.asarray(sparse_products.transpose_times(Omega, Y), dtype=np.float64)

@@ -63,6 +63,7 @@ def shrink_values(
     cut = float(values[capacity]) if len(values) > capacity else 0.0
     floor = rounding_floor(values, dtype)
     reduced = values[:capacity] - cut
+    # The rounding of a sum of n products grows as sqrt(n); of the eigenvalues themselves it does not.
     of_sums = rounding_floor(values, np.float64) * math.sqrt(n_terms)
     return reduced[reduced > floor], cut + 2.0 * (floor + of_sums)
 
@@ -90,6 +91,7 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
             (np.asarray(part.T @ part, dtype=np.float64) for part in parts), np.zeros((n_columns,) * 2)
         )
         return shrink_gram(gram, capacity, parts[0].dtype, n_terms=n_rows)
+    # Fewer rows than columns: B = sqrt(kept / values) U'S never needs the right vectors by themselves.
     values, vectors = eigh_descending(row_gram(*parts))
     kept, error = shrink_values(values, capacity, parts[0].dtype)
     coefficients = vectors[:, : len(kept)] * np.sqrt(kept / values[: len(kept)])

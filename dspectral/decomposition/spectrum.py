@@ -133,6 +133,7 @@ def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
         UserWarning,
         stacklevel=3,
     )
+    # Zero rows project everything to zero: pipelines of a fixed width go on working.
     axes = np.zeros((missing, found.axes.shape[1]), dtype=found.axes.dtype)
     return found._replace(axes=np.concatenate([found.axes, axes]), values=np.pad(found.values, (0, missing)))
 
@@ -232,6 +233,7 @@ def krylov_spectrum(
     n_passes = 1 if solver == "nystrom" else plan.n_passes
     # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
     width = min(n_columns, math.ceil(plan.width_of_space / max(1, n_passes - 1)))
+    # Drawn in single precision whatever the dtype, so that both precisions start alike.
     start = np.random.default_rng(plan.seed).standard_normal((n_columns, width), dtype=np.float32)
     space, n_done = KrylovSpace.start(start.astype(plan.dtype, copy=False)), 0
     del start

@@ -10,10 +10,11 @@ from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.configuration import memory_limit
 from dspectral.engine.merge_tree import projected_memory, tree_depth
 from dspectral.engine.passes import collect_rows, map_rows, run_tasks, summarize
-from dspectral.engine.row_blocks import Blocks, is_lazy, lazy_rows, refuse_other_containers
+from dspectral.engine.row_blocks import Blocks, Stream, is_lazy, lazy_rows, refuse_other_containers
 
 __all__ = [
     "Blocks",
+    "Stream",
     "blas_in_one_thread",
     "collect_rows",
     "is_lazy",

@@ -49,6 +49,7 @@ def block_tasks(
     shared = f"shared-{name}"
     graph[shared] = value(shared, function)
     leaves: list[Key] = []
+    # What each array promises travels with the task, which compares it with what is read.
     shapes = [tuple(shape_said(array, i) for array in arrays) for i in range(arrays[0].numblocks[0])]
     for i, blocks in enumerate(zip(*(array.__dask_keys__() for array in arrays), strict=True)):
         leaves.append((name, i, 0))

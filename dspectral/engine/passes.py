@@ -83,6 +83,7 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
         raise ValueError(f"fan_in is {fan_in}, but a merge takes at least 2 summaries")
     in_memory = all(is_in_memory(stream) for stream in streams)
     arrays = [in_cuts(stream, name, in_memory=in_memory) for stream in streams]
+    # Streams are paired by the number of the block, so their cuts must be the same.
     cuts = {array.chunks[0] for array in arrays}
     if len(cuts) > 1:
         sizes = " and ".join(f"{len(cut)} blocks of {sum(cut)} rows" for cut in sorted(cuts))
@@ -135,8 +136,8 @@ def map_rows(
         If X is not cut into row blocks of known sizes; when a block is read, as for :func:`summarize`.
     """
     if is_in_memory(X) and not isinstance(X, Blocks):
-        X = sparse.csr_array(X) if is_sparse(X) else X
-        slices = slices_of(X, in_blocks(X).chunks[0])
+        rows: Any = sparse.csr_array(X) if is_sparse(X) else X
+        slices = slices_of(rows, in_blocks(rows).chunks[0])
         parts = [_call(function, i, (None,), block) for i, block in enumerate(slices)]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     if isinstance(X, Blocks):
@@ -199,6 +200,7 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
     [1, 2]
     """
     label = f"{name}-{uuid4().hex}"
+    # The function is one node of the graph, whatever is bound to it.
     shared = f"shared-{label}"
     keys = [(label, i) for i in range(len(items))]
     layer: Graph = {shared: value(shared, function)}

@@ -14,7 +14,7 @@ from scipy import sparse
 from dspectral.engine.task_graph import call
 from dspectral.linalg import sparse_products
 from dspectral.linalg.sparse_products import row_slice
-from dspectral.types import HoldsCounts, is_sparse
+from dspectral.types import HoldsCounts, Rows, is_sparse
 
 BLOCK_BYTES = 64 << 20
 """Bytes of an in-memory array that one task takes."""
@@ -75,6 +75,7 @@ def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
     TypeError
         If ``X`` is something else. For a corpus and for other lazy containers the message says what to do.
     """
+    # Asked for once: a store builds its array anew each time.
     array = getattr(X, "counts", X)
     if not isinstance(array, da.Array):
         refuse_other_containers(X)
@@ -159,7 +160,7 @@ def is_in_memory(X: object) -> bool:
     return X.in_memory if isinstance(X, Blocks) else isinstance(X, np.ndarray) or is_sparse(X)
 
 
-def in_cuts(X: Any, name: str, *, in_memory: bool) -> da.Array:
+def in_cuts(X: Stream, name: str, *, in_memory: bool) -> da.Array:
     """Return the Dask array of one stream of a pass; ``in_memory`` says whether all its streams are."""
     if isinstance(X, Blocks):
         return as_array(X, f"{name}-block-{uuid4().hex}")  # read and summarized by one task, of this name
@@ -185,6 +186,7 @@ def in_blocks(X: Any) -> da.Array:
         n_bytes = X.nnz * (X.data.itemsize + X.indices.itemsize)
     else:
         n_bytes = X.nbytes
+    # Cuts depend on the data alone, never on the machine, so that results do not either.
     n_blocks = max(1, math.ceil(n_bytes / BLOCK_BYTES))
     cuts = np.diff(np.linspace(0, n_rows, n_blocks + 1).astype(np.int64))
     sizes = tuple(int(size) for size in cuts)
@@ -194,7 +196,7 @@ def in_blocks(X: Any) -> da.Array:
     return da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=meta)
 
 
-def slices_of(X: Any, sizes: Sequence[int]) -> Iterator[Any]:
+def slices_of(X: Rows, sizes: Sequence[int]) -> Iterator[Rows]:
     """Yield consecutive rows of a CSR or dense matrix, ``sizes`` many at a time, without a copy."""
     stop = 0
     for size in sizes:
@@ -231,6 +233,7 @@ def checked_block(block: Any, said: Shape) -> Any:
     """
     if is_sparse(block):
         block = sparse_products.canonical_rows(block)
+    # Blocks of a stream are what their summary takes, and no concern of this function.
     if said is None:
         return block
     if np.ma.isMaskedArray(block):

@@ -116,6 +116,7 @@ def unit_class_rows(indicator: Any) -> Any:
 
 def _of_labels(labels: NDArray[Any]) -> ClassRows:
     """Assign numbers to the labels in sorted order."""
+    # `is not None` one by one: an array of strings compares to None as a whole.
     has_one = np.array([label is not None for label in labels.tolist()], dtype=bool)
     if not has_one.any():
         raise ValueError("no document has a class")

@@ -77,6 +77,7 @@ def labelled_streams(X: Any, y: Any = None) -> LabelledStreams:
     words = lazy_rows(X)
     if is_lazy(X) or is_lazy(y):
         labels = lazy_rows(y)
+        # Labels follow the cuts of the words: those are the larger blocks.
         labels = labels if labels.chunks[0] == words.chunks[0] else labels.rechunk({0: words.chunks[0]})
         return LabelledStreams(words, labels, n_rows, n_words, n_labels, row_dtype(X.dtype))
     cut = partial(_blocks, sizes=words.chunks[0])
@@ -104,7 +105,7 @@ def checked_documents(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> 
     return X if hasattr(X, "labels") else checked
 
 
-def _blocks(X: Any, sizes: tuple[int, ...]) -> Blocks:
+def _blocks(X: Rows, sizes: tuple[int, ...]) -> Blocks:
     """Cut rows in memory where those of words are cut, whatever their own size."""
     X = canonical_rows(X) if is_sparse(X) else X
     return Blocks(_same, list(slices_of(X, sizes)), in_memory=True)

@@ -31,6 +31,7 @@ class LazyOutputMixin:
         for name in ("transform", "fit_transform"):
             method = getattr(cls, name, None)
             if method is not None:
+                # Inherited ones too: fit_transform comes wrapped from TransformerMixin.
                 setattr(cls, name, _stay_lazy(method))
 
 

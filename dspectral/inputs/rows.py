@@ -47,6 +47,7 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     _check_weighting(estimator, X, reset=reset)
     if is_lazy(X):
         return _checked_lazy(estimator, X, reset=reset)
+    # scikit-learn would convert these by reading them, and would drop masks and imaginary parts.
     refuse_other_containers(X)
     dtype = getattr(X, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind != "O":  # objects that are numbers are converted

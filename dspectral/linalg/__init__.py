@@ -2,6 +2,7 @@
 
 from dspectral.linalg.joint_diagonalization import joint_diagonalize
 from dspectral.linalg.lbfgs import AskTellLBFGS
+from dspectral.linalg.runs import cut_runs
 from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.linalg.svd import leading_left, principal_axes, right_axes
 from dspectral.linalg.tensors import OrthogonalCP, power_method, simultaneous_diagonalization
@@ -9,6 +10,7 @@ from dspectral.linalg.tensors import OrthogonalCP, power_method, simultaneous_di
 __all__ = [
     "AskTellLBFGS",
     "OrthogonalCP",
+    "cut_runs",
     "joint_diagonalize",
     "leading_left",
     "nearest_in_simplex",

@@ -130,6 +130,7 @@ def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray
     array([[0.6],
            [0.8]])
     """
+    # Scaled first, so that a short column is not taken for rounding beside a long one.
     norms = column_norms(Z)
     if not norms.all():
         Z = Z[:, norms > 0]

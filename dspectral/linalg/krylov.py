@@ -44,6 +44,7 @@ def forget_rows(array: np.ndarray[Any, Any], start: int, stop: int) -> None:
         return
     row_bytes = array.nbytes // max(1, len(array))
     first = array.ctypes.data + start * row_bytes
+    # Only whole pages can be released: round the beginning up and the length down.
     first, last = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE, array.ctypes.data + stop * row_bytes
     length = (last - first) // mmap.PAGESIZE * mmap.PAGESIZE
     if length > 0:
@@ -129,8 +130,10 @@ class KrylovSpace(NamedTuple):
                 inside = block.T @ product
                 subtract_product(product, block, inside)
                 coefficients[i] += inside
+        # Columns inside the space leave only rounding, which must not become a direction of its own.
         product[:, column_norms(product) <= 64.0 * np.finfo(product.dtype).eps * size] = 0
         block = orthonormal_columns(product)
+        # The part outside the old blocks, in the new one: C K_j = sum_i K_i coefficients_i + K_(j+1) rest.
         column = (*coefficients, np.asarray(block.T @ product, dtype=np.float64))
         return KrylovSpace((*self.basis, block), (*self.columns, column))
 
@@ -148,6 +151,7 @@ class KrylovSpace(NamedTuple):
             Nystrom approximation ``C K (K'C K)^+ K'C``.
         """
         width = product.shape[1]
+        # The last product is taken as it is: its column of T is the identity on the last block of M.
         last = (*(np.zeros((block.shape[1], width)) for block in self.basis), np.eye(width))
         return _best_approximation((*self.basis, product), (*self.columns, last))
 
@@ -216,6 +220,7 @@ def _best_approximation(
     ``K'C K = V diag(v) V'`` the approximation is ``(M R)(M R)'`` for ``R = T V / sqrt(v)``; the eigenpairs of the small
     ``R'M'M R`` turn it into orthogonal rows.
     """
+    # All that is as long as d is summed in this one loop; what follows is as small as the space is wide.
     T = _assemble(columns, parts)
     inner = np.zeros((len(T), len(T)))
     for panel in panels(len(parts[0])):

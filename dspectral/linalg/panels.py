@@ -54,6 +54,7 @@ def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
     """
     size = sum(len(part) for part in parts)
     total = np.zeros((size, size))
+    # One panel of all parts fits the cache; its product is exact to the parts' precision, the sum to double.
     for panel in panels(parts[0].shape[1]):
         stacked = np.concatenate([part[:, panel] for part in parts])
         total += stacked @ stacked.T

@@ -1,4 +1,4 @@
-"""Sizes cut into runs that fit."""
+"""Sizes cut into runs that fit a budget together: sentences, rows or trees of different sizes."""
 
 import numpy as np
 

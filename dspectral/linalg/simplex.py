@@ -44,6 +44,8 @@ def nearest_in_simplex(points: Doubles, vertices: Doubles) -> Doubles:
     center = vertices.mean(axis=0)
     corners = np.asarray(vertices - center, dtype=np.float64)
     gram = corners @ corners.T
+    # A constant added to all inner products changes nothing where coefficients sum to 1, and lifts the null vector of
+    # the centered Gram matrix.
     lift = float(np.trace(gram)) / max(len(gram), 1) or 1.0
     products = np.asarray(points - center, dtype=np.float64) @ corners.T
     out = np.zeros(products.shape)
@@ -81,6 +83,7 @@ def _fit_row(
         if 0.5 * gram[j, j] - products[j] < 0.5 * gram[order[0], order[0]] - products[order[0]]:
             order[0] = j
     p[order[0]] = 1.0
+    # The loss falls with each vertex, so it ends by itself; the bound is for rounding.
     for _ in range(10 * k):
         chosen = _steepest(products, gram, p, order, n_in, TOLERANCE * scale)
         if chosen < 0:

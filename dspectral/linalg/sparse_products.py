@@ -107,6 +107,7 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
     if Z.shape[1] < WIDE:
         _gram_gather_scatter(A.data, A.indices, A.indptr, Z, out)
         return out
+    # Piece by piece: A Z is then still in the cache when it is scattered into the result.
     step = max(1, CACHED_BYTES // (Z.shape[1] * Z.itemsize))
     for start in range(0, A.shape[0], step):
         piece = row_slice(A, start, min(start + step, A.shape[0]))
@@ -167,7 +168,7 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     Parameters
     ----------
     A : csr_array or csr_matrix, shape (n, d)
-        Other formats are converted. It may hold several values for one place, which add up. It is not changed.
+        Several values for one place add up. It is not changed.
 
     Returns
     -------
@@ -176,7 +177,7 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
 
     Notes
     -----
-    Kernels here take each stored value for an entry of its own: squared norms would be wrong otherwise.
+    Kernels here take each stored value for an entry of its own.
 
     Examples
     --------
@@ -207,7 +208,7 @@ def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
     """
     first, last = A.indptr[start], A.indptr[stop]
     rows = sparse.csr_array((stop - start, A.shape[1]), dtype=A.dtype)
-    # Set afterwards: given to the constructor, views of less than a half are copied.
+    # Set afterwards: the constructor copies views of less than a half.
     rows.data, rows.indices = A.data[first:last], A.indices[first:last]
     rows.indptr = A.indptr[start : stop + 1] - first
     return rows
@@ -227,6 +228,7 @@ def _gather(
 ) -> None:
     """Add ``A Z`` to ``out``: row i becomes the sum of ``a_ij Z_j``. The cost is ``2 nnz r`` flops."""
     number = Z.dtype.type
+    # Invariant: row i of `out` holds the sum over the entries before `entry`; rows are written by one iteration each.
     for i in range(indptr.size - 1):
         row = out[i]
         entry, end = indptr[i], indptr[i + 1]
@@ -265,6 +267,7 @@ def _gram_gather_scatter(
 ) -> None:
     """Add ``A' (A Z)`` to ``out`` row by row: gather ``y = A_i Z``, then scatter ``a_ij y`` while A_i is in cache."""
     product = np.zeros(Z.shape[1], dtype=Z.dtype)
+    # Each row of A is read twice in a row, from the cache the second time: A itself is read from memory once.
     for i in range(indptr.size - 1):
         product[:] = 0
         for entry in range(indptr[i], indptr[i + 1]):

@@ -91,6 +91,7 @@ def leading_left(
     """
     n, d = A.shape
     width = min(k + EXTRA, n, d)
+    # The transpose is stored, because products with rows gathered are twice as fast.
     back = A.T.tocsr()
     basis = A @ np.random.default_rng(random_state).standard_normal((d, width)).astype(A.dtype)
     for _ in range(n_iterations):
@@ -142,6 +143,7 @@ def right_axes(rows: Rows, k: int, *, seed: int = 0) -> NDArray[np.float64]:
     k = min(k, shorter)
     if shorter <= max(SMALL, 4 * k):
         return np.asarray(fixed_signs(_by_gram(rows, k)), dtype=np.float64)
+    # ARPACK would draw its own first vector, another each time.
     start = np.random.default_rng(seed).standard_normal(shorter)
     _, sizes, axes = svds(rows, k=k, v0=start, solver="arpack")
     order = np.argsort(-sizes, kind="stable")
@@ -153,6 +155,7 @@ def right_axes(rows: Rows, k: int, *, seed: int = 0) -> NDArray[np.float64]:
 def _by_gram(rows: Rows, k: int) -> NDArray[np.float64]:
     """Return the right singular vectors through the Gram matrix of the shorter side, ``8 min(m, d)^2`` bytes."""
     m, d = rows.shape
+    # The side that is not decomposed follows by one product with the rows.
     product = rows @ rows.T if m < d else rows.T @ rows
     gram = product.toarray() if is_sparse(product) else np.asarray(product)
     values, vectors = leading_eigenpairs(gram, np.float64, k=k, only_k=True)

@@ -89,6 +89,7 @@ def power_method(
         starts = _unit(generator.standard_normal((restarts, k)))
         for _ in range(iterations):
             starts = _unit(left.applied(starts, rough))
+        # The start with the largest T(u, u, u) is the one in the basin of the largest cube left.
         best = int(np.argmax(np.einsum("rj,rj->r", left.applied(starts, rough), starts)))
         left = left.without(_follow(left, starts[best : best + 1], polish))
     return _sort(T, left.values, left.vectors.T)
@@ -135,8 +136,10 @@ def simultaneous_diagonalization(
     """
     T = _check_tensor(T)
     k = len(T)
+    # First round: contractions in random directions tell all vectors apart, each weighted by chance.
     directions = np.random.default_rng(seed).standard_normal((projections or min(k, 20), k))
     U = joint_diagonalize(np.tensordot(directions, T, axes=1))
+    # Second round: the contraction with vector j weights the evidence for j itself most.
     U = joint_diagonalize(np.tensordot(U.T, T, axes=1), U)
     values = np.array([_cubic(T, u) for u in U.T])
     return _sort(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
@@ -158,6 +161,7 @@ def from_cubes(values: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDA
         Symmetric tensor.
     """
     k, r = vectors.shape
+    # As one matrix product of size (k, r) x (r, k^2).
     pairs = (vectors[:, None, :] * vectors[None, :, :]).reshape(k * k, r)
     cube: NDArray[np.float64] = (vectors * values) @ pairs.T
     return cube.reshape(k, k, k)
@@ -198,6 +202,7 @@ def unfolded_symmetric(raw: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     k = len(raw)
     upper, lower = np.triu_indices(k)
+    # Both triangles from one, then the average over the positions that the sums treat differently.
     T = np.empty((k, k, k))
     T[:, upper, lower] = raw
     T[:, lower, upper] = raw
@@ -240,6 +245,7 @@ class _Deflated(NamedTuple):
         """Return ``T(I, x, x)`` for each row x, from the pairs as they are or rounded."""
         pairs = self.pairs if pairs is None else pairs
         rows = X.astype(pairs.dtype)
+        # T(I, x, x)_i = sum over j <= l of pairs[i, jl] x_j x_l: half the products of the full tensor.
         whole = (pairs @ (rows[:, self.upper] * rows[:, self.lower]).T).T
         return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
 

@@ -9,6 +9,7 @@ from scipy import sparse
 from dspectral.linalg import dense as linalg
 from dspectral.linalg import panels, sparse_products
 from dspectral.linalg.krylov import KrylovSpace
+from dspectral.linalg.runs import cut_runs
 from dspectral.linalg.sparse_products import CACHED_BYTES, WIDE
 from dspectral.linalg.svd import principal_axes
 from tests.strategies import matrices
@@ -278,3 +279,13 @@ def test_nothing_comes_of_nothing():
     _, best = run(np.zeros((8, 8)), 3, 2)
     assert best.values.shape == (0,)
     assert best.rows(np.ones(0)).shape == (0, 8)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(sizes=st.lists(st.integers(0, 9), max_size=20), most=st.integers(1, 12))
+def test_runs_are_as_long_as_the_budget_allows_and_cover_all_items(sizes, most):
+    runs = cut_runs(np.asarray(sizes, dtype=np.int64), most)
+    assert [i for start, stop in runs for i in range(start, stop)] == list(range(len(sizes)))
+    for start, stop in runs:
+        assert sum(sizes[start:stop]) <= most or stop == start + 1
+        assert stop == len(sizes) or sum(sizes[start : stop + 1]) > most

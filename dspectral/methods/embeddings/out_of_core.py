@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
-from dspectral.cooccurrence.scaling import row_parts
 from dspectral.engine import Blocks, run_tasks
+from dspectral.linalg.runs import cut_runs
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished
@@ -57,7 +57,7 @@ def spill_contexts(
     done = open_finished(where)
     if done is not None:
         return done
-    parts = row_parts(entries, most)
+    parts = cut_runs(entries, most)
     plan = {"contexts": how, "rows": [list(part) for part in parts]}
     draft = begin(where.url, dict(where.options), plan, append=False)
     count = partial(_count, sentences=sentences, draft=draft.for_tasks(), parts=parts, settings=settings)

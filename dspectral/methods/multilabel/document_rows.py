@@ -40,7 +40,9 @@ def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CS
     energy_of(rows)  # names an entry that is not finite
     if rows.dtype == np.float16:  # which SciPy's sparse arrays do not know
         rows = rows.astype(np.float64)
-    csr = sparse_products.canonical_rows(sparse.csr_array(rows))  # two entries in one place would be two words
+    csr = sparse_products.canonical_rows(
+        sparse.csr_array(rows)
+    )  # two entries in one place would be two words
     if csr.nnz and csr.data.min() < 0:
         entry = int(np.argmax(csr.data < 0))
         row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1

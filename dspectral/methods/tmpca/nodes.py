@@ -1,11 +1,12 @@
 """Sequences of vectors joined level by level: the nodes of trees of equal depth, zero nodes at the end left out."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.linalg.runs import cut_runs
 from dspectral.types import FloatArray, Sentences
 
 PIECE = 1 << 21
@@ -155,35 +156,6 @@ def climb(nodes: Nodes, axes: Sequence[FloatArray], arity: int) -> Nodes:
     return nodes
 
 
-def pieces(sizes: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Cut trees into runs of at most ``most`` nodes, or of one tree.
-
-    Parameters
-    ----------
-    sizes : ndarray of int64, shape (n_trees,)
-        Number of nodes of each tree.
-    most : int
-        Number of nodes that a run may have; a larger tree is a run of its own.
-
-    Yields
-    ------
-    tuple of int
-        First tree of the run, and the tree after its last one.
-
-    Examples
-    --------
-    >>> list(pieces(np.array([2, 0, 3, 1, 9]), 5))
-    [(0, 3), (3, 4), (4, 5)]
-    """
-    ends = np.cumsum(sizes)
-    begin = 0
-    while begin < len(sizes):
-        before = int(ends[begin - 1]) if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, before + most, side="right")))
-        yield begin, end
-        begin = end
-
-
 Block: TypeAlias = Sentences | Nodes | FloatArray
 """A block: token ids, nodes of a level that were kept, or vectors in rows of shape (n, length * n_dimensions)."""
 
@@ -232,13 +204,13 @@ class Trees(NamedTuple):
         most = max(1, PIECE // self.n_dimensions)
         if isinstance(block, Nodes):
             ends = np.concatenate([[0], np.cumsum(block.sizes)])
-            for begin, end in pieces(block.sizes, most):
+            for begin, end in cut_runs(block.sizes, most):
                 yield Nodes(block.rows[ends[begin] : ends[end]], block.sizes[begin:end])
         elif isinstance(block, Sentences):
             yield from self._pieces_of_tokens(block, most)
         else:
             sizes = np.full(len(block), self.length, dtype=np.int64)
-            for begin, end in pieces(sizes, most):
+            for begin, end in cut_runs(sizes, most):
                 rows = np.asarray(block[begin:end])
                 rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
                 self._check(rows, begin)
@@ -248,7 +220,7 @@ class Trees(NamedTuple):
         if self.table is None:
             raise TypeError("there is no table of vectors, but the block has token ids")
         offsets = block.offsets
-        for begin, end in pieces(np.minimum(np.diff(offsets), self.length), most):
+        for begin, end in cut_runs(np.minimum(np.diff(offsets), self.length), most):
             ids = block.ids[offsets[begin] : offsets[end]]
             part = Sentences(ids, offsets[begin : end + 1] - offsets[begin])
             yield leaves(part, self.table, self.length)

@@ -17,8 +17,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from dspectral import WordEmbedding, build_corpus, load, save
-from dspectral.cooccurrence.scaling import ContextScaling, row_parts
+from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.inputs.sequences import as_corpus
+from dspectral.linalg.runs import cut_runs
 from dspectral.methods.embeddings import EmbeddingRecipe
 from dspectral.methods.embeddings import out_of_core as contexts
 from dspectral.methods.embeddings.counting import count_corpus
@@ -371,7 +372,7 @@ def test_a_parameter_of_a_wrong_type_is_named(how, message):
 def test_rows_are_cut_into_parts_that_fit():
     entries = np.random.default_rng(0).integers(1, 30, size=100)
     for most in (1, 40, 300, 10**6):
-        parts = row_parts(entries, most)
+        parts = cut_runs(entries, most)
         assert [a for a, _ in parts] == [0, *(b for _, b in parts[:-1])]
         assert parts[-1][1] == 100
         assert all(b - a == 1 or entries[a:b].sum() <= most for a, b in parts)
