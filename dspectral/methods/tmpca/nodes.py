@@ -1,7 +1,7 @@
 """Sequences of vectors joined level by level: the nodes of trees of equal depth, zero nodes at the end left out."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
