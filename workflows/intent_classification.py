@@ -21,8 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dspectral
-from dspectral import IntentClassifier, SentenceRepresentation, build_store, read_word2vec
-from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
+from dspectral import (
+    IntentClassifier,
+    SentenceRepresentation,
+    WordVectorRepresentation,
+    build_store,
+    read_word2vec,
+)
 from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot

@@ -16,7 +16,7 @@ import numpy as np
 import dspectral
 from dspectral import VocabularySettings, Weighting, build_store, read_word2vec, term_similarity
 from dspectral.store import CountStore
-from dspectral.text.weighting import inverse_document_frequency
+from dspectral.text import inverse_document_frequency
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts import labelled_documents

@@ -16,7 +16,7 @@ import numpy as np
 
 import dspectral
 from dspectral import RefinementHMM, RefinementRecipe
-from dspectral.inputs.sequences import as_labelled
+from dspectral.inputs import as_labelled
 from dspectral.metrics import frame_accuracy, label_error_rate
 from workflows._form import form
 from workflows._form.plots import new_plot

@@ -31,6 +31,7 @@ from dspectral.engine.row_blocks import (
 )
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, call, result_of, value
+from dspectral.engine.timing import note_pass
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
@@ -91,7 +92,7 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
     graph, leaves = block_tasks(_call, of, arrays, f"{name}-block-{uuid4().hex}")
     result = merge_tree(graph, leaves, fan_in)
     # Held from first to last: BLAS starts its threads anew each time that its limit changes.
-    with blas_in_one_thread(), _suppress_large_graph_warning():
+    with blas_in_one_thread(), _suppress_large_graph_warning(), note_pass(name):
         (summary,) = dask.compute(result, **(_local_scheduler() if in_memory else {}))
     return summary  # type: ignore[no-any-return]
 

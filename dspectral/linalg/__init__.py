@@ -1,5 +1,6 @@
 """Numerical linear algebra on arrays in memory; nothing here knows of blocks, stores or schedulers."""
 
+from dspectral.linalg import sparse_products
 from dspectral.linalg.joint_diagonalization import joint_diagonalize
 from dspectral.linalg.lbfgs import AskTellLBFGS
 from dspectral.linalg.runs import cut_runs
@@ -18,4 +19,5 @@ __all__ = [
     "principal_axes",
     "right_axes",
     "simultaneous_diagonalization",
+    "sparse_products",
 ]

@@ -20,6 +20,16 @@ CACHED_BYTES = 4 << 20
 # A product may become one multiply-add; the order of the sums stays as written.
 _compiled = numba.njit(nogil=True, cache=True, fastmath={"contract"}, boundscheck=False)
 
+__all__ = [
+    "canonical_rows",
+    "column_sums",
+    "gram",
+    "gram_times",
+    "row_slice",
+    "times",
+    "transpose_times",
+]
+
 
 def times(A: CSRRows, Z: FloatArray) -> FloatArray:
     """Return ``A Z``.

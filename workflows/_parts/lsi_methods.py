@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.metrics import f1_score
 
 from dspectral import HybridLSI, LocalLSI
-from dspectral.inputs.labelled_rows import labelled_streams
+from dspectral.inputs import labelled_streams
 from dspectral.methods.lsi import LocalRecipe, Training, train_linear_svms
 from workflows._form import form
 

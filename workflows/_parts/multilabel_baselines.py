@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from dspectral.engine import summarize
-from dspectral.engine.summary import add_fields
+from dspectral.engine import add_fields, summarize
 from dspectral.linalg import sparse_products
 from dspectral.methods.multilabel import label_rows, word_rows
 from dspectral.store import CountStore

@@ -27,7 +27,7 @@ from scipy.sparse.linalg import svds
 from dspectral import open_store, write_counts
 from dspectral.datasets import low_rank_counts
 from dspectral.engine import map_rows
-from dspectral.linalg.sparse_products import times
+from dspectral.linalg import sparse_products
 from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import COLOURS, new_plot
@@ -171,7 +171,9 @@ def enter(
 def residual(store: CountStore, components: NDArray[Any]) -> float:
     """Return the energy outside the span of the components."""
     axes, _ = np.linalg.qr(components.T.astype(np.float64))
-    inside = map_rows(store, lambda rows: times(rows, axes), n_columns=axes.shape[1], name="project")
+    inside = map_rows(
+        store, lambda rows: sparse_products.times(rows, axes), n_columns=axes.shape[1], name="project"
+    )
     return store.energy - float((inside**2).sum().compute())
 
 

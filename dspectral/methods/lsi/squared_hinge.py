@@ -35,15 +35,48 @@ class Relevancy(NamedTuple):
     b: float
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:
-        """Return ``x'w + c`` for each row and class, shape (n, L)."""
+        """Return ``x'w + c`` for each row and class, shape (n, L).
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+            One block of rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, L)
+            Score of each row for each class.
+        """
         return products(rows, self.axes) + self.offsets
 
     def of_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the weights that belong to scores."""
+        """Return the weights that belong to scores.
+
+        Parameters
+        ----------
+        scores : ndarray of float64, shape (n, L)
+            Score of each row for each class.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, L)
+            Weights between 0 and 1.
+        """
         return np.asarray(expit(self.a * (scores + self.b)))
 
     def weights(self, rows: Rows) -> NDArray[np.float64]:
-        """Return the weight of each row in each class, shape (n, L)."""
+        """Return the weight of each row in each class, shape (n, L).
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+            One block of rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, L)
+            Weights between 0 and 1.
+        """
         return self.of_scores(self.scores(rows))
 
 

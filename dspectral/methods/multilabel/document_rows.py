@@ -64,6 +64,18 @@ def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CS
 def label_rows(labels: Rows, n_rows: int) -> CSRRows:
     """Return labels as CSR rows of ones in single precision.
 
+    Parameters
+    ----------
+    labels : csr_array or ndarray, shape (n, L)
+        Not zero where a document has a label.
+    n_rows : int
+        Number of documents.
+
+    Returns
+    -------
+    csr_array of float32, shape (n, L)
+        Ones where a document has a label.
+
     Raises
     ------
     ValueError
