@@ -130,6 +130,7 @@ class WordVectorRepresentation(SentenceFeatures):
         return int(self._table()[1].shape[1])
 
     def _table(self) -> tuple[Documents, NDArray[np.float32]]:
+        # Packed anew in each call: parameters may change between calls, and there is no fit to rely on.
         words = as_documents(self.words)
         vectors = np.asarray(self.vectors, dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != words.n_documents:

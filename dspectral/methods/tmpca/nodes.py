@@ -84,6 +84,7 @@ def first_tokens(
     ValueError
         If an id is out of range.
     """
+    # Negative ids would index the table from its end without a word.
     ids = sentences.ids
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
@@ -175,6 +176,7 @@ def pieces(sizes: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
     >>> list(pieces(np.array([2, 0, 3, 1, 9]), 5))
     [(0, 3), (3, 4), (4, 5)]
     """
+    # Each run begins where the last one ended and takes as many trees as fit: one search a run.
     ends = np.cumsum(sizes)
     begin = 0
     while begin < len(sizes):
