@@ -297,7 +297,7 @@ def with_nan():
         (TreePCA(length=8), texts(), "n_components is None and there are no vectors"),
         (TreePCA(4, length=8), [], "no word in the 0 sentence"),
         (TreePCA(4, length=8), [[], []], "no word in the 2 sentence"),
-        (TreePCA(4, length=8), ["the cat"], "sentence 0 is 'the cat', but it must be a list of strings"),
+        (TreePCA(4, length=8), ["the cat"], "sentence 0 is 'the cat', but it must be a list of"),
         (TreePCA(length=8, vectors=3), texts(), "vectors is a int"),
         (TreePCA(length=8, vectors=(["a"], np.ones((2, 2)))), texts(), "vectors has 1 words, but a matrix"),
         (TreePCA(length=8, vectors=(["cat"], [[np.nan]])), texts(), "the vector of 'cat' has NaN"),
