@@ -90,6 +90,7 @@ def _words(
     states: NDArray[np.int64], uniform: NDArray[np.float64], n_classes: int, n_words: int
 ) -> NDArray[np.int64]:
     sizes = (n_words - np.arange(n_classes) + n_classes - 1) // n_classes
+    # Classes may differ by one word: what is beyond a class's own has probability 0.
     ranks = np.arange(int(sizes.max()))
     emissions = np.where(ranks < sizes[:, None], 1.0 / (ranks + 1.0), 0.0)
     emissions /= emissions.sum(axis=1, keepdims=True)

@@ -108,6 +108,7 @@ def _draw(
 ) -> CSRRows:
     states = _states(generator, n_rows, n_states)  # the same for words and labels: both begin with them
     if present:
+        # After the states, labels take numbers that the words of the same block never reach.
         generator = np.random.Generator(cast("np.random.Philox", generator.bit_generator).jumped())
     lengths = 1 + generator.poisson(mean - 1, size=n_rows)
     rows = np.repeat(np.arange(n_rows), lengths)

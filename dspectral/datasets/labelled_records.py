@@ -64,6 +64,7 @@ def state_parameters(
     generator = np.random.default_rng(checked_seed(seed))
     weights = generator.uniform(1.0, 2.0, n_states)
     words, labels = (generator.gamma(concentration, size=(size, n_states)) for size in (n_words, n_labels))
+    # A gamma number of small shape may underflow to 0, and a column of zeros has no distribution.
     words, labels = words + 1e-300, labels + 1e-300
     return StateParameters(weights / weights.sum(), words / words.sum(axis=0), labels / labels.sum(axis=0))
 

@@ -92,6 +92,7 @@ def refinement_sequences(
         if value < 1:
             raise ValueError(f"{name} is {value}, but must be at least 1")
     seed = checked_seed(seed)  # once: blocks are drawn from the model of the same seed
+    # Hidden state s belongs to label s // n_refinements.
     model = refinement_model(n_labels * n_refinements, n_types, mean_length, seed)
     read = partial(draw_block, model=model, n_refinements=n_refinements, seed=seed)
     bounds = np.arange(0, n_labels * n_refinements + 1, n_refinements)

@@ -201,6 +201,7 @@ def _documents(source: str, tree: ast.Module) -> Iterator[str]:
 
 def _comments(lines: list[str], nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the runs of comment lines: those that begin with a hash outside of any string."""
+    # A line of a string may begin with a hash; all its lines but the first are left out.
     in_string: set[int] = set()
     for node in nodes:
         if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno is not None:

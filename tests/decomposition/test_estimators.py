@@ -13,7 +13,6 @@ from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dspectral import SketchedPCA, TruncatedSVD, write_counts
 from dspectral.datasets import low_rank_axes, low_rank_counts, low_rank_rows
@@ -26,14 +25,6 @@ from tests.strategies import matrices, zipf_counts
 SOLVERS = ["frequent_directions", "gram", "nystrom", "krylov"]
 ROWS = zipf_counts(300, 50, 12, n_topics=3)
 DENSE = ROWS.toarray().astype(np.float64)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [face(1, solver=solver, n_passes=3) for face in (SketchedPCA, TruncatedSVD) for solver in SOLVERS]
-)
-def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
-    check(estimator)
 
 
 def csr_blocks(rows, size):

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dspectral import (
     HybridLSI,
@@ -19,7 +18,6 @@ from dspectral import (
     write_counts,
 )
 from dspectral.store.weighted_rows import weightings_of
-from tests.contracts import EXPECTED_FAILURES
 from tests.strategies import n_tasks, zipf_counts
 
 COUNTS = zipf_counts(90, 40, 8)
@@ -46,13 +44,6 @@ def as_array(X):
     X = X.compute() if isinstance(X, da.Array) else X
     assert isinstance(X, sparse.csr_array)
     return X.toarray()
-
-
-@parametrize_with_checks(
-    [TfidfWeighting()], expected_failed_checks=lambda estimator: EXPECTED_FAILURES[type(estimator).__name__]
-)
-def test_scikit_learns_checks_pass(estimator, check):
-    check(estimator)
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)

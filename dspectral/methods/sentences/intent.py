@@ -1,50 +1,35 @@
 """Intent classification: a linear SVM on sentence representations, its few choices made on the training side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.svm import LinearSVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.shared_parameters import clone_sharing, is_fitted
 from dspectral.inputs.text_columns import TextColumn, as_documents
+from dspectral.methods.sentences.cross_validation import (
+    PLUS_WEIGHTS,
+    Choice,
+    accuracy,
+    can_learn,
+    fit_svm,
+    folds,
+    scores_of_classes,
+    soften,
+    weigh_parts,
+)
 from dspectral.methods.sentences.representation import SentenceRepresentation
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
-from dspectral.types import CSRRows, Documents, FloatArray, IntArray
-
-PLUS_WEIGHTS = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.1, 0.25))
-"""Weights of the first words and of the intent scores that SENT+ chooses from."""
-
-saved(LinearSVC, name="sklearn.svm.LinearSVC")
-
-
-@saved
-class Choice(NamedTuple):
-    """Settings of an :class:`IntentClassifier` that cross-validation chose.
-
-    Attributes
-    ----------
-    C : float
-        Inverse penalty of the SVM.
-    weight : float
-        Weight of the second half of equation 2.
-    first_words, scores : float
-        Weights of the first words and of the intent scores, which SENT+ adds.
-    """
-
-    C: float
-    weight: float = 0.0
-    first_words: float = 0.0
-    scores: float = 0.0
+from dspectral.types import CSRRows, Documents
 
 
 @saved
@@ -163,10 +148,12 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         parts = self._parts(texts)
         self.choice_, self.score_ = self._best(parts, labels, choices)
         if self.plus:
+            # The weights of SENT+ are chosen after C and the weight of the representation, not jointly: with them,
+            # a search over all of them would take four times as many fits.
             parts = [*parts, self._base.positions(texts), self._scores_out_of_fold(parts[0], labels)]
             more = [self.choice_._replace(first_words=p, scores=s) for p, s in PLUS_WEIGHTS]
             self.choice_, self.score_ = self._best(parts, labels, more)
-        self.svm_ = _svm(_weighted(parts, self.choice_), labels, self.choice_.C, self.random_state_)
+        self.svm_ = fit_svm(weigh_parts(parts, self.choice_), labels, self.choice_.C, self.random_state_)
         return self
 
     def predict(self, X: TextColumn) -> NDArray[Any]:
@@ -228,6 +215,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         return [Choice(C, weight) for weight in weights for C in penalties]
 
     def _fit_representation(self, texts: Documents) -> None:
+        # Beside the parameter, which fit must not change; a given one is not kept twice in a saved model.
         self._own_representation = None
         if self.representation is not None and not is_fitted(self.representation):
             self._own_representation = clone(self.representation).fit(texts)
@@ -237,9 +225,9 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         texts = as_documents(X)
         parts = self._parts(texts)
         if self.plus:
-            scores = _decisions(self.scorer_, parts[0], self.classes_)
-            parts = [*parts, self._base.positions(texts), _shares(scores)]
-        return _weighted(parts, self.choice_)
+            scores = scores_of_classes(self.scorer_, parts[0], self.classes_)
+            parts = [*parts, self._base.positions(texts), soften(scores)]
+        return weigh_parts(parts, self.choice_)
 
     @property
     def _base(self) -> SentenceFeatures:
@@ -255,26 +243,30 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
 
     def _best(self, parts: list[CSRRows], y: NDArray[Any], choices: list[Choice]) -> tuple[Choice, float]:
         """Return the choice of highest mean accuracy over the folds, the first of equals."""
-        folds = [fold for fold in _folds(y, self.n_folds, self.random_state_) if _can_learn(y, *fold)]
-        if len(choices) == 1 or not folds:
+        usable = [fold for fold in folds(y, self.n_folds, self.random_state_) if can_learn(y, *fold)]
+        if len(choices) == 1 or not usable:
             return choices[0], float("nan")
-        score = partial(_accuracy, parts, y, seed=self.random_state_)
+        score = partial(accuracy, parts, y, seed=self.random_state_)
         scores = Parallel(n_jobs=self.n_jobs)(
-            delayed(score)(choice, train, test) for choice in choices for train, test in folds
+            delayed(score)(choice, train, test) for choice in choices for train, test in usable
         )
-        means = np.asarray(scores).reshape(len(choices), len(folds)).mean(axis=1)
+        # Jobs run through the folds of one choice, then of the next.
+        means = np.asarray(scores).reshape(len(choices), len(usable)).mean(axis=1)
         best = int(np.argmax(means))
         return choices[best], float(means[best])
 
     def _scores_out_of_fold(self, counts: CSRRows, y: NDArray[Any]) -> CSRRows:
         """Return scores of the supervised model: each training sentence's by a model that did not see it."""
+        # A model's scores on its own training sentences are better than those on new ones: features made of them
+        # would be trusted too much.
         scores = np.zeros((counts.shape[0], len(self.classes_)))  # equal scores where nothing can be learned
-        for train, test in _folds(y, 5, self.random_state_ + 1, most=len(y)):
-            if _can_learn(y, train, test):
-                model = _svm(counts[train], y[train], self.choice_.C, self.random_state_)
-                scores[test] = _decisions(model, counts[test], self.classes_)
-        self.scorer_ = _svm(counts, y, self.choice_.C, self.random_state_)
-        return _shares(scores)
+        # Another seed than in the choice, so that the two do not share their folds.
+        for train, test in folds(y, 5, self.random_state_ + 1, most=len(y)):
+            if can_learn(y, train, test):
+                model = fit_svm(counts[train], y[train], self.choice_.C, self.random_state_)
+                scores[test] = scores_of_classes(model, counts[test], self.classes_)
+        self.scorer_ = fit_svm(counts, y, self.choice_.C, self.random_state_)
+        return soften(scores)
 
     def __sklearn_clone__(self) -> Self:
         """Return a clone that keeps a fitted representation, which unlabeled text has taught."""
@@ -295,61 +287,8 @@ def _is_missing(label: object) -> bool:
 
 def _numbers(name: str, value: float | Sequence[float], *, at_least: float) -> list[float]:
     """Return a parameter that is one number or several as a list."""
+    # As objects: a text stays a text and None stays None, for check_real to name.
     numbers = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
     if not numbers:
         raise ValueError(f"{name} is empty, but it must be a number or a sequence of numbers")
     return [check_real(name, number, at_least=at_least) for number in numbers]
-
-
-def _svm(features: CSRRows, y: NDArray[Any], C: float, seed: int, tol: float = 0.01) -> LinearSVC:
-    svm = LinearSVC(multi_class="crammer_singer", C=C, tol=tol, max_iter=5000, random_state=seed)
-    return svm.fit(features, y)
-
-
-def _accuracy(
-    parts: list[CSRRows], y: NDArray[Any], choice: Choice, train: IntArray, test: IntArray, *, seed: int
-) -> float:
-    features = _weighted(parts, choice)
-    model = _svm(features[train], y[train], choice.C, seed, tol=0.05)
-    return float(np.mean(model.predict(features[test]) == y[test]))
-
-
-def _weighted(parts: list[CSRRows], choice: Choice) -> CSRRows:
-    """Return the parts side by side, each times its weight; a weight of 0 leaves a part out."""
-    weights = [1.0, choice.weight, choice.first_words, choice.scores]
-    used = [weight * part for part, weight in zip(parts, weights, strict=False) if weight]
-    return sparse.csr_array(sparse.hstack(used, format="csr"))
-
-
-def _folds(y: NDArray[Any], n_folds: int, seed: int, most: int = 3000) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield train and test rows; each label is dealt over the folds, also one with few rows.
-
-    Large sets have their folds thinned, and one fold is enough where it holds ``most`` rows.
-    """
-    order = np.random.default_rng(seed).permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    enough = 1 if len(y) > 2 * most else n_folds
-    n_folds = max(n_folds, len(y) // most) if enough == 1 else n_folds
-    for fold in range(enough):
-        test = order[fold::n_folds]
-        yield np.setdiff1d(np.arange(len(y)), test), np.sort(test)
-
-
-def _can_learn(y: NDArray[Any], train: IntArray, test: IntArray) -> bool:
-    """Report whether a fold has two intents to learn from, and something to predict."""
-    return len(test) > 0 and len(np.unique(y[train])) > 1
-
-
-def _decisions(model: LinearSVC, features: CSRRows, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Return scores with a column for every class, also those that the model has not seen."""
-    found = model.decision_function(features)
-    found = np.column_stack([-found, found]) if found.ndim == 1 else found
-    scores = np.full((len(found), len(classes)), found.min())
-    scores[:, np.searchsorted(classes, model.classes_)] = found
-    return scores
-
-
-def _shares(scores: FloatArray) -> CSRRows:
-    """Return scores as rows of unit length, the best far above the others."""
-    raised = np.exp(3.0 * (scores - scores.max(axis=1, keepdims=True)))
-    return sparse.csr_array(raised / np.linalg.norm(raised, axis=1, keepdims=True))

@@ -81,7 +81,7 @@ class WordVectorRepresentation(SentenceFeatures):
         Parameters
         ----------
         X : list of str, optional
-            Ignored.
+            Sentences, as for :meth:`transform`; nothing is learned from them.
         y : object, optional
             Ignored.
 
@@ -92,9 +92,13 @@ class WordVectorRepresentation(SentenceFeatures):
 
         Raises
         ------
+        TypeError
+            If X is a single string or no column of texts.
         ValueError
             If the words are not as many as the vectors, or a vector is not finite.
         """
+        if X is not None:
+            as_documents(X)
         words, vectors = self._table()
         bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(bad):
@@ -126,6 +130,7 @@ class WordVectorRepresentation(SentenceFeatures):
         return int(self._table()[1].shape[1])
 
     def _table(self) -> tuple[Documents, NDArray[np.float32]]:
+        # Packed anew in each call: parameters may change between calls, and there is no fit to rely on.
         words = as_documents(self.words)
         vectors = np.asarray(self.vectors, dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != words.n_documents:

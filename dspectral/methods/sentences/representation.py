@@ -172,6 +172,7 @@ class SentenceRepresentation(SentenceFeatures):
         self.random_state_ = resolve_seed(self.random_state)
         counts = self._words_of(X)
         frequency, n_rows, n_counted = _document_frequency(counts)
+        # Words that no sentence has are among the hashed columns too, so 0 means 1.
         words = np.flatnonzero(frequency >= max(1, self.min_document_frequency))
         if not len(words):
             raise ValueError(
@@ -179,6 +180,8 @@ class SentenceRepresentation(SentenceFeatures):
                 "text, or lower min_document_frequency"
             )
         found = self._directions(counts, words, frequency[words])
+        # P: a word's vector times the singular values has the length that its frequency gives it. That length is
+        # replaced by the inverse document frequency, so that no word drowns the others.
         vectors = unit_rows(found.axes[:, : len(words)].T * np.sqrt(found.values))
         rarity = np.log(n_rows / frequency[words]) + 1.0
         self.projection_ = (vectors * rarity[:, None]).astype(np.float32)
@@ -233,6 +236,7 @@ class SentenceRepresentation(SentenceFeatures):
             raise ValueError(
                 f"the counts have {counts.shape[-1]} columns, but n_features is {self.n_features}"
             )
+        # Arrays do not say how they were hashed; a store does, and another hashing would mean other words.
         hashing = getattr(counts, "hashing", None)
         if hashing is not None and hashing != self.word_hashing:
             raise ValueError(
@@ -248,6 +252,7 @@ class SentenceRepresentation(SentenceFeatures):
         weighted = map_rows(
             counts, weigh, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
         )
+        # Single precision: a sketch loses far more than rounding, and takes half the memory.
         recipe = self.recipe or SentenceRecipe()
         plan = Plan(
             self.n_components,
@@ -267,6 +272,7 @@ def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:
 
 def _document_frequency(counts: Any) -> tuple[NDArray[np.int64], int, int]:
     """Return the frequency of each column, the number of rows, and the passes that it took to know them."""
+    # A store has counted them when it was built: that pass is saved.
     known = getattr(counts, "document_frequency", None)
     if known is not None:
         return known, counts.n_rows, 0

@@ -69,6 +69,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         csr_array of float64, shape (n_sentences, n_columns)
             The representation, as :meth:`transform` returns it.
         """
+        # Packed once: a generator would be empty when transform asks for it again.
         texts = as_documents(X) if is_texts(X) else X
         rows: CSRRows = self.fit(texts, y).transform(texts)
         return rows
@@ -130,6 +131,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         csr_array of float64, shape (n_sentences, n_features)
             At most two ones in each row.
         """
+        # A word with its place before it, "0_play", is another word to the hash than "play" or "1_play".
         texts = as_documents(X)
         marked = [
             " ".join(f"{place}_{word}" for place, word in enumerate(_first_words(texts.text(i).decode())))

@@ -118,6 +118,7 @@ def _moments(climb: Climb, settings: LevelSettings) -> Moments:
     blocks, trees = climb.stream.blocks, climb.stream.trees
     if climb.axes or trees.table is None or trees.arity != 2 or settings.first_level == "vectors":
         return summarize(blocks, of=partial(level_moments, trees=trees, axes=climb.axes), name="moments")
+    # Sums over distinct pairs instead of over tokens: exact, whatever the cuts, and the vectors are multiplied once.
     of_pairs = partial(PairCounts.of, n_types=len(trees.table), length=trees.length)
     counted = summarize(blocks, of=of_pairs, name="pairs")
     with blas_in_one_thread():
@@ -128,6 +129,7 @@ def _above(climb: Climb, found: Spectrum, n_left: int, settings: LevelSettings) 
     """Climb on with the axes of a level, below ``n_left`` others; keep the nodes if they fit."""
     stream, trees = climb.stream, climb.stream.trees
     axes = [*climb.axes, settings.scaled(found.axes, settings.variances(found))]
+    # n_rows counts joined vectors of this level: N / P^level a tree.
     n_trees = found.n_rows * trees.arity ** len(axes) // trees.length
     fits = 8 * len(found.axes) * stream.most_nodes(n_trees, len(axes)) <= memory_limit()
     # Keeping nodes costs a read, which saves one only if more than one level is left.
@@ -145,6 +147,7 @@ def _solve(moments: Moments, settings: LevelSettings) -> Spectrum:
     k = settings.n_components
     with blas_in_one_thread():
         found = of_summary(moments, Plan(k, solver="gram", center=settings.center))
+    # Zero rows instead of an error: small folds of a cross-validation have few vectors at the upper levels.
     missing = (0, k - len(found.values))
     return found._replace(axes=np.pad(found.axes, (missing, (0, 0))), values=np.pad(found.values, missing))
 

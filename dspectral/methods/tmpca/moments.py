@@ -114,6 +114,7 @@ def roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArr
     ndarray, shape (n, k)
         Zeros for an empty sentence.
     """
+    # Empty sentences have no node at all: their rows stay zero.
     dtype = np.result_type(*axes)
     parts = [np.zeros((0, len(axes[-1])), dtype=dtype)]
     for piece in trees.pieces(block):
@@ -176,6 +177,7 @@ class PairCounts(NamedTuple):
         """
         ids, sizes = first_tokens(sentences, n_types, length)
         place = places(sizes)
+        # Tokens at even places are left children; the last one of a text of odd length has padding beside it.
         is_left = place % 2 == 0
         has_right = is_left & (place + 1 < np.repeat(sizes, sizes))
         left = ids[has_right].astype(np.int64)

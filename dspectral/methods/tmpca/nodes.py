@@ -85,6 +85,7 @@ def first_tokens(
     ValueError
         If an id is out of range.
     """
+    # Negative ids would index the table from its end without a word.
     ids = sentences.ids
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())

@@ -106,6 +106,7 @@ def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
     corpus = as_corpus(cast("HoldsSentences | TokenLists", X))
     trees = settings.trees(list(corpus.words))
     items = corpus.sentences.items
+    # A lazy result needs the rows of each block; a corpus in a store knows them, other streams may not.
     known = all(hasattr(item, "n_sentences") for item in items)
     n_rows = [item.n_sentences for item in items] if known else None
     return Stream(corpus.sentences, trees, n_rows, int(corpus.counts.sum()))
@@ -162,5 +163,6 @@ def _of_array(X: Any, settings: TreeSettings) -> Stream:
         )
     if lazy and np.isnan(X.chunks[0]).any():
         raise ValueError("the Dask array has blocks of unknown size: call X.compute_chunk_sizes() first")
+    # One row a sentence: blocks are then rows, which every reduction takes, and no number is moved.
     rows = X if joined else X.reshape(X.shape[0], length * X.shape[2])
     return Stream(rows, Trees(length, settings.arity, rows.shape[1] // length))

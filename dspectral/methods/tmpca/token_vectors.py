@@ -88,10 +88,12 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
            [0., 0.]])
     """
     if vectors is None:
+        # One-hot rows: the table is as if drawn by hashing, and seen and unseen words are treated alike.
         columns = [murmurhash3_32(word, positive=True) % n_dimensions for word in words]
         return np.eye(n_dimensions)[columns]
     known, matrix = _pair(vectors)
     numbers = {word: i for i, word in enumerate(known)}
+    # Words without a vector take that of rare ones, or -1: any row for now, zeroed below.
     unknown = numbers.get(RARE, -1)
     at = np.fromiter((numbers.get(word, unknown) for word in words), np.int64, len(words))
     table = matrix[np.maximum(at, 0)]
@@ -117,6 +119,7 @@ def _pair(vectors: WordVectors) -> tuple[list[str], FloatArray]:
         )
     if isinstance(words, Documents):
         words = [words.text(i).decode(errors="replace") for i in range(words.n_documents)]
+    # Single precision stays: the table, the vectors and the products then take half the memory.
     matrix = np.asarray(matrix)
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)

@@ -208,6 +208,8 @@ class TreePCA(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         check_is_fitted(self)
         scaled = self._level_settings().scaled
         axes = list(map(scaled, self.components_, self.explained_variance_))
+        # Token lists are numbered by their own words, so a vector is looked up once for each distinct one; and they
+        # may all be empty, which a corpus may not.
         if is_text(X) and not is_corpus(X):
             block, trees = block_of_lists(cast("TokenLists", X), self._settings())
             self._check_fitted(trees)

@@ -12,13 +12,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import dspectral
 from dspectral import EMHMM, AnchorHMM, AnchorRecipe, RefinementHMM, RefinementRecipe, VectorQuantizer
 from dspectral.datasets import refinement_sequences
 from dspectral.methods.hmm.inference import log_likelihoods, viterbi
-from tests.contracts import EXPECTED_FAILURES
 
 WORDS = [["the", "cat", "sees", "a", "dog"], ["a", "cat", "likes", "the", "bird"], ["a", "dog"]] * 6
 TAGS = [["D", "N", "V", "D", "N"], ["D", "N", "V", "D", "N"], ["D", "N"]] * 6
@@ -223,18 +221,3 @@ def test_a_quantizer_takes_a_matrix_or_a_table_and_gives_a_column():
         quantizer.transform([frames[:, :2]])
     with pytest.raises(TypeError, match="a corpus, a store or a lazy array"):
         quantizer.transform(dask.array.from_array(frames))
-
-
-MODELS = [MAKE["AnchorHMM"](), MAKE["EMHMM"](), MAKE["RefinementHMM"](), VectorQuantizer(4)]
-CHECKS = [
-    pytest.param(model, check, id=f"{type(model).__name__}-{check.func.__name__}")
-    for made in MODELS
-    for model, check in estimator_checks_generator(made)
-    if check.func.__name__ not in EXPECTED_FAILURES.get(type(made).__name__, {})
-    and check.func.__name__ != "check_array_api_input"
-]
-
-
-@pytest.mark.parametrize(("model", "check"), CHECKS)
-def test_scikit_learn_finds_nothing_wrong(model, check):
-    check(model)

@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
 
 from dspectral import (
     HybridLSI,
@@ -288,8 +287,3 @@ def test_a_saved_model_folds_in_as_before(tmp_path):
     np.testing.assert_array_equal(loaded.transform(ROWS), model.transform(ROWS))
     again = clone(loaded).fit(ROWS, CLASSES, term_similarity=similarity)
     np.testing.assert_array_equal(again.components_, model.components_)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_it_is_an_estimator_of_scikit_learn():
-    check_estimator(HybridLSI(1))

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import check_estimator
 
 from dspectral import LocalLSI, load, save, write_counts
 from dspectral.methods.lsi import LocalRecipe, local_regions
@@ -301,8 +300,3 @@ def test_a_saved_model_scores_as_before(method, tmp_path):
     np.testing.assert_array_equal(loaded.decision_function(ROWS), model.decision_function(ROWS))
     np.testing.assert_array_equal(loaded.transform(ROWS), model.transform(ROWS))
     np.testing.assert_array_equal(loaded.predict(ROWS), model.predict(ROWS))
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_it_is_an_estimator_of_scikit_learn():
-    check_estimator(LocalLSI(1))

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.feature_selection import SelectKBest
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dspectral import MomentMultiLabelClassifier, load, save, write_counts
 from dspectral.datasets import sample_labelled_documents, state_parameters
@@ -23,22 +22,12 @@ from dspectral.methods.multilabel.latent_states import Whitening
 from dspectral.methods.multilabel.leading_directions import first_pass
 from dspectral.methods.multilabel.passes import em_pass, second_pass, third_pass
 from dspectral.metrics import document_auc
-from tests.contracts import EXPECTED_FAILURES
 
 K, D, L = 4, 40, 12
 TRUTH = state_parameters(D, L, K, concentration=0.3, seed=5)
 
 
 COUNTS = MultiLabelRecipe(counts=True)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [MomentMultiLabelClassifier(1)],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES[type(estimator).__name__],
-)
-def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
-    check(estimator)
 
 
 def sampled(n, seed=0, length=30.0):

@@ -83,7 +83,15 @@ def test_texts_come_in_columns_of_any_kind(kind):
     ],
 )
 def test_what_is_no_list_of_texts_is_one_sentence(X, sentence):
-    for call in (clone(SENT).fit, SENT.transform, SENT.embed, SENT.positions, IntentClassifier(C=1.0).fit):
+    given = WordVectorRepresentation(WORDS, VECTORS, n_features=64)
+    for call in (
+        clone(SENT).fit,
+        given.fit,
+        SENT.transform,
+        SENT.embed,
+        SENT.positions,
+        IntentClassifier(C=1.0).fit,
+    ):
         with pytest.raises(TypeError, match=sentence):
             call(X, LABELS[:2]) if "fit" in call.__name__ else call(X)
 

@@ -12,7 +12,7 @@ from dspectral import (
     build_store,
     write_counts,
 )
-from dspectral.methods.sentences.intent import _folds
+from dspectral.methods.sentences.cross_validation import folds
 from dspectral.text.hashing import hash_documents
 from dspectral.types import Documents
 
@@ -137,12 +137,12 @@ def test_bad_labels_are_refused(texts, labels, plus, match):
 @pytest.mark.parametrize("n", [10, 50, 7000])
 def test_folds_hold_out_every_kind_of_row_once_and_never_train_on_it(n):
     y = np.arange(n) % 7
-    folds = list(_folds(y, 3, seed=0))
-    for train, test in folds:
+    found = list(folds(y, 3, seed=0))
+    for train, test in found:
         assert not np.intersect1d(train, test).size
         assert len(train) + len(test) == n
     if n <= 6000:
-        np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(n))
+        np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in found])), np.arange(n))
 
 
 def test_averaged_word_vectors_are_those_of_the_words():
