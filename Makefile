@@ -59,7 +59,7 @@ $(LOWEST)/.installed: pyproject.toml
 	@touch $@
 
 lowest: $(LOWEST)/.installed
-	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(SHARED) $(TESTS)
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(SHARED) -W 'ignore:Liblinear failed to converge' $(TESTS)
 
 notebooks: venv
 	@test -n '$(NOTEBOOKS)' || { echo 'make: there is no notebook in notebooks/' >&2; exit 1; }

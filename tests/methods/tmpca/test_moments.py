@@ -161,4 +161,3 @@ def test_trees_of_full_size_are_joined_without_a_copy():
     assert np.shares_memory(above.rows, rows)
     assert above.rows.shape == (4, 6)
     assert places(np.array([], dtype=np.int64)).shape == (0,)
-    assert list(kernel.pieces(np.array([], dtype=np.int64), 3)) == []
