@@ -21,11 +21,11 @@ from dspectral.decomposition.random_range import RandomRange
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
-from dspectral.methods.lsi.class_products import ClassProduct, CrossProduct
+from dspectral.methods.lsi.class_products import ClassGramProduct, CrossProduct
 from dspectral.methods.lsi.local_regions import LocalSpaces
-from dspectral.methods.lsi.squared_hinge import Highest, Relevancy, SquaredHinge
+from dspectral.methods.lsi.squared_hinge import Relevancy, SquaredHinge, TopScores
 from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
-from dspectral.methods.multilabel.state_statistics import Regression, StateLabels
+from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
 from dspectral.store.anndata import ColumnTotals
 from dspectral.text.document_frequencies import DocumentFrequencies
@@ -166,11 +166,11 @@ CASES = [
     case(FirstMoments, (csr, labels), lambda n: 8 * (D * D + 2 * D + 2 * D + L), **FIRST),
     case(ThirdMoment, (csr,), lambda n: 8 * (K * K + K * K * (K + 1) // 2), **THIRD),
     case(Regression, (features, posterior, labels), lambda n: 8 * (K + 1) * (K + 1 + K + L)),
-    case(StateLabels, (csr, labels), lambda n: 8 * (K + K * L + K * D + 3 * (3 + K + L)), **STATES),
+    case(StateStatistics, (csr, labels), lambda n: 8 * (K + K * L + K * D + 3 * (3 + K + L)), **STATES),
     case(SquaredHinge, (rows, labels), lambda n: 8 * (D * L + 2 * L), **HINGE),
-    case(Highest, (rows,), lambda n: 16 * 5 * L + 8 * L, relevancy=RELEVANCY, limits=np.array([5, 2, 0])),
+    case(TopScores, (rows,), lambda n: 16 * 5 * L + 8 * L, relevancy=RELEVANCY, limits=np.array([5, 2, 0])),
     case(
-        ClassProduct,
+        ClassGramProduct,
         (csr, unit_classes),
         lambda n: 8 * (D + 2 * D + L * D),
         alpha=0.3,

@@ -48,4 +48,4 @@ def _stay_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _in_store(X: object) -> bool:
     """Report whether X is a corpus whose sentences are read from a store."""
-    return not getattr(getattr(X, "sentences", None), "in_memory", True)
+    return getattr(getattr(X, "sentences", None), "in_memory", True) is False  # a Delayed has every attribute

@@ -76,11 +76,7 @@ def test_an_option_has_the_type_and_the_value_of_one_of_those_allowed():
 
 
 def test_every_public_name_of_the_doors_is_there():
-    assert (
-        sorted(inputs.__all__)
-        == dir(inputs)
-        == sorted(name for names in inputs._PLACES.values() for name in names)
-    )
+    assert sorted(inputs.__all__) == dir(inputs)
     assert all(getattr(inputs, name) is not None for name in inputs.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'checked_row'"):
+    with pytest.raises(AttributeError, match="checked_row"):
         inputs.checked_row  # noqa: B018

@@ -241,7 +241,7 @@ def test_a_sentence_becomes_the_mean_of_its_known_words(sentences, corpus):
     np.testing.assert_array_equal(lazy.compute(), model.transform(sentences))
     other = WordEmbedding(2, window=1).fit([[w for w in s if w != "cat"] for s in sentences])
     np.testing.assert_array_equal(other.transform(corpus).compute(), other.transform(sentences))
-    with pytest.raises(ValueError, match="must be a list of tokens"):
+    with pytest.raises(ValueError, match="must be a list of strings, one for each token"):
         model.transform(["red cat"])
 
 
@@ -317,13 +317,6 @@ def test_a_word_without_a_context_has_no_direction(sentences):
 
 def test_ties_are_answered_in_the_order_of_the_vocabulary():
     assert nearest(np.eye(4)[[0, 1, 1, 0]], [0], n=3)[0].tolist() == [3, 1, 2]
-
-
-def test_directions_that_the_counts_do_not_have_are_zero():
-    with pytest.warns(UserWarning, match="independent direction"):
-        found = WordEmbedding(2, min_count=1).fit([["a", "b"]] * 3)
-    assert np.isfinite(found.vectors_).all()
-    assert found.singular_values_[-1] == 0
 
 
 @pytest.mark.parametrize(
