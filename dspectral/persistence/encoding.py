@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.persistence.classes import name_of
+from dspectral.persistence.older import attributes_of_today, parameters_of_today
 from dspectral.registry import RECORDS
 from dspectral.store.records import Record
 from dspectral.types import is_sparse
@@ -196,12 +197,13 @@ def _record(decoder: Decoder, node: Node) -> Any:
 
 
 def _estimator(decoder: Decoder, node: Node) -> Any:
-    made = decoder.class_named(node["class"])(**decoder.values(node["parameters"]))
+    kind = decoder.class_named(node["class"])
+    made = kind(**parameters_of_today(kind, decoder.values(node["parameters"])))
     attributes = decoder.values(node["attributes"])
     if "_sklearn_version" in attributes:  # it warns of models that another version has fitted
         made.__setstate__({**vars(made), **attributes})
         return made
-    for name, of in attributes.items():
+    for name, of in attributes_of_today(kind, attributes).items():
         setattr(made, name, of)
     return made
 
