@@ -109,6 +109,9 @@ def _merge(item: tuple[int, int], *, draft: Draft, n_blocks: int) -> BlockInfo:
             read_array(draft.where, store, path, array) for array in ("data", "indices", "indptr")
         )
         piece = sparse.csr_array((data, indices, indptr), shape=total.shape)
+        # The rows were cut from a matrix in canonical form: SciPy need not look for duplicates again.
         piece.has_canonical_format = True
         total = total + piece
+    # Counts are added in double precision and stored in single, as fractions of distance weights make them real
+    # numbers.
     return write_block(draft.where, name, total.astype(np.float32))
