@@ -112,6 +112,5 @@ def _merge(item: tuple[int, int], *, draft: Draft, n_blocks: int) -> BlockInfo:
         # The rows were cut from a matrix in canonical form: SciPy need not look for duplicates again.
         piece.has_canonical_format = True
         total = total + piece
-    # Counts are added in double precision and stored in single, as fractions of distance weights make them real
-    # numbers.
+    # The sum is in double precision, and rounded to single only when it is stored.
     return write_block(draft.where, name, total.astype(np.float32))
