@@ -36,7 +36,8 @@ class Mixture(NamedTuple):
         between = joint.sum(axis=0) / count
         apart = ridge_inverse(between, count)
         # Past and future are mapped to coordinates in which their means in each refinement are those of the token view.
-        # They are E[token past'] E[future past']^-1 for the future, and E[token future'] E[past future']^-1 for the past.
+        # The maps are E[token past'] E[future past']^-1 for the future, and E[token future'] E[past future']^-1 for the
+        # past, their inverses damped where noise rules.
         from_past = token.T @ joint[:, :, 0] @ apart.T / count
         from_future = token.T @ joint[:, 0, :] @ apart / count
         pairs = from_future @ between @ from_past.T
