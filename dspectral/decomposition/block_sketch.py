@@ -215,9 +215,9 @@ def sketch_block(
 
 def _in_dense_pieces(rows: FloatArray, capacity: int, step: int) -> Sketched:
     """Sketch a dense block piece by piece; many rows to a shrink are quicker than few, and closer to the truth."""
-    # Invariant: `sketch` stands for `rows[:start]`, and `error` bounds the norm of what they have lost. The Gram matrix of
-    # a shrink costs `2 (capacity + step)^2 d` flops. The copy at the end keeps the sketch of an empty block from being a
-    # view of it.
+    # Invariant: `sketch` stands for `rows[:start]`, and `error` bounds the norm of what they have lost. The Gram matrix
+    # of a shrink costs `2 (capacity + step)^2 d` flops. The copy at the end keeps the sketch of an empty block from
+    # being a view of it.
     sketch, error = rows[:0], 0.0
     for start in range(0, len(rows), step):
         sketch, lost = shrink_stack([sketch, rows[start : start + step]], capacity)

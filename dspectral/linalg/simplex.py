@@ -91,7 +91,8 @@ def _fit_row(
         if chosen < 0:
             break
         order[n_in] = chosen
-        # A vertex whose best coefficient is not positive was chosen by rounding: the point is then as good as it gets.
+        # A vertex that depends on those that are in stays out, and one whose best coefficient is not positive was chosen
+        # by rounding: either ends the search.
         if not _solve(products, gram, order, n_in + 1, factor, work) or work[0, n_in] <= 0.0:
             break
         n_in = _move(products, gram, p, order, n_in + 1, factor, work)
@@ -155,8 +156,7 @@ def _move(
         for a in range(n_in):
             if work[0, a] <= 0.0:
                 step = p[order[a]] / (p[order[a]] - work[0, a])
-                # One vertex must leave even where its step rounds to 1: a coefficient that is not positive would stay
-                # otherwise.
+                # One vertex leaves even where its step rounds to 1: its coefficient is not positive.
                 if step < share or leaves < 0:
                     share, leaves = min(step, share), a
         for a in range(n_in):
