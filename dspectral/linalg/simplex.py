@@ -91,8 +91,8 @@ def _fit_row(
         if chosen < 0:
             break
         order[n_in] = chosen
-        # A vertex that depends on those that are in stays out, and one whose best coefficient is not positive was chosen
-        # by rounding: either ends the search.
+        # A vertex that depends on those that are in stays out, and one whose best coefficient is not positive was
+        # chosen by rounding: either ends the search.
         if not _solve(products, gram, order, n_in + 1, factor, work) or work[0, n_in] <= 0.0:
             break
         n_in = _move(products, gram, p, order, n_in + 1, factor, work)

@@ -308,7 +308,7 @@ def _gram(data: NDArray[np.generic], indices: IntArray, indptr: IntArray, out: N
     """Add the products of all pairs of entries of each row to ``out``; the cost is the sum of the squared row sizes."""
     for i in range(indptr.size - 1):
         for entry in range(indptr[i], indptr[i + 1]):
-            # Widened before it is multiplied: a product of two float32 numbers is exact in float64, and only sums round.
+            # Widened before multiplying: a product of two float32 numbers is exact in float64, and only sums round.
             value = np.float64(data[entry])
             row = out[indices[entry]]
             for other in range(indptr[i], indptr[i + 1]):

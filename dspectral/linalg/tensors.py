@@ -247,7 +247,7 @@ class _Deflated(NamedTuple):
         rows = X.astype(pairs.dtype)
         # T(I, x, x)_i = sum over j <= l of pairs[i, jl] x_j x_l: half the products of the full tensor.
         whole = (pairs @ (rows[:, self.upper] * rows[:, self.lower]).T).T
-        # A cube `v u x u x u` takes `v (u'x)^2 u` off the product: `2 k` products a row, instead of k^3 entries to write.
+        # A cube `v u x u x u` takes `v (u'x)^2 u` off the product: `2 k` products a row, and no write of k^3 entries.
         return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
 
     def without(self, u: NDArray[np.float64]) -> Self:

@@ -52,8 +52,8 @@ def distinct_ngrams(tokens: Tokens, longest: int) -> list[Distinct]:
     words, n_words = _number_words(tokens)
     document_of = np.repeat(np.arange(len(tokens.bounds) - 1), np.diff(tokens.bounds))
     # numbers[word] is the number of the n-gram of the level before that begins at this word; `_count_runs` writes
-    # those of the next level over it. A word too near the end of its document keeps an old number, but no n-gram of more
-    # words begins there.
+    # those of the next level over it. A word too near the end of its document keeps an old number, but no n-gram of
+    # more words begins there.
     numbers, n_numbers = np.zeros(len(words), dtype=np.int64), 1
     levels = []
     for length in range(1, longest + 1):
