@@ -291,7 +291,8 @@ def _real(text: Text, at: int) -> tuple[float, int]:
         scale += -exponent if negative else exponent
     if scale < 0:
         return sign * (number / 10.0 ** min(-scale, 400)), at
-    return sign * number * 10.0 ** min(scale, 400), at
+    # Zero stays zero, where a power that is infinite would make it no number.
+    return sign * number * (10.0 ** min(scale, 400) if number else 1.0), at
 
 
 @compiled

@@ -96,8 +96,8 @@ def _angle(work: NDArray[np.float64], p: int, q: int) -> tuple[float, float]:
         on += difference * difference
         off += twice * twice
         mixed += difference * twice
-    # Where `mixed` is exactly 0 and `off` the larger sum, both arguments are 0 and the plane is left as it is, although
-    # a rotation by an eighth of a turn would bring more onto the diagonals.
+    if mixed == 0.0 and off > on:  # both arguments of the angle would be 0, which is no angle
+        return math.sqrt(0.5), math.sqrt(0.5)
     angle = 0.5 * math.atan2(2.0 * mixed, on - off + math.hypot(on - off, 2.0 * mixed))
     return math.cos(angle), math.sin(angle)
 
