@@ -24,6 +24,7 @@ from .methods.hmm.refinement.starts import RefinementRecipe as RefinementRecipe
 from .methods.lsi.hybrid import HybridLSI as HybridLSI
 from .methods.lsi.local import LocalLSI as LocalLSI
 from .methods.lsi.local_regions import LocalRecipe as LocalRecipe
+from .methods.lsi.recipe import HybridRecipe as HybridRecipe
 from .methods.lsi.term_similarity import TermSimilarity as TermSimilarity
 from .methods.lsi.term_similarity import term_similarity as term_similarity
 from .methods.multilabel.classifier import MomentMultiLabelClassifier as MomentMultiLabelClassifier
