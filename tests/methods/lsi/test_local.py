@@ -304,5 +304,5 @@ def test_a_saved_model_scores_as_before(method, tmp_path):
 
 
 def test_settings_that_are_no_recipe_are_refused():
-    with pytest.raises(TypeError, match="recipe is .*, but it must be a LocalRecipe or None"):
+    with pytest.raises(TypeError, match=r"recipe is .*, but it must be a LocalRecipe or None"):
         LocalLSI(2, recipe={"tol": 0.1}).fit(ROWS, CLASSES)
