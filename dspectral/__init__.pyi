@@ -18,6 +18,7 @@ from .methods.embeddings.word_embedding import WordEmbedding as WordEmbedding
 from .methods.hmm.anchor.estimator import AnchorHMM as AnchorHMM
 from .methods.hmm.anchor.points import AnchorRecipe as AnchorRecipe
 from .methods.hmm.em import EMHMM as EMHMM
+from .methods.hmm.em import EMRecipe as EMRecipe
 from .methods.hmm.quantizer import VectorQuantizer as VectorQuantizer
 from .methods.hmm.refinement.estimator import RefinementHMM as RefinementHMM
 from .methods.hmm.refinement.starts import RefinementRecipe as RefinementRecipe
