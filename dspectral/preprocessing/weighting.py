@@ -165,6 +165,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
         if isinstance(X, OpenedCounts):
             return X.weighted(weighting)
         dtype = np.float32 if rows.dtype == np.float32 else np.float64
+        # Rows of a store were checked when they were written; all others become finite CSR before a weight meets them.
         rows = map_rows(
             rows, counts_of, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check"
         )

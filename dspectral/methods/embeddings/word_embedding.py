@@ -189,6 +189,8 @@ class WordEmbedding(
             raise ValueError("no word has a context: every sentence is one word, or none")
         how: dict[str, Any] = {"dtype": scaling.dtype, "sparse_output": True, "name": "scale"}
         rows = map_rows(counted.rows, scaling.apply, n_columns=len(counted.column_sums), **how)
+        # The leading direction of scaled counts mostly tells how frequent words are: n_skipped directions are found
+        # beside those asked for, and left out afterwards.
         n_wanted = self.n_components + recipe.n_skipped
         plan = Plan(
             n_wanted,

@@ -161,6 +161,7 @@ class EMHMM(StateDecoder):
         rng = np.random.default_rng(self.random_state_)
         n = self.n_states
         emission = (counts[:, None] + 1.0) * rng.standard_exponential((len(counts), n))
+        # Lengths are not modeled, so the counts of ends are zeros, which m_step does not read.
         start = HiddenMarkov(
             rng.standard_exponential(n), rng.standard_exponential((n, n)), emission, np.zeros(n)
         )

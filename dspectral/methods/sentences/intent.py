@@ -211,6 +211,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         weights = _numbers("weights", self.weights, at_least=0.0)
         if self.representation is None:
             weights = [0.0]
+        # The first of equals wins, so weights and penalties are preferred in the order in which they are given.
         return [Choice(C, weight) for weight in weights for C in penalties]
 
     def _fit_representation(self, texts: Documents) -> None:
@@ -260,6 +261,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         # would be trusted too much.
         scores = np.zeros((counts.shape[0], len(self.classes_)))  # equal scores where nothing can be learned
         # Another seed than in the choice, so that the two do not share their folds.
+        # With ``most`` set to all rows every fold is used, as every sentence needs a score.
         for train, test in folds(y, 5, self.random_state_ + 1, most=len(y)):
             if can_learn(y, train, test):
                 model = fit_svm(counts[train], y[train], self.choice_.C, self.random_state_)

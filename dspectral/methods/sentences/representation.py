@@ -188,6 +188,7 @@ class SentenceRepresentation(SentenceFeatures):
         # P: a word's vector times the singular values has the length that its frequency gives it. That length is
         # replaced by the inverse document frequency, so that no word drowns the others.
         vectors = unit_rows(found.axes[:, : len(words)].T * np.sqrt(found.values))
+        # Plus 1, so that a word that is in every sentence keeps a weight.
         rarity = np.log(n_rows / frequency[words]) + 1.0
         self.projection_ = (vectors * rarity[:, None]).astype(np.float32)
         self.words_ = words
@@ -263,6 +264,8 @@ class SentenceRepresentation(SentenceFeatures):
         """Decompose the weighted sentences; nothing but the decomposition itself reads them."""
         # Empty columns stand for missing words, so that few words give zeros as few sentences do.
         width = max(len(words), self.n_components)
+        # A sentence is its set of words, each divided by the root of its document frequency, and scaled to unit length
+        # so that a long sentence counts as one.
         weighting = Weighting("binary", frequency**-0.5, words, "l2")
         weigh = partial(_weigh, weighting=weighting, n_columns=width)
         weighted = map_rows(
@@ -282,6 +285,7 @@ class SentenceRepresentation(SentenceFeatures):
 
 
 def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:
+    # The matrix has the same entries in more columns: those beyond the words are empty.
     found = weighting.apply(sparse.csr_array(rows))
     return sparse.csr_array((found.data, found.indices, found.indptr), shape=(found.shape[0], n_columns))
 

@@ -303,6 +303,8 @@ class RefinementHMM(ChainDecoder):
         check_is_fitted(self)
         if self._recipe.decoding == "parameters":
             posterior = smooth(sentences, self.model_).posterior
+            # The states of a label are neighbors, so the probability of the label is the sum over a run of columns. No
+            # run is empty, as every label has at least one refinement.
             return np.add.reduceat(posterior, self.bounds_[:-1], axis=1), 0
         check_ids(sentences.ids, len(self.words_))
         out = np.empty((len(sentences.ids), len(self.labels_)))

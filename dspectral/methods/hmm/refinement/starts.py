@@ -157,6 +157,8 @@ def mix_refinements(model: HiddenMarkov, bounds: NDArray[np.int64]) -> HiddenMar
     initial, transition, emission = (np.array(part) for part in model[:3])
     for start, end in pairwise(bounds):
         for part in (initial, transition, emission):
+            # The slice is a view, so the parameters themselves change. Sums stay 1 without another division: a label's
+            # entries of a row keep their sum, and a column of emissions becomes a mean of distributions.
             own = part[..., start:end]
             own += MIXING * (own.mean(axis=-1, keepdims=True) - own)
     return HiddenMarkov.of(initial, transition, emission, model.final)
