@@ -19,6 +19,7 @@ from dspectral import (
     EmbeddingRecipe,
     IntentClassifier,
     NgramHashing,
+    SentenceRecipe,
     SentenceRepresentation,
     SketchedPCA,
     TfidfWeighting,
@@ -98,7 +99,9 @@ def test_partial_fit_continues_where_the_saved_model_was(path, solver):
 
 
 def test_a_sentence_representation_comes_back_whole(path):
-    model = SentenceRepresentation(2, n_features=1024, ngram_range=(1, 2), first_words=0.5).fit(TEXTS)
+    model = SentenceRepresentation(
+        2, n_features=1024, ngram_range=(1, 2), recipe=SentenceRecipe(first_words=0.5)
+    ).fit(TEXTS)
     save(model, path)
     loaded = load(path)
     assert_same(loaded, model)

@@ -51,8 +51,6 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         Weight of the representation beside the counts, a number or a sequence as ``C``.
     n_folds : int, default=3
         Number of folds of the cross-validation; at most 3,000 training sentences are held out of each fit.
-    n_jobs : int or None, default=None
-        Number of processes of joblib; None takes what joblib's back end in force says.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the folds and of the SVM's order of coordinates.
 
@@ -71,6 +69,9 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
+    Fits of the cross-validation are jobs of joblib: inside ``with joblib.parallel_config(n_jobs=4):`` four run at a
+    time; outside, one after the other.
+
     An intent with a single sentence takes part: a fold that holds it out scores it as an error, and a fold whose
     training side has one intent only is left out.
 
@@ -96,7 +97,6 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         C: float | Sequence[float] = (0.3, 1.0, 3.0),
         weights: float | Sequence[float] = (0.5, 1.0),
         n_folds: int = 3,
-        n_jobs: int | None = None,
         random_state: RandomState = 0,
     ) -> None:
         self.representation = representation
@@ -104,7 +104,6 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         self.C = C
         self.weights = weights
         self.n_folds = n_folds
-        self.n_jobs = n_jobs
         self.random_state = random_state
 
     _own_representation: SentenceFeatures | None = None
@@ -248,7 +247,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         if len(choices) == 1 or not usable:
             return choices[0], float("nan")
         score = partial(accuracy, parts, y, seed=self.random_state_)
-        scores = Parallel(n_jobs=self.n_jobs)(
+        scores = Parallel()(
             delayed(score)(choice, train, test) for choice in choices for train, test in usable
         )
         # Jobs run through the folds of one choice, then of the next.
