@@ -21,6 +21,7 @@ GONE = {
     "document_similarity",
     "fan_in",
     "memory_limit",
+    "n_jobs",
     "shrink",
     "term_similarity",
 }
