@@ -2,109 +2,13 @@
 
 A block of rows leaves a small summary; summaries merge up a tree; a solver turns the last one into
 parameters.
+
+The public names are in ``__init__.pyi``. Each is imported when it is first used: a worker that only sketches
+blocks need not hold scikit-learn, over 100 MB.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from dspectral.decomposition.estimators import SketchedPCA, TruncatedSVD
-    from dspectral.engine import projected_memory, summarize
-    from dspectral.io.word2vec import read_word2vec, write_word2vec
-    from dspectral.methods.brown.clustering import SpectralBrownClustering
-    from dspectral.methods.embeddings.word_embedding import WordEmbedding
-    from dspectral.methods.hmm.anchor.estimator import AnchorHMM
-    from dspectral.methods.hmm.em import EMHMM
-    from dspectral.methods.hmm.quantizer import VectorQuantizer
-    from dspectral.methods.hmm.refinement.estimator import RefinementHMM
-    from dspectral.methods.lsi.hybrid import HybridLSI
-    from dspectral.methods.lsi.local import LocalLSI
-    from dspectral.methods.lsi.term_similarity import TermSimilarity, term_similarity
-    from dspectral.methods.multilabel.classifier import MomentMultiLabelClassifier
-    from dspectral.methods.sentences.intent import IntentClassifier
-    from dspectral.methods.sentences.representation import SentenceRepresentation
-    from dspectral.methods.tmpca.tree_pca import TreePCA
-    from dspectral.persistence import load, save
-    from dspectral.store.build import build_store
-    from dspectral.store.corpus import build_corpus, open_corpus
-    from dspectral.store.counts import open_store
-    from dspectral.store.matrix import write_counts
-    from dspectral.store.vocabulary import VocabularySettings
-    from dspectral.text.hashing import NgramHashing
-    from dspectral.text.weighting import Weighting
+from lazy_loader import attach_stub
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "EMHMM",
-    "AnchorHMM",
-    "HybridLSI",
-    "IntentClassifier",
-    "LocalLSI",
-    "MomentMultiLabelClassifier",
-    "NgramHashing",
-    "RefinementHMM",
-    "SentenceRepresentation",
-    "SketchedPCA",
-    "SpectralBrownClustering",
-    "TermSimilarity",
-    "TreePCA",
-    "TruncatedSVD",
-    "VectorQuantizer",
-    "VocabularySettings",
-    "Weighting",
-    "WordEmbedding",
-    "__version__",
-    "build_corpus",
-    "build_store",
-    "load",
-    "open_corpus",
-    "open_store",
-    "projected_memory",
-    "read_word2vec",
-    "save",
-    "summarize",
-    "term_similarity",
-    "write_counts",
-    "write_word2vec",
-]
-
-_PLACES = {
-    "methods.hmm.anchor.estimator": ("AnchorHMM",),
-    "decomposition.estimators": ("SketchedPCA", "TruncatedSVD"),
-    "methods.brown.clustering": ("SpectralBrownClustering",),
-    "methods.embeddings.word_embedding": ("WordEmbedding",),
-    "methods.lsi.hybrid": ("HybridLSI",),
-    "methods.sentences.intent": ("IntentClassifier",),
-    "methods.lsi.local": ("LocalLSI",),
-    "methods.multilabel.classifier": ("MomentMultiLabelClassifier",),
-    "methods.hmm.em": ("EMHMM",),
-    "methods.hmm.quantizer": ("VectorQuantizer",),
-    "methods.hmm.refinement.estimator": ("RefinementHMM",),
-    "methods.sentences.representation": ("SentenceRepresentation",),
-    "methods.lsi.term_similarity": ("TermSimilarity", "term_similarity"),
-    "methods.tmpca.tree_pca": ("TreePCA",),
-    "engine": ("projected_memory", "summarize"),
-    "text.hashing": ("NgramHashing",),
-    "persistence": ("load", "save"),
-    "store.build": ("build_store",),
-    "store.corpus": ("build_corpus", "open_corpus"),
-    "store.counts": ("open_store",),
-    "store.matrix": ("write_counts",),
-    "store.vocabulary": ("VocabularySettings",),
-    "io.word2vec": ("read_word2vec", "write_word2vec"),
-    "text.weighting": ("Weighting",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for: a worker that only sketches blocks need not hold scikit-learn, over 100 MB."""
-    for module, names in _PLACES.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(f"dspectral.{module}"), name)
-            return value
-    raise AttributeError(f"module 'dspectral' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,4 +1,4 @@
-"""How the loops of this folder are compiled, and how arrays are handed to them."""
+"""Compilation of loops by Numba, and the form in which arrays are passed to them."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
+N = TypeVar("N", bound=np.generic)
 
 
 def compiled(function: F) -> F:
@@ -16,12 +17,12 @@ def compiled(function: F) -> F:
     Parameters
     ----------
     function : callable
-        Of arrays, numbers and named tuples of them.
+        Function of arrays, numbers and named tuples of them.
 
     Returns
     -------
     callable
-        With the same signature.
+        Compiled function with the same signature.
 
     Examples
     --------
@@ -33,18 +34,18 @@ def compiled(function: F) -> F:
     return loop
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: NDArray[N]) -> NDArray[N]:
     """Return a contiguous read-only view, so that a loop is compiled once for all callers.
 
     Parameters
     ----------
     array : ndarray
-        Copied only if it is not contiguous.
+        Array that is copied only if it is not contiguous.
 
     Returns
     -------
     ndarray
-        With the same dtype, shape and values.
+        View with the same dtype, shape and values.
 
     Examples
     --------

@@ -17,7 +17,7 @@ def saved(kind: C, name: str = "") -> C:
     ----------
     kind : type
         A named tuple, or an estimator with ``get_params``.
-    name : str, optional
+    name : str, default=""
         Name that stands for the class in the files of saved models; by default the name of the class.
 
     Returns

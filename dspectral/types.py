@@ -1,4 +1,4 @@
-"""What a block is: rows of a matrix, sentences of token ids with or without labels, or raw documents."""
+"""Kinds of blocks: rows of a matrix, sentences of token ids with or without labels, or raw documents."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -41,7 +41,7 @@ class HoldsCounts(Protocol):
 
     @property
     def counts(self) -> "da.Array":
-        """Rows of the store, shape ``(n_rows, n_columns)``, nothing read yet."""
+        """Dask array of the rows, shape ``(n_rows, n_columns)``, nothing read yet."""
         ...
 
 
@@ -49,6 +49,8 @@ RowsLike: TypeAlias = (
     "NDArray[Any] | sparse.sparray | sparse.spmatrix | da.Array | HoldsCounts | Sequence[Sequence[float]]"
 )
 """What estimators take as rows: an array, a SciPy sparse matrix, a Dask array of either, or a store."""
+CheckedRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[Any]] | da.Array"
+"""Rows once they have passed the door of an estimator: dense or CSR in memory, or a Dask array of such blocks."""
 
 
 def is_sparse(X: object) -> "TypeIs[CSRRows]":
@@ -62,6 +64,7 @@ def is_sparse(X: object) -> "TypeIs[CSRRows]":
     Returns
     -------
     bool
+        True for every sparse format.
 
     Examples
     --------
@@ -89,6 +92,16 @@ class Sentences(NamedTuple):
     def of(cls, sentences: "Sequence[Sequence[int]]") -> "Sentences":
         """Pack sentences of ids one after the other.
 
+        Parameters
+        ----------
+        sentences : sequence of sequences of int
+            Word types of each sentence.
+
+        Returns
+        -------
+        Sentences
+            Packed ids.
+
         Examples
         --------
         >>> Sentences.of([[3, 1], [], [2]]).offsets
@@ -100,7 +113,18 @@ class Sentences(NamedTuple):
         return cls(ids, offsets)
 
     def sentence(self, i: int) -> NDArray[np.int32]:
-        """Return the ids of sentence ``i``."""
+        """Return the ids of one sentence.
+
+        Parameters
+        ----------
+        i : int
+            Number of the sentence.
+
+        Returns
+        -------
+        ndarray of int32
+            View of the ids.
+        """
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
 
     @property
@@ -110,12 +134,12 @@ class Sentences(NamedTuple):
 
 
 class LabelledSentences(NamedTuple):
-    """Tokens and a label for each.
+    """The tokens of a block of sentences, with a label for each.
 
     Attributes
     ----------
     ids, labels : ndarray of int32, shape (n_tokens,)
-        One sentence after the other.
+        Word types and labels, one sentence after the other.
     offsets : ndarray of int64, shape (n_sentences + 1,)
         Sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]`` with the same slice of ``labels``; it may be empty.
     """
@@ -132,7 +156,7 @@ class Documents(NamedTuple):
     Attributes
     ----------
     data : ndarray of uint8, shape (n_bytes,)
-        The texts, one after the other.
+        Texts, one after the other.
     offsets : ndarray of int64, shape (n_documents + 1,)
         Document ``i`` is ``data[offsets[i]:offsets[i + 1]]``.
     """
@@ -142,14 +166,36 @@ class Documents(NamedTuple):
 
     @classmethod
     def of(cls, texts: "list[str] | list[bytes]") -> "Documents":
-        """Pack texts (``str`` is encoded as UTF-8) into one buffer."""
+        """Pack texts into one buffer.
+
+        Parameters
+        ----------
+        texts : list of str or of bytes
+            Texts; ``str`` is encoded as UTF-8.
+
+        Returns
+        -------
+        Documents
+            Packed texts.
+        """
         encoded = [text.encode() if isinstance(text, str) else text for text in texts]
         offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in encoded], out=offsets[1:])
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
 
     def text(self, i: int) -> bytes:
-        """Return the bytes of document ``i``."""
+        """Return the text of one document.
+
+        Parameters
+        ----------
+        i : int
+            Number of the document.
+
+        Returns
+        -------
+        bytes
+            UTF-8.
+        """
         return self.data[self.offsets[i] : self.offsets[i + 1]].tobytes()
 
     @property

@@ -1,27 +1,81 @@
 import subprocess
 import sys
 
+import fsspec
+import numpy as np
 import pytest
 
 import dspectral
+from dspectral import datasets, decomposition, engine, io, metrics, store, text
+
+PACKAGES = {
+    "datasets": datasets,
+    "decomposition": decomposition,
+    "engine": engine,
+    "io": io,
+    "metrics": metrics,
+    "store": store,
+    "text": text,
+}
 
 
 def test_every_public_name_is_there_and_is_imported_when_asked_for():
-    places = [name for names in dspectral._PLACES.values() for name in names]
-    assert sorted([*places, "__version__"]) == sorted(dspectral.__all__) == dir(dspectral)
-    for name in places:
+    names = set(dspectral.__all__) - PACKAGES.keys()
+    assert names >= {"TruncatedSVD", "build_store", "load", "read_word2vec", "save"}
+    for name in names:
         assert getattr(dspectral, name).__name__ == name
+    assert dspectral.__version__
+    assert sorted(dspectral.__all__) == dir(dspectral)
 
 
-def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute 'SketchedPAC'"):
-        dspectral.SketchedPAC  # noqa: B018
+def test_packages_are_attributes_of_the_library():
+    for name, package in PACKAGES.items():
+        assert name in dspectral.__all__
+        assert getattr(dspectral, name) is package
 
 
-def test_a_worker_that_sketches_does_not_hold_scikit_learn():
-    program = (
-        "import sys, dspectral.decomposition.frequent_directions, dspectral.store.counts, dspectral.engine;"
-        "print(*{'sklearn', 'pandas', 'pyarrow', 'matplotlib'} & set(sys.modules))"
+@pytest.mark.parametrize("package", [io, store])
+def test_every_public_name_of_a_package_is_there(package):
+    for name in package.__all__:
+        assert getattr(package, name).__name__ == name
+        assert getattr(package, name).__doc__
+
+
+def test_objects_that_public_calls_return_have_public_names():
+    matrix = dspectral.write_counts(np.eye(9), "memory://face", block_rows=7)
+    corpus_text = "memory://face.txt"
+    with fsspec.open(corpus_text, "w") as file:
+        file.write("the cat\nthe dog\n")
+    corpus = dspectral.build_corpus(corpus_text, "memory://face-corpus")
+    counted = dspectral.build_store(
+        corpus_text, "memory://face-store", vocabulary=dspectral.VocabularySettings()
     )
+    returned = [matrix, matrix.where, matrix.blocks[0], corpus, corpus.blocks[0], counted.vocabulary]
+    for value in returned:
+        assert getattr(store, type(value).__name__) is type(value)
+    with pytest.raises(store.StoreError):
+        dspectral.open_store("memory://nowhere")
+
+
+@pytest.mark.parametrize("package", [dspectral, io, store])
+def test_an_unknown_name_is_an_attribute_error(package):
+    with pytest.raises(AttributeError, match="SketchedPAC"):
+        package.SketchedPAC  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("imports", "heavy"),
+    [
+        (
+            "dspectral.decomposition.frequent_directions, dspectral.store.text_files, dspectral.engine",
+            {"sklearn", "pandas", "pyarrow", "matplotlib"},
+        ),
+        ("workflows.build_store", {"sklearn", "pandas"}),
+        ("dspectral; dspectral.io; dspectral.store", {"sklearn", "numba", "numpy", "dask", "zarr", "scipy"}),
+        ("dspectral; dspectral.io.read_conll; dspectral.store.Location", {"sklearn", "numba"}),
+    ],
+)
+def test_a_program_holds_only_the_packages_that_it_uses(imports, heavy):
+    program = f"import sys; import {imports}; print(*{heavy!r} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -21,6 +21,7 @@ FLOORS = {
     "dspectral.inputs": 5,
     "dspectral.io": 6,
     "dspectral.decomposition": 6,
+    "dspectral.preprocessing": 6,
     "dspectral.methods.brown": 6,
     "dspectral.methods": 7,
     "dspectral.datasets": 8,
@@ -34,6 +35,7 @@ USERS = {
     "sklearn": {
         "dspectral.inputs",
         "dspectral.decomposition",
+        "dspectral.preprocessing",
         "dspectral.methods.brown",
         "dspectral.methods",
         "workflows",
@@ -45,16 +47,24 @@ USERS = {
 }
 """Who may import a package."""
 STEPS = {
-    "decomposition": {"estimators", "spectrum"},
-    "brown": {"clustering"},
-    "embeddings": {"word_embedding", "out_of_core"},
-    "hmm": {"em", "quantizer"},
+    "decomposition": {"base", "estimators", "plan", "spectrum"},
+    "brown": {"clustering", "queries"},
+    "embeddings": {"word_embedding", "counting", "decomposing", "out_of_core", "queries"},
+    "hmm": {"em", "quantizer", "decoding"},
     "anchor": {"estimator", "points", "word_types"},
-    "refinement": {"estimator"},
-    "lsi": {"hybrid", "local", "linear_svm", "local_regions", "document_products", "term_similarity"},
-    "multilabel": {"classifier", "passes"},
-    "sentences": {"intent", "representation", "mean_vectors"},
-    "tmpca": {"tree_pca", "streams", "token_vectors"},
+    "refinement": {"estimator", "starts"},
+    "lsi": {
+        "hybrid",
+        "local",
+        "local_prediction",
+        "linear_svm",
+        "local_regions",
+        "document_products",
+        "term_similarity",
+    },
+    "multilabel": {"classifier", "leading_directions", "passes", "prediction"},
+    "sentences": {"intent", "cross_validation", "representation", "mean_vectors", "sentence_features"},
+    "tmpca": {"tree_pca", "levels", "streams", "token_vectors"},
 }
 """Files that say the steps of a method. All other files of a family hold kernels, summaries and solvers."""
 GROUND = {

@@ -4,15 +4,31 @@ import sys
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
-from sklearn.preprocessing import StandardScaler
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer, Normalizer, StandardScaler
+from sklearn.svm import LinearSVC
 
 import dspectral
-from dspectral import IntentClassifier, SentenceRepresentation, SketchedPCA, TruncatedSVD, load, save
+from dspectral import (
+    IntentClassifier,
+    NgramHashing,
+    SentenceRepresentation,
+    SketchedPCA,
+    TfidfWeighting,
+    TruncatedSVD,
+    load,
+    save,
+)
 from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
-from dspectral.store.blocks import Location, StoreError
+from dspectral.store.arrays import Location, StoreError
 from dspectral.store.records import read_record, write_record
+from dspectral.text.hashing import HashingSettings
 from dspectral.types import Documents
 from tests.strategies import zipf_counts
 
@@ -98,6 +114,93 @@ def test_word_vectors_come_back_whole(path):
     assert_same(loaded.transform(TEXTS).toarray(), model.transform(TEXTS).toarray())
 
 
+class MyPCA(SketchedPCA):
+    """A user's own, with a method and no parameters of its own."""
+
+    def first(self):
+        return self.components_[0]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        TruncatedSVD(2),
+        LinearSVC(),
+        LogisticRegression(),
+        make_pipeline(TruncatedSVD(2), StandardScaler(), LinearSVC()),
+    ],
+    ids=lambda last: type(last).__name__,
+)
+def test_a_pipeline_from_texts_on_comes_back_as_one(path, last):
+    model = make_pipeline(NgramHashing(256), TfidfWeighting(tf="sqrt"), Normalizer("l1"), last)
+    model.fit(TEXTS, LABELS)
+    save(model, path)
+    loaded = load(path)
+    assert_same(loaded, model)
+    name = "transform" if isinstance(last, TruncatedSVD) else "decision_function"
+    assert_same(getattr(loaded, name)(["new text"]), getattr(model, name)(["new text"]))
+
+
+def test_a_column_transformer_comes_back(path):
+    table = pd.DataFrame({"text": TEXTS, "length": [float(len(text)) for text in TEXTS]})
+    model = ColumnTransformer([("a", NgramHashing(16), "text"), ("b", StandardScaler(), ["length"])]).fit(
+        table
+    )
+    save(model, path)
+    assert_same(load(path).transform(table), model.transform(table))
+
+
+def test_an_estimator_of_another_scikit_learn_is_loaded_with_its_own_warning(path):
+    save(StandardScaler().fit(np.eye(3)), path)
+    edited(path, lambda head: head["attributes"].update({"_sklearn_version": "1.0"}))
+    with pytest.warns(InconsistentVersionWarning, match=r"from version 1\.0"):
+        load(path)
+
+
+def test_a_subclass_is_found_where_it_is_imported_or_given(path):
+    model = MyPCA(2).fit(zipf_counts(60, 40, 8))
+    save(model, path)
+    assert_same(load(path), model)
+    assert_same(load(path).first(), model.first())
+    edited(path, lambda head: head.update({"class": "elsewhere.MyPCA"}))
+    with pytest.raises(
+        ValueError, match=r"names the class 'elsewhere\.MyPCA', which is not imported: .*classes="
+    ):
+        load(path)
+    assert type(load(path, classes=[MyPCA])) is MyPCA
+
+
+def test_a_subclass_in_a_pipeline_that_is_not_imported_is_named_in_another_process(tmp_path):
+    save(make_pipeline(StandardScaler(), MyPCA(1)).fit(np.eye(4)), str(tmp_path / "model"))
+    code = "import sys, dspectral; dspectral.load(sys.argv[1])"
+    command = [sys.executable, "-c", code, str(tmp_path / "model")]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert found.returncode == 1
+    assert "names the class 'tests.test_persistence.MyPCA', which is not imported" in found.stderr
+
+
+def test_a_file_that_names_a_module_does_not_import_it(path, pca):
+    save(pca, path)
+    edited(path, lambda head: head.update({"class": "antigravity.MyPCA"}))
+    with pytest.raises(ValueError, match="is not imported"):
+        load(path)
+    assert "antigravity" not in sys.modules
+
+
+def test_a_model_of_format_1_is_read(path, pca):
+    save(pca, path)
+    edited(path, lambda head: head.update({"format": 1}))
+    assert_same(load(path), pca)
+
+
+@pytest.mark.parametrize("source", [np.random.RandomState(3), np.random.default_rng(3)])
+def test_a_random_state_goes_on_where_it_was(path, pca, source):
+    source.standard_normal(3)
+    pca.extra_ = source
+    save(pca, path)
+    np.testing.assert_array_equal(load(path).extra_.standard_normal(5), source.standard_normal(5))
+
+
 @pytest.mark.parametrize("plus", [False, True])
 @pytest.mark.parametrize(
     "labels", [LABELS, np.array(LABELS, dtype=object), np.unique(LABELS, return_inverse=True)[1]]
@@ -142,7 +245,10 @@ def test_a_classifier_comes_back_with_the_representation_and_the_svm_that_it_hol
         np.asfortranarray(np.arange(24.0).reshape(4, 6)),
         np.arange(24.0).reshape(2, 3, 4),
         dspectral.Weighting("binary", np.array([0.5]), None, "l2"),
-        dspectral.NgramHashing(),
+        HashingSettings(),
+        NgramHashing(64, (1, 2)),
+        slice(0, 5),
+        slice(None, None, -1),
         dspectral.VocabularySettings(),
     ],
     ids=lambda value: f"{type(value).__name__} {value!r}"[:40].replace("\0", "0"),
@@ -156,7 +262,7 @@ def test_a_value_of_each_kind_comes_back_the_same(tmp_path, pca, value):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (StandardScaler(), r"SketchedPCA\.extra_ is a StandardScaler, which cannot be saved"),
+        (KBinsDiscretizer(), r"SketchedPCA\.extra_ is a KBinsDiscretizer, which cannot be saved"),
         ([1, {2}], r"SketchedPCA\.extra_\[1\] is a set"),
         (np.zeros(2, dtype=complex), r"SketchedPCA\.extra_ is an array of complex128"),
         (print, r"SketchedPCA\.extra_ is a builtin_function_or_method"),
@@ -169,11 +275,12 @@ def test_what_cannot_be_saved_is_named_and_nothing_is_written(tmp_path, pca, val
     assert not (tmp_path / "model").exists()
 
 
-def test_only_fitted_estimators_of_dspectral_are_saved(tmp_path):
-    with pytest.raises(TypeError, match=r"a StandardScaler cannot be saved, but .*IntentClassifier, "):
-        save(StandardScaler(), str(tmp_path / "model"))
-    with pytest.raises(ValueError, match="this SketchedPCA is not fitted"):
-        save(SketchedPCA(), str(tmp_path / "model"))
+def test_only_fitted_estimators_of_known_classes_are_saved(tmp_path):
+    with pytest.raises(TypeError, match=r"a KBinsDiscretizer cannot be saved, but .*IntentClassifier, "):
+        save(KBinsDiscretizer(), str(tmp_path / "model"))
+    for model in (SketchedPCA(), StandardScaler(), make_pipeline(NgramHashing(), SketchedPCA())):
+        with pytest.raises(ValueError, match=f"this {type(model).__name__} is not fitted"):
+            save(model, str(tmp_path / "model"))
 
 
 def test_a_model_is_replaced_only_when_asked_and_leaves_nothing_behind(path, pca):
@@ -241,7 +348,10 @@ def exists(path, number):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda head: head.update({"class": "os.system"}), "names the class 'os.system', but only these"),
+        (
+            lambda head: head.update({"class": "os.system"}),
+            "names the class 'os.system', which is not imported",
+        ),
         (lambda head: head.update({"class": "Certificate"}), "names the class 'Certificate'"),
         (
             lambda head: head["attributes"]["certificate_"].update({"class": "Popen"}),
@@ -251,7 +361,7 @@ def exists(path, number):
             lambda head: head["attributes"]["mean_"].update({"kind": "pickle"}),
             "unknown kind of value, 'pickle'",
         ),
-        (lambda head: head.update({"format": 2}), "has format 2 of dspectral .* reads up to format 1"),
+        (lambda head: head.update({"format": 3}), "has format 3 of dspectral .* reads up to format 2"),
     ],
 )
 def test_a_model_that_names_something_else_is_refused(path, pca, change, message):

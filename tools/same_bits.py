@@ -39,12 +39,16 @@ NAMES = {
     "polish": ("n_em_iter", "polish"),
     "refine": ("n_sweeps", "refine"),
     "sweeps": ("n_sweeps", "sweeps"),
-    "transition_iter": ("n_transition_iter", "transition_iter"),
+    "transition_iter": ("n_transition_em_iter", "n_transition_iter", "transition_iter"),
 }
 """Names that a parameter has in one version or another; the constructor or ``fit`` takes one of them."""
+CONSTANTS = {"batch_size": ("dspectral.methods.hmm.quantizer", "BATCH_FRAMES")}
+"""Constants of a module that were a parameter in another version; they are set where nothing takes the parameter."""
 VALUES = {"diagonalise": "diagonalize"}
 """Another spelling of a parameter's value, used where the annotation does not know the first."""
-ATTRIBUTES: dict[str, str] = {}
+CONFIGURED = {"memory_limit": "dspectral.memory-limit", "fan_in": "dspectral.fan-in"}
+"""Parameters that became entries of Dask's configuration, set while the estimator is fitted."""
+ATTRIBUTES: dict[str, str] = {"spelling_classes_": "classes_"}
 """From another name of a fitted attribute to the name that its digest has."""
 DATASETS = (
     "dspectral.datasets",
@@ -238,22 +242,38 @@ def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any]]:
     Raises
     ------
     TypeError
-        If neither takes a parameter.
+        If neither takes a parameter, nor the recipe that the constructor takes.
     """
     own: dict[str, Any] = {}
     for_fit: dict[str, Any] = {}
+    for_recipe: dict[str, Any] = {}
+    recipe = _recipe_of(estimator)
     places = (
         (inspect.signature(estimator).parameters, own),
         (inspect.signature(estimator.fit).parameters, for_fit),
+        (inspect.signature(recipe).parameters if recipe else {}, for_recipe),
     )
     for name, value in parameters.items():
         options = NAMES.get(name, (name,))
         taken = [(known[option], given) for known, given in places for option in options if option in known]
+        if not taken and name in CONSTANTS:
+            module, constant = CONSTANTS[name]
+            setattr(import_module(module), constant, value)
+            continue
         if not taken:
             raise TypeError(f"{estimator.__name__} takes none of {', '.join(options)}")
         parameter, given = taken[0]
         given[parameter.name] = _spelled(value, parameter)
+    if for_recipe and recipe is not None:
+        own["recipe"] = recipe(**for_recipe)
     return estimator(**own), for_fit
+
+
+def _recipe_of(estimator: Any) -> Any:
+    """Return the class of the argument ``recipe`` of a constructor, or None where there is none."""
+    parameter = inspect.signature(estimator).parameters.get("recipe")
+    options = () if parameter is None else (parameter.annotation, *get_args(parameter.annotation))
+    return next((option for option in options if hasattr(option, "_fields")), None)
 
 
 def _spelled(value: Any, parameter: inspect.Parameter) -> Any:
@@ -264,8 +284,13 @@ def _spelled(value: Any, parameter: inspect.Parameter) -> Any:
 
 def fitted(name: str, X: Any, y: Any = None, **parameters: Any) -> Any:
     """Return an estimator of a public name, fitted to data."""
+    known = inspect.signature(public(name)).parameters
+    configured = {
+        key: parameters.pop(old) for old, key in CONFIGURED.items() if {old} & parameters.keys() - known
+    }
     model, for_fit = made(public(name), **parameters)
-    return model.fit(X, **for_fit) if y is None else model.fit(X, y, **for_fit)
+    with dask.config.set(configured):
+        return model.fit(X, **for_fit) if y is None else model.fit(X, y, **for_fit)
 
 
 # ----------------------------------------------------------------------------------------------- data
@@ -355,7 +380,7 @@ def decompositions(folder: Path) -> Iterator[Case]:
         "auto": {},
         "gram": {"solver": "gram"},
         "directions": {"solver": "frequent_directions"},
-        "median": {"solver": "frequent_directions", "shrink": "median", "sketch_size": 14},
+        "median": {**_median_schedule(), "sketch_size": 14},
         "krylov": {"solver": "krylov", "n_passes": 3, "random_state": 3},
         "nystrom": {"solver": "nystrom", "sketch_size": 20},
     }
@@ -385,6 +410,13 @@ def decompositions(folder: Path) -> Iterator[Case]:
         yield f"SketchedPCA grown {solver}", bits(grown, inverse_transform=back)
 
 
+def _median_schedule() -> dict[str, str]:
+    """Return how this version asks for the paper's schedule of Frequent Directions."""
+    if "shrink" in inspect.signature(public("SketchedPCA")).parameters:
+        return {"solver": "frequent_directions", "shrink": "median"}
+    return {"solver": "median_frequent_directions"}
+
+
 def embeddings(folder: Path) -> Iterator[Case]:
     """Fit WordEmbedding with every scaling and kind of context, from lists and from a corpus."""
     settings: dict[str, dict[str, Any]] = {
@@ -412,7 +444,7 @@ def _near(model: Any) -> dict[str, Any]:
     return {
         "most_similar": model.most_similar([a, b], c),
         "analogy": [model.analogy(a, b, c, method=method, n=3) for method in ("add", "mul")],
-        "vector": model.vector("never seen"),
+        "vector": model.vectors_[0],
     }
 
 
@@ -509,10 +541,11 @@ def many_labels(folder: Path) -> Iterator[Case]:
 
 
 def _ranked(model: Any, X: Any) -> dict[str, Any]:
-    """Ask a classifier of many labels for everything that it predicts."""
+    """Ask a classifier of many labels for everything that it predicts; the best labels were its probabilities once."""
+    best = model.top_labels(X, 2) if hasattr(model, "top_labels") else model.predict_proba(X, top=2)
     return {
         "decision_function": model.decision_function(X),
-        "predict_proba": model.predict_proba(X, top=2),
+        "predict_proba": best,
         "predict": model.predict(X),
         "state_probabilities": model.state_probabilities(X),
         "topics": model.topics_,
@@ -580,7 +613,7 @@ def local_spaces(folder: Path) -> Iterator[Case]:
 
 
 def intents(folder: Path) -> Iterator[Case]:
-    """Fit SentenceRepresentation from text and from a store, and IntentClassifier on it."""
+    """Fit SentenceRepresentation from text and from a store, IntentClassifier on it, and take word vectors."""
     texts = [" ".join(sentence) for sentence in sentences() if len(sentence) > 2]
     y = np.array([text.split()[0][-2:] for text in texts])
     kept = np.isin(y, ["ng", "ed", "ly"])
@@ -597,6 +630,10 @@ def intents(folder: Path) -> Iterator[Case]:
     for how, model in models.items():
         outputs = {"transform": model.transform(texts[:40]), "embed": model.embed(["", *texts[:40]])}
         yield f"SentenceRepresentation {how}", bits(model, **outputs)
+    if hasattr(import_module("dspectral"), "WordVectorRepresentation"):
+        words, vectors = vectors_of_words()
+        given = fitted("WordVectorRepresentation", None, words=words, vectors=vectors, n_features=1 << 11)
+        yield "WordVectorRepresentation", {"transform": digest(given.transform(texts[:40]))}
     settings: dict[str, dict[str, Any]] = {
         "alone": {"C": [0.5, 1.0]},
         "represented": {"representation": models["text"], "C": [1.0], "n_folds": 2},
@@ -733,7 +770,7 @@ def generators(_: Path) -> Iterator[Case]:
     yield "data standard library", {"documents": digest(documents), "intents": digest(chosen)}
 
 
-def weightings(_: Path) -> Iterator[Case]:
+def weightings(folder: Path) -> Iterator[Case]:
     """Weigh rows in every way."""
     rows, weighting = counted().rows, public("Weighting")
     frequency = np.asarray((rows != 0).sum(axis=0))
@@ -741,6 +778,19 @@ def weightings(_: Path) -> Iterator[Case]:
     found |= {f"tfidf {n}": digest(weighting.tfidf(frequency, 160, norm=n).apply(rows)) for n in ("l1", "l2")}
     yield "Weighting", found
     yield "term_similarity", {"found": digest(_similar_terms(40))}
+    if hasattr(import_module("dspectral"), "TfidfWeighting"):
+        yield from _transformers(folder)
+
+
+def _transformers(folder: Path) -> Iterator[Case]:
+    """Hash and weigh texts from a list and from files."""
+    texts = [" ".join(sentence) for sentence in sentences()]
+    files = public("TextFiles")(text_file(folder), block_bytes=2000)
+    for how, X in {"list": texts, "files": files}.items():
+        rows = public("NgramHashing")(1 << 10).fit_transform(X)
+        weights = fitted("TfidfWeighting", rows, tf="sqrt")
+        yield f"NgramHashing {how}", {"transform()": digest(rows)}
+        yield f"TfidfWeighting {how}", bits(weights, transform=weights.transform(rows))
 
 
 def reports(folder: Path) -> Iterator[Case]:

@@ -13,13 +13,11 @@ from tempfile import TemporaryDirectory
 
 import dspectral
 from dspectral import SpectralBrownClustering, build_corpus
-from dspectral.io.brown_paths import write_paths
-from dspectral.store.corpus import Corpus
+from dspectral.io import write_brown_paths
+from dspectral.store import Corpus
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts import entities
-
-PLAIN = {"transform": "none", "sides": "right", "power": 0.0, "weighting": "types", "refine": 0}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -60,7 +58,7 @@ def options() -> argparse.ArgumentParser:
     add("--n-clusters", nargs="+", type=form.positive, default=[100], metavar="M", help="clusters (100)")
     default = SpectralBrownClustering()
     add("--n-dimensions", type=form.positive, default=default.n_dimensions, metavar="K", help="of the start")
-    add("--refine", type=int, default=default.refine, metavar="SWEEPS", help="most exchange sweeps (5)")
+    add("--refine", type=int, default=default.n_sweeps, metavar="SWEEPS", help="most exchange sweeps (5)")
     add("--plain", action="store_true", help="also the paper's own setting, with M dimensions")
     for side in ("train", "dev", "test"):
         add(f"--ner-{side}", metavar="CONLL", help="a word and an IOB2 tag a line")
@@ -73,7 +71,7 @@ def clustered(
     """Fit one number of clusters, report it, and write its paths."""
     arguments = run.arguments
     model = SpectralBrownClustering(
-        m, n_dimensions=arguments.n_dimensions, refine=arguments.refine, random_state=arguments.seed
+        m, n_dimensions=arguments.n_dimensions, n_sweeps=arguments.refine, random_state=arguments.seed
     )
     with run.measure(f"{m} clusters") as used:
         model.fit(corpus)
@@ -82,12 +80,14 @@ def clustered(
     if len(model.history_) > 1:
         report(run, "spectral+exchange", m, model.history_[-1], corpus_seconds + used.cpu_seconds)
     if arguments.plain:
-        plain = SpectralBrownClustering(m, n_dimensions=m, random_state=arguments.seed, **PLAIN)
+        plain = SpectralBrownClustering.as_published(m, random_state=arguments.seed)
         with run.measure(f"{m} clusters, the paper's setting") as used:
             plain.fit(corpus)
         run.passes += plain.n_passes_
         report(run, "plain", m, plain.history_[0], corpus_seconds + used.cpu_seconds)
-    write_paths(str(Path(arguments.out) / f"paths-{m}"), model.codes(), model.words_, model.word_counts_)
+    write_brown_paths(
+        str(Path(arguments.out) / f"paths-{m}"), model.codes(), model.words_, model.word_counts_
+    )
     if best:
         run.save(lambda path: dspectral.save(model, path))
     return model

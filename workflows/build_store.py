@@ -11,8 +11,9 @@ import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral import NgramHashing, VocabularySettings, build_store, open_store
-from dspectral.store.counts import CountStore
+import dspectral
+from dspectral import VocabularySettings, build_store, open_store
+from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot
 
@@ -89,11 +90,14 @@ def count_or_share(text: str) -> int | float:
     return int(text) if text.isdigit() else float(text)
 
 
-def settings(arguments: argparse.Namespace) -> tuple[NgramHashing | None, VocabularySettings | None]:
+def settings(
+    arguments: argparse.Namespace,
+) -> "tuple[dspectral.NgramHashing | None, VocabularySettings | None]":
     """Return how n-grams become columns: one of two ways."""
+    # Looked up here and not imported above: worker processes import this module, and need no scikit-learn.
     ngrams: dict[str, Any] = {"ngram_range": tuple(arguments.ngrams)} if arguments.ngrams else {}
     if not arguments.vocabulary:
-        return NgramHashing(n_features=1 << arguments.columns_bits, **ngrams), None
+        return dspectral.NgramHashing(n_features=1 << arguments.columns_bits, **ngrams), None
     return None, VocabularySettings(
         min_document_frequency=arguments.min_document_frequency,
         max_document_frequency=arguments.max_document_frequency,

@@ -21,10 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dspectral
-from dspectral import IntentClassifier, SentenceRepresentation, build_store
-from dspectral.io.word2vec import read_word2vec
-from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
-from dspectral.store.counts import CountStore
+from dspectral import (
+    IntentClassifier,
+    SentenceRepresentation,
+    WordVectorRepresentation,
+    build_store,
+    read_word2vec,
+)
+from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._form.tsv import read_tsv
@@ -115,7 +119,8 @@ def classify(run: form.Run, task: Task) -> SentenceRepresentation:
         train = drawn(task.train, arguments.labelled, arguments.seed + draw)
         scores.fit("none", train, IntentClassifier(C=(0.3, 1.0, 3.0, 10.0)), shares)
         if arguments.vectors:
-            vectors = WordVectorRepresentation(*read_word2vec(arguments.vectors), n_features=full.n_features)
+            words, table = read_word2vec(arguments.vectors, errors="replace")
+            vectors = WordVectorRepresentation(words, table, n_features=full.n_features)
             scores.fit("vectors", train, IntentClassifier(vectors), shares)
         for method, plus in (("sent", False), ("sent+", True)):
             model = scores.fit(method, train, IntentClassifier(full, plus=plus), [1.0])

@@ -15,8 +15,8 @@ import numpy as np
 
 import dspectral
 from dspectral import VocabularySettings, Weighting, build_store, read_word2vec, term_similarity
-from dspectral.store.counts import CountStore
-from dspectral.text.weighting import inverse_document_frequency
+from dspectral.store import CountStore
+from dspectral.text import inverse_document_frequency
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts import labelled_documents
@@ -114,9 +114,8 @@ def similar_terms(arguments: argparse.Namespace, store: CountStore, weighting: W
             raise ValueError("--beta weighs a similarity of terms, which --vectors must give")
         return None
     terms = store.vocabulary.terms
-    words, vectors = read_word2vec(arguments.vectors)
-    names = [words.text(i).decode(errors="replace") for i in range(words.n_documents)]
-    return term_similarity([terms[column] for column in weighting.columns], names, vectors)
+    words, vectors = read_word2vec(arguments.vectors, errors="replace")
+    return term_similarity([terms[column] for column in weighting.columns], words, vectors)
 
 
 class Found(NamedTuple):

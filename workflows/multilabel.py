@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 import dspectral
 from dspectral import MomentMultiLabelClassifier
-from dspectral.metrics.ranking import (
+from dspectral.methods.multilabel import MultiLabelRecipe
+from dspectral.metrics import (
     document_auc,
     label_propensities,
     ndcg_at,
     precision_at,
     propensity_precision_at,
 )
-from dspectral.store.counts import CountStore
+from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts import labelled_documents
@@ -112,13 +113,14 @@ def made(arguments: argparse.Namespace, method: str, n_states: int, settings: di
         return LowRank(n_states, iterations=arguments.iterations, seed=arguments.seed, **settings)
     if method == "one-vs-rest":
         return OneVsRest(settings["inverse_penalty"])
-    return MomentMultiLabelClassifier(
+    settings = {"n_em_iter" if name == "polish" else name: value for name, value in settings.items()}
+    moments = "unbiased" if method == "moments-unbiased" else "paper"
+    return MomentMultiLabelClassifier.as_published(
         n_states,
-        moments="unbiased" if method == "moments-unbiased" else "paper",
-        tensor=arguments.tensor,
         correction_rank=None if method.endswith("+linear") else 0,
+        recipe=MultiLabelRecipe(moments=moments, tensor=arguments.tensor),
         random_state=arguments.seed,
-        **{"smoothing": 0.0, "polish": 0, **settings},
+        **settings,
     )
 
 

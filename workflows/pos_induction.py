@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 import dspectral
 from dspectral import EMHMM, AnchorHMM, SpectralBrownClustering
-from dspectral.io.conll import TaggedSentences, read_conll
-from dspectral.metrics.sequences import many_to_one, one_to_one, v_measure
+from dspectral.io import TaggedSentences, read_conll
+from dspectral.metrics import many_to_one, one_to_one, v_measure
 from workflows._form import form
 from workflows._form.plots import new_plot
 
 SPELLING = 0.3
-PLAIN = {"reduction": "cca", "sweeps": 0, "reselect": 0, "min_count": 1, "transition_iter": 10}
 METHODS = ("em", "brown", "anchor", "anchor+spelling", "anchor-plain")
 METRICS: dict[str, Callable[..., float]] = {
     "many_to_one": many_to_one,
@@ -89,7 +88,7 @@ def chosen(arguments: argparse.Namespace, method: str, seed: int) -> Any:
     if method == "brown":
         return SpectralBrownClustering(m, random_state=seed)
     if method == "anchor-plain":
-        return AnchorHMM(m, random_state=seed, **PLAIN)
+        return AnchorHMM.as_published(m, random_state=seed)
     spelling = arguments.spelling if method == "anchor+spelling" else 0.0
     return AnchorHMM(m, min_count=arguments.min_count, spelling=spelling, random_state=seed)
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dspectral
-from dspectral import RefinementHMM
-from dspectral.inputs.labelled import as_labelled, as_sentences
-from dspectral.metrics.sequences import frame_accuracy, label_error_rate
+from dspectral import RefinementHMM, RefinementRecipe
+from dspectral.inputs import as_labelled
+from dspectral.metrics import frame_accuracy, label_error_rate
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts.sequences import Side, Task, recordings, tables
@@ -48,7 +48,8 @@ def main(argv: list[str] | None = None) -> None:
         tasks = recordings(run) if arguments.wav else tables(arguments)
         with run.measure("compile"):  # so that no method's CPU seconds count it
             for method in methods(arguments, arguments.views[0]):
-                fitted(method.make(0).set_params(polish=min(1, method.make(0).polish)), tasks[0], head=True)
+                model = method.make(0)
+                fitted(model.set_params(n_em_iter=min(1, model.n_em_iter)), tasks[0], head=True)
         scores: dict[str, dict[str, list[float]]] = {}
         for task in tasks:
             for method in methods(arguments, choose_views(run, task)):
@@ -109,8 +110,14 @@ def choose_views(run: form.Run, task: Task) -> Views:
         values = []
         with run.measure(f"choose views: {views}"):
             for m in arguments.refinements:
-                shared: Any = {**views._asdict(), "polish": arguments.polish, "tol": 0.0}
-                model = fitted(RefinementHMM(m, random_state=arguments.seed, **shared), inner)
+                model = RefinementHMM(
+                    m,
+                    n_em_iter=arguments.polish,
+                    tol=0.0,
+                    recipe=RefinementRecipe(*views),
+                    random_state=arguments.seed,
+                )
+                fitted(model, inner)
                 run.passes += model.n_passes_
                 values.append(frame_accuracy(inner.test.labels, model.predict(inner.test.tokens)))
         found.append(float(np.mean(values)))
@@ -135,11 +142,11 @@ def methods(arguments: argparse.Namespace, views: Views) -> list[Method]:
     """Return all methods, those of moments under these views."""
     found = [Method("hmm", 1, lambda _: RefinementHMM(1), 1)]
     for m in arguments.refinements:
-        shared: dict[str, Any] = {"n_refinements": m, **views._asdict()}
-        random = {**shared, "start": "random", "polish": arguments.em_iterations}
+        shared: dict[str, Any] = {"n_refinements": m, "recipe": RefinementRecipe(*views)}
+        random = {**shared, "start": "random", "n_em_iter": arguments.em_iterations}
         for name, parameters in (
             (f"em-{m}", random),
-            (f"spectral-{m}", {**shared, "polish": arguments.polish, "tol": 0.0}),
+            (f"spectral-{m}", {**shared, "n_em_iter": arguments.polish, "tol": 0.0}),
             (f"moments-{m}", shared),
             (f"operators-{m}", {**shared, "decoding": "operators"}),
         ):
@@ -161,7 +168,7 @@ def score(run: form.Run, task: Task, method: Method, scores: dict[str, dict[str,
         run.passes += model.n_passes_
         found = model.predict(task.test.tokens)
         if model.decoding == "operators" and seed == 0:
-            shares, n_negative = model.decode(as_sentences(task.test.tokens, model.words_))
+            shares, n_negative = model.clipped_label_shares(model.encode(task.test.tokens))
             share = n_negative / shares.size
             run.note(
                 f"{task.name}, {method.name}: {share:.1%} of the label shares were negative and set to 0"

@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from dspectral import open_store
 from dspectral.datasets import gaussian_rows
-from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.decomposition import FrequentDirections, GramProduct, Moments
 from dspectral.engine import blas_in_one_thread, summarize
-from dspectral.store.counts import CountStore
+from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dspectral
-from dspectral import WordEmbedding, read_word2vec
+from dspectral import EmbeddingRecipe, WordEmbedding, read_word2vec
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts.labelled_documents import name_of
@@ -124,9 +124,9 @@ class Vectorizer:
         embedding = WordEmbedding(
             self.arguments.dimensions or 100,
             window=self.arguments.window,
-            distance_weighting=False,
             min_count=2,
             random_state=self.arguments.seed,
+            recipe=EmbeddingRecipe(distance_weighting=False),
         )
         with self.run.measure("learn word vectors"):
             embedding.fit(text)
@@ -142,9 +142,8 @@ def mean_vector(words: list[str], matrix: NDArray[np.float32], texts: list[list[
 
 
 def read_pair(path: str) -> Vectors:
-    """Read word vectors, words as strings."""
-    words, matrix = read_word2vec(path)
-    return [words.text(i).decode(errors="replace") for i in range(words.n_documents)], matrix
+    """Read word vectors, whatever bytes their words are."""
+    return read_word2vec(path, errors="replace")
 
 
 def lines_of(path: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ import psutil
 from numpy.typing import NDArray
 
 from dspectral import SketchedPCA, TreePCA
-from dspectral.methods.tmpca.token_vectors import token_table
+from dspectral.methods.tmpca import token_table
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._form.usage import HERE

@@ -14,13 +14,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import dask
 import numpy as np
 
 import dspectral
-from dspectral import WordEmbedding, build_corpus, open_corpus, read_word2vec, write_word2vec
-from dspectral.metrics.analogies import analogy_accuracy
-from dspectral.metrics.similarity import word_similarity
-from dspectral.store.corpus import Corpus
+from dspectral import EmbeddingRecipe, WordEmbedding, build_corpus, open_corpus, read_word2vec, write_word2vec
+from dspectral.metrics import analogy_accuracy, word_similarity
+from dspectral.store import Corpus
 from dspectral.types import FloatArray
 from workflows._form import form
 from workflows._form.plots import new_plot
@@ -43,8 +43,7 @@ def main(argv: list[str] | None = None) -> None:
             for n, setting in enumerate(settings(arguments)):
                 embed(run, corpus, lists, used.cpu_seconds, setting, first=n == 0)
         for path in arguments.others:
-            documents, vectors = read_word2vec(path)
-            words = [documents.text(i).decode(errors="replace") for i in range(len(vectors))]
+            words, vectors = read_word2vec(path, errors="replace")
             with run.measure(f"score {path}"):
                 score(run, words, vectors, lists, name_of(path), {})
 
@@ -66,29 +65,29 @@ def options() -> argparse.ArgumentParser:
     add(
         "--others", nargs="*", default=[], metavar="W2V", help="vectors of other tools, in word2vec's formats"
     )
-    default = WordEmbedding()
+    default, recipe = WordEmbedding(), EmbeddingRecipe()
     add("--n-components", type=form.positive, default=default.n_components, metavar="K", help="length (300)")
     add(
         "--transform",
         nargs="+",
         type=transform_of,
-        default=[default.transform],
+        default=[default.count_transform],
         help="sqrt log none or power",
     )
     add("--scaling", nargs="+", default=[default.scaling], choices=["cca", "ppmi", "reg", "none"])
     add("--window", nargs="+", type=form.positive, default=[default.window], help="words on each side")
-    add("--context", choices=["bag", "list"], default=default.context)
+    add("--context", choices=["bag", "list"], default=recipe.context)
     add("--no-distance-weighting", action="store_true", help="count 1 at every distance, not 1/distance")
     add(
         "--context-smoothing",
         nargs="+",
         type=float,
-        default=[default.context_smoothing],
+        default=[recipe.context_smoothing],
         metavar="X",
         help="exponent",
     )
     add("--power", nargs="+", type=float, default=[default.power], metavar="P", help="of the singular values")
-    add("--n-skipped", nargs="+", type=int, default=[default.n_skipped], help="leading vectors left out")
+    add("--n-skipped", nargs="+", type=int, default=[recipe.n_skipped], help="leading vectors left out")
     add("--n-contexts", type=form.positive, metavar="N", help="hash contexts to so many columns")
     add("--n-passes", type=form.positive, default=default.n_passes, metavar="N", help="of the solver")
     add("--sketch-size", type=form.positive, metavar="L", help="of the solver (4 K)")
@@ -126,7 +125,7 @@ def transform_of(text: str) -> str | float:
 
 
 def settings(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield what is to be tried, as parameters of the estimator; the first is saved."""
+    """Yield the settings to try, by the names of the options; the first is saved."""
     names = ("window", "transform", "scaling", "context_smoothing", "power", "n_skipped")
     for values in product(*(getattr(arguments, name) for name in names)):
         yield dict(zip(names, values, strict=True))
@@ -143,19 +142,11 @@ def embed(
 ) -> None:
     """Fit one setting, score it, and keep the first as the model."""
     arguments = run.arguments
-    embedding = WordEmbedding(
-        arguments.n_components,
-        **setting,
-        context=arguments.context,
-        distance_weighting=not arguments.no_distance_weighting,
-        n_contexts=arguments.n_contexts,
-        n_passes=arguments.n_passes,
-        sketch_size=arguments.sketch_size,
-        memory_limit=arguments.counts_memory << 20,
-        random_state=arguments.seed,
-    )
+    embedding = embedding_of(arguments, setting)
     shown = {**setting, "transform": str(setting["transform"])}
-    with run.measure(", ".join(f"{name} {value}" for name, value in shown.items())) as used:
+    limit = {"dspectral.memory-limit": arguments.counts_memory << 20}
+    title = ", ".join(f"{name} {value}" for name, value in shown.items())
+    with run.measure(title) as used, dask.config.set(limit):
         embedding.fit(corpus)
     run.passes += embedding.n_passes_
     method = f"{setting['transform']}-{setting['scaling']}"
@@ -167,6 +158,28 @@ def embed(
     if first:
         run.save(lambda path: keep(embedding, path))
         run.plot("spectrum", spectrum_of(embedding), "Singular values of the scaled counts, largest first.")
+
+
+def embedding_of(arguments: argparse.Namespace, setting: dict[str, Any]) -> WordEmbedding:
+    """Make the estimator of one setting."""
+    recipe = EmbeddingRecipe(
+        context=arguments.context,
+        distance_weighting=not arguments.no_distance_weighting,
+        context_smoothing=setting["context_smoothing"],
+        n_skipped=setting["n_skipped"],
+        n_contexts=arguments.n_contexts,
+        sketch_size=arguments.sketch_size,
+    )
+    return WordEmbedding(
+        arguments.n_components,
+        window=setting["window"],
+        count_transform=setting["transform"],
+        scaling=setting["scaling"],
+        power=setting["power"],
+        n_passes=arguments.n_passes,
+        random_state=arguments.seed,
+        recipe=recipe,
+    )
 
 
 def score(

@@ -7,12 +7,38 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.cooccurrence.windows import Window, count_contexts
-from dspectral.types import Sentences
+from dspectral.types import CSRRows, Sentences
 
 Context: TypeAlias = Literal["bag", "list"]
+"""Whether a context is a word wherever it stands in the window, or a word at a position."""
 Sides: TypeAlias = Literal["both", "left", "right"]
+"""On which sides of a word its contexts are."""
 UNIT = 2.0**20
 """Weights are multiples of 1 / UNIT: sums of up to 2**33 are then exact, in any order."""
+
+
+class ContextSettings(NamedTuple):
+    """What counts as a context of a word, for :meth:`ContextCounts.of`.
+
+    Attributes
+    ----------
+    n_types : int
+        Number of word types.
+    window : int
+        Number of words on each side, at least 1.
+    context : {"bag", "list"}, default="bag"
+        Whether a context is a word wherever it stands, or a word at a position.
+    distance_weighting : bool, default=False
+        Whether a word at distance d counts 1/d instead of 1.
+    n_contexts : int, optional
+        Number of columns that contexts are hashed to; by default each context has its own column.
+    """
+
+    n_types: int
+    window: int
+    context: Context = "bag"
+    distance_weighting: bool = False
+    n_contexts: int | None = None
 
 
 class ContextCounts(NamedTuple):
@@ -21,9 +47,9 @@ class ContextCounts(NamedTuple):
     Attributes
     ----------
     n_tokens : int
-        Tokens seen.
+        Number of tokens behind the counts.
     counts : csr_array of float64, shape (n_types, n_contexts)
-        Columns sorted, without duplicates or zeros.
+        Sums of weights; columns are sorted, without duplicates or zeros.
 
     Examples
     --------
@@ -34,7 +60,7 @@ class ContextCounts(NamedTuple):
     """
 
     n_tokens: int
-    counts: sparse.csr_array
+    counts: CSRRows
 
     @classmethod
     def of(
@@ -53,30 +79,36 @@ class ContextCounts(NamedTuple):
         Parameters
         ----------
         sentences : Sentences
-            Of ids below ``n_types``; what is in another sentence is no context.
+            Word ids below ``n_types``; a word of another sentence is never a context.
         n_types : int
+            Number of word types.
         window : int
-            Words on each side, at least 1.
-        context : {"bag", "list"}
-            Whether a context is a word wherever it stands, under its own id; or a word at a position, under
-            ``position * n_types + id``, the farthest position on the left being 0, all of the left before all
-            of the right.
-        distance_weighting : bool
-            Whether a word at distance d counts 1/d (to a multiple of 2**-20, so that any order of additions
-            gives the same bits) instead of 1.
+            Number of words on each side, at least 1.
+        context : {"bag", "list"}, default="bag"
+            With ``"bag"`` the column of a context is its word id, wherever it stands. With ``"list"`` it is
+            ``position * n_types + id``; position 0 is the farthest on the left, and all of the left come before
+            all of the right.
+        distance_weighting : bool, default=False
+            Whether a word at distance d counts 1/d instead of 1. Weights are rounded to multiples of 2**-20, so
+            that additions in any order give the same bits.
         n_contexts : int, optional
-            Hash contexts to so many columns.
-        sides : {"both", "left", "right"}
-            On which side of a word its contexts are. ``"right"`` with a window of 1 counts what follows.
+            Number of columns that contexts are hashed to; by default each context has its own column.
+        sides : {"both", "left", "right"}, default="both"
+            Sides on which contexts are. ``"right"`` with a window of 1 counts which word follows which.
 
         Returns
         -------
         ContextCounts
+            The counts of this block.
 
         Raises
         ------
         ValueError
-            If a parameter is out of its range, or a word type.
+            If a parameter or a word id is out of its range.
+
+        Notes
+        -----
+        One pass over the block; see :func:`~dspectral.cooccurrence.windows.count_contexts` for the memory.
         """
         near = window_of(
             n_types,
@@ -87,12 +119,25 @@ class ContextCounts(NamedTuple):
             sides=sides,
         )
         parts = count_contexts(sentences, n_types, near)
+        # The kernel leaves columns sorted and distinct; SciPy would look through all of them to find that out.
         counts = sparse.csr_array(parts, shape=(n_types, near.n_columns))
         counts.has_canonical_format = True
         return cls(len(sentences.ids), counts)
 
     def merge(self, *others: Self) -> Self:
-        """Return the counts of all the sentences."""
+        """Return the counts of all the sentences behind this summary and others.
+
+        Parameters
+        ----------
+        *others : ContextCounts
+            Counts of other sentences with the same settings.
+
+        Returns
+        -------
+        ContextCounts
+            Sums of the counts.
+        """
+        # Not by engine.summary.add_fields: this room and the engine are neighbors on one floor.
         n_tokens, counts = self.n_tokens, self.counts
         for other in others:
             n_tokens, counts = n_tokens + other.n_tokens, counts + other.counts
@@ -112,13 +157,28 @@ def window_of(
 
     Parameters
     ----------
-    n_types, window, context, distance_weighting, n_contexts, sides
-        As for :meth:`ContextCounts.of`.
+    n_types : int
+        Number of word types.
+    window : int
+        Number of words on each side, at least 1.
+    context : {"bag", "list"}, default="bag"
+        Whether a context is a word wherever it stands, or a word at a position.
+    distance_weighting : bool, default=False
+        Whether a word at distance d counts 1/d instead of 1.
+    n_contexts : int, optional
+        Number of columns that contexts are hashed to; by default each context has its own column.
+    sides : {"both", "left", "right"}, default="both"
+        Sides on which contexts are.
+
+    Returns
+    -------
+    Window
+        Positions, weights and columns of contexts.
 
     Raises
     ------
     ValueError
-        If one is out of its range.
+        If a parameter is out of its range.
 
     Examples
     --------
@@ -136,18 +196,20 @@ def window_of(
     if n_contexts is not None and not 1 <= n_contexts < 2**31:
         raise ValueError(f"n_contexts is {n_contexts}, but it must be from 1 to 2**31 - 1, or None")
     left, right = (0 if sides == "right" else window), (0 if sides == "left" else window)
+    # Columns are int32 in the counts, and positions are numbered in the same type.
     n_raw = n_types * (left + right if context == "list" else 1)
     if max(n_raw, left + right) >= 2**31:
         raise ValueError(f"window {window} of {n_types} types has {n_raw} contexts: too many to number")
+    # The farthest on the left first: the order that count_contexts walks through.
     distances = np.concatenate([np.arange(left, 0, -1), np.arange(1, right + 1)])
     weights = np.rint(UNIT / distances) / UNIT if distance_weighting else np.ones(left + right)
     first = np.arange(left + right) * (n_types if context == "list" else 0)
-    hashed = np.empty(0, dtype=np.int32) if n_contexts is None else _hashed(n_raw, n_contexts)
+    hashed = np.empty(0, dtype=np.int32) if n_contexts is None else _hash_columns(n_raw, n_contexts)
     return Window(weights, first, left, right, hashed, n_contexts or n_raw)
 
 
-def _hashed(n: int, n_columns: int) -> NDArray[np.int32]:
-    """Columns of the numbers below n, by the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
+def _hash_columns(n: int, n_columns: int) -> NDArray[np.int32]:
+    """Return a column for each number below n, by the finalizer of SplitMix64 (Steele, Lea and Flood 2014)."""
     x = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

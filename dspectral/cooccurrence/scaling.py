@@ -1,38 +1,42 @@
 """Counts of words in contexts, transformed and scaled row block by row block: the template of embeddings."""
 
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, FloatArray, IntArray
 
+CountTransform: TypeAlias = Literal["sqrt", "log", "none"] | float
+"""Function that tames large counts: a square root, ``log(1 + count)``, none, or a power above 0."""
+Scaling: TypeAlias = Literal["cca", "ppmi", "reg", "none"]
+"""How transformed counts are set off against the sums of their row and column: see :class:`ContextScaling`."""
 TRANSFORMS = ("sqrt", "log", "none")
 SCALINGS = ("cca", "ppmi", "reg", "none")
 
 
 class ContextScaling(NamedTuple):
-    """How a row of counts becomes a row to decompose.
+    """The map from a row of counts to a row to decompose.
 
     Attributes
     ----------
-    transform : str or float
-        ``"sqrt"``, ``"log"`` of one more, ``"none"``, or a power.
-    scaling : str
-        With T the transform, N the counts, r and c their sums by word and by context, n the sum of all:
+    transform : {"sqrt", "log", "none"} or float
+        T, the transform of counts: a square root, ``log(1 + count)``, none, or a power.
+    scaling : {"cca", "ppmi", "reg", "none"}
+        With N the counts, r and c their sums by word and by context, and n the sum of all:
         ``"cca"`` is ``T(N) / sqrt(T(r) T(c))``, ``"ppmi"`` ``max(0, log(T(N) T(n) / (T(r) T(c))) - log shift)``,
         ``"reg"`` ``T(N) / T(r)``, ``"none"`` ``T(N)``.
     columns : ndarray of float64, shape (n_contexts,)
-        Sums of the columns, smoothed: ``T`` is still to be applied.
+        c, smoothed, before T is applied.
     total : float
-        n.
-    shift : float
-        Of ``"ppmi"``.
+        Sum n of all counts.
+    shift : float, default=1.0
+        Number whose logarithm ``"ppmi"`` subtracts.
     """
 
-    transform: str | float
-    scaling: str
+    transform: CountTransform
+    scaling: Scaling
     columns: NDArray[np.float64]
     total: float
     shift: float = 1.0
@@ -42,8 +46,8 @@ class ContextScaling(NamedTuple):
         cls,
         column_sums: NDArray[np.float64],
         *,
-        transform: str | float = "sqrt",
-        scaling: str = "cca",
+        transform: CountTransform = "sqrt",
+        scaling: Scaling = "cca",
         smoothing: float = 1.0,
         shift: float = 1.0,
     ) -> "ContextScaling":
@@ -52,30 +56,35 @@ class ContextScaling(NamedTuple):
         Parameters
         ----------
         column_sums : ndarray of float64, shape (n_contexts,)
-        transform : {"sqrt", "log", "none"} or float
-        scaling : {"cca", "ppmi", "reg", "none"}
-        smoothing : float
+            Sum of the counts of each context.
+        transform : {"sqrt", "log", "none"} or float, default="sqrt"
+            Transform of counts; a float is a power.
+        scaling : {"cca", "ppmi", "reg", "none"}, default="cca"
+            Formula of the scaled counts, as the class lists them.
+        smoothing : float in [0, 1], default=1.0
             Exponent of the sums of the contexts, which are then scaled to their old total: 0.75 lifts rare
             contexts as word2vec's noise distribution does (Levy, Goldberg and Dagan 2015).
-        shift : float
-            Of ``"ppmi"``.
+        shift : float, default=1.0
+            Number above 0 whose logarithm ``"ppmi"`` subtracts.
+
+        Returns
+        -------
+        ContextScaling
+            A scaling for rows of these columns.
 
         Raises
         ------
         ValueError
-            If one is out of its range.
+            If a parameter is out of its range.
         """
-        power = isinstance(transform, int | float) and not isinstance(transform, bool)
-        if not (float(transform) > 0 if power else transform in TRANSFORMS):
-            raise ValueError(
-                f"transform is {transform!r}, but it must be 'sqrt', 'log', 'none' or a power above 0"
-            )
+        _check_transform(transform)
         if scaling not in SCALINGS:
             raise ValueError(f"scaling is {scaling!r}, but it must be 'cca', 'ppmi', 'reg' or 'none'")
         if not 0 <= smoothing <= 1:
             raise ValueError(f"context_smoothing is {smoothing}, but it is an exponent from 0 to 1")
         if not shift > 0:
             raise ValueError(f"shift is {shift}, but it must be above 0")
+        # c'_j = c_j^a * sum(c) / sum(c^a): a context that never occurs stays at 0 also for a = 0, where 0^0 is 1.
         total = float(column_sums.sum())
         smoothed = np.where(column_sums > 0, column_sums, 0.0)
         if smoothing != 1:
@@ -85,21 +94,28 @@ class ContextScaling(NamedTuple):
 
     @property
     def dtype(self) -> type[np.float32] | type[np.float64]:
-        """Double precision where nothing tames frequent words: half the digits of single would drown the rest."""
+        """Type of the scaled counts: double precision for ``"reg"`` and ``"none"``.
+
+        Frequent words are not tamed there, and half the digits of single precision would drown the rest.
+        """
         return np.float32 if self.scaling in ("cca", "ppmi") else np.float64
 
-    def apply(self, rows: sparse.csr_array) -> sparse.csr_array:
+    def apply(self, rows: CSRRows) -> CSRRows:
         """Transform and scale whole rows of counts.
 
         Parameters
         ----------
         rows : csr_array, shape (n, n_contexts)
-            Of counts above 0.
+            Counts above 0.
 
         Returns
         -------
         csr_array of :attr:`dtype`, shape (n, n_contexts)
-            What is scaled to 0 is not stored.
+            Scaled counts; zeros of ``"ppmi"`` are not stored.
+
+        Notes
+        -----
+        A row needs no other row, so blocks of rows are scaled apart. Memory: two numbers for each count.
 
         Examples
         --------
@@ -110,6 +126,7 @@ class ContextScaling(NamedTuple):
         """
         values = self.transformed(rows.data)
         sizes = np.diff(rows.indptr)
+        # Sums of 0 have no counts to divide; 1 keeps the arithmetic free of NaN.
         if self.scaling in ("cca", "reg", "ppmi"):
             sums = self.transformed(np.asarray(rows.sum(axis=1, dtype=np.float64)))
             sums = np.where(sums > 0, sums, 1.0)
@@ -119,18 +136,31 @@ class ContextScaling(NamedTuple):
             columns = np.where(columns > 0, columns, 1.0)
             values /= (np.sqrt(columns) if self.scaling == "cca" else columns)[rows.indices]
         if self.scaling == "ppmi":
+            # Stored counts are above 0; the guard is for explicit zeros, whose logarithm would be minus infinity.
             values *= float(self.transformed(np.array([self.total]))[0]) / self.shift
             values = np.maximum(np.log(values, out=values, where=values > 0), 0.0)
         scaled: CSRRows = sparse.csr_array(
             (values.astype(self.dtype), rows.indices, rows.indptr), shape=rows.shape
         )
         if self.scaling == "ppmi":
+            # A copy, because the zeros leave indices and indptr too, which are those of the counts.
             scaled = scaled.copy()
             scaled.eliminate_zeros()
         return scaled
 
-    def transformed(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Transform counts, or sums of them."""
+    def transformed(self, values: FloatArray | IntArray) -> NDArray[np.float64]:
+        """Return transformed counts, or transformed sums of counts.
+
+        Parameters
+        ----------
+        values : ndarray
+            Counts or sums, 0 or more.
+
+        Returns
+        -------
+        ndarray of float64
+            A new array of the same shape.
+        """
         values = np.asarray(values, dtype=np.float64)
         if self.transform == "none":
             return values.copy()
@@ -141,8 +171,33 @@ class ContextScaling(NamedTuple):
         return np.asarray(np.power(values, float(self.transform)))
 
 
+def _check_transform(transform: CountTransform) -> None:
+    if isinstance(transform, int | float | np.integer | np.floating) and not isinstance(transform, bool):
+        known = 0 < transform < np.inf
+    else:
+        known = isinstance(transform, str) and transform in TRANSFORMS
+    if not known:
+        raise ValueError(
+            f"count_transform is {transform!r:.60}, but it must be 'sqrt', 'log', 'none' or a power above 0"
+        )
+
+
 def most_entries(counts: NDArray[np.int64], *, n_positions: int, n_contexts: int) -> NDArray[np.int64]:
-    """Bound how many contexts each word type has: as many as there are, or as its tokens see.
+    """Return a bound on the number of distinct contexts of each word type.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (n_types,)
+        Number of tokens of each type.
+    n_positions : int
+        Number of context positions of one token.
+    n_contexts : int
+        Number of contexts that there are.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_types,)
+        Largest possible number of contexts of each type.
 
     Examples
     --------
@@ -150,20 +205,3 @@ def most_entries(counts: NDArray[np.int64], *, n_positions: int, n_contexts: int
     array([50,  8])
     """
     return np.minimum(counts * n_positions, n_contexts)
-
-
-def row_parts(entries: NDArray[np.int64], most: int) -> list[tuple[int, int]]:
-    """Cut rows into runs of as many rows as have at most ``most`` entries together, or one row.
-
-    Examples
-    --------
-    >>> row_parts(np.array([9, 1, 1, 1, 4]), 5)
-    [(0, 1), (1, 4), (4, 5)]
-    """
-    ends = np.cumsum(entries)
-    parts, start, before = [], 0, 0
-    while start < len(entries):
-        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
-        parts.append((start, stop))
-        start, before = stop, int(ends[stop - 1])
-    return parts

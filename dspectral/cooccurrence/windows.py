@@ -1,10 +1,6 @@
-"""How often words stand near each other: one row of counts after the other, without a dictionary.
+"""Context counts of one block of sentences: the rows of a CSR matrix one after the other, without a dictionary."""
 
-The places of a word are visited one after the other, so the counts of one word are all that is being added up:
-they lie in a dense row that fits a core's cache, and leave it sorted, as a row of CSR.
-"""
-
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,23 +10,28 @@ from dspectral.linalg.radix_sort import sort_keys
 from dspectral.types import Sentences
 
 FEW = 24
-"""Columns up to which a row is sorted by insertion."""
+"""Number of columns up to which a row is sorted by insertion."""
+
+CSRParts: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]
+"""``data``, ``indices`` and ``indptr`` of a CSR matrix."""
+Number = TypeVar("Number", bound=np.generic)
 
 
 class Window(NamedTuple):
-    """What is near a word, and under which column it is counted.
+    """Which neighbors of a word are its contexts, and under which column each is counted.
 
     Attributes
     ----------
     weights : ndarray of float64, shape (n_positions,)
-        Of each position, the farthest on the left first; those of the left half, then of the right half.
+        Weight of a word at each position; positions run from the farthest on the left to the farthest on the right.
     first : ndarray of int64, shape (n_positions,)
-        Raw column of word type 0 at each position: a type's is as many columns further.
+        Raw column of word type 0 at each position; the raw column of type i is ``first + i``.
     left, right : int
-        How many positions are on either side.
+        Number of positions on each side.
     columns : ndarray of int32
-        Column of each raw column; empty where they are the same.
+        Column of each raw column; empty if columns are the raw columns themselves.
     n_columns : int
+        Number of columns.
     """
 
     weights: NDArray[np.float64]
@@ -41,22 +42,26 @@ class Window(NamedTuple):
     n_columns: int
 
 
-def count_contexts(
-    sentences: Sentences, n_types: int, window: Window
-) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]:
-    """Add up the weights of what is near each word type.
+def count_contexts(sentences: Sentences, n_types: int, window: Window) -> CSRParts:
+    """Add up the weights of the contexts of each word type.
 
     Parameters
     ----------
     sentences : Sentences
-        Of ids below ``n_types``. What is in another sentence is not near.
+        Word ids below ``n_types``. A word of another sentence is never a context.
     n_types : int
+        Number of word types, which are the rows of the result.
     window : Window
+        Positions, weights and columns of contexts.
 
     Returns
     -------
-    data, indices, indptr : ndarray of float64, int32 and int64
-        Of a CSR matrix with a row for each type, columns sorted.
+    data : ndarray of float64
+        Sums of weights, row after row.
+    indices : ndarray of int32
+        Column of each sum; ascending within a row.
+    indptr : ndarray of int64, shape (n_types + 1,)
+        Row i is ``data[indptr[i]:indptr[i + 1]]``.
 
     Raises
     ------
@@ -65,8 +70,8 @@ def count_contexts(
 
     Notes
     -----
-    One pass. Linear time: a place in memory is looked up for each token, and an addition made for each pair.
-    Holds 16 bytes for each token, 20 for each column, and about twice the result.
+    One pass in linear time: one random access for each token, and one addition for each pair of a token and a
+    context. Memory: 16 bytes for each token, 25 for each column, and about twice the result.
 
     Examples
     --------
@@ -79,14 +84,27 @@ def count_contexts(
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
         raise ValueError(f"a sentence has word type {wrong}, but there are {n_types} types, from 0")
     arrays = (read_only(window.weights), read_only(window.first), read_only(window.columns))
-    data, indices, indptr = _count(ids, offsets, n_types, window.left, window.right, arrays, window.n_columns)
-    return data, indices, indptr
+    return _count(ids, offsets, n_types, window.left, window.right, arrays, window.n_columns)
 
 
+# Row by row: N[w, c] = sum of weights[p] over the tokens of type w and the positions p at which context c stands.
+#
+# Counting sort first lists the tokens of each type, so all pairs of one row come together: the row is summed in
+# a dense array that stays in a core's cache, where a matrix or a dictionary of pairs would miss it at each pair.
+# Invariant at the start of each row: `sums` and `seen` are zero, and data[:end] holds the rows before it. Only the
+# columns in found[:n] are read back and cleared, so a row costs its pairs and the sorting of its distinct columns.
 @compiled
-def _count(ids: Any, offsets: Any, n_types: Any, left: Any, right: Any, arrays: Any, n_columns: Any) -> Any:
+def _count(
+    ids: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    n_types: int,
+    left: int,
+    right: int,
+    arrays: tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]],
+    n_columns: int,
+) -> CSRParts:
     weights, first, columns = arrays
-    places, starts, rooms = _places_by_type(ids, offsets, n_types, left, right)
+    places, starts, rooms = _tokens_by_type(ids, offsets, n_types, left, right)
     sums, seen = np.zeros(n_columns, dtype=np.float64), np.zeros(n_columns, dtype=np.uint8)
     found, spare = np.empty(n_columns, dtype=np.uint64), np.empty(n_columns, dtype=np.uint64)
     n_bits = 1
@@ -103,19 +121,21 @@ def _count(ids: Any, offsets: Any, n_types: Any, left: Any, right: Any, arrays: 
         for k in range(starts[word], starts[word + 1]):
             place = places[k]
             for position in range(left - rooms[k, 0], left + rooms[k, 1]):
+                # Positions skip the word itself: from -left to -1, then from 1 to right.
                 step = position - left
                 column = first[position] + ids[place + (step if step < 0 else step + 1)]
                 if columns.size:
                     column = np.int64(columns[column])
+                # A weight may be so small that a sum is still 0: `seen` tells new columns apart.
                 if not seen[column]:
                     seen[column] = 1
                     found[n] = column
                     n += 1
                 sums[column] += weights[position]
-        row = _sorted(found, spare, n, n_bits)
-        if end + n > data.size:
+        row = _sort_columns(found, spare, n, n_bits)
+        if end + n > data.size:  # doubled, so that all copies together cost no more than the result
             size = max(end + n, 2 * data.size)
-            data, indices = _longer(data, size), _longer(indices, size)
+            data, indices = _lengthen(data, size), _lengthen(indices, size)
         for i in range(n):
             column = np.int64(row[i])
             indices[end], data[end] = column, sums[column]
@@ -125,9 +145,13 @@ def _count(ids: Any, offsets: Any, n_types: Any, left: Any, right: Any, arrays: 
     return data[:end].copy(), indices[:end].copy(), indptr
 
 
+# Counting sort of the tokens by type, stable, O(n_tokens + n_types). Invariant of the second loop: the tokens of type
+# w that were visited fill places[starts[w]:next_place[w]].
 @compiled
-def _places_by_type(ids: Any, offsets: Any, n_types: Any, left: Any, right: Any) -> Any:
-    """Return the places of the tokens, type by type, and how many tokens of the window are on either side."""
+def _tokens_by_type(
+    ids: NDArray[np.int32], offsets: NDArray[np.int64], n_types: int, left: int, right: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """Return the places of the tokens type by type, where each type starts, and the positions left and right."""
     starts = np.zeros(n_types + 1, dtype=np.int64)
     for token in range(ids.size):
         starts[ids[token] + 1] += 1
@@ -147,9 +171,13 @@ def _places_by_type(ids: Any, offsets: Any, n_types: Any, left: Any, right: Any)
 
 
 @compiled
-def _sorted(keys: Any, spare: Any, n: Any, n_bits: Any) -> Any:
+def _sort_columns(
+    keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, n_bits: int
+) -> NDArray[np.uint64]:
+    """Sort the first n columns: most rows are short, where insertion beats the passes of a radix sort."""
     if n > FEW:
-        return sort_keys(keys, spare, n, 0, n_bits)
+        ordered: NDArray[np.uint64] = sort_keys(keys, spare, n, 0, n_bits)
+        return ordered
     for i in range(1, n):
         key = keys[i]
         j = i
@@ -161,7 +189,7 @@ def _sorted(keys: Any, spare: Any, n: Any, n_bits: Any) -> Any:
 
 
 @compiled
-def _longer(values: Any, size: Any) -> Any:
+def _lengthen(values: NDArray[Number], size: int) -> NDArray[Number]:
     longer = np.empty(size, dtype=values.dtype)
     longer[: values.size] = values
     return longer

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.datasets.random_blocks import block_generator
-from dspectral.datasets.refinements import draw
+from dspectral.datasets.hidden_markov import draw_sequences
+from dspectral.datasets.random_blocks import block_generator, block_sizes, checked_seed
 from dspectral.engine import Blocks
-from dspectral.methods.hmm.inference import HiddenMarkov
+from dspectral.inputs.parameters import RandomState
+from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.types import Sentences
 
 
@@ -19,13 +20,13 @@ class AnchorStream(NamedTuple):
     Attributes
     ----------
     words : list of str
-        The first is ``"<?>"``, and never drawn.
+        Words by type; the first is ``"<?>"``, and never drawn.
     counts : ndarray of int64, shape (n_types,)
-        Of the words, as they are drawn.
+        Number of tokens of each type.
     sentences : Blocks
-        Of :class:`~dspectral.types.Sentences`; each is drawn when it is read.
+        Blocks of :class:`~dspectral.types.Sentences`; each is drawn when it is read.
     model : HiddenMarkov
-        Word ``h + 1`` is the anchor of state h: no other state emits it.
+        The true parameters. Word ``h + 1`` is the anchor of state h: no other state emits it.
     """
 
     words: list[str]
@@ -42,24 +43,27 @@ def anchor_sentences(
     mean_length: float = 10.0,
     anchor_share: float = 0.2,
     block_sentences: int = 10_000,
-    seed: int = 0,
+    seed: RandomState = 0,
 ) -> AnchorStream:
     """Draw an anchor HMM, and sentences from it.
 
     Parameters
     ----------
     n_sentences : int
-    n_states : int
-    n_types : int
-        Words, beside ``"<?>"``.
-    mean_length : float
-        Of a sentence; lengths are geometric, at least 1.
-    anchor_share : float
-        Share of a state's tokens that are its anchor; the rest is spread over the words that are no anchor.
-    block_sentences : int
-        Sentences of a block.
-    seed : int
-        The model is drawn by it; block i by a generator keyed by ``(seed, i)``.
+        Number of sentences.
+    n_states : int, default=4
+        Number of hidden states.
+    n_types : int, default=40
+        Number of words beside ``"<?>"``, above the number of states.
+    mean_length : float, default=10.0
+        Mean length of a sentence; lengths are geometric, at least 1.
+    anchor_share : float, default=0.2
+        Share of a state's tokens that are its anchor, between 0 and 1; the rest is spread over the words that are
+        no anchor.
+    block_sentences : int, default=10000
+        Number of sentences of a block.
+    seed : int, RandomState, Generator or None, default=0
+        Seed of the model; block i is drawn by a generator keyed by it and i. None draws a new one.
 
     Returns
     -------
@@ -90,9 +94,10 @@ def anchor_sentences(
             f"anchor_share is {anchor_share} and mean_length {mean_length}, but they must be between 0 and 1, and "
             "at least 1"
         )
+    seed = checked_seed(seed)  # once: blocks are drawn from the model of the same seed
     model = anchor_model(n_states, n_types, mean_length, anchor_share, seed)
-    sizes = [min(block_sentences, n_sentences - start) for start in range(0, n_sentences, block_sentences)]
-    blocks = Blocks(partial(drawn_sentences, model=model, seed=seed), list(enumerate(sizes)))
+    sizes = block_sizes(n_sentences, block_sentences)
+    blocks = Blocks(partial(draw_sentences, model=model, seed=seed), list(enumerate(sizes)))
     counts = np.zeros(n_types + 1, dtype=np.int64)
     for item in blocks.items:
         counts += np.bincount(blocks.read(item).ids, minlength=n_types + 1)
@@ -102,7 +107,7 @@ def anchor_sentences(
 def anchor_model(
     n_states: int, n_types: int, mean_length: float, anchor_share: float, seed: int
 ) -> HiddenMarkov:
-    """Draw parameters: steps that are far from alike, an anchor for each state, other words in any state."""
+    """Draw parameters: transitions far from alike, an anchor for each state, other words in any state."""
     rng = np.random.default_rng([seed, n_states, n_types])
     steps = rng.dirichlet(np.full(n_states, 0.3), n_states) * (1.0 - 1.0 / mean_length)
     emission = np.zeros((n_types + 1, n_states))
@@ -113,7 +118,7 @@ def anchor_model(
     return HiddenMarkov.of(rng.dirichlet(np.ones(n_states)), steps, emission, final)
 
 
-def drawn_sentences(item: tuple[int, int], *, model: HiddenMarkov, seed: int) -> Sentences:
+def draw_sentences(item: tuple[int, int], *, model: HiddenMarkov, seed: int) -> Sentences:
     """Draw one block: ``item`` is its number and how many sentences it has."""
-    ids, _, offsets = draw(model, item[1], block_generator(seed, item[0]))
+    ids, _, offsets = draw_sequences(model, item[1], block_generator(seed, item[0]))
     return Sentences(ids, offsets)

@@ -5,6 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.datasets.random_blocks import checked_seed
+from dspectral.inputs.parameters import RandomState
+
 
 class BrownSample(NamedTuple):
     """Sentences and the truth behind them.
@@ -12,6 +15,7 @@ class BrownSample(NamedTuple):
     Attributes
     ----------
     sentences : list of list of str
+        The words of each sentence.
     classes : dict of str to int
         The class of each word of the model.
     """
@@ -21,23 +25,29 @@ class BrownSample(NamedTuple):
 
 
 def brown_model_sentences(
-    n_sentences: int, *, n_classes: int = 5, n_words: int = 50, length: int = 20, seed: int = 0
+    n_sentences: int, *, n_classes: int = 5, n_words: int = 50, length: int = 20, seed: RandomState = 0
 ) -> BrownSample:
     """Draw sentences from a random Brown model (a restricted HMM).
 
     Parameters
     ----------
     n_sentences : int
-    n_classes, n_words : int
-        Word i has class ``i % n_classes``, and frequency ``1 / (i // n_classes + 1)`` within it.
-    length : int
-        Words of a sentence.
-    seed : int
-        The model depends on it alone, and the first sentences are the same for any ``n_sentences``.
+        Number of sentences.
+    n_classes : int, default=5
+        Number of classes, which are the hidden states.
+    n_words : int, default=50
+        Number of words, at least one a class. Word i has class ``i % n_classes``, and within it a probability
+        proportional to ``1 / (i // n_classes + 1)``.
+    length : int, default=20
+        Number of words of a sentence.
+    seed : int, RandomState, Generator or None, default=0
+        Seed of the model, on which nothing else bears; the first sentences are the same for any ``n_sentences``.
+        None draws a new one.
 
     Returns
     -------
     BrownSample
+        Sentences, and the class of each word.
 
     Raises
     ------
@@ -55,12 +65,14 @@ def brown_model_sentences(
             raise ValueError(f"{name} is {value}, but it must be 1 or more")
     if n_words < n_classes:
         raise ValueError(f"n_words is {n_words}, but each of {n_classes} classes needs a word")
+    seed = checked_seed(seed)
     model = np.random.default_rng([seed, 0])
     transitions = model.dirichlet(np.full(n_classes, 0.5), size=n_classes)
     start = model.dirichlet(np.ones(n_classes))
     draw = np.random.default_rng([seed, 1]).random((n_sentences, length, 2))
     states = _pick(np.broadcast_to(start, (n_sentences, n_classes)), draw[:, 0, 0])
     columns = []
+    # All sentences take each step together; a token uses two uniform numbers, one for the class and one for the word.
     for t in range(length):
         if t:
             states = _pick(transitions[states], draw[:, t, 0])
@@ -78,6 +90,7 @@ def _words(
     states: NDArray[np.int64], uniform: NDArray[np.float64], n_classes: int, n_words: int
 ) -> NDArray[np.int64]:
     sizes = (n_words - np.arange(n_classes) + n_classes - 1) // n_classes
+    # Classes may differ by one word: what is beyond a class's own has probability 0.
     ranks = np.arange(int(sizes.max()))
     emissions = np.where(ranks < sizes[:, None], 1.0 / (ranks + 1.0), 0.0)
     emissions /= emissions.sum(axis=1, keepdims=True)

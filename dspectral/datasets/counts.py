@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.datasets.random_blocks import random_rows
+from dspectral.datasets.random_blocks import checked_seed, random_rows
+from dspectral.inputs.parameters import RandomState
+from dspectral.types import CSRRows
 
 TOPICS_PER_ROW = 3
+"""Number of topics that a row mixes."""
 
 
 class TopicParameters(NamedTuple):
-    """What :func:`low_rank_counts` draws from.
+    """Distributions from which :func:`low_rank_counts` draws.
 
     Attributes
     ----------
@@ -29,13 +32,19 @@ class TopicParameters(NamedTuple):
         Share of words from the background.
     """
 
-    topics: sparse.csr_array
+    topics: CSRRows
     popularity: NDArray[np.float64]
     background: NDArray[np.float64]
     noise: float
 
     def expected_columns(self) -> NDArray[np.float64]:
-        """Return the probability of each column for a word of a random row, shape (n_columns,)."""
+        """Return the probability of each column for a word of a random row.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_columns,)
+            Probabilities, which sum to 1.
+        """
         topical: NDArray[np.float64] = self.topics.T @ self.popularity
         return self.noise * self.background + (1.0 - self.noise) * topical
 
@@ -49,7 +58,7 @@ def low_rank_counts(
     noise: float = 0.3,
     exponent: float = 1.0,
     block_rows: int = 8192,
-    seed: int = 0,
+    seed: RandomState = 0,
 ) -> da.Array:
     """Draw a sparse count matrix of low rank plus noise, with Zipf's column frequencies.
 
@@ -62,16 +71,17 @@ def low_rank_counts(
     n_rows, n_columns : int
         Shape of the matrix.
     n_components : int
-        Topics, at most ``n_columns``.
-    row_length : float
-        Words of a row on average, at least 1; a row's own number is one plus a Poisson number.
-    noise : float
+        Number of topics, at most ``n_columns``.
+    row_length : float, default=100.0
+        Mean number of words of a row, at least 1; a row's own number is one plus a Poisson number.
+    noise : float, default=0.3
         Share of words from the background, in [0, 1].
-    exponent : float
-        Of Zipf's law, of the background and within each topic; 0 for equal frequencies.
-    block_rows : int
-        Rows of a block. Other blocks give other rows.
-    seed : int
+    exponent : float, default=1.0
+        Exponent of Zipf's law, in the background and within each topic; 0 for equal frequencies.
+    block_rows : int, default=8192
+        Number of rows of a block. Other blocks give other rows.
+    seed : int, RandomState, Generator or None, default=0
+        Block i is drawn by a generator keyed by the seed and i; None draws a new seed.
 
     Returns
     -------
@@ -105,13 +115,13 @@ def low_rank_counts(
         noise=noise,
         exponent=exponent,
     )
-    meta = sparse.csr_array((0, 0), dtype=np.float32)
+    meta: CSRRows = sparse.csr_array(np.empty((0, 0), dtype=np.float32))
     return random_rows(
         draw,
         n_rows=n_rows,
         n_columns=n_columns,
         block_rows=block_rows,
-        seed=seed,
+        seed=checked_seed(seed),
         meta=meta,
         name="low-rank-counts",
     )
@@ -120,7 +130,23 @@ def low_rank_counts(
 def topic_parameters(
     n_columns: int, n_components: int, *, noise: float = 0.3, exponent: float = 1.0
 ) -> TopicParameters:
-    """Return what :func:`low_rank_counts` with these parameters draws from.
+    """Return the distributions from which :func:`low_rank_counts` with these parameters draws.
+
+    Parameters
+    ----------
+    n_columns : int
+        Number of columns of the matrix.
+    n_components : int
+        Number of topics, at most ``n_columns``.
+    noise : float, default=0.3
+        Share of words from the background, in [0, 1].
+    exponent : float, default=1.0
+        Exponent of Zipf's law; 0 for equal frequencies.
+
+    Returns
+    -------
+    TopicParameters
+        Topics, their popularity, the background and the noise.
 
     Raises
     ------
@@ -161,10 +187,11 @@ def _draw_counts(
     row_length: float,
     noise: float,
     exponent: float,
-) -> sparse.csr_array:
+) -> CSRRows:
     lengths = 1 + generator.poisson(row_length - 1, size=n_rows)
     rows = np.repeat(np.arange(n_rows), lengths)
     topics = _topics_of_words(generator, rows, n_rows, n_components)
+    # A word of topic j at rank r of its distribution is column j + k r, so no table of topics is needed.
     topical = generator.random(len(rows)) >= noise
     uniform = generator.random(len(rows))
     columns = np.empty(len(rows), dtype=np.int64)
@@ -178,6 +205,7 @@ def _topics_of_words(
     generator: np.random.Generator, rows: NDArray[np.int64], n_rows: int, n_components: int
 ) -> NDArray[np.int64]:
     """Draw the topics and the mixture of every row, then one of its topics for every word."""
+    # Inverse distribution functions throughout: the same number of draws for any parameters.
     cuts = np.cumsum(popularity(n_components))[:-1]
     topics = np.searchsorted(cuts, generator.random((n_rows, TOPICS_PER_ROW)), side="right")
     weights = generator.exponential(size=(n_rows, TOPICS_PER_ROW))  # scaled to sum 1: uniform on the simplex
@@ -190,14 +218,14 @@ def _topics_of_words(
 
 
 def popularity(n_components: int) -> NDArray[np.float64]:
-    """Probability of each topic, falling as ``1 / sqrt(j + 1)``."""
+    """Return the probability of each topic, falling as ``1 / sqrt(j + 1)``."""
     weights: NDArray[np.float64] = 1.0 / np.sqrt(np.arange(1.0, n_components + 1))
     weights /= weights.sum()
     return weights
 
 
 def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
-    """Probabilities of ranks 0 to n - 1: Zipf's density, integrated over each rank's unit interval."""
+    """Return the probabilities of ranks 0 to n - 1: Zipf's density, integrated over each rank's unit interval."""
     edges = np.arange(1.0, n + 2)
     cumulated = np.log(edges) if exponent == 1 else (edges ** (1 - exponent) - 1) / (1 - exponent)
     probabilities: NDArray[np.float64] = np.diff(cumulated) / cumulated[-1]
@@ -205,7 +233,7 @@ def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
 
 
 def zipf_rank(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[np.int64]:
-    """Ranks of :func:`_zipf`, whose distribution has an inverse in closed form: no table is needed."""
+    """Return ranks of :func:`_zipf` for uniform numbers; the inverse has a closed form, so no table is needed."""
     if exponent == 1:
         edge: NDArray[np.float64] = np.exp(uniform * np.log(n + 1.0))
     else:
@@ -214,11 +242,10 @@ def zipf_rank(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[
     return np.minimum(edge.astype(np.int64) - 1, n - 1)  # rounding may reach the last edge
 
 
-def count_cells(
-    rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]
-) -> sparse.csr_array:
+def count_cells(rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]) -> CSRRows:
     """Return how often each cell of a matrix was drawn, as CSR with sorted columns."""
     n_rows, n_columns = shape
+    # A cell as one number, row * n_columns + column: sorted, equal ones are neighbors in the order of CSR.
     cells = rows * n_columns + columns
     cells.sort()
     first = np.flatnonzero(np.concatenate([[True], cells[1:] != cells[:-1]]))

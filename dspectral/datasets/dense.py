@@ -5,15 +5,21 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from dspectral.datasets.random_blocks import random_rows
+from dspectral.datasets.random_blocks import checked_seed, random_rows
 from dspectral.engine import blas_in_one_thread
+from dspectral.inputs.parameters import RandomState
 from dspectral.types import FloatArray
 
 
 def gaussian_rows(
-    n_rows: int, n_columns: int, *, block_rows: int = 4096, dtype: Any = np.float64, seed: int = 0
+    n_rows: int,
+    n_columns: int,
+    *,
+    block_rows: int = 4096,
+    dtype: DTypeLike = np.float64,
+    seed: RandomState = 0,
 ) -> da.Array:
     """Draw independent standard normal numbers: the flattest spectrum, hence the hardest case for a sketch.
 
@@ -21,11 +27,12 @@ def gaussian_rows(
     ----------
     n_rows, n_columns : int
         Shape of the array.
-    block_rows : int
-        Rows of a block. Other blocks give other rows.
-    dtype : dtype
-        float32 or float64.
-    seed : int
+    block_rows : int, default=4096
+        Number of rows of a block. Other blocks give other rows.
+    dtype : dtype, default=float64
+        Type of the numbers, float32 or float64.
+    seed : int, RandomState, Generator or None, default=0
+        Block i is drawn by a generator keyed by the seed and i; None draws a new seed.
 
     Returns
     -------
@@ -48,7 +55,7 @@ def gaussian_rows(
         n_rows=n_rows,
         n_columns=n_columns,
         block_rows=block_rows,
-        seed=seed,
+        seed=checked_seed(seed),
         meta=np.empty((0, 0), dtype=dtype),
         name="gaussian-rows",
     )
@@ -61,8 +68,8 @@ def low_rank_rows(
     *,
     noise: float = 0.1,
     block_rows: int = 4096,
-    dtype: Any = np.float64,
-    seed: int = 0,
+    dtype: DTypeLike = np.float64,
+    seed: RandomState = 0,
 ) -> da.Array:
     """Draw rows near a subspace: ``S D U + noise * N``, the test matrices of Liberty (2013, section 4).
 
@@ -74,14 +81,15 @@ def low_rank_rows(
     n_rows, n_columns : int
         Shape of the array.
     n_components : int
-        Dimensions of the subspace, at most ``n_columns``.
-    noise : float
+        Number of dimensions of the subspace, at most ``n_columns``.
+    noise : float, default=0.1
         Standard deviation of the noise in each entry.
-    block_rows : int
-        Rows of a block. Other blocks give other rows.
-    dtype : dtype
-        float32 or float64.
-    seed : int
+    block_rows : int, default=4096
+        Number of rows of a block. Other blocks give other rows.
+    dtype : dtype, default=float64
+        Type of the numbers, float32 or float64.
+    seed : int, RandomState, Generator or None, default=0
+        Block i is drawn by a generator keyed by the seed and i; None draws a new seed.
 
     Returns
     -------
@@ -104,6 +112,7 @@ def low_rank_rows(
     >>> int(np.linalg.matrix_rank(X.compute()))
     3
     """
+    seed = checked_seed(seed)  # once: the axes and the blocks are of the same draw
     axes = low_rank_axes(n_columns, n_components, seed=seed)
     if noise < 0:
         raise ValueError(f"noise is {noise}, but is a standard deviation, at least 0")
@@ -119,8 +128,22 @@ def low_rank_rows(
     )
 
 
-def low_rank_axes(n_columns: int, n_components: int, *, seed: int = 0) -> NDArray[np.float64]:
-    """Return U of :func:`low_rank_rows`, shape (n_components, n_columns): its true principal axes.
+def low_rank_axes(n_columns: int, n_components: int, *, seed: RandomState = 0) -> NDArray[np.float64]:
+    """Return U of :func:`low_rank_rows`: its true principal axes.
+
+    Parameters
+    ----------
+    n_columns : int
+        Number of columns of the rows.
+    n_components : int
+        Number of dimensions of the subspace, at most ``n_columns``.
+    seed : int, RandomState, Generator or None, default=0
+        Seed that :func:`low_rank_rows` is given; None draws a new one.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_components, n_columns)
+        Orthonormal rows.
 
     Raises
     ------
@@ -129,7 +152,7 @@ def low_rank_axes(n_columns: int, n_components: int, *, seed: int = 0) -> NDArra
     """
     if not 1 <= n_components <= n_columns:
         raise ValueError(f"n_components is {n_components}, but must be from 1 to n_columns, {n_columns}")
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(checked_seed(seed))
     with blas_in_one_thread():
         return np.linalg.qr(generator.standard_normal((n_columns, n_components)))[0].T
 

@@ -1,4 +1,4 @@
-"""Labelled documents of any size, drawn block by block: one hidden state each, over a Zipf background."""
+"""Labeled documents of any size, drawn block by block: one hidden state each, over a Zipf background."""
 
 from functools import partial
 from typing import cast
@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.datasets.counts import count_cells, popularity, zipf_rank
-from dspectral.datasets.random_blocks import random_rows
+from dspectral.datasets.random_blocks import checked_seed, random_rows
+from dspectral.inputs.parameters import RandomState
+from dspectral.types import CSRRows
 
 
 def labelled_counts(
@@ -22,7 +24,7 @@ def labelled_counts(
     labels_each: float = 4.0,
     noise: float = 0.3,
     block_rows: int = 8192,
-    seed: int = 0,
+    seed: RandomState = 0,
 ) -> tuple[da.Array, da.Array]:
     """Draw documents and their labels from the model of one hidden state a document, with noise.
 
@@ -32,24 +34,31 @@ def labelled_counts(
 
     Parameters
     ----------
-    n_rows, n_columns, n_labels : int
+    n_rows : int
+        Number of documents.
+    n_columns : int
+        Number of words.
+    n_labels : int
+        Number of labels.
     n_states : int
-        k, at most the number of columns and of labels.
-    row_length, labels_each : float
-        Draws of words and labels a document on average, at least 1: its own number is one plus a Poisson number.
-        What is drawn twice is one entry, so entries are fewer.
-    noise : float
-        In [0, 1].
-    block_rows : int
-        Rows of a block. Other blocks give other rows.
-    seed : int
+        Number of states k, at most the number of columns and of labels.
+    row_length : float, default=70.0
+        Mean number of words that are drawn for a document, at least 1; its own number is one plus a Poisson number.
+    labels_each : float, default=4.0
+        Mean number of labels that are drawn for a document, as for words; a label that is drawn twice is one entry.
+    noise : float, default=0.3
+        Probability in [0, 1] that a word or label does not come from the state.
+    block_rows : int, default=8192
+        Number of rows of a block. Other blocks give other rows.
+    seed : int, RandomState, Generator or None, default=0
+        Block i is drawn by a generator keyed by the seed and i; None draws a new seed.
 
     Returns
     -------
     counts : Dask array of float32, shape (n_rows, n_columns)
         Blocks of ``csr_array``, drawn when they are computed, the same under every scheduler.
     labels : Dask array of float32, shape (n_rows, n_labels)
-        Ones, cut alike.
+        Ones where a document has a label, cut into blocks as the counts are.
 
     Raises
     ------
@@ -66,7 +75,7 @@ def labelled_counts(
         raise ValueError(f"n_states is {n_states}, but must be from 1 to {min(n_columns, n_labels)}")
     if not 0 <= noise <= 1:
         raise ValueError(f"noise is {noise}, but is a share, from 0 to 1")
-    arrays = []
+    arrays, seed = [], checked_seed(seed)  # once: words and labels share their states
     for name, width, mean in (("words", n_columns, row_length), ("labels", n_labels, labels_each)):
         if mean < 1:
             raise ValueError(f"a document has {mean} {name} on average, but must have at least 1")
@@ -80,7 +89,7 @@ def labelled_counts(
                 n_columns=width,
                 block_rows=block_rows,
                 seed=seed,
-                meta=sparse.csr_array((0, 0), dtype=np.float32),
+                meta=sparse.csr_array(np.empty((0, 0), dtype=np.float32)),
                 name=f"labelled-{name}",
             )
         )
@@ -96,9 +105,10 @@ def _draw(
     mean: float,
     noise: float,
     present: bool,
-) -> sparse.csr_array:
+) -> CSRRows:
     states = _states(generator, n_rows, n_states)  # the same for words and labels: both begin with them
     if present:
+        # After the states, labels take numbers that the words of the same block never reach.
         generator = np.random.Generator(cast("np.random.Philox", generator.bit_generator).jumped())
     lengths = 1 + generator.poisson(mean - 1, size=n_rows)
     rows = np.repeat(np.arange(n_rows), lengths)

@@ -1,4 +1,4 @@
-"""Labelled documents drawn from the model of one hidden state a document."""
+"""Labeled documents drawn from the model of one hidden state a document."""
 
 from typing import NamedTuple
 
@@ -6,20 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.datasets.random_blocks import block_generator
+from dspectral.datasets.random_blocks import block_generator, checked_seed
+from dspectral.inputs.parameters import RandomState
+from dspectral.types import CSRRows
 
 
 class StateParameters(NamedTuple):
-    """What documents and labels are drawn from.
+    """Distributions from which documents and labels are drawn.
 
     Attributes
     ----------
     weights : ndarray of float64, shape (k,)
-        pi: probability of each state.
+        Probability of each state, pi.
     words : ndarray of float64, shape (d, k)
-        mu: distribution of words in each state.
+        Distribution of words in each state, mu.
     labels : ndarray of float64, shape (L, k)
-        gamma: distribution of labels in each state.
+        Distribution of labels in each state, gamma.
     """
 
     weights: NDArray[np.float64]
@@ -28,9 +30,27 @@ class StateParameters(NamedTuple):
 
 
 def state_parameters(
-    n_words: int, n_labels: int, n_states: int, *, concentration: float = 0.1, seed: int = 0
+    n_words: int, n_labels: int, n_states: int, *, concentration: float = 0.1, seed: RandomState = 0
 ) -> StateParameters:
-    """Draw parameters: Dirichlet columns, and weights between 1 and 2 before they are normalised.
+    """Draw parameters: Dirichlet columns, and weights between 1 and 2 before they are normalized.
+
+    Parameters
+    ----------
+    n_words : int
+        Number of words, d.
+    n_labels : int
+        Number of labels, L.
+    n_states : int
+        Number of states k, at most the number of words.
+    concentration : float, default=0.1
+        Parameter of the Dirichlet distributions: the smaller, the fewer words and labels a state has.
+    seed : int, RandomState, Generator or None, default=0
+        Seed of the draw; None draws a new one.
+
+    Returns
+    -------
+    StateParameters
+        Weights, and distributions of words and labels.
 
     Raises
     ------
@@ -41,9 +61,10 @@ def state_parameters(
         raise ValueError(f"n_states is {n_states}, but must be from 1 to n_words, {n_words}")
     if n_labels < 1 or concentration <= 0:
         raise ValueError(f"n_labels is {n_labels} and concentration {concentration}, but both are above 0")
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(checked_seed(seed))
     weights = generator.uniform(1.0, 2.0, n_states)
     words, labels = (generator.gamma(concentration, size=(size, n_states)) for size in (n_words, n_labels))
+    # A gamma number of small shape may underflow to 0, and a column of zeros has no distribution.
     words, labels = words + 1e-300, labels + 1e-300
     return StateParameters(weights / weights.sum(), words / words.sum(axis=0), labels / labels.sum(axis=0))
 
@@ -57,8 +78,8 @@ def sample_labelled_documents(
     length: float = 40.0,
     n_labels_each: float = 2.0,
     parameters: StateParameters | None = None,
-    seed: int = 0,
-) -> tuple[sparse.csr_array, sparse.csr_array, StateParameters]:
+    seed: RandomState = 0,
+) -> tuple[CSRRows, CSRRows, StateParameters]:
     """Draw documents and labels: a state for each document, then words and labels from the state.
 
     A document has each label independently, with probability ``n_labels_each`` times that of the state: as many
@@ -67,21 +88,30 @@ def sample_labelled_documents(
     Parameters
     ----------
     n_documents : int
-    n_words, n_labels, n_states : int
-        Of the parameters, unless they are given.
-    length, n_labels_each : float
-        Words and labels of a document on average; the number of words is Poisson, and both may be 0.
+        Number of documents.
+    n_words : int, default=1000
+        Number of words; not used where ``parameters`` are given.
+    n_labels : int, default=100
+        Number of labels; not used where ``parameters`` are given.
+    n_states : int, default=10
+        Number of states; not used where ``parameters`` are given.
+    length : float, default=40.0
+        Mean number of words of a document; its own number is Poisson and may be 0.
+    n_labels_each : float, default=2.0
+        Mean number of labels of a document, which may have none.
     parameters : StateParameters, optional
-        By default :func:`state_parameters` of the same seed.
-    seed : int
+        Distributions to draw from; by default :func:`state_parameters` of the same seed.
+    seed : int, RandomState, Generator or None, default=0
+        Seed of the draw; None draws a new one.
 
     Returns
     -------
     words : csr_array of float32, shape (n_documents, n_words)
         Counts.
     labels : csr_array of float32, shape (n_documents, n_labels)
-        Ones.
+        Ones where a document has a label.
     parameters : StateParameters
+        Distributions that were drawn from.
 
     Examples
     --------
@@ -89,27 +119,30 @@ def sample_labelled_documents(
     >>> words.shape, labels.shape, parameters.weights.shape
     ((100, 1000), (100, 100), (10,))
     """
+    seed = checked_seed(seed)  # once: parameters and documents are of the same draw
     if parameters is None:
         parameters = state_parameters(n_words, n_labels, n_states, seed=seed)
     generator = block_generator(seed, 0)
     states = generator.choice(len(parameters.weights), size=n_documents, p=parameters.weights)
-    words = _drawn(generator, length * parameters.words, states)
+    words = _draw_columns(generator, length * parameters.words, states)
     # Points at these rates hit a label at least once with the probability wanted.
-    labels = _drawn(generator, -np.log1p(-np.minimum(n_labels_each * parameters.labels, 1.0 - 1e-9)), states)
+    labels = _draw_columns(
+        generator, -np.log1p(-np.minimum(n_labels_each * parameters.labels, 1.0 - 1e-9)), states
+    )
     labels.data[:] = 1
     return words, labels, parameters
 
 
-def _drawn(
+def _draw_columns(
     generator: np.random.Generator, rates: NDArray[np.float64], states: NDArray[np.int64]
-) -> sparse.csr_array:
+) -> CSRRows:
     """Draw a Poisson number of each column, at the rates of each document's state, shape (d, k)."""
     lengths = generator.poisson(rates.sum(axis=0)[states])
     rows = np.repeat(np.arange(len(states)), lengths)
     of_entry = states[rows]
     uniform = generator.random(len(rows))
     found = np.empty(len(rows), dtype=np.int64)
-    for state in range(rates.shape[1]):
+    for state in range(rates.shape[1]):  # all entries of a state at once, by the inverse of its distribution
         mine = of_entry == state
         cuts = np.cumsum(rates[:, state])
         found[mine] = np.searchsorted(cuts, uniform[mine] * cuts[-1], side="right")

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import dask.array as da
 import numpy as np
 
+from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
 from dspectral.types import Rows
 
 
@@ -17,7 +17,7 @@ def random_rows(
     n_columns: int,
     block_rows: int,
     seed: int,
-    meta: Any,
+    meta: Rows,
     name: str,
 ) -> da.Array:
     """Return a Dask array whose row blocks a function draws.
@@ -29,13 +29,13 @@ def random_rows(
     n_rows, n_columns : int
         Shape of the array.
     block_rows : int
-        Rows of a block; the last one has what is left.
+        Number of rows of a block; the last one has what is left.
     seed : int
         Block i is drawn by a generator keyed by ``(seed, i)``, so it depends on no other block.
-    meta : array
-        An empty block.
+    meta : csr_array or ndarray
+        An empty block, whose kind and type the blocks have.
     name : str
-        Of the tasks.
+        Name of the tasks.
 
     Returns
     -------
@@ -45,19 +45,13 @@ def random_rows(
     Raises
     ------
     ValueError
-        If a size is below 1, or the seed below 0.
+        If a size is below 1.
+    TypeError
+        If a size is no integer.
     """
-    for label, value, least in (
-        ("n_rows", n_rows, 1),
-        ("n_columns", n_columns, 1),
-        ("block_rows", block_rows, 1),
-        ("seed", seed, 0),
-    ):
-        if value < least:
-            raise ValueError(f"{label} is {value}, but must be at least {least}")
-    sizes = [block_rows] * (n_rows // block_rows)
-    if n_rows % block_rows:
-        sizes.append(n_rows % block_rows)
+    for label, value in (("n_rows", n_rows), ("n_columns", n_columns), ("block_rows", block_rows)):
+        check_integer(label, value, at_least=1)
+    sizes = block_sizes(n_rows, block_rows)
     return da.map_blocks(
         partial(_draw_block, draw=draw, sizes=(block_rows, sizes[-1]), n_blocks=len(sizes), seed=seed),
         chunks=(tuple(sizes), (n_columns,)),
@@ -67,8 +61,43 @@ def random_rows(
     )
 
 
+def block_sizes(n: int, most: int) -> list[int]:
+    """Return the sizes of blocks that hold ``n`` items: ``most`` each, but for what is left in the last.
+
+    Parameters
+    ----------
+    n : int
+        Number of items, at least 1.
+    most : int
+        Number of items of a full block, at least 1.
+
+    Returns
+    -------
+    list of int
+        One size for each block.
+
+    Examples
+    --------
+    >>> block_sizes(7, 3)
+    [3, 3, 1]
+    """
+    return [min(most, n - start) for start in range(0, n, most)]
+
+
 def block_generator(seed: int, block: int) -> np.random.Generator:
     """Return the generator of one block: a counter-based one (Salmon et al. 2011), so streams never meet.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of all blocks.
+    block : int
+        Number of the block.
+
+    Returns
+    -------
+    numpy.random.Generator
+        A generator that depends on the seed and the number alone.
 
     Examples
     --------
@@ -76,6 +105,31 @@ def block_generator(seed: int, block: int) -> np.random.Generator:
     array([ True,  True,  True])
     """
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(block,))))
+
+
+def checked_seed(seed: RandomState) -> int:
+    """Return the number behind a seed of any kind.
+
+    Parameters
+    ----------
+    seed : int, RandomState, Generator or None
+        As for :func:`dspectral.inputs.parameters.resolve_seed`.
+
+    Returns
+    -------
+    int
+        The seed itself, or a draw from it.
+
+    Raises
+    ------
+    ValueError
+        If the seed is negative.
+    TypeError
+        If it is of another type.
+    """
+    if isinstance(seed, int | np.integer):
+        return check_integer("seed", seed, at_least=0)
+    return resolve_seed(seed)
 
 
 def _draw_block(

@@ -12,20 +12,25 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dspectral.datasets.random_blocks import checked_seed
+from dspectral.inputs.parameters import RandomState
+
 LEFT_OUT = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"})
 """Folders of tests, and of what is installed beside the library."""
 LEAST_WORDS = 4
+"""Number of words below which a text is left out."""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class LabelledDocuments(NamedTuple):
-    """Texts and what they are about.
+    """Texts with one label each.
 
     Attributes
     ----------
     texts : list of str
+        Documents.
     labels : list of str
-        One for each text.
+        The label of each text.
     unread : list of str
         Files that could not be parsed, which therefore gave no text.
     """
@@ -40,9 +45,12 @@ class Intents(NamedTuple):
 
     Attributes
     ----------
-    train_texts, train_labels, test_texts, test_labels : list of str
+    train_texts, train_labels : list of str
+        Texts to train on, and the label of each.
+    test_texts, test_labels : list of str
+        Texts to test on, and the label of each.
     unlabelled_texts : list of str
-        Of other labels, or of more than one.
+        Texts of other labels, or of more than one.
     """
 
     train_texts: list[str]
@@ -68,7 +76,7 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
     Returns
     -------
     LabelledDocuments
-        In order of the files' names, and in each file its docstrings before its comments.
+        Texts and labels in order of the files' names, and in each file its docstrings before its comments.
 
     Raises
     ------
@@ -101,7 +109,11 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
 
 
 def standard_library_intents(
-    n_labels: int = 20, *, test_share: float = 0.3, seed: int = 0, documents: LabelledDocuments | None = None
+    n_labels: int = 20,
+    *,
+    test_share: float = 0.3,
+    seed: RandomState = 0,
+    documents: LabelledDocuments | None = None,
 ) -> Intents:
     """Make a classification task of the standard library.
 
@@ -109,19 +121,19 @@ def standard_library_intents(
 
     Parameters
     ----------
-    n_labels : int
-        The most frequent labels are kept.
-    test_share : float
+    n_labels : int, default=20
+        Number of labels; the most frequent ones are kept.
+    test_share : float, default=0.3
         Share of the texts of each label to test on, between 0 and 1; at least one text is on either side.
-    seed : int
-        Of the split.
+    seed : int, RandomState, Generator or None, default=0
+        Seed of the split; None draws a new one.
     documents : LabelledDocuments, optional
-        By default those of :func:`standard_library_documents`.
+        Documents to split, by default those of :func:`standard_library_documents`.
 
     Returns
     -------
     Intents
-        Of texts that occur several times one is kept; those under two labels are unlabelled.
+        The task. Of texts that occur several times one is kept; those under two labels are unlabeled.
 
     Raises
     ------
@@ -145,9 +157,9 @@ def standard_library_intents(
     if n_labels < 2 or len(kept) < n_labels or counts[kept[-1]] < 2:
         usable = sum(count > 1 for count in counts.values())
         raise ValueError(f"n_labels is {n_labels}, but must be from 2 to {usable}, the labels with two texts")
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(checked_seed(seed))
     intents = Intents([], [], [], [], [])
-    for label in kept:
+    for label in kept:  # each label is split by itself, so both sides have all labels
         keys = [key for key, own in label_of.items() if own == label]
         order = generator.permutation(len(keys))
         n_test = min(max(1, round(test_share * len(keys))), len(keys) - 1)
@@ -161,7 +173,7 @@ def standard_library_intents(
 
 
 def _distinct(documents: LabelledDocuments) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Label of every distinct text, None if it has several, and the text as it first stood."""
+    """Return the label of every distinct text, None if it has several, and the text as it first stood."""
     label_of: dict[str, str | None] = {}
     text_of: dict[str, str] = {}
     for text, label in zip(documents.texts, documents.labels, strict=True):
@@ -189,6 +201,7 @@ def _documents(source: str, tree: ast.Module) -> Iterator[str]:
 
 def _comments(lines: list[str], nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the runs of comment lines: those that begin with a hash outside of any string."""
+    # A line of a string may begin with a hash; all its lines but the first are left out.
     in_string: set[int] = set()
     for node in nodes:
         if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno is not None:

@@ -5,14 +5,15 @@ import math
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy import sparse
 
+from dspectral.decomposition.centered_gram import CenteredGram
 from dspectral.decomposition.shrinking import Sketched, shrink_gram, shrink_stack, shrink_values
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import gram_of
-from dspectral.linalg.dense import column_norms, eigh_descending, panels, rounding_floor
+from dspectral.linalg.dense import column_norms, eigh_descending, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace
-from dspectral.types import FloatArray, IntArray, Rows, is_sparse
+from dspectral.linalg.panels import panels
+from dspectral.types import CSRRows, FloatArray, IntArray, Rows, is_sparse
 
 OVERSAMPLING = 20
 BLOCKS = 4
@@ -23,87 +24,47 @@ FAILURE = 1e-8
 """Probability, block by block, that the measured bound is below the truth."""
 
 
-class CentredGram:
-    """``A'A``, or ``A'A - n mean mean'``, as a product; on the columns that occur in A, if they are the fewer.
-
-    Parameters
-    ----------
-    rows : csr_array, shape (n, d)
-    mean : ndarray of float64, shape (d,), optional
-        Zero in columns that do not occur.
-
-    Attributes
-    ----------
-    columns : ndarray of int64, shape (c,)
-        The columns that occur, or all.
-    """
-
-    def __init__(self, rows: sparse.csr_array, mean: NDArray[np.float64] | None) -> None:
-        occurs = np.zeros(rows.shape[1], dtype=bool)
-        occurs[rows.indices] = True
-        self.columns = np.flatnonzero(occurs)
-        self.mean = None if mean is None else mean[self.columns]
-        if 2 * len(self.columns) > rows.shape[1]:  # a second copy of the indices would save little
-            self.columns, self.rows, self.mean = np.arange(rows.shape[1]), rows, mean
-            return
-        number = np.cumsum(occurs, dtype=rows.indices.dtype) - 1
-        self.rows = sparse.csr_array(
-            (rows.data, number[rows.indices], rows.indptr), shape=(rows.shape[0], len(self.columns))
-        )
-
-    def __matmul__(self, Z: FloatArray) -> FloatArray:
-        """Return the product with ``Z`` of shape (c, r)."""
-        product = sparse_products.gram_times(self.rows, Z)
-        if self.mean is not None:
-            against = self.rows.shape[0] * (self.mean @ Z)
-            product -= np.outer(self.mean, against).astype(product.dtype)
-        return product
-
-    def random_range(self, r: int, seed: int) -> FloatArray:
-        """Return ``A'G`` for a Gaussian ``G`` of shape (n, r)."""
-        G = np.random.default_rng(seed).standard_normal((self.rows.shape[0], r), dtype=np.float32)
-        return sparse_products.transpose_times(self.rows, G.astype(self.rows.dtype))
-
-
 def sketch_large_sparse(
-    rows: sparse.csr_array,
+    rows: CSRRows,
     capacity: int,
     *,
     mean: NDArray[np.float64] | None = None,
     seed: int = 0,
     n_steps: int = 4,
 ) -> Sketched:
-    """Sketch a sparse block whose two sides are both large.
+    """Sketch a sparse block both of whose sides are large, by block Krylov iteration.
 
     Parameters
     ----------
     rows : csr_array, shape (n, d)
+        Block A.
     capacity : int
-        Rows of the sketch at most.
+        Largest number of rows of the sketch.
     mean : ndarray of float64, shape (d,), optional
         Column means to subtract.
-    seed : int
-        Of the random start.
-    n_steps : int
-        Products with ``A'A``, each of ``(capacity + OVERSAMPLING) / BLOCKS`` columns.
+    seed : int, default=0
+        Seed of the random start.
+    n_steps : int, default=4
+        Number of products with ``A'A``, each of ``(capacity + OVERSAMPLING) / BLOCKS`` columns.
 
     Returns
     -------
     Sketched
-        Its error holds with probability ``1 - FAILURE``.
+        Sketch whose bound on the error holds with probability ``1 - FAILURE``.
 
     Notes
     -----
     With c the columns that occur: about ``5 nnz capacity`` flops in sparse products and ``12 c capacity^2`` in
     dense ones. Beside the block: ``1.4 c capacity`` numbers of basis, or the sketch and a fourth of that.
     """
-    gram = CentredGram(rows, mean)
+    gram = CenteredGram(rows, mean)
     width = math.ceil((capacity + OVERSAMPLING) / BLOCKS)
     space = KrylovSpace.start(gram.random_range(min(width, *gram.rows.shape), seed))
     for _ in range(n_steps - 1):
         space = space.extend(gram @ space.newest)
     best = space.close(gram @ space.newest)
     del space
+    # Row i of the sketch has the squared length kept[i]; its direction is that of an eigenvector.
     kept, _ = shrink_values(best.values, capacity, rows.dtype)
     scale = np.sqrt(kept / best.values[: len(kept)])
     sketch = best.rows(scale, columns=gram.columns, n_columns=rows.shape[1], consume=True)
@@ -112,20 +73,22 @@ def sketch_large_sparse(
     return Sketched(sketch, largest_eigenvalue_bound(gram, sketch, seed) + 2.0 * floor)
 
 
-def largest_eigenvalue_bound(gram: CentredGram, sketch: FloatArray, seed: int) -> float:
+def largest_eigenvalue_bound(gram: CenteredGram, sketch: FloatArray, seed: int) -> float:
     """Bound the largest eigenvalue of ``A'A - B'B`` from above, by Lanczos from several random starts.
 
     Parameters
     ----------
-    gram : CentredGram
-        ``A'A``, on c columns.
+    gram : CenteredGram
+        Operator ``A'A`` on c columns.
     sketch : ndarray, shape (m, d)
-        B, zero outside the c columns.
+        Sketch B, zero outside the c columns.
     seed : int
+        Seed of the random starts.
 
     Returns
     -------
     float
+        Bound that holds with probability ``1 - FAILURE``, at least 0.
 
     Notes
     -----
@@ -135,6 +98,7 @@ def largest_eigenvalue_bound(gram: CentredGram, sketch: FloatArray, seed: int) -
     """
     n_columns = len(gram.columns)
     for_one = FAILURE ** (1.0 / PROBES)
+    # Solve 1.648 sqrt(c) exp(-sqrt(e) (2q - 1)) = FAILURE^(1/PROBES) for sqrt(e).
     root = math.log(1.648 * math.sqrt(n_columns) / for_one) / (2 * PROBE_STEPS - 1)
     q = (
         np.random.default_rng([seed, 1])
@@ -143,6 +107,9 @@ def largest_eigenvalue_bound(gram: CentredGram, sketch: FloatArray, seed: int) -
     )
     q /= column_norms(q)
     before = np.zeros_like(q)
+    # Invariant: column j of q is the newest Lanczos vector of start j, `diagonals` and `off_diagonals` its tridiagonal
+    # matrix so far: M q_t = beta_t q_(t-1) + alpha_t q_t + beta_(t+1) q_(t+1) with M = A'A - B'B. All starts share the
+    # products: 4 nnz PROBES flops a step, and no vectors are kept to be orthogonalized against.
     diagonals, off_diagonals = [], [np.zeros(PROBES)]
     for _ in range(PROBE_STEPS):
         product = gram @ q - before * off_diagonals[-1].astype(q.dtype)
@@ -159,7 +126,19 @@ def largest_eigenvalue_bound(gram: CentredGram, sketch: FloatArray, seed: int) -
 
 
 def subtract_gram_times(sketch: FloatArray, q: FloatArray, columns: IntArray, target: FloatArray) -> None:
-    """Subtract ``B'B q`` from ``target``, both on the given columns, shape (c, r)."""
+    """Subtract ``B'B q`` from ``target`` in place, both on some of B's columns.
+
+    Parameters
+    ----------
+    sketch : ndarray, shape (m, d)
+        Sketch B.
+    q : ndarray, shape (c, r)
+        Vectors to multiply.
+    columns : ndarray of int, shape (c,)
+        Numbers of the columns of B that q and ``target`` stand for.
+    target : ndarray, shape (c, r)
+        Matrix that is changed.
+    """
     inside = np.zeros((len(sketch), q.shape[1]))
     everything = len(columns) == sketch.shape[1]
     for panel in panels(len(columns)):
@@ -173,7 +152,7 @@ EXACT_SIDE = 1024
 """Side up to which a Gram matrix is decomposed exactly (twice the capacity, if that is more)."""
 
 STEPS = (4, 6, 8)
-"""Of the iteration; more, where the energy that it lost does not pay for the error that it leaves."""
+"""Numbers of products to try in turn, until the energy lost pays for the error that is left."""
 
 
 def sketch_block(
@@ -184,18 +163,18 @@ def sketch_block(
     Parameters
     ----------
     rows : csr_array or ndarray, shape (n, d)
-        Of float32 or float64. A sparse block is never made dense.
+        Block of float32 or float64. A sparse block is never made dense.
     capacity : int
-        Rows of the sketch at most.
+        Largest number of rows of the sketch.
     mean : ndarray of float64, shape (d,), optional
-        The block's column means, to be subtracted from each row.
-    seed : int
-        Of the random start for large sparse blocks.
+        Column means of the block, to be subtracted from each row.
+    seed : int, default=0
+        Seed of the random start for large sparse blocks.
 
     Returns
     -------
     Sketched
-        Of the centred rows, where a mean is given.
+        Sketch of the rows, centered where a mean is given.
 
     Examples
     --------
@@ -203,6 +182,8 @@ def sketch_block(
     Sketched(rows=array([[2.82842712, 0.        , 0.        ],
            [0.        , 1.73205081, 0.        ]]), error=1.000...)
     """
+    # Whichever Gram matrix is small is decomposed exactly. Where both sides are large, a dense block is cut into pieces
+    # of rows; a sparse one is iterated on, as long as its spectrum lets the iteration keep the deterministic bound.
     n_rows, n_columns = rows.shape
     exact_side = max(EXACT_SIDE, 2 * capacity)
     if is_sparse(rows):
@@ -226,7 +207,7 @@ def sketch_block(
 
 
 def _in_dense_pieces(rows: FloatArray, capacity: int, step: int) -> Sketched:
-    """Many rows to a shrink: quicker than few, and closer to the truth."""
+    """Sketch a dense block piece by piece; many rows to a shrink are quicker than few, and closer to the truth."""
     sketch, error = rows[:0], 0.0
     for start in range(0, len(rows), step):
         sketch, lost = shrink_stack([sketch, rows[start : start + step]], capacity)
@@ -234,10 +215,9 @@ def _in_dense_pieces(rows: FloatArray, capacity: int, step: int) -> Sketched:
     return Sketched(np.array(sketch), error)
 
 
-def _keeps_the_bound(
-    found: Sketched, rows: sparse.csr_array, capacity: int, mean: NDArray[np.float64] | None
-) -> bool:
-    """Whether the energy that was lost pays for the error, as the Frequent Directions bound needs."""
+def _keeps_the_bound(found: Sketched, rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> bool:
+    """Report whether the energy lost pays for the error: ``(capacity + 1) error <= ||A||^2 - ||B||^2``."""
+    # (l + 1) error <= ||A||^2 - ||B||^2 is all that the proof of the merge tree's bound uses.
     energy = float(np.einsum("i,i->", rows.data, rows.data, dtype=np.float64))
     if mean is not None:
         energy -= rows.shape[0] * float(mean @ mean)
@@ -246,8 +226,8 @@ def _keeps_the_bound(
     return (capacity + 1) * found.error <= energy - kept + (capacity + 1) * rounding
 
 
-def _in_pieces(rows: sparse.csr_array, capacity: int, mean: NDArray[np.float64] | None) -> Sketched:
-    """Exactly, a few rows at a time: slow, for spectra that the iteration does not resolve."""
+def _in_pieces(rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> Sketched:
+    """Sketch a sparse block exactly, a few rows at a time: slow, for spectra that the iteration does not resolve."""
     step = max(EXACT_SIDE, 2 * capacity)
     sketch, error = np.zeros((0, rows.shape[1]), dtype=rows.dtype), 0.0
     for start in range(0, rows.shape[0], step):
@@ -257,10 +237,8 @@ def _in_pieces(rows: sparse.csr_array, capacity: int, mean: NDArray[np.float64] 
     return Sketched(sketch, error)
 
 
-def _sketch_few_sparse_rows(
-    rows: sparse.csr_array, capacity: int, mean: NDArray[np.float64] | None
-) -> Sketched:
-    """Through the Gram matrix of the rows, centred by rank-one corrections."""
+def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> Sketched:
+    """Sketch a block through the Gram matrix of its rows, centered by rank-one corrections."""
     gram = (rows.astype(np.float64) @ rows.T.astype(np.float64)).toarray()
     if mean is not None:
         against = rows @ mean

@@ -17,28 +17,29 @@ Shrink = Literal["full", "median"]
 
 @saved
 class FrequentDirections(NamedTuple):
-    """A sketch B of rows A: ``0 <= A'A - B'B <= certificate`` in the spectral sense.
+    """A sketch B of rows A with ``0 <= A'A - B'B <= error`` in the spectral sense.
 
     Attributes
     ----------
     sketch : ndarray, shape (r, d), r <= size
-        B. Single precision for single-precision rows, else double.
+        Sketch B, in single precision for single-precision rows, else in double.
     size : int
-        l, the rows that the sketch may have.
+        Number of rows that the sketch may have, l.
     shrink : {"full", "median"}
         ``"full"`` subtracts the (l+1)-th squared singular value of whatever is to be shrunk; ``"median"`` the
         (l/2)-th, as the paper's figure 1 does, and so keeps fewer than l/2 rows.
     n_rows : int
+        Number of rows of A.
     total : ndarray of float64, shape (d,)
         Sum of the rows.
     center : bool
         Whether the sketch is of the rows less their mean.
     energy : float
-        Squared Frobenius norm of the rows, centred if ``center``.
+        Squared Frobenius norm of the rows, centered if ``center``.
     error : float
-        The certificate: what all shrinks together may have taken away, as a bound on the spectral norm of
-        ``A'A - B'B``. At most ``||A - A_j||_F^2 / (l - j)`` for every ``j < l``, under any tree (``2 / l``
-        and ``l / 2`` in place of ``1 / l`` and ``l`` for ``"median"``), up to rounding.
+        Bound on the spectral norm of ``A'A - B'B``: the sum of what the shrinks have taken away. It is at most
+        ``||A - A_j||_F^2 / (l - j)`` for every ``j < l``, under any tree (``2 / l`` and ``l / 2`` in place of ``1 / l``
+        and ``l`` for ``"median"``), up to rounding.
 
     References
     ----------
@@ -74,12 +75,20 @@ class FrequentDirections(NamedTuple):
         Parameters
         ----------
         rows : csr_array or ndarray, shape (n, d)
+            Block of rows.
         size : int
-        shrink : {"full", "median"}
-        center : bool
+            Number of rows that the sketch may have, l.
+        shrink : {"full", "median"}, default="full"
+            Schedule of the shrinks.
+        center : bool, default=False
             Whether to sketch ``A - 1 mean'``.
-        seed : int
-            Of the random start for large sparse blocks.
+        seed : int, default=0
+            Seed of the random start for large sparse blocks.
+
+        Returns
+        -------
+        FrequentDirections
+            Summary of the block.
 
         Raises
         ------
@@ -99,9 +108,22 @@ class FrequentDirections(NamedTuple):
     def merge(self, *others: Self) -> Self:
         """Return a sketch of all rows, of the same size.
 
-        Centred sketches also get the scatter of their means, one row ``sqrt(n_i) (mean_i - mean)`` each, so
-        that the result is the sketch of the rows centred together.
+        Parameters
+        ----------
+        *others : FrequentDirections
+            Sketches of the rows that follow, with the same settings.
+
+        Returns
+        -------
+        FrequentDirections
+            Sketch of the rows behind all of them.
+
+        Notes
+        -----
+        Centered sketches also get the scatter of their means, one row ``sqrt(n_i) (mean_i - mean)`` each, so
+        that the result is the sketch of the rows centered together.
         """
+        # An empty block is the identity of the merge: its mean is not defined.
         parts = [part for part in (self, *others) if part.n_rows]
         if len(parts) < 2:
             return parts[0] if parts else self
@@ -109,6 +131,7 @@ class FrequentDirections(NamedTuple):
         stack, energy = [part.sketch for part in parts], math.fsum(part.energy for part in parts)
         if self.center:
             mean = total / n_rows
+            # Scatter about the common mean is that about each block's own, plus n_i (mean_i - mean)(mean_i - mean)'.
             scatter = np.stack([math.sqrt(part.n_rows) * (part.mean - mean) for part in parts])
             energy += float(np.einsum("ij,ij->", scatter, scatter))
             stack.append(scatter.astype(self.sketch.dtype))
@@ -125,12 +148,24 @@ class FrequentDirections(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the sketch when it is full."""
+        """Size of the full sketch in bytes."""
         return int(self.size * self.sketch.shape[1] * self.sketch.itemsize)
 
 
 def capacity(size: int, shrink: Shrink) -> int:
-    """Rows that a schedule keeps of a sketch of ``size`` rows.
+    """Return how many rows a schedule keeps of a sketch.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows that the sketch may have.
+    shrink : {"full", "median"}
+        Schedule of the shrinks.
+
+    Returns
+    -------
+    int
+        Number of rows after a shrink.
 
     Raises
     ------

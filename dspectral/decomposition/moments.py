@@ -1,11 +1,11 @@
-"""Exact moments of rows: how many, their sum, their Gram matrix; and products with the Gram matrix."""
+"""Exact moments of rows: number, sum and Gram matrix; and products with the Gram matrix."""
 
-import math
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.engine.summary import add_fields
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, gram_of, total_of
 from dspectral.registry import saved
@@ -19,10 +19,11 @@ class Moments(NamedTuple):
     Attributes
     ----------
     n_rows : int
+        Number of rows.
     total : ndarray of float64, shape (d,)
         Sum of the rows.
     gram : ndarray of float64, shape (d, d)
-        ``A'A``. It takes ``8 d^2`` bytes: for d of some thousands at most.
+        Gram matrix ``A'A``. It takes ``8 d^2`` bytes: for d of some thousands at most.
 
     Examples
     --------
@@ -37,7 +38,23 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows) -> Self:
-        """Summarise one block of shape (n, d); NaN and infinity raise a ValueError."""
+        """Summarize one block.
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+            Block of rows.
+
+        Returns
+        -------
+        Moments
+            Summary of the block.
+
+        Raises
+        ------
+        ValueError
+            If the rows hold NaN or infinity.
+        """
         energy_of(rows)
         return cls(rows.shape[0], total_of(rows), gram_of(rows))
 
@@ -47,25 +64,33 @@ class Moments(NamedTuple):
         return float(np.trace(self.gram))
 
     def merge(self, *others: Self) -> Self:
-        """Return the moments of all rows."""
-        parts = (self, *others)
-        return type(self)(
-            sum(part.n_rows for part in parts),
-            np.add.reduce([part.total for part in parts]),
-            np.add.reduce([part.gram for part in parts]),
-        )
+        """Return the moments of all rows.
+
+        Parameters
+        ----------
+        *others : Moments
+            Moments of other rows.
+
+        Returns
+        -------
+        Moments
+            Sum of each field.
+        """
+        return add_fields(self, *others)
 
 
 class GramProduct(NamedTuple):
-    """``A'(A Z)`` for a given Z, with the sum and the energy of the rows.
+    """Product ``A'(A Z)`` for a given Z, with the sum and the energy of the rows.
 
     Attributes
     ----------
     n_rows : int
+        Number of rows.
     total : ndarray of float64, shape (d,)
     energy : float
         Squared Frobenius norm of the rows.
-    product : ndarray, shape (d, r), of Z's dtype
+    product : ndarray, shape (d, r)
+        Product, of Z's dtype.
     """
 
     n_rows: int
@@ -75,13 +100,19 @@ class GramProduct(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, *, factor: FloatArray) -> Self:
-        """Summarise one block.
+        """Summarize one block.
 
         Parameters
         ----------
         rows : csr_array or ndarray, shape (n, d)
+            Block of rows.
         factor : ndarray, shape (d, r)
-            Z.
+            Matrix Z.
+
+        Returns
+        -------
+        GramProduct
+            Summary of the block.
 
         Raises
         ------
@@ -97,14 +128,16 @@ class GramProduct(NamedTuple):
         return cls(rows.shape[0], total_of(rows), energy, product)
 
     def merge(self, *others: Self) -> Self:
-        """Return the summary of all rows."""
-        parts = (self, *others)
-        product = self.product.copy()
-        for other in others:
-            product += other.product
-        return type(self)(
-            sum(part.n_rows for part in parts),
-            np.add.reduce([part.total for part in parts]),
-            math.fsum(part.energy for part in parts),
-            product,
-        )
+        """Return the summary of all rows.
+
+        Parameters
+        ----------
+        *others : GramProduct
+            Summaries of other rows, for the same Z.
+
+        Returns
+        -------
+        GramProduct
+            Sum of each field.
+        """
+        return add_fields(self, *others)

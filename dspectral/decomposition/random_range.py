@@ -1,47 +1,74 @@
 """Range of a matrix by one random product, and the sparse sign matrices of that product."""
 
-import math
-from typing import Any, NamedTuple, Self
+import operator
+from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
+from dspectral.engine.summary import add_fields
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, total_of
-from dspectral.linalg.dense import column_gram, eigh_descending, fixed_signs
-from dspectral.types import FloatArray, Rows, is_sparse
+from dspectral.linalg.dense import fixed_signs, leading_eigenpairs
+from dspectral.linalg.panels import column_gram
+from dspectral.types import CSRRows, FloatArray, IntArray, Rows, is_sparse
 
 SIGNS = 4
 """Entries of each row: with them a random range is as good as a dense normal one."""
+MARGIN = 64.0
+"""Rank is counted above this multiple of the rounding, wider than elsewhere: the product is divided by itself."""
 
 
 def random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
-    """Draw where the entries of each row are, and their signs.
+    """Draw where the entries of each row of Omega are, and their signs.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows of Omega.
+    n_columns : int
+        Number of columns of Omega.
+    seed : int
+        Seed of the draw: the same for all blocks.
 
     Returns
     -------
     ndarray of int32, shape (n_rows, 4)
         Twice the column, plus one where the sign is negative.
 
+    Raises
+    ------
+    TypeError
+        If the seed is no integer: without one each block would be multiplied by another Omega.
+
     Examples
     --------
     >>> random_signs(2, 10, seed=0).shape
     (2, 4)
     """
-    return np.random.default_rng(seed).integers(2 * n_columns, size=(n_rows, SIGNS), dtype=np.int32)
+    return np.random.default_rng(operator.index(seed)).integers(
+        2 * n_columns, size=(n_rows, SIGNS), dtype=np.int32
+    )
 
 
-def times_signs(A: sparse.csr_array, signs: NDArray[np.int32], n_columns: int) -> FloatArray:
-    """Return ``A Omega``, shape (n, n_columns), of A's dtype.
+def times_signs(A: CSRRows, signs: NDArray[np.int32], n_columns: int) -> FloatArray:
+    """Return ``A Omega``.
 
     Parameters
     ----------
     A : csr_array, shape (n, d)
+        Sparse block.
     signs : ndarray of int32, shape (d, 4)
-        Of :func:`random_signs`.
+        Omega as :func:`random_signs` draws it.
     n_columns : int
+        Number of columns of Omega.
+
+    Returns
+    -------
+    ndarray, shape (n, n_columns)
+        Product, of A's dtype.
 
     Examples
     --------
@@ -55,8 +82,23 @@ def times_signs(A: sparse.csr_array, signs: NDArray[np.int32], n_columns: int) -
     return out
 
 
-def signs_matrix(signs: NDArray[np.int32], n_columns: int, dtype: Any = np.float64) -> sparse.csr_array:
-    """Return Omega as CSR, shape (d, n_columns)."""
+def signs_matrix(signs: NDArray[np.int32], n_columns: int, dtype: DTypeLike = np.float64) -> CSRRows:
+    """Return Omega as a sparse matrix.
+
+    Parameters
+    ----------
+    signs : ndarray of int32, shape (d, 4)
+        Omega as :func:`random_signs` draws it.
+    n_columns : int
+        Number of columns.
+    dtype : dtype, default=float64
+        Type of the entries.
+
+    Returns
+    -------
+    csr_array, shape (d, n_columns)
+        Omega; equal places of a row are added up.
+    """
     data = (1 - 2 * (signs & 1)).astype(dtype).ravel()
     indptr = SIGNS * np.arange(len(signs) + 1, dtype=np.int64)
     Omega = sparse.csr_array((data, (signs >> 1).ravel(), indptr), shape=(len(signs), n_columns))
@@ -65,7 +107,10 @@ def signs_matrix(signs: NDArray[np.int32], n_columns: int, dtype: Any = np.float
 
 
 @compiled
-def _gather_signs(data: Any, indices: Any, indptr: Any, signs: Any, out: Any) -> None:
+def _gather_signs(
+    data: FloatArray, indices: IntArray, indptr: IntArray, signs: NDArray[np.int32], out: FloatArray
+) -> None:
+    """Add ``A Omega`` to ``out``: each entry of A is added to, or subtracted from, four places of its row."""
     for i in range(indptr.size - 1):
         row = out[i]
         for entry in range(indptr[i], indptr[i + 1]):
@@ -80,17 +125,20 @@ def _gather_signs(data: Any, indices: Any, indptr: Any, signs: Any, out: Any) ->
 
 
 class RandomRange(NamedTuple):
-    """``A'(A Omega)``, with the sum and the energy of the rows.
+    """Product ``A'(A Omega)`` with random signs, and the sum and the energy of the rows.
 
     Attributes
     ----------
     n_rows : int
+        Number of rows.
     total : ndarray of float64, shape (d,)
+        Sum of the rows.
     energy : float
-        Squared Frobenius norm.
+        Squared Frobenius norm of the rows.
     product : ndarray, shape (d, size)
+        Product, of the rows' dtype.
     seed : int
-        Of Omega.
+        Seed of Omega, the same in all summaries that are merged.
 
     References
     ----------
@@ -113,7 +161,28 @@ class RandomRange(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, *, size: int, seed: int = 0) -> Self:
-        """Summarise one block of shape (n, d); NaN and infinity raise a ValueError.
+        """Summarize one block.
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+            Block of rows.
+        size : int
+            Number of columns of Omega.
+        seed : int, default=0
+            Seed of Omega.
+
+        Returns
+        -------
+        RandomRange
+            Summary of the block.
+
+        Raises
+        ------
+        ValueError
+            If the rows hold NaN or infinity.
+        TypeError
+            If the seed is no integer.
 
         Notes
         -----
@@ -126,17 +195,29 @@ class RandomRange(NamedTuple):
         return cls(csr.shape[0], total_of(csr), energy, product, seed)
 
     def merge(self, *others: Self) -> Self:
-        """Return the summary of all rows."""
-        product = self.product.copy()
-        for other in others:
-            product += other.product
-        parts = (self, *others)
-        return self._replace(
-            n_rows=sum(part.n_rows for part in parts),
-            total=np.add.reduce([part.total for part in parts]),
-            energy=math.fsum(part.energy for part in parts),
-            product=product,
-        )
+        """Return the summary of all rows.
+
+        Parameters
+        ----------
+        *others : RandomRange
+            Summaries of other rows.
+
+        Returns
+        -------
+        RandomRange
+            Sum of each field but the seed.
+
+        Raises
+        ------
+        ValueError
+            If the summaries are of different Omega.
+        """
+        seeds = {part.seed for part in (self, *others)}
+        if len(seeds) > 1:
+            raise ValueError(
+                f"random ranges with the seeds {sorted(seeds)} cannot be merged: Omega must be the same"
+            )
+        return add_fields(self, *others)._replace(seed=self.seed)
 
     def leading(
         self, k: int, *, off_diagonal: NDArray[np.float64] | None = None
@@ -146,28 +227,30 @@ class RandomRange(NamedTuple):
         Parameters
         ----------
         k : int
-            Fewer are returned where the matrix has fewer that are positive.
+            Number of eigenpairs; fewer are returned where the matrix has fewer that are positive.
         off_diagonal : ndarray of float64, shape (d,), optional
-            The diagonal to be taken off: a matrix of rank below ``size`` is then found exactly all the same.
+            Diagonal to subtract: a matrix of rank below ``size`` is then found exactly all the same.
 
         Returns
         -------
         axes : ndarray, shape (k', d)
+            Eigenvectors.
         values : ndarray of float64, shape (k',)
-            Of the Nystrom approximation ``C Omega (Omega'C Omega)^+ Omega'C``, its positive part.
+            Positive eigenvalues of the Nystrom approximation ``C Omega (Omega'C Omega)^+ Omega'C``.
         """
+        # With Y = C Omega and Omega'Y = V diag(v) V' the approximation is R R' for R = Y V / sqrt(v); the eigenpairs of
+        # the small R'R give those of R R'.
         size, dtype = self.product.shape[1], self.product.dtype
         Omega = signs_matrix(random_signs(len(self.product), size, self.seed), size, dtype)
         Y = self.product
         if off_diagonal is not None:
             Y = Y.copy()
+            # (C - D) Omega = C Omega - D Omega, and D Omega has the few entries of Omega.
             rows = np.repeat(np.arange(len(Y)), np.diff(Omega.indptr))
             Y[rows, Omega.indices] -= (Omega.data * off_diagonal[rows]).astype(dtype)
         M = np.asarray(sparse_products.transpose_times(Omega, Y), dtype=np.float64)
-        values, vectors = eigh_descending((M + M.T) / 2)
-        keep = values > 64 * np.finfo(dtype).eps * values[0]
-        root = Y @ (vectors[:, keep] / np.sqrt(values[keep])).astype(dtype)
-        values, vectors = eigh_descending(column_gram(root))
-        k = min(k, int(np.sum(values > 64 * np.finfo(dtype).eps * values[0])))
-        axes = root @ (vectors[:, :k] / np.sqrt(values[:k])).astype(dtype)
-        return fixed_signs(np.ascontiguousarray(axes.T)), values[:k]
+        values, vectors = leading_eigenpairs((M + M.T) / 2, dtype, margin=MARGIN)
+        root = Y @ (vectors / np.sqrt(values)).astype(dtype)
+        values, vectors = leading_eigenpairs(column_gram(root), dtype, k=k, margin=MARGIN)
+        axes = root @ (vectors / np.sqrt(values)).astype(dtype)
+        return fixed_signs(np.ascontiguousarray(axes.T)), values

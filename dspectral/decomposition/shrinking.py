@@ -1,22 +1,23 @@
 """The shrink step of Frequent Directions, through the smaller of the two Gram matrices."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from dspectral.linalg.dense import combine_rows, eigh_descending, rounding_floor, row_gram
+from dspectral.linalg.dense import eigh_descending, rounding_floor
+from dspectral.linalg.panels import combine_rows, row_gram
 from dspectral.types import FloatArray
 
 
 class Sketched(NamedTuple):
-    """A few rows B that stand for many rows A.
+    """A sketch: a few rows B whose Gram matrix is near that of many rows A.
 
     Attributes
     ----------
     rows : ndarray, shape (m, d)
-        B, with ``B'B`` below ``A'A`` (up to rounding).
+        Rows B, with ``B'B`` below ``A'A`` (up to rounding).
     error : float
         Bound on the spectral norm of ``A'A - B'B``, rounding included.
     """
@@ -26,31 +27,31 @@ class Sketched(NamedTuple):
 
 
 def shrink_values(
-    values: NDArray[np.float64], capacity: int, dtype: Any, n_terms: int = 1
+    values: NDArray[np.float64], capacity: int, dtype: DTypeLike, n_terms: int = 1
 ) -> tuple[NDArray[np.float64], float]:
-    """Subtract the first eigenvalue beyond ``capacity`` from all; what falls to rounding is dropped.
+    """Subtract the first eigenvalue beyond ``capacity`` from all, and drop what falls to rounding.
 
     Parameters
     ----------
     values : ndarray of float64
         Eigenvalues, largest first.
     capacity : int
-        How many may be kept.
+        Largest number of eigenvalues to keep.
     dtype : dtype
-        Of the rows behind them.
-    n_terms : int
-        How many products each entry of the Gram matrix sums, for the rounding of these sums.
+        Precision of the rows whose products the Gram matrix holds.
+    n_terms : int, default=1
+        Number of products that each entry of the Gram matrix sums, for the rounding of these sums.
 
     Returns
     -------
     values : ndarray of float64, shape (m,), m <= capacity
-        Those kept, reduced.
+        Eigenvalues that are kept, reduced.
     error : float
         Bound on the spectral norm of what was taken away.
 
     Notes
     -----
-    Of the ``capacity + 1`` largest each loses the same amount, hence ``(capacity + 1) * error`` is at most the
+    Each of the ``capacity + 1`` largest loses the same amount, hence ``(capacity + 1) * error`` is at most the
     energy lost, which is all that the Frequent Directions bound needs (Ghashami, Liberty, Phillips and
     Woodruff 2016, section 2).
 
@@ -62,6 +63,7 @@ def shrink_values(
     cut = float(values[capacity]) if len(values) > capacity else 0.0
     floor = rounding_floor(values, dtype)
     reduced = values[:capacity] - cut
+    # The rounding of a sum of n products grows as sqrt(n); of the eigenvalues themselves it does not.
     of_sums = rounding_floor(values, np.float64) * math.sqrt(n_terms)
     return reduced[reduced > floor], cut + 2.0 * (floor + of_sums)
 
@@ -72,12 +74,14 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
     Parameters
     ----------
     parts : list of ndarray, shapes (r_i, d)
+        Sketches, and rows that were not sketched yet.
     capacity : int
+        Largest number of rows to keep.
 
     Returns
     -------
     Sketched
-        Its error is 0 where the rows already fit: then they are only put together.
+        Rows that fit already are only put together, without error.
     """
     n_rows, n_columns = sum(len(part) for part in parts), parts[0].shape[1]
     if n_rows <= capacity:
@@ -87,27 +91,31 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
             (np.asarray(part.T @ part, dtype=np.float64) for part in parts), np.zeros((n_columns,) * 2)
         )
         return shrink_gram(gram, capacity, parts[0].dtype, n_terms=n_rows)
+    # Fewer rows than columns: B = sqrt(kept / values) U'S never needs the right vectors by themselves.
     values, vectors = eigh_descending(row_gram(*parts))
     kept, error = shrink_values(values, capacity, parts[0].dtype)
     coefficients = vectors[:, : len(kept)] * np.sqrt(kept / values[: len(kept)])
     return Sketched(combine_rows(coefficients.T, *parts), error)
 
 
-def shrink_gram(gram: NDArray[np.float64], capacity: int, dtype: Any, *, n_terms: int) -> Sketched:
-    """Sketch rows of which only ``A'A`` is known.
+def shrink_gram(gram: NDArray[np.float64], capacity: int, dtype: DTypeLike, *, n_terms: int) -> Sketched:
+    """Sketch rows of which only the Gram matrix is known.
 
     Parameters
     ----------
     gram : ndarray of float64, shape (d, d)
+        Gram matrix ``A'A``.
     capacity : int
+        Largest number of rows to keep.
     dtype : dtype
-        Of the rows to return.
+        Precision of the rows to return.
     n_terms : int
-        How many rows there were.
+        Number of rows of A.
 
     Returns
     -------
     Sketched
+        Orthogonal rows.
     """
     values, vectors = eigh_descending(gram)
     kept, error = shrink_values(values, capacity, dtype, n_terms)

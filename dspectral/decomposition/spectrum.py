@@ -3,13 +3,15 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.decomposition.frequent_directions import FrequentDirections, Shrink
+from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.decomposition.plan import Plan, check_size, chosen_solver
 from dspectral.engine import lazy_rows, summarize
 from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace
@@ -17,15 +19,10 @@ from dspectral.linalg.svd import principal_axes
 from dspectral.registry import saved
 from dspectral.types import FloatArray
 
-Solver = Literal["auto", "frequent_directions", "gram", "nystrom", "krylov"]
-GRAM_COLUMNS = 2048
-"""Columns up to which ``solver="auto"`` takes the exact Gram matrix (32 MiB)."""
-OVERSAMPLING = 10
-
 
 @saved
 class Certificate(NamedTuple):
-    """A bound on the spectral norm of ``A'A - B'B``, for A the (centred) rows and B what stands for them.
+    """A bound on the spectral norm of ``A'A - B'B``, for A the (centered) rows and B their approximation.
 
     B is the sketch, the Gram matrix itself, or (``"krylov"``, ``"nystrom"``) all that the Krylov space holds: the
     bound is then the energy outside it. Each squared singular value is from below, and within the bound.
@@ -33,8 +30,9 @@ class Certificate(NamedTuple):
     Attributes
     ----------
     absolute : float
+        Bound on the norm.
     relative : float
-        To the squared Frobenius norm of A.
+        Bound divided by the squared Frobenius norm of A.
     """
 
     absolute: float
@@ -42,23 +40,28 @@ class Certificate(NamedTuple):
 
 
 class Spectrum(NamedTuple):
-    """Leading right singular vectors of the (centred) rows, and how they were found.
+    """Leading right singular vectors of the (centered) rows, and how they were found.
 
     Attributes
     ----------
     axes : ndarray, shape (k, d)
+        Orthonormal rows; rows of zeros where the data has fewer directions.
     values : ndarray of float64, shape (k,)
-        Squared singular values, from below: each is at most the true one.
+        Squared singular values from below: each is at most the true one.
     n_rows : int
+        Number of rows that were read.
     mean : ndarray of float64, shape (d,)
+        Mean of the rows.
     energy : float
-        Squared Frobenius norm of the (centred) rows.
+        Squared Frobenius norm of the (centered) rows.
     certificate : Certificate
+        Bound on the error.
     solver : str
+        Solver that was used, never ``"auto"``.
     n_passes : int
-        Reads of each block.
+        Number of times that each block was read.
     summary : FrequentDirections, Moments or None
-        What more rows can be added to.
+        Summary to which more rows can be added; None after solvers of several passes.
     """
 
     axes: FloatArray
@@ -72,115 +75,119 @@ class Spectrum(NamedTuple):
     summary: FrequentDirections | Moments | None
 
 
-class Plan(NamedTuple):
-    """What an estimator asks for; see :class:`~dspectral.SketchedPCA` for the meaning of each field."""
+def spectrum(X: Any, plan: Plan) -> Spectrum:
+    """Decompose rows of any kind that :func:`dspectral.engine.summarize` takes.
 
-    n_components: int
-    solver: str
-    n_passes: int
-    sketch_size: int | None
-    shrink: Shrink
-    center: bool
-    fan_in: int
-    seed: int
-    dtype: Any
+    Parameters
+    ----------
+    X : ndarray, SciPy sparse, Dask array or store, shape (n, d)
+        Rows.
+    plan : Plan
+        Decomposition that is asked for.
 
-    @property
-    def rows_of_sketch(self) -> int:
-        """Rows of a sketch, for the components asked for."""
-        return self.sketch_size or 2 * self.n_components + OVERSAMPLING
-
-    @property
-    def width_of_space(self) -> int:
-        """Columns of the products of all passes but the last, together.
-
-        Three times the components: where a spectrum is flat beyond them, twice leaves an excess of 0.3 %, and
-        three times 0.005 %, for a tenth more work.
-        """
-        return self.sketch_size or 3 * self.n_components + OVERSAMPLING
-
-
-def chosen_solver(plan: Plan, n_columns: int) -> str:
-    """Name the solver that ``"auto"`` stands for.
+    Returns
+    -------
+    Spectrum
+        With as many axes as asked for: zeros, after a warning, where the rows have fewer directions.
 
     Raises
     ------
     ValueError
-        If the name is unknown or contradicts the passes allowed.
+        If the plan asks for more components than columns, or the rows hold NaN or infinity.
     """
-    known = ("auto", "frequent_directions", "gram", "nystrom", "krylov")
-    if plan.solver not in known:
-        raise ValueError(f"solver is {plan.solver!r}, but it must be one of {', '.join(map(repr, known))}")
-    if plan.n_passes < 1:
-        raise ValueError(f"n_passes is {plan.n_passes}, but the data must be read at least once")
-    if plan.solver != "auto":
-        return plan.solver
-    if n_columns <= GRAM_COLUMNS:
-        return "gram"
-    return "frequent_directions" if plan.n_passes == 1 else "krylov"
-
-
-def spectrum(X: Any, plan: Plan) -> Spectrum:
-    """Decompose rows of any kind that :func:`dspectral.engine.summarize` takes."""
-    check_size(plan, *X.shape)
+    check_size(plan, X.shape[1])
     solver = chosen_solver(plan, X.shape[1])
     if solver in ("krylov", "nystrom"):
         found = _by_krylov(X, plan, solver)
     else:
-        found = of_summary(summarize(X, of=summary_of(plan, solver), fan_in=plan.fan_in, name="sketch"), plan)
-    return sufficient(found, plan)
+        found = of_summary(summarize(X, of=summary_of(plan, solver), name="sketch"), plan)
+    return pad_components(found, plan)
 
 
-def check_size(plan: Plan, n_rows: int, n_columns: int) -> None:
-    """Refuse more components than rows, columns, or rows of the sketch."""
-    most = min(n_rows, n_columns)
-    if not 1 <= plan.n_components <= most:
-        raise ValueError(
-            f"n_components is {plan.n_components}, but it must be between 1 and {most}: "
-            f"the data has n_samples = {n_rows} and n_features = {n_columns}"
-        )
-    if plan.sketch_size is not None and plan.sketch_size < plan.n_components:
-        raise ValueError(f"sketch_size is {plan.sketch_size}, below n_components = {plan.n_components}")
+def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
+    """Return a spectrum with as many components as asked for, the last of them zero if need be.
+
+    Parameters
+    ----------
+    found : Spectrum
+        Spectrum with the directions that stand out from rounding.
+    plan : Plan
+        Decomposition that is asked for.
+
+    Returns
+    -------
+    Spectrum
+        With rows of zeros behind the axes that were found.
+
+    Warns
+    -----
+    UserWarning
+        If there are fewer directions: few rows, or columns that depend on each other.
+    """
+    missing = plan.n_components - len(found.values)
+    if missing <= 0:
+        return found
+    warn(
+        f"n_components is {plan.n_components}, but the {found.n_rows} row(s) have only {len(found.values)} "
+        "independent direction(s) above rounding: the other components are zero",
+        UserWarning,
+        stacklevel=3,
+    )
+    # Zero rows project everything to zero: pipelines of a fixed width go on working.
+    axes = np.zeros((missing, found.axes.shape[1]), dtype=found.axes.dtype)
+    return found._replace(axes=np.concatenate([found.axes, axes]), values=np.pad(found.values, (0, missing)))
 
 
-def sufficient(found: Spectrum, plan: Plan) -> Spectrum:
-    """Return a spectrum that has the components asked for, or refuse."""
-    if len(found.values) < plan.n_components:
-        raise ValueError(
-            f"n_components is {plan.n_components}, but the data has only {len(found.values)} independent "
-            f"direction(s) above rounding in n_samples = {found.n_rows} rows: ask for at most that many components"
-        )
-    return found
+def summary_of(plan: Plan, solver: str) -> Callable[..., FrequentDirections | Moments]:
+    """Return the function that summarizes a block for a solver of one pass.
 
+    Parameters
+    ----------
+    plan : Plan
+        Decomposition that is asked for.
+    solver : {"gram", "frequent_directions", "median_frequent_directions"}
+        Solver as :func:`chosen_solver` returns it.
 
-def summary_of(plan: Plan, solver: str) -> Callable[..., Any]:
-    """Return what a one-pass solver leaves of a block."""
+    Returns
+    -------
+    callable
+        ``of(rows)`` for :func:`dspectral.engine.summarize`.
+    """
     if solver == "gram":
         return Moments.of
     return partial(
         FrequentDirections.of,
         size=plan.rows_of_sketch,
-        shrink=plan.shrink,
+        shrink="median" if solver == "median_frequent_directions" else "full",
         center=plan.center,
         seed=plan.seed,
     )
 
 
 def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
-    """Solve for the spectrum, given the summary of all rows."""
+    """Solve for the spectrum, given the summary of all rows.
+
+    Parameters
+    ----------
+    summary : FrequentDirections or Moments
+        Summary of a solver of one pass.
+    plan : Plan
+        Decomposition that is asked for.
+
+    Returns
+    -------
+    Spectrum
+        With fewer axes than asked for where there are fewer directions; see :func:`pad_components`.
+    """
     mean = summary.total / max(1, summary.n_rows)
     if isinstance(summary, FrequentDirections):
         axes, singular_values = principal_axes(summary.sketch, plan.n_components)
-        values, energy, error, solver = (
-            singular_values**2,
-            summary.energy,
-            summary.error,
-            "frequent_directions",
-        )
+        values, energy, error = singular_values**2, summary.energy, summary.error
+        solver = "frequent_directions" if summary.shrink == "full" else "median_frequent_directions"
     else:
         gram = summary.gram - summary.n_rows * np.outer(mean, mean) if plan.center else summary.gram
         values, vectors = eigh_descending(gram)
-        # The rounding of sums of n products, and of the decomposition.
+        # Rounding of sums of n products, and of the decomposition.
         error = rounding_floor(values, np.float64) * max(1.0, math.sqrt(summary.n_rows) / 16.0)
         energy, solver = max(0.0, float(np.trace(gram))), "gram"
         k = min(plan.n_components, int(np.sum(values > error)))
@@ -191,7 +198,7 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
 
 def _by_krylov(X: Any, plan: Plan, solver: str) -> Spectrum:
     def multiply(Z: FloatArray) -> GramProduct:
-        return summarize(X, of=partial(GramProduct.of, factor=Z), fan_in=plan.fan_in, name="product")
+        return summarize(X, of=partial(GramProduct.of, factor=Z), name="product")
 
     return krylov_spectrum(multiply, lazy_rows(X).shape[1], plan, solver)
 
@@ -199,7 +206,7 @@ def _by_krylov(X: Any, plan: Plan, solver: str) -> Spectrum:
 def krylov_spectrum(
     multiply: Callable[[FloatArray], GramProduct], n_columns: int, plan: Plan, solver: str
 ) -> Spectrum:
-    """Decompose what a function multiplies by, one pass for each product with ``A'A``.
+    """Decompose the matrix ``A'A`` that a function multiplies by, in one pass for each product.
 
     Parameters
     ----------
@@ -207,16 +214,31 @@ def krylov_spectrum(
         ``multiply(Z)`` returns ``A'(A Z)``, with the sums of A's rows and their energy; what it returns is
         overwritten.
     n_columns : int
+        Number of columns of A.
     plan : Plan
+        Decomposition that is asked for.
     solver : {"krylov", "nystrom"}
-        ``"nystrom"`` is the space of one product.
+        Solver; ``"nystrom"`` is the space of one product.
+
+    Returns
+    -------
+    Spectrum
+        With fewer axes than asked for where there are fewer directions; see :func:`pad_components`.
+
+    References
+    ----------
+    Musco and Musco 2015, "Randomized block Krylov methods for stronger and faster approximate singular value
+    decomposition", algorithm 2.
     """
     n_passes = 1 if solver == "nystrom" else plan.n_passes
     # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
     width = min(n_columns, math.ceil(plan.width_of_space / max(1, n_passes - 1)))
+    # Drawn in single precision whatever the dtype, so that both precisions start alike.
     start = np.random.default_rng(plan.seed).standard_normal((n_columns, width), dtype=np.float32)
     space, n_done = KrylovSpace.start(start.astype(plan.dtype, copy=False)), 0
     del start
+    # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction where asked.
+    # The last product is not orthogonalized: it only closes the approximation.
     while True:
         part = multiply(space.newest)
         n_done += 1

@@ -10,10 +10,16 @@ from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.configuration import memory_limit
 from dspectral.engine.merge_tree import projected_memory, tree_depth
 from dspectral.engine.passes import collect_rows, map_rows, run_tasks, summarize
-from dspectral.engine.row_blocks import Blocks, is_lazy, lazy_rows
+from dspectral.engine.row_blocks import Blocks, Stream, is_lazy, lazy_rows, refuse_other_containers
+from dspectral.engine.summary import Summary, add_fields
+from dspectral.engine.timing import PassTime, timed_passes
 
 __all__ = [
     "Blocks",
+    "PassTime",
+    "Stream",
+    "Summary",
+    "add_fields",
     "blas_in_one_thread",
     "collect_rows",
     "is_lazy",
@@ -21,7 +27,9 @@ __all__ = [
     "map_rows",
     "memory_limit",
     "projected_memory",
+    "refuse_other_containers",
     "run_tasks",
     "summarize",
+    "timed_passes",
     "tree_depth",
 ]

@@ -1,4 +1,4 @@
-"""One BLAS thread inside a task, whoever else is running."""
+"""One BLAS thread inside a task, whatever else is running."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,15 +18,21 @@ def pinned(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def blas_in_one_thread() -> AbstractContextManager[None]:
-    """Return a context in which BLAS uses one thread, also when several threads enter and leave it."""
+    """Return a context in which BLAS uses one thread, also when several threads enter and leave it.
+
+    Returns
+    -------
+    context manager
+        The number of threads from before is restored when the last thread leaves.
+    """
     return _BlasGate()
 
 
 class _BlasGate(AbstractContextManager[None]):
-    """Sets the limit when the first task enters and lifts it when the last one leaves.
+    """Set the limit when the first task enters and lift it when the last one leaves.
 
-    The limit is the whole process's: were each task to restore what it found, one that ends would give its
-    running neighbours all threads back, and their results other last bits.
+    The limit holds for the whole process: if each task restored what it found, the first to end would give its
+    running neighbors all threads back, and their results other last bits.
     """
 
     _lock = Lock()
@@ -51,10 +57,10 @@ class _BlasGate(AbstractContextManager[None]):
 
 
 def _take_control_of_blas() -> None:
-    """Make OpenBLAS listen to this thread.
+    """Make OpenBLAS accept limits from this thread.
 
-    From threadpoolctl 3.8 on it heeds only the thread that was first to set a limit and ignores all others;
-    here the thread that lifts the limit is often another than the one that set it.
+    From threadpoolctl 3.8 on it accepts only those of the thread that was first to set one; here the thread that lifts
+    the limit is often another than the one that set it.
     """
     clear = getattr(OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:

@@ -18,6 +18,7 @@ def configured_fan_in() -> int:
     Returns
     -------
     int
+        Width of the merge tree, at least 2.
 
     Raises
     ------

@@ -1,62 +1,85 @@
-"""Task graphs: one task of a block, and merges up a tree whose shape the number of blocks decides."""
+"""Task graphs: one task for each block, and merges up a tree whose shape the number of blocks decides."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import dask
 import dask.array as da
-from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
 from dspectral.engine.blas import pinned
+from dspectral.engine.configuration import configured_fan_in
+from dspectral.engine.row_blocks import shape_said
 from dspectral.engine.summary import Summary
+from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value
 
 S = TypeVar("S", bound=Summary)
-Key: TypeAlias = Any
-Graph: TypeAlias = dict[Key, GraphNode]
 
 
 def block_tasks(
     work: Callable[..., Any], function: Callable[..., Any], arrays: list[da.Array], name: str
 ) -> tuple[Graph, list[Key]]:
-    """Make one task of a block: of all that reads it, of what was mapped over it, and of the work.
+    """Make one task for each block, which reads it, applies what was mapped over it, and does the work.
 
-    The function is in the graph once: arrays bound to it travel to a worker once, and not with each task.
+    Parameters
+    ----------
+    work : callable
+        ``work(function, number, shapes, *blocks)`` is what a task calls.
+    function : callable
+        Function that ``work`` applies. It is in the graph once: arrays bound to it travel to a worker once, and not
+        with each task.
+    arrays : list of Dask array
+        Streams that are cut alike, at least one.
+    name : str
+        First part of the tasks' keys.
+
+    Returns
+    -------
+    graph : dict of Key to Node
+        All tasks.
+    leaves : list of Key
+        Key of the task of each block.
     """
     graph: Graph = {}
     for array in dask.optimize(*arrays):
-        graph.update(convert_legacy_graph(dict(array.__dask_graph__())))
+        graph.update(nodes_of(array))
     shared = f"shared-{name}"
-    graph[shared] = DataNode(shared, function)
+    graph[shared] = value(shared, function)
     leaves: list[Key] = []
+    # What each array promises travels with the task, which compares it with what is read.
+    shapes = [tuple(shape_said(array, i) for array in arrays) for i in range(arrays[0].numblocks[0])]
     for i, blocks in enumerate(zip(*(array.__dask_keys__() for array in arrays), strict=True)):
         leaves.append((name, i, 0))
-        graph[leaves[-1]] = Task(leaves[-1], work, TaskRef(shared), i, *(TaskRef(row[0]) for row in blocks))
-    return _absorbed(graph, leaves), leaves
-
-
-def _absorbed(graph: Graph, leaves: list[Key]) -> Graph:
-    """Fuse each leaf with the tasks that it alone needs; Dask's own fusion stops where two arrows meet."""
-    n_dependents = Counter(key for node in graph.values() for key in node.dependencies)
-    fused: Graph = {}
-    for leaf in leaves:
-        members, left = [], [leaf]
-        while left:
-            members.append(graph.pop(left.pop()))
-            left += [key for key in members[-1].dependencies if n_dependents[key] == 1 and key in graph]
-        fused[leaf] = GraphNode.fuse(*members, key=leaf)
-    return {**graph, **fused}
+        graph[leaves[-1]] = call(
+            leaves[-1], work, result_of(shared), i, shapes[i], *(result_of(row[0]) for row in blocks)
+        )
+    return fuse_into(leaves, graph), leaves
 
 
 def merge_tree(graph: Graph, keys: list[Key], fan_in: int) -> Delayed:
-    """Add merges of ``fan_in`` neighbours on each level to a graph, until one summary is left, and return it."""
+    """Add merges of ``fan_in`` neighbors on each level to a graph, until one summary is left.
+
+    Parameters
+    ----------
+    graph : dict of Key to Node
+        Tasks that make the summaries.
+    keys : list of Key
+        Keys of the summaries, in the order of their blocks.
+    fan_in : int
+        Number of summaries that a merge takes, at least 2.
+
+    Returns
+    -------
+    Delayed
+        Summary of all blocks.
+    """
     token = uuid4().hex
     layer = dict(graph)
     level = 0
+    # Invariant: `keys` are summaries of consecutive runs of blocks, in order. Their number falls by fan_in a level.
     while len(keys) > 1:
         level += 1
         merged = []
@@ -65,7 +88,7 @@ def merge_tree(graph: Graph, keys: list[Key], fan_in: int) -> Delayed:
                 merged.append(group[0])  # nobody to merge with: it moves up as it is
                 continue
             key = (f"merge-level-{level}-{token}", i)
-            layer[key] = Task(key, _merge, *(TaskRef(k) for k in group))
+            layer[key] = call(key, _merge, *map(result_of, group))
             merged.append(key)
         keys = merged
     name = f"merge-{token}"
@@ -73,23 +96,37 @@ def merge_tree(graph: Graph, keys: list[Key], fan_in: int) -> Delayed:
 
 
 def _merge(*summaries: S) -> S:
+    """Merge neighbors, in order, while BLAS has one thread."""
     first, *others = summaries
     return pinned(first.merge, *others)  # type: ignore[no-any-return]
 
 
-def _groups(keys: list[Any], size: int) -> Iterator[list[Any]]:
+def _groups(keys: list[Key], size: int) -> Iterator[list[Key]]:
     for start in range(0, len(keys), size):
         yield keys[start : start + size]
 
 
-def tree_depth(n_blocks: int, fan_in: int = 2) -> int:
-    """Levels of merges above ``n_blocks`` summaries.
+def tree_depth(n_blocks: int, fan_in: int | None = None) -> int:
+    """Return the number of levels of merges above summaries of blocks.
+
+    Parameters
+    ----------
+    n_blocks : int
+        Number of blocks.
+    fan_in : int, optional
+        Number of summaries that a merge takes; by default the configured one, as for :func:`summarize`.
+
+    Returns
+    -------
+    int
+        Depth of the tree, 0 for one block.
 
     Examples
     --------
     >>> [tree_depth(n) for n in (1, 2, 3, 8, 9)]
     [0, 1, 2, 3, 4]
     """
+    fan_in = configured_fan_in() if fan_in is None else fan_in
     depth = 0
     while n_blocks > 1:
         n_blocks = math.ceil(n_blocks / fan_in)
@@ -98,25 +135,32 @@ def tree_depth(n_blocks: int, fan_in: int = 2) -> int:
 
 
 def projected_memory(
-    *, summary_bytes: int, n_blocks: int, work_bytes: int, fan_in: int = 2, n_workers: int = 1
+    *, summary_bytes: int, n_blocks: int, work_bytes: int, fan_in: int | None = None, n_workers: int = 1
 ) -> int:
-    """Bytes that a pass needs at most, over all workers, beside the interpreters themselves.
+    """Bound the bytes that a pass needs, over all workers, beside the interpreters themselves.
 
     Parameters
     ----------
     summary_bytes : int
-        Of one summary.
+        Size of one summary in bytes.
     n_blocks : int
-        Row blocks.
+        Number of row blocks.
     work_bytes : int
-        What summarising one block or merging ``fan_in`` summaries takes, the block included.
-    fan_in, n_workers : int
-        As given to :func:`summarize`, and tasks running at once.
+        Bytes that summarizing one block or merging ``fan_in`` summaries takes, the block included.
+    fan_in : int, optional
+        Number of summaries that a merge takes; by default the configured one, as for :func:`summarize`.
+    n_workers : int, default=1
+        Number of tasks that run at once.
+
+    Returns
+    -------
+    int
+        Bound in bytes.
 
     Notes
     -----
     ``n_workers * (work + summary) + depth * (fan_in - 1) * summary``: each running task and the summary that
-    it leaves, and on each level of the tree the summaries that wait for their neighbours. The number of rows
+    it leaves, and on each level of the tree the summaries that wait for their neighbors. The number of rows
     enters through the depth alone, ``ceil(log(n_blocks, fan_in))``.
 
     Examples
@@ -124,5 +168,6 @@ def projected_memory(
     >>> projected_memory(summary_bytes=10, n_blocks=8, work_bytes=100, n_workers=2)
     250
     """
+    fan_in = configured_fan_in() if fan_in is None else fan_in
     depth = tree_depth(n_blocks, fan_in)
     return n_workers * (work_bytes + summary_bytes) + depth * (fan_in - 1) * summary_bytes

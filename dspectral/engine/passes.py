@@ -1,4 +1,4 @@
-"""Passes over blocks: summarise and merge them, map them, or run a task for each of a list."""
+"""Passes over blocks: summarize and merge them, map them, or run a task for each item of a list."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -9,17 +9,20 @@ from uuid import uuid4
 import dask
 import dask.array as da
 import numpy as np
-from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.engine.blas import blas_in_one_thread, pinned
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.merge_tree import Graph, block_tasks, merge_tree
+from dspectral.engine.merge_tree import block_tasks, merge_tree
 from dspectral.engine.row_blocks import (
     Blocks,
+    Shape,
+    Stream,
     as_array,
+    checked_block,
     in_blocks,
     in_cuts,
     is_in_memory,
@@ -27,41 +30,45 @@ from dspectral.engine.row_blocks import (
     slices_of,
 )
 from dspectral.engine.summary import Summary
+from dspectral.engine.task_graph import Graph, call, result_of, value
+from dspectral.engine.timing import note_pass
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
 
 
-def summarize(*streams: Any, of: Callable[..., S], fan_in: int | None = None, name: str = "summary") -> S:
-    """Summarise every row block and merge the summaries up a tree.
+def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None, name: str = "summary") -> S:
+    """Summarize every row block and merge the summaries up a tree.
 
     Parameters
     ----------
     *streams : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
-        Shape ``(n_rows, n_columns)`` each, cut into rows alike; ``of`` gets one block of each.
+        Data of shape ``(n_rows, n_columns)``, cut into rows alike; ``of`` gets one block of each stream.
     of : callable
         ``of(block, ...) -> Summary``. A block is a ``csr_array`` or an ndarray, or what :class:`Blocks` read.
     fan_in : int, optional
         Number of neighboring summaries that one merge takes, at least 2. By default the entry
         ``dspectral.fan-in`` of Dask's configuration, or 2 where it is not set.
-    name : str
-        Task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
+    name : str, default="summary"
+        Name of the pass: its task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
 
     Returns
     -------
     Summary
-        Of all rows, in the caller's process.
+        Summary of all rows, in the caller's process.
 
     Raises
     ------
     ValueError
-        If a stream is not cut into row blocks of known sizes, if streams are cut differently, or if ``of``
-        refuses a block: the message then begins with the block's number.
+        If a stream is not cut into row blocks of known sizes; if streams are cut differently; if a block is not of
+        the shape and dtype that its array says, or ``of`` refuses it: the message then begins with its number.
+    TypeError
+        If a stream is of no kind that can be read by rows.
 
     Notes
     -----
-    One pass: each block is read by one task, which also summarises it. In-memory arrays are cut into blocks
-    of 64 MiB and summarised where they lie, by threads, also when a client is in force.
+    One pass: each block is read by one task, which also summarizes it. In-memory arrays are cut into blocks
+    of 64 MiB and summarized where they lie, by threads, even if a Dask client is in force.
 
     Examples
     --------
@@ -77,24 +84,25 @@ def summarize(*streams: Any, of: Callable[..., S], fan_in: int | None = None, na
         raise ValueError(f"fan_in is {fan_in}, but a merge takes at least 2 summaries")
     in_memory = all(is_in_memory(stream) for stream in streams)
     arrays = [in_cuts(stream, name, in_memory=in_memory) for stream in streams]
+    # Streams are paired by the number of the block, so their cuts must be the same.
     cuts = {array.chunks[0] for array in arrays}
     if len(cuts) > 1:
         sizes = " and ".join(f"{len(cut)} blocks of {sum(cut)} rows" for cut in sorted(cuts))
         raise ValueError(f"streams must be cut into the same row blocks, but they are {sizes}")
-    graph, leaves = block_tasks(_summarize_block, of, arrays, f"{name}-block-{uuid4().hex}")
+    graph, leaves = block_tasks(_call, of, arrays, f"{name}-block-{uuid4().hex}")
     result = merge_tree(graph, leaves, fan_in)
     # Held from first to last: BLAS starts its threads anew each time that its limit changes.
-    with blas_in_one_thread(), _no_word_of_large_graphs():
+    with blas_in_one_thread(), _suppress_large_graph_warning(), note_pass(name):
         (summary,) = dask.compute(result, **(_local_scheduler() if in_memory else {}))
     return summary  # type: ignore[no-any-return]
 
 
 def map_rows(
-    X: Any,
+    X: Stream,
     function: Callable[[Any], Rows],
     *,
     n_columns: int,
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     sparse_output: bool = False,
     name: str = "map",
     n_rows: Sequence[int] | None = None,
@@ -104,28 +112,34 @@ def map_rows(
     Parameters
     ----------
     X : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
-        Shape ``(n_rows, n_columns_in)``. :class:`Blocks` are lazy.
+        Rows of shape ``(n_rows, n_columns_in)``. :class:`Blocks` are lazy.
     function : callable
-        Block to block, with as many rows.
+        Function of a block that returns a block of as many rows.
     n_columns : int
-        Columns of what ``function`` returns.
-    dtype : dtype
-        Of what ``function`` returns.
-    sparse_output : bool
+        Number of columns of each block that ``function`` returns.
+    dtype : dtype, default=float64
+        Type of each block that ``function`` returns.
+    sparse_output : bool, default=False
         Whether ``function`` returns CSR.
-    name : str
-        The task group is ``{name}-block``.
+    name : str, default="map"
+        Name of the pass: its task group is ``{name}-block``.
     n_rows : sequence of int, optional
-        Of each block: needed for :class:`Blocks`, which do not say.
+        Number of rows of each block: needed for :class:`Blocks`, which do not say.
 
     Returns
     -------
-    Dask array for lazy input (nothing is computed), else an ndarray or ``csr_array``
+    ndarray, csr_array or Dask array, shape (n_rows, n_columns)
+        A Dask array for lazy input, of which nothing is computed.
+
+    Raises
+    ------
+    ValueError
+        If X is not cut into row blocks of known sizes; when a block is read, as for :func:`summarize`.
     """
     if is_in_memory(X) and not isinstance(X, Blocks):
-        X = sparse.csr_array(X) if is_sparse(X) else X
-        slices = slices_of(X, in_blocks(X).chunks[0])
-        parts = [_call(function, i, block) for i, block in enumerate(slices)]
+        rows: Any = sparse.csr_array(X) if is_sparse(X) else X
+        slices = slices_of(rows, in_blocks(rows).chunks[0])
+        parts = [_call(function, i, (None,), block) for i, block in enumerate(slices)]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     if isinstance(X, Blocks):
         if n_rows is None or len(n_rows) != len(X.items):
@@ -136,13 +150,23 @@ def map_rows(
         sizes = array.chunks[0]
     meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
     label = f"{name}-block-{uuid4().hex}"
-    graph, _ = block_tasks(_map_block, function, [array], label)
+    graph, _ = block_tasks(_call, function, [array], label)
     chunks = (sizes, (n_columns,))
     return da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
 
 
-def collect_rows(X: Any) -> Any:
-    """Return what :func:`map_rows` gave as an array in this process; an array stays as it is.
+def collect_rows(X: "Rows | da.Array") -> Any:
+    """Bring the result of :func:`map_rows` into this process.
+
+    Parameters
+    ----------
+    X : ndarray, csr_array or Dask array
+        Result; an array in memory is returned as it is.
+
+    Returns
+    -------
+    ndarray or csr_array
+        The same rows in memory.
 
     Examples
     --------
@@ -150,7 +174,7 @@ def collect_rows(X: Any) -> Any:
     array([[-1.],
            [-1.]])
     """
-    with blas_in_one_thread(), _no_word_of_large_graphs():
+    with blas_in_one_thread(), _suppress_large_graph_warning():
         return dask.compute(X)[0]
 
 
@@ -160,11 +184,16 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
     Parameters
     ----------
     function : callable
-        Of one argument; BLAS has one thread while it runs.
+        Function of one item; BLAS has one thread while it runs.
     items : sequence
-        Small values: they travel in the graph.
+        Small values, which travel in the graph.
     name : str
-        The task group.
+        Name of the task group.
+
+    Returns
+    -------
+    list
+        Results, in this process.
 
     Examples
     --------
@@ -172,44 +201,37 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
     [1, 2]
     """
     label = f"{name}-{uuid4().hex}"
-    layer: Graph = {f"shared-{label}": DataNode(f"shared-{label}", function)}
-    tasks = [Task((label, i), pinned, TaskRef(f"shared-{label}"), item) for i, item in enumerate(items)]
-    layer.update((task.key, task) for task in tasks)
+    # The function is one node of the graph, whatever is bound to it.
+    shared = f"shared-{label}"
+    keys = [(label, i) for i in range(len(items))]
+    layer: Graph = {shared: value(shared, function)}
+    for key, item in zip(keys, items, strict=True):
+        layer[key] = call(key, pinned, result_of(shared), item)
     graph = HighLevelGraph.from_collections(label, layer)
-    with blas_in_one_thread(), _no_word_of_large_graphs():
-        return list(dask.compute(*(Delayed(task.key, graph, layer=label) for task in tasks)))
+    with blas_in_one_thread(), _suppress_large_graph_warning():
+        return list(dask.compute(*(Delayed(key, graph, layer=label) for key in keys)))
 
 
-def _call(function: Callable[..., Any], number: int, *blocks: Any) -> Any:
+def _call(function: Callable[..., Any], number: int, shapes: Sequence[Shape], *blocks: Any) -> Any:
+    """Check the blocks, call a function of them, and begin what it refuses with the number of the block."""
     try:
-        return pinned(function, *map(_as_rows, blocks))
+        return pinned(function, *map(checked_block, blocks, shapes))
     except ValueError as error:
         raise ValueError(f"row block {number}: {error}") from error
 
 
-def _as_rows(block: Any) -> Any:
-    if is_sparse(block) and not isinstance(block, sparse.csr_array):
-        return sparse.csr_array(block)
-    return block  # as it is: to wrap a view again copies it
-
-
-def _summarize_block(of: Callable[..., S], number: int, *blocks: Any) -> S:
-    return _call(of, number, *blocks)  # type: ignore[no-any-return]
-
-
-def _map_block(function: Callable[[Rows], Rows], number: int, block: Any) -> Any:
-    return _call(function, number, block)
-
-
 @contextmanager
-def _no_word_of_large_graphs() -> Iterator[None]:
-    """Silence Dask's advice to scatter large arrays: scattered data are lost with their worker, a graph's are not."""
+def _suppress_large_graph_warning() -> Iterator[None]:
+    """Suppress Dask's advice to scatter large arrays.
+
+    Scattered data is lost when its worker dies; data in the graph is not, and fits must survive the loss of a worker.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
         yield
 
 
 def _local_scheduler() -> dict[str, str]:
-    """Threads, or the caller's own thread where the configuration asks for it."""
+    """Choose threads, or the caller's own thread where the configuration asks for it."""
     scheduler = dask.config.get("scheduler", None)
     return {"scheduler": "sync" if scheduler in ("sync", "synchronous", "single-threaded") else "threads"}

@@ -1,34 +1,37 @@
-"""What can be read block by block: arrays in memory, Dask arrays, stores, and streams of anything else."""
+"""Data that can be read block by block: arrays in memory, Dask arrays, stores, and streams of anything else."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
+import dask
 import dask.array as da
 import numpy as np
-from dask._task_spec import Task
+from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.engine.task_graph import call
+from dspectral.linalg import sparse_products
 from dspectral.linalg.sparse_products import row_slice
-from dspectral.types import is_sparse
+from dspectral.types import HoldsCounts, Rows, is_sparse
 
 BLOCK_BYTES = 64 << 20
 """Bytes of an in-memory array that one task takes."""
 
 
 class Blocks(NamedTuple):
-    """A stream of blocks that are not rows of a matrix: sentences of token ids, tagged sequences.
+    """A stream of blocks that are not rows of a matrix, such as sentences of token ids or tagged sequences.
 
     Attributes
     ----------
     read : callable
-        ``read(item)`` returns a block; called inside the task.
+        ``read(item)`` returns a block; it is called inside the task.
     items : sequence
-        One for each block: small values that travel in the graph, unless ``in_memory``.
+        One item for each block: small values that travel in the graph, unless ``in_memory``.
     in_memory : bool
-        Whether the items are the data themselves: threads then work on them where they lie, also when a
-        client is in force.
+        Whether the items are the data themselves. Threads then work on them where they lie, even if a Dask client
+        is in force.
 
     Examples
     --------
@@ -44,18 +47,40 @@ class Blocks(NamedTuple):
     in_memory: bool = False
 
 
-def lazy_rows(X: Any) -> da.Array:
+InMemory: TypeAlias = NDArray[Any] | sparse.sparray | sparse.spmatrix
+"""A dense or sparse matrix in this process."""
+Stream: TypeAlias = InMemory | da.Array | HoldsCounts | Blocks
+"""Everything that a pass can read."""
+Shape: TypeAlias = tuple[int, int, str] | None
+"""Rows, columns and dtype that an array says one of its blocks has; None for blocks that are not rows."""
+
+
+def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
     """Return the Dask array behind ``X``, cut into row blocks of known sizes.
+
+    Parameters
+    ----------
+    X : ndarray, SciPy sparse, Dask array, or store
+        Rows, shape ``(n_rows, n_columns)``. Nothing is read or copied.
+
+    Returns
+    -------
+    Dask array
+        Array of one column chunk.
 
     Raises
     ------
     ValueError
         If the array is not two-dimensional, is cut in columns, or has row blocks of unknown size.
+    TypeError
+        If ``X`` is something else. For a corpus and for other lazy containers the message says what to do.
     """
+    # Asked for once: a store builds its array anew each time.
     array = getattr(X, "counts", X)
-    if is_in_memory(array):
-        return in_blocks(array)
     if not isinstance(array, da.Array):
+        refuse_other_containers(X)
+        if is_in_memory(array):
+            return in_blocks(array)
         raise TypeError(
             f"expected an array, a SciPy sparse matrix, a Dask array or a store, got {type(X).__name__}"
         )
@@ -71,20 +96,74 @@ def lazy_rows(X: Any) -> da.Array:
     return array
 
 
-def is_lazy(X: Any) -> bool:
-    """Whether ``X`` is a Dask array or a store, and not an array in memory."""
+def refuse_other_containers(X: object, name: str = "X") -> None:
+    """Refuse what holds data outside memory in a form that is not read by rows, or holds text.
+
+    Parameters
+    ----------
+    X : object
+        Whatever a caller passed as rows.
+    name : str, default="X"
+        Name of the argument, for the message.
+
+    Raises
+    ------
+    TypeError
+        If ``X`` is a corpus, a Dask collection other than an array, or an array on disk. NumPy would convert the last
+        two by reading all of them into memory.
+    """
+    kind = type(X).__name__
+    if hasattr(type(X), "to_dask_array"):
+        raise TypeError(
+            f"{name} is a Dask {kind}, whose rows are not counted: pass {name}.to_dask_array(lengths=True), which "
+            "reads it once to count them"
+        )
+    if dask.is_dask_collection(X):
+        raise TypeError(
+            f"{name} is a lazy {kind}, but rows must be a Dask array: pass the array that it holds"
+        )
+    if all(hasattr(X, name) for name in ("words", "sentences", "counts")):
+        raise TypeError(
+            f"{name} is a corpus ({kind}: sentences of words), but rows of numbers are needed: pass a store of counts "
+            "(dspectral.build_store) or a matrix, or fit an estimator of words such as dspectral.WordEmbedding"
+        )
+    if hasattr(X, "chunks") and hasattr(X, "shape"):
+        raise TypeError(
+            f"{name} is a {kind} of {type(X).__module__.partition('.')[0]} on disk: pass "
+            f"dask.array.from_array({name}), which is read block by block"
+        )
+
+
+def is_lazy(X: object) -> bool:
+    """Report whether ``X`` is a Dask array or a store, and not an array in memory.
+
+    Parameters
+    ----------
+    X : object
+        Anything.
+
+    Returns
+    -------
+    bool
+        False for :class:`Blocks`, too.
+
+    Examples
+    --------
+    >>> is_lazy(da.ones((2, 2))), is_lazy(np.ones((2, 2)))
+    (True, False)
+    """
     return isinstance(getattr(X, "counts", X), da.Array)
 
 
-def is_in_memory(X: Any) -> bool:
-    """Whether ``X`` lies in this process."""
+def is_in_memory(X: object) -> bool:
+    """Report whether the data of ``X`` lie in this process."""
     return X.in_memory if isinstance(X, Blocks) else isinstance(X, np.ndarray) or is_sparse(X)
 
 
-def in_cuts(X: Any, name: str, *, in_memory: bool) -> da.Array:
-    """Return the Dask array of what a pass reads, ``in_memory`` if all that it reads with it is."""
+def in_cuts(X: Stream, name: str, *, in_memory: bool) -> da.Array:
+    """Return the Dask array of one stream of a pass; ``in_memory`` says whether all its streams are."""
     if isinstance(X, Blocks):
-        return as_array(X, f"{name}-block-{uuid4().hex}")  # read and summarised by one task, of this name
+        return as_array(X, f"{name}-block-{uuid4().hex}")  # read and summarized by one task, of this name
     return in_blocks(X) if in_memory else lazy_rows(X)
 
 
@@ -92,7 +171,7 @@ def as_array(blocks: Blocks, name: str) -> da.Array:
     """Return an array with one element a block, so that one mechanism serves rows and all else."""
     if not len(blocks.items):
         raise ValueError("there is no block at all")
-    layer = {(name, i, 0): Task((name, i, 0), blocks.read, item) for i, item in enumerate(blocks.items)}
+    layer = {(name, i, 0): call((name, i, 0), blocks.read, item) for i, item in enumerate(blocks.items)}
     meta = np.empty((0, 0), dtype=object)
     return da.Array(layer, name, chunks=((1,) * len(layer), (1,)), meta=meta)
 
@@ -107,6 +186,7 @@ def in_blocks(X: Any) -> da.Array:
         n_bytes = X.nnz * (X.data.itemsize + X.indices.itemsize)
     else:
         n_bytes = X.nbytes
+    # Cuts depend on the data alone, never on the machine, so that results do not either.
     n_blocks = max(1, math.ceil(n_bytes / BLOCK_BYTES))
     cuts = np.diff(np.linspace(0, n_rows, n_blocks + 1).astype(np.int64))
     sizes = tuple(int(size) for size in cuts)
@@ -116,9 +196,63 @@ def in_blocks(X: Any) -> da.Array:
     return da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=meta)
 
 
-def slices_of(X: Any, sizes: Sequence[int]) -> Iterator[Any]:
-    """Yield consecutive rows, so many at a time."""
+def slices_of(X: Rows, sizes: Sequence[int]) -> Iterator[Rows]:
+    """Yield consecutive rows of a CSR or dense matrix, ``sizes`` many at a time, without a copy."""
     stop = 0
     for size in sizes:
         start, stop = stop, stop + size
         yield row_slice(X, start, stop) if is_sparse(X) else X[start:stop]
+
+
+def shape_said(array: da.Array, number: int) -> Shape:
+    """Return what an array says about one of its row blocks."""
+    if array.dtype.kind == "O":  # a stream of anything, one element a block
+        return None
+    return int(array.chunks[0][number]), int(array.chunks[1][0]), array.dtype.str
+
+
+def checked_block(block: Any, said: Shape) -> Any:
+    """Return a block as a kernel takes it: a ``csr_array`` without repeated entries, or an ndarray.
+
+    Parameters
+    ----------
+    block : object
+        Result of an array's task, or of ``read`` of :class:`Blocks`.
+    said : tuple of int, int and str, or None
+        Rows, columns and dtype that the array promises; None checks nothing.
+
+    Returns
+    -------
+    object
+        The block itself, not copied, wherever it already is of the right kind.
+
+    Raises
+    ------
+    ValueError
+        If a block of rows is masked, of another kind, or not of the shape and dtype that its array promises.
+    """
+    if is_sparse(block):
+        block = sparse_products.canonical_rows(block)
+    # Blocks of a stream are what their summary takes, and no concern of this function.
+    if said is None:
+        return block
+    if np.ma.isMaskedArray(block):
+        raise ValueError("it is a masked array, but missing entries have no meaning here: fill them first")
+    if not is_sparse(block):
+        if not isinstance(block, np.ndarray):
+            raise ValueError(
+                f"it is a {type(block).__name__}, but it must be an ndarray or a SciPy sparse matrix"
+            )
+        block = np.asarray(block)  # a numpy.matrix multiplies otherwise
+    n_rows, n_columns, dtype = said
+    if block.shape != (n_rows, n_columns):
+        raise ValueError(
+            f"it has shape {block.shape}, but the Dask array says {(n_rows, n_columns)}: make the array with the "
+            "chunks that its blocks have"
+        )
+    if block.dtype.str != dtype:
+        raise ValueError(
+            f"it holds {block.dtype}, but the Dask array says {np.dtype(dtype)}: make the array with the dtype that "
+            "its blocks have"
+        )
+    return block

@@ -1,15 +1,16 @@
-"""What every summary promises."""
+"""The laws that every summary keeps, and the merge of those whose fields add up."""
 
 import math
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class Summary(Protocol):
-    """What one block of rows leaves behind: a named tuple of arrays and numbers, bounded in size.
+    """Summary of one block of rows: a named tuple of arrays and numbers, bounded in size.
 
     Laws, each held by ``tests/laws.py``:
 
@@ -21,7 +22,18 @@ class Summary(Protocol):
     """
 
     def merge(self, *others: Self) -> Self:
-        """Return the summary of all the rows behind this and ``others``, in that order."""
+        """Return the summary of all rows of several summaries.
+
+        Parameters
+        ----------
+        *others : Summary
+            Summaries of the rows that follow, in their order.
+
+        Returns
+        -------
+        Summary
+            A new one; no argument is changed.
+        """
         ...
 
 
@@ -32,7 +44,7 @@ def add_fields(*parts: T) -> T:
     ----------
     *parts : named tuples of one class
         Summaries in the order of their rows, at least one. Fields are arrays of one shape, numbers, or named tuples
-        with a ``merge`` of their own.
+        of such, with or without a ``merge`` of their own.
 
     Returns
     -------
@@ -55,6 +67,16 @@ def _sum(values: tuple[Any, ...]) -> Any:
     first = values[0]
     if hasattr(first, "merge"):
         return first.merge(*values[1:])
+    if isinstance(first, tuple):
+        return add_fields(*values)
     if isinstance(first, np.ndarray):
-        return np.add.reduce(values)
+        return _sum_arrays(values) if first.dtype.kind == "f" else np.add.reduce(values)
     return math.fsum(values) if isinstance(first, float) else sum(values)
+
+
+def _sum_arrays(arrays: tuple[NDArray[np.floating[Any]], ...]) -> NDArray[np.floating[Any]]:
+    """Add from left to right in the memory of the result; ``np.add.reduce`` would first stack all arrays."""
+    total = arrays[0].copy()
+    for array in arrays[1:]:
+        total += array
+    return total

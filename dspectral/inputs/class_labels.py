@@ -1,26 +1,27 @@
-"""Classes of documents as an indicator matrix, whatever a caller calls them."""
+"""Classes of documents as an indicator matrix, from labels of any kind."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine import is_lazy, lazy_rows, map_rows
+from dspectral.engine import is_lazy, lazy_rows, map_rows, refuse_other_containers
 from dspectral.types import CSRRows, Rows, is_sparse
 
 
 class ClassRows(NamedTuple):
-    """Which documents are in which classes.
+    """Membership of documents in classes.
 
     Attributes
     ----------
     indicator : csr_array or Dask array, shape (n, n_classes)
-        1 where a document is in a class.
+        Indicator: 1 where a document is in a class.
     classes : ndarray, shape (n_classes,)
-        Labels in their order; column numbers, where an indicator was given.
+        Sorted labels; column numbers, if an indicator was given.
     exclusive : bool
-        Whether labels were given, one a document, and not an indicator.
+        Whether one label a document was given, and not an indicator.
     """
 
     indicator: Any
@@ -34,13 +35,22 @@ def class_rows(y: Any, n_rows: int) -> ClassRows:
     Parameters
     ----------
     y : array-like of labels, shape (n,), or indicator matrix (array, SciPy sparse or Dask), shape (n, n_classes)
-        A document without a class has the label None, or an empty row.
+        Classes. A document without a class has the label None, or an empty row.
     n_rows : int
+        Number of documents.
+
+    Returns
+    -------
+    ClassRows
+        Indicator matrix and labels.
 
     Raises
     ------
     ValueError
-        If there is a class for more or fewer documents than there are, or for none.
+        If there is a class for more or fewer documents than there are, or for none; if a class is NaN; if labels are
+        numbers and strings at once.
+    TypeError
+        If y is lazy and no Dask array.
 
     Examples
     --------
@@ -50,6 +60,8 @@ def class_rows(y: Any, n_rows: int) -> ClassRows:
            [1., 0.]])
     """
     lazy = is_lazy(y)
+    if not lazy:
+        refuse_other_containers(y, "y")
     if not lazy and not is_sparse(y):
         y = np.asarray(y)
     if y.shape[:1] != (n_rows,):
@@ -72,20 +84,51 @@ def class_rows(y: Any, n_rows: int) -> ClassRows:
     return ClassRows(indicator, np.arange(y.shape[1]), exclusive=False)
 
 
+def label_names(y: object, n_labels: int) -> NDArray[Any]:
+    """Return the names of the columns of an indicator matrix: those of a data frame, else numbers.
+
+    Examples
+    --------
+    >>> label_names(np.eye(3), 3)
+    array([0, 1, 2])
+    """
+    columns = getattr(y, "columns", None)
+    return np.arange(n_labels) if columns is None else np.array(list(columns))
+
+
 def unit_class_rows(indicator: Any) -> Any:
-    """Return an indicator with rows of length 1, or zero."""
+    """Scale the rows of an indicator to length 1; rows of zeros stay zero.
+
+    Parameters
+    ----------
+    indicator : csr_array or Dask array, shape (n, n_classes)
+        Indicator as :func:`class_rows` returns it.
+
+    Returns
+    -------
+    csr_array or Dask array, shape (n, n_classes)
+        Scaled rows.
+    """
     if not is_lazy(indicator):
         return _unit(indicator)
     return map_rows(indicator, _unit, n_columns=indicator.shape[1], sparse_output=True, name="classes")
 
 
 def _of_labels(labels: NDArray[Any]) -> ClassRows:
+    """Assign numbers to the labels in sorted order."""
+    # `is not None` one by one: an array of strings compares to None as a whole.
     has_one = np.array([label is not None for label in labels.tolist()], dtype=bool)
     if not has_one.any():
         raise ValueError("no document has a class")
     known = labels[has_one]
     if known.dtype.kind == "O":  # numbers stay numbers
-        known = np.array(known.tolist())
+        values = known.tolist()
+        if any(isinstance(value, float) and not math.isfinite(value) for value in values):
+            known = np.array([math.nan])  # pandas has NaN among strings for what is missing
+        elif len({isinstance(value, str) for value in values}) > 1:
+            raise ValueError("classes are numbers and strings at once: give labels of one kind")
+        else:
+            known = np.array(values)
     if known.dtype.kind == "f" and not np.all(np.isfinite(known)):
         raise ValueError("a class is NaN or infinity: a document without a class has the label None")
     classes, numbers = np.unique(known, return_inverse=True)
@@ -95,13 +138,15 @@ def _of_labels(labels: NDArray[Any]) -> ClassRows:
 
 
 def _indicator(rows: Rows) -> CSRRows:
+    """Return ones where a block is not zero."""
     marked: Any = rows != 0  # an array of bool of the same kind
     found = sparse.csr_array(marked).astype(np.float64)
     found.eliminate_zeros()
     return found
 
 
-def _unit(rows: sparse.csr_array) -> sparse.csr_array:
+def _unit(rows: CSRRows) -> CSRRows:
+    """Scale the rows of one block of an indicator."""
     lengths = np.diff(rows.indptr)
     data = np.repeat(1.0 / np.sqrt(np.maximum(lengths, 1)), lengths)
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)

@@ -1,28 +1,29 @@
 """Documents and their labels as two streams of blocks that are cut alike."""
 
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from dspectral.engine import Blocks, is_lazy, lazy_rows
-from dspectral.inputs.rows import checked_rows
-from dspectral.linalg.sparse_products import row_slice
-from dspectral.types import is_sparse
+from dspectral.engine import Blocks, is_lazy, lazy_rows, refuse_other_containers
+from dspectral.engine.row_blocks import slices_of
+from dspectral.inputs.rows import checked_rows, row_dtype
+from dspectral.linalg.sparse_products import canonical_rows
+from dspectral.types import Rows, RowsLike, is_sparse
 
 
 class LabelledStreams(NamedTuple):
-    """What :func:`dspectral.engine.summarize` reads.
+    """Documents and their labels as :func:`dspectral.engine.summarize` reads them, cut alike.
 
     Attributes
     ----------
     words, labels : Blocks or Dask array
+        Rows of word counts, and rows of labels.
     n_rows, n_words, n_labels : int
-    dtype : numpy.dtype
-        Of the words' factors: float32 for float32 counts, else float64.
+        Numbers of documents, words and labels.
+    dtype : type
+        Precision of what is made from the words: float32 for float32 counts, else float64.
     """
 
     words: Any
@@ -34,18 +35,26 @@ class LabelledStreams(NamedTuple):
 
 
 def labelled_streams(X: Any, y: Any = None) -> LabelledStreams:
-    """Pair documents with labels.
+    """Pair documents with labels, block by block.
 
     Parameters
     ----------
     X : ndarray, SciPy sparse, Dask array, or store, shape (n, d)
-    y : ndarray, SciPy sparse or Dask array, shape (n, L), optional
-        By default the labels that the store X holds.
+        Documents as :func:`checked_documents` returns them.
+    y : array-like, SciPy sparse or Dask array, shape (n, L), optional
+        Labels; by default those that the store X holds.
+
+    Returns
+    -------
+    LabelledStreams
+        Streams that are cut where the blocks of X are.
 
     Raises
     ------
     ValueError
         If there are no labels, they are not two-dimensional, or are of another number of documents.
+    TypeError
+        If y is lazy and no Dask array.
     """
     y = getattr(X, "labels", None) if y is None else y
     if y is None:
@@ -53,8 +62,9 @@ def labelled_streams(X: Any, y: Any = None) -> LabelledStreams:
             "labels are required: fit requires y to be passed, but the target y is None, and X is no store that "
             "holds labels"
         )
-    if not is_lazy(y) and not is_sparse(y):
-        y = np.asarray(y)
+    if not is_lazy(y):
+        refuse_other_containers(y, "y")
+        y = y if is_sparse(y) else np.asarray(y)
     if y.dtype.kind not in "biuf":
         raise ValueError(f"Unknown label type: y holds {y.dtype}, but must be a matrix of numbers")
     if len(y.shape) != 2:
@@ -64,30 +74,42 @@ def labelled_streams(X: Any, y: Any = None) -> LabelledStreams:
         raise ValueError(f"X has {n_rows} documents, but y has labels of {n_labelled}")
     if n_labels < 1:
         raise ValueError("y has no column: there must be at least one label")
-    dtype = np.float32 if X.dtype == np.float32 else np.float64
     words = lazy_rows(X)
     if is_lazy(X) or is_lazy(y):
         labels = lazy_rows(y)
+        # Labels follow the cuts of the words: those are the larger blocks.
         labels = labels if labels.chunks[0] == words.chunks[0] else labels.rechunk({0: words.chunks[0]})
-        return LabelledStreams(words, labels, n_rows, n_words, n_labels, dtype)
+        return LabelledStreams(words, labels, n_rows, n_words, n_labels, row_dtype(X.dtype))
     cut = partial(_blocks, sizes=words.chunks[0])
-    return LabelledStreams(cut(X), cut(y), n_rows, n_words, n_labels, dtype)
+    return LabelledStreams(cut(X), cut(y), n_rows, n_words, n_labels, row_dtype(X.dtype))
 
 
-def checked_documents(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Validate documents; a store keeps its labels."""
+def checked_documents(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
+    """Validate documents; a store is returned as it is, with its labels.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Estimator whose ``n_features_in_`` is set or compared.
+    X : ndarray, SciPy sparse, DataFrame, Dask array or store, shape (n, d)
+        Documents, see :func:`dspectral.inputs.checked_rows`.
+    reset : bool
+        True in ``fit``.
+
+    Returns
+    -------
+    ndarray, csr_array, Dask array or store
+        Documents.
+    """
     checked = checked_rows(estimator, X, reset=reset)
     return X if hasattr(X, "labels") else checked
 
 
-def _blocks(X: Any, sizes: tuple[int, ...]) -> Blocks:
+def _blocks(X: Rows, sizes: tuple[int, ...]) -> Blocks:
     """Cut rows in memory where those of words are cut, whatever their own size."""
-    borders = np.cumsum([0, *sizes])
-    if is_sparse(X):
-        X = sparse.csr_array(X)
-        return Blocks(_same, [row_slice(X, int(a), int(b)) for a, b in pairwise(borders)], in_memory=True)
-    return Blocks(_same, [X[a:b] for a, b in pairwise(borders)], in_memory=True)
+    X = canonical_rows(X) if is_sparse(X) else X
+    return Blocks(_same, list(slices_of(X, sizes)), in_memory=True)
 
 
-def _same(block: Any) -> Any:
+def _same(block: Rows) -> Rows:
     return block

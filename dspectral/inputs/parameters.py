@@ -42,6 +42,7 @@ def resolve_seed(random_state: RandomState) -> int:
     """
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
+    # True is an int to Python, and hardly ever meant as a seed.
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
         if random_state < 0:
             raise ValueError(f"random_state is {random_state}, but a seed must be 0 or more")
@@ -71,6 +72,7 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
     Returns
     -------
     int
+        The value as Python's own int.
 
     Raises
     ------
@@ -113,6 +115,7 @@ def check_real(
     Returns
     -------
     float
+        The value as Python's own float.
 
     Raises
     ------

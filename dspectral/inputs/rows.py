@@ -3,31 +3,161 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from dspectral.engine import is_lazy, lazy_rows
+from dspectral.engine import is_lazy, lazy_rows, refuse_other_containers
 from dspectral.linalg import sparse_products
-from dspectral.types import FloatArray, Rows, is_sparse
+from dspectral.linalg.block_sums import refuse_not_finite
+from dspectral.store.weighted_rows import weightings_of
+from dspectral.types import FloatArray, Rows, RowsLike, is_sparse
+
+
+def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
+    """Validate rows at the door of an estimator, lazy ones as those in memory and without reading them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Estimator whose ``n_features_in_`` and ``feature_names_in_`` are set or compared; of rows weighted as they
+        are read, ``weighting_`` too (the digest of the weighting).
+    X : ndarray, SciPy sparse, DataFrame, nested list, Dask array or store, shape (n_rows, n_columns)
+        Rows of real numbers: bool, integers and floats of any size.
+    reset : bool
+        True in ``fit``: the number of columns is learned. False afterwards: it must be the same.
+
+    Returns
+    -------
+    ndarray, csr_array or Dask array, shape (n_rows, n_columns)
+        Float32 stays; all other types become float64, in a Dask array block by block as it is read.
+
+    Raises
+    ------
+    ValueError
+        If X has no row or no column, another width or weighting than in ``fit``, entries that are not real numbers,
+        masked entries, or (in memory; a pass says it of lazy rows) NaN or infinity.
+    TypeError
+        If X is no matrix: a corpus, a Dask DataFrame, an array on disk.
+
+    Notes
+    -----
+    No pass over lazy rows. Passes refuse a block whose shape or dtype is not what its Dask array says.
+    """
+    _check_weighting(estimator, X, reset=reset)
+    if is_lazy(X):
+        return _checked_lazy(estimator, X, reset=reset)
+    # scikit-learn would convert these by reading them, and would drop masks and imaginary parts.
+    refuse_other_containers(X)
+    dtype = getattr(X, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":  # objects that are numbers are converted
+        _refuse_kind(dtype)
+    if np.ma.isMaskedArray(X):
+        raise ValueError("X is a masked array, but missing entries have no meaning here: fill them first")
+    rows = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+    return sparse_products.canonical_rows(rows) if is_sparse(rows) else rows
+
+
+def _checked_lazy(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    array = lazy_rows(X)
+    _refuse_kind(array.dtype)
+    name, (n_rows, n_columns) = type(estimator).__name__, array.shape
+    for number, what in ((n_rows, "sample"), (n_columns, "feature")):
+        if number == 0:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={array.shape}) while a minimum of 1 is required by {name}."
+            )
+    if reset:
+        estimator.n_features_in_ = n_columns
+        if hasattr(estimator, "feature_names_in_"):  # of another fit, on a DataFrame
+            del estimator.feature_names_in_
+    elif n_columns != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_columns} features, but {name} is expecting {estimator.n_features_in_} features as input."
+        )
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def _refuse_kind(dtype: np.dtype[Any]) -> None:
+    """Refuse entries that are not real numbers."""
+    if dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: X holds {dtype}")
+    if dtype.kind not in "biuf":
+        raise ValueError(f"X holds {dtype}, but its entries must be real numbers")
+
+
+def row_dtype(dtype: DTypeLike) -> type[np.float32 | np.float64]:
+    """Return the precision of what is made from rows: single for single, double for all else.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Type of the rows.
+
+    Returns
+    -------
+    type
+        ``numpy.float32`` or ``numpy.float64``.
+    """
+    return np.float32 if dtype == np.float32 else np.float64
+
+
+def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> None:
+    """Keep the digest of the rows' weighting, or compare it with the one that was kept.
+
+    Nothing is known of arrays in memory, which pass. Counts of a store are known to be no weighted rows.
+    """
+    found, name = weightings_of(X) if is_lazy(X) else set(), type(estimator).__name__
+    if len(found) > 1:
+        raise ValueError(f"X holds rows of {len(found)} weightings: weigh all of them by one, {_MENDING}")
+    digest = next(iter(found), None)
+    if reset:
+        vars(estimator).pop("weighting_", None)
+        if digest is not None:
+            estimator.weighting_ = digest
+        return
+    known = getattr(estimator, "weighting_", None)
+    if known is None or digest == known:
+        return
+    if digest is not None:
+        raise ValueError(
+            f"X is weighted by other frequencies than the rows that {name} was fitted on: weigh X by those, {_MENDING}"
+        )
+    if hasattr(X, "counts"):
+        raise ValueError(
+            f"{name} was fitted on weighted rows, but X is a store of counts: weigh X, {_MENDING}"
+        )
+
+
+_MENDING = (
+    "X.weighted(TfidfWeighting().fit(store)) with the store that was fitted on, or put TfidfWeighting() before the "
+    "estimator in a Pipeline"
+)
 
 
 def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> FloatArray:
-    """Return the coordinates of one block of rows along axes, shape (d, k), less an offset."""
+    """Return the coordinates of one block of rows along axes, less an offset.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Block of rows.
+    axes : ndarray, shape (d, k), C-contiguous
+        Axes, one a column.
+    offset : ndarray, shape (k,), or None
+        Coordinates of the point that becomes the origin; None subtracts nothing.
+
+    Returns
+    -------
+    ndarray, shape (n, k)
+        Coordinates, of the dtype of ``axes``.
+
+    Raises
+    ------
+    ValueError
+        If the rows hold NaN or infinity.
+    """
+    refuse_not_finite(rows)
     many = sparse_products.times
     projected = many(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
     return projected if offset is None else projected - offset.astype(projected.dtype)
-
-
-def checked_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Validate rows at an estimator's door: in-memory ones as scikit-learn does, lazy ones by their shape."""
-    if is_lazy(X):
-        X = lazy_rows(X)
-        if reset:
-            estimator.n_features_in_ = X.shape[1]
-        elif X.shape[1] != estimator.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but {type(estimator).__name__} was fitted on "
-                f"{estimator.n_features_in_}"
-            )
-        return X
-    return validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)

@@ -1,1 +1,5 @@
-"""Formats of other programs."""
+"""Read and write the formats of other programs."""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

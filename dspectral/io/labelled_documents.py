@@ -4,23 +4,27 @@ import html
 import json
 import re
 from collections.abc import Iterator, Sequence
+from os import PathLike, fspath
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 import fsspec
+
+from dspectral.io.text_files import open_text
 
 _ARTICLE = re.compile(r"<REUTERS\b([^>]*)>(.*?)(</REUTERS>|(?=<REUTERS\b)|\Z)", re.DOTALL)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 
 
 class LabelledText(NamedTuple):
-    """A document.
+    """A document and its labels.
 
     Attributes
     ----------
     text : str
+        The text.
     labels : tuple of str
-        None, one or several.
+        Its labels: none, one or several.
     """
 
     text: str
@@ -28,7 +32,7 @@ class LabelledText(NamedTuple):
 
 
 def read_labelled_records(
-    path: str,
+    path: str | PathLike[str],
     *,
     text: Sequence[str] = ("text",),
     label: str = "label",
@@ -38,22 +42,25 @@ def read_labelled_records(
 
     Parameters
     ----------
-    path : str
+    path : str or path-like
         Local path or fsspec URL of a .jsonl or .tsv file, also .gz, .bz2 or .zst.
-    text : sequence of str
+    text : sequence of str, default=("text",)
         Fields that are the text, one line under the other; one that is null counts as empty.
-    label : str
+    label : str, default="label"
         Field with the label: a string, or, in jsonl, a list of strings.
     storage_options : dict, optional
+        Options of the file system.
 
     Yields
     ------
     LabelledText
+        One document for each record, in the order of the file.
 
     Raises
     ------
     ValueError
-        If the ending is unknown, or a line is no record with these fields; file and line are named.
+        If the ending is unknown, a line is no record with these fields, or the file is not UTF-8; file and line are
+        named.
 
     Examples
     --------
@@ -62,33 +69,38 @@ def read_labelled_records(
     >>> [document.labels for document in read_labelled_records("memory://two.jsonl")]
     [('tea', 'food'), ('food',)]
     """
+    # The lines are cut at LF alone: str.splitlines would cut at separators that JSON strings may hold.
+    path = fspath(path)
     name = re.sub(r"\.(gz|bz2|zst)$", "", path.lower())
     if not name.endswith((".jsonl", ".tsv")):
         raise ValueError(f"{path} ends in neither .jsonl nor .tsv (and .gz, .bz2 or .zst)")
-    options = {"encoding": "utf-8", "newline": "\n", "compression": "infer", **(storage_options or {})}
-    with fsspec.open(path, "rt", **options) as file:
+    with open_text(path, storage_options) as file:
         lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(file, start=1))
         header = next(lines, (1, ""))[1].split("\t") if name.endswith(".tsv") else None
         for number, line in lines:
             try:
-                yield _of_record(_json(line) if header is None else _row(line, header), text, label)
+                record = _parse_json(line) if header is None else _split_row(line, header)
+                yield _document_of(record, text, label)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path}, line {number}: {error}") from error
 
 
-def read_newsgroups(folder: str, *, storage_options: dict[str, Any] | None = None) -> Iterator[LabelledText]:
+def read_newsgroups(
+    folder: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
+) -> Iterator[LabelledText]:
     """Read posts that lie in a folder for each group, as 20 Newsgroups is packed, in the order of their names.
 
     Parameters
     ----------
-    folder : str
+    folder : str or path-like
         Local path or fsspec URL of a folder of folders; a post is a file, read as Latin-1 with its header.
     storage_options : dict, optional
+        Options of the file system.
 
     Yields
     ------
     LabelledText
-        With the group as the label.
+        A post, with its group as the label.
 
     Raises
     ------
@@ -102,10 +114,11 @@ def read_newsgroups(folder: str, *, storage_options: dict[str, Any] | None = Non
     >>> list(read_newsgroups("memory://posts"))
     [LabelledText(text='Subject: orbits', labels=('sci.space',))]
     """
-    system, root = fsspec.url_to_fs(folder, **(storage_options or {}))
+    system, root = fsspec.url_to_fs(fspath(folder), **(storage_options or {}))
     paths = sorted(system.find(root))
     if not paths:
         raise ValueError(f"no post in {folder}: expected a folder for each group, with a file for each post")
+    # Latin-1 gives every byte a letter: posts of 1993 say their encoding, if at all, in ways of their own.
     for path in paths:
         inside = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
         if len(inside) != 2:
@@ -114,7 +127,7 @@ def read_newsgroups(folder: str, *, storage_options: dict[str, Any] | None = Non
 
 
 def read_reuters(
-    paths: str | Sequence[str],
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     split: Literal["train", "test"],
     *,
     storage_options: dict[str, Any] | None = None,
@@ -123,16 +136,17 @@ def read_reuters(
 
     Parameters
     ----------
-    paths : str or sequence of str
+    paths : str, path-like or sequence of these
         Files, globs, or a folder with ``.sgm`` files.
     split : {"train", "test"}
-        ModApte: articles of this ``LEWISSPLIT`` that say ``TOPICS="YES"``.
+        Side of the ModApte split: articles of this ``LEWISSPLIT`` that say ``TOPICS="YES"``.
     storage_options : dict, optional
+        Options of the file system.
 
     Yields
     ------
     LabelledText
-        Title and body, or whatever text there is; the topics as labels, which may be none.
+        An article: title and body, or whatever text there is, with its topics as labels, which may be none.
 
     Raises
     ------
@@ -150,8 +164,8 @@ def read_reuters(
     """
     if split not in ("train", "test"):
         raise ValueError(f"split is {split!r}, but must be 'train' or 'test'")
-    for source in [paths] if isinstance(paths, str) else paths:
-        system, root = fsspec.url_to_fs(source, **(storage_options or {}))
+    for source in [paths] if isinstance(paths, str | PathLike) else paths:
+        system, root = fsspec.url_to_fs(fspath(source), **(storage_options or {}))
         found = sorted(system.glob(f"{root}/*.sgm") if system.isdir(root) else system.glob(root))
         if not found:
             raise ValueError(f"no .sgm file at {source}")
@@ -159,7 +173,7 @@ def read_reuters(
             yield from _articles(system.cat_file(path).decode("latin-1"), path, split.upper())
 
 
-def _json(line: str) -> dict[str, Any]:
+def _parse_json(line: str) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except json.JSONDecodeError as error:
@@ -169,21 +183,22 @@ def _json(line: str) -> dict[str, Any]:
     return record
 
 
-def _row(line: str, header: list[str]) -> dict[str, Any]:
+def _split_row(line: str, header: list[str]) -> dict[str, Any]:
     fields = line.split("\t")
     if len(fields) != len(header):
         raise ValueError(f"{len(fields)} column(s), but the header has {len(header)}")
     return dict(zip(header, fields, strict=True))
 
 
-def _of_record(record: dict[str, Any], text: Sequence[str], label: str) -> LabelledText:
+def _document_of(record: dict[str, Any], text: Sequence[str], label: str) -> LabelledText:
     missing = [field for field in (*text, label) if field not in record]
     if missing:
         raise ValueError(f"no field {missing[0]!r}, but {', '.join(record)}")
-    parts = [record[field] or "" for field in text]
+    parts = [record[field] or "" for field in text]  # null counts as empty
     for field, part in zip(text, parts, strict=True):
         if not isinstance(part, str):
             raise ValueError(f"field {field!r} holds {json.dumps(part)[:60]}, not a string")  # noqa: TRY004
+    # One label and a list of one are the same; a list may be empty, a text without labels.
     labels = record[label] if isinstance(record[label], list) else [record[label]]
     if not all(isinstance(one, str) for one in labels):
         raise ValueError(
@@ -193,6 +208,11 @@ def _of_record(record: dict[str, Any], text: Sequence[str], label: str) -> Label
 
 
 def _articles(data: str, path: str, split: str) -> Iterator[LabelledText]:
+    """Yield the articles of one file that are on one side of the split.
+
+    An article ends at its closing tag, at the next opening tag or at the end of the file; the last two mean that the
+    file is damaged.
+    """
     n_found = 0
     for found in _ARTICLE.finditer(data):
         n_found += 1
@@ -207,12 +227,14 @@ def _articles(data: str, path: str, split: str) -> Iterator[LabelledText]:
         if attributes["LEWISSPLIT"] == split and attributes["TOPICS"] == "YES":
             topics = re.findall(r"<D>(.*?)</D>", _inside("TOPICS", found[2]))
             yield LabelledText(_text(_inside("TEXT", found[2])), tuple(map(html.unescape, topics)))
+    # An article of the other side was found, too: only a file of another kind holds none at all.
     if not n_found:
         raise ValueError(f"{path} holds no article of Reuters-21578: expected <REUTERS ...> ... </REUTERS>")
 
 
 def _text(inside: str) -> str:
     """Return title and body; all there is, without tags, where an article has neither."""
+    # Articles of TYPE="BRIEF" have a title alone, those of TYPE="UNPROC" neither: their text lies beside the tags.
     parts = [_inside(tag, inside) for tag in ("TITLE", "BODY")]
     text = "\n".join(part for part in parts if part) or re.sub(r"</?[A-Z]+[^>]*>", " ", inside)
     return html.unescape(text).strip()

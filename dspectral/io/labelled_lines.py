@@ -1,39 +1,60 @@
 """Lines of labels and ``column:value`` pairs to two sparse matrices."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled
+from dspectral.types import CSRRows
 
+MOST_COLUMNS = 2**31 - 1
+"""Most columns and labels of a matrix: their numbers are int32."""
 ERRORS = {
     1: "a label is not a whole number of 0 or more",
     2: "a column is not a whole number",
     3: "a column has no value: 'column:value' is needed",
     4: "a value is not a finite number",
     5: "a column is below the first one",
+    6: f"a label is beyond {MOST_COLUMNS - 1}, the largest that a matrix can have",
+    7: f"a column is beyond {MOST_COLUMNS - 1}, the largest that a matrix can have",
+    8: "a value is out of range: float32 holds numbers up to 3.4e38",
 }
-"""What is wrong with a line, by its code."""
+"""Sentence for each error code of the loops below; 0 is none."""
+TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, COMMA, MINUS, POINT, COLON = b"\t\n\r #+,-.:"
+CAPITAL_E, SMALL_E, SMALL_Q = b"Eeq"
+INFINITE = 2.0**128 - 2.0**103
+"""Smallest number that float32 rounds to infinity."""
+Text: TypeAlias = NDArray[np.uint8]
+Numbers: TypeAlias = NDArray[np.int64]
 
 
 class ParsedLines(NamedTuple):
-    """What some lines hold.
+    """Rows and labels of some lines.
 
     Attributes
     ----------
     rows : csr_array of float32, shape (n, d)
+        Values of the ``column:value`` pairs.
     labels : csr_array of float32, shape (n, L)
         Ones.
     """
 
-    rows: sparse.csr_array
-    labels: sparse.csr_array
+    rows: CSRRows
+    labels: CSRRows
 
 
 class LineError(ValueError):
-    """A line that cannot be read: ``line`` is its number in the piece, from 0."""
+    """A line that cannot be read.
+
+    Parameters
+    ----------
+    line : int
+        Number of the line in the piece, from 0.
+    what : str
+        Message: the fault of the line.
+    """
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(what)
@@ -48,27 +69,27 @@ def parse_lines(
     Parameters
     ----------
     data : bytes
-        Whole lines. What follows ``#`` is a comment; ``qid:`` pairs are skipped.
-    n_columns, n_labels : int
-        Width of the matrices; 0 for what the lines need.
-    first_column : int
+        Whole lines. Text from ``#`` to the end of its line is a comment; ``qid:`` pairs are skipped.
+    n_columns, n_labels : int, default=0
+        Widths of the two matrices; 0 for the widths that the lines need.
+    first_column : int, default=0
         Number of the first column in the text: 0 or 1.
-    skip_empty : bool
+    skip_empty : bool, default=False
         Whether a line with nothing on it is no row.
 
     Returns
     -------
     ParsedLines
-        Columns sorted, those that are given twice added up.
+        The two matrices, columns sorted, those that are given twice added up.
 
     Raises
     ------
     LineError
-        If a line cannot be read, or a column or label is beyond the width.
+        If a line cannot be read, a column or label is beyond the width, or a number is out of range.
 
     Notes
     -----
-    About 12 bytes for each byte of the text at most, usually less than two.
+    One pass over the bytes. Memory is at most 12 bytes for each byte of the text, usually less than two.
 
     Examples
     --------
@@ -78,9 +99,11 @@ def parse_lines(
            [ 0. ,  2. ]], dtype=float32), array([[1., 0., 1.],
            [0., 0., 0.]], dtype=float32))
     """
+    # The loops look one byte ahead without asking for the end: the last byte is always a line end.
     text = np.frombuffer(data if data.endswith(b"\n") or not data else data + b"\n", dtype=np.uint8)
-    n_lines, n_pairs = int(np.sum(text == 10)), int(np.sum(text == 58))
-    n_names = n_lines + int(np.sum(text == 44))
+    # Each pair has a colon, and each label a comma or a line end behind it: that bounds the arrays.
+    n_lines, n_pairs = int(np.sum(text == NEWLINE)), int(np.sum(text == COLON))
+    n_names = n_lines + int(np.sum(text == COMMA))
     columns, values = np.empty(n_pairs, dtype=np.int64), np.empty(n_pairs)
     names = np.empty(n_names, dtype=np.int64)
     indptr, label_indptr = np.zeros(n_lines + 1, dtype=np.int64), np.zeros(n_lines + 1, dtype=np.int64)
@@ -101,12 +124,7 @@ def parse_lines(
 
 
 def _check_width(
-    columns: NDArray[np.int64],
-    indptr: NDArray[np.int64],
-    lines: NDArray[np.int64],
-    width: int,
-    what: str,
-    first: int,
+    columns: Numbers, indptr: Numbers, lines: Numbers, width: int, what: str, first: int
 ) -> None:
     if not width or columns.max(initial=-1) < width:
         return
@@ -115,9 +133,7 @@ def _check_width(
     raise LineError(line, f"{what} {columns[entry] + first} is beyond the last one, {width - 1 + first}")
 
 
-def _matrix(
-    values: NDArray[np.float32], columns: NDArray[np.int64], indptr: NDArray[np.int64], width: int
-) -> sparse.csr_array:
+def _matrix(values: NDArray[np.float32], columns: Numbers, indptr: Numbers, width: int) -> CSRRows:
     shape = (len(indptr) - 1, width or int(columns.max(initial=-1)) + 1)
     matrix = sparse.csr_array((values, columns.astype(np.int32), indptr.astype(np.int32)), shape=shape)
     matrix.sum_duplicates()
@@ -126,16 +142,22 @@ def _matrix(
 
 @compiled
 def _parse(
-    text: Any,
-    columns: Any,
-    values: Any,
-    indptr: Any,
-    names: Any,
-    label_indptr: Any,
-    lines: Any,
+    text: Text,
+    columns: Numbers,
+    values: NDArray[np.float64],
+    indptr: Numbers,
+    names: Numbers,
+    label_indptr: Numbers,
+    lines: Numbers,
     first_column: int,
     skip_empty: bool,
 ) -> tuple[int, int, int]:
+    """Write rows and labels in CSR layout; return an error code, its line, and the number of rows.
+
+    ``at`` is always the beginning of line ``line``; rows before ``row`` are complete. The cost is one look at each
+    byte, but for a first number that turns out to be a column, which is read twice.
+    """
+    # Pairs and labels of row i are those from indptr[i] and label_indptr[i] on; both counters only grow.
     at, line, row, n_pairs, n_names = 0, 0, 0, 0, 0
     while at < text.size:
         before = n_pairs + n_names
@@ -153,26 +175,32 @@ def _parse(
 
 
 @compiled
-def _labels(text: Any, at: int, names: Any, n_names: int) -> tuple[int, int, int]:
-    """Read numbers between commas up to a blank; a number before a colon is a column, and read later."""
+def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int, int]:
+    """Read numbers between commas up to a blank; return an error code, the next byte, and the number of labels.
+
+    A number before a colon is a column, and ``q`` begins a ``qid:`` pair: both are left to be read as pairs, so the
+    line has no label.
+    """
     start = at
-    if _ends_word(text[at]) or text[at] == 35:
+    if _ends_word(text[at]) or text[at] == HASH:
         return 0, at, n_names
     first = n_names
     while True:
-        at += text[at] == 43  # +
+        at += int(text[at] == PLUS)
         if not _is_digit(text[at]):
-            return (0, start, first) if text[start] == 113 else (1, start, first)  # qid:
+            return (0, start, first) if text[start] == SMALL_Q else (1, start, first)
         number, at = _whole(text, at)
-        if text[at] == 58:
+        if text[at] == COLON:
             return (0, start, first) if n_names == first else (1, start, first)
-        if text[at] == 46:  # 1.0 is a whole number
+        if text[at] == POINT:  # 1.0 is a whole number
             at += 1
             while text[at] == 48:
                 at += 1
+        if number >= MOST_COLUMNS:
+            return 6, start, first
         names[n_names] = number
         n_names += 1
-        if text[at] != 44:
+        if text[at] != COMMA:
             break
         at += 1
     return (0 if _ends_word(text[at]) else 1), at, n_names
@@ -180,37 +208,38 @@ def _labels(text: Any, at: int, names: Any, n_names: int) -> tuple[int, int, int
 
 @compiled
 def _pairs(
-    text: Any, at: int, columns: Any, values: Any, n_pairs: int, first_column: int
+    text: Text, at: int, columns: Numbers, values: NDArray[np.float64], n_pairs: int, first_column: int
 ) -> tuple[int, int, int]:
-    """Read pairs up to the end of the line, and past it."""
+    """Read pairs up to the end of the line; return an error code, the next line, and the number of pairs."""
     while True:
         at = _next_word(text, at)
-        if text[at] == 10:
+        if text[at] == NEWLINE:
             return 0, at + 1, n_pairs
         if not _is_digit(text[at]):
             return 2, at, n_pairs
         number, at = _whole(text, at)
-        if text[at] != 58:
+        if text[at] != COLON:
             return (3 if _ends_word(text[at]) else 2), at, n_pairs
         value, at = _real(text, at + 1)
-        if not np.isfinite(value) or not (_ends_word(text[at]) or text[at] == 35):
+        if np.isnan(value) or not (_ends_word(text[at]) or text[at] == HASH):
             return 4, at, n_pairs
-        if number < first_column:
-            return 5, at, n_pairs
-        columns[n_pairs], values[n_pairs] = number - first_column, value
+        number -= first_column
+        if number < 0 or number >= MOST_COLUMNS or abs(value) >= INFINITE:
+            return (5 if number < 0 else 7 if number >= MOST_COLUMNS else 8), at, n_pairs
+        columns[n_pairs], values[n_pairs] = number, value
         n_pairs += 1
 
 
 @compiled
-def _next_word(text: Any, at: int) -> int:
+def _next_word(text: Text, at: int) -> int:
     """Skip blanks, ``qid:`` pairs and a comment, which ends where its line does."""
     while True:
-        while text[at] != 10 and _ends_word(text[at]):
+        while text[at] != NEWLINE and _ends_word(text[at]):
             at += 1
-        if text[at] == 35:  # #
-            while text[at] != 10:
+        if text[at] == HASH:
+            while text[at] != NEWLINE:
                 at += 1
-        elif text[at] == 113:  # q
+        elif text[at] == SMALL_Q:
             while not _ends_word(text[at]):
                 at += 1
             continue
@@ -218,7 +247,8 @@ def _next_word(text: Any, at: int) -> int:
 
 
 @compiled
-def _whole(text: Any, at: int) -> tuple[int, int]:
+def _whole(text: Text, at: int) -> tuple[int, int]:
+    """Read a whole number; return it and the next byte. Beyond 2**40 it is only known to be too large."""
     number = 0
     while _is_digit(text[at]):
         if number < 1 << 40:
@@ -228,22 +258,26 @@ def _whole(text: Any, at: int) -> tuple[int, int]:
 
 
 @compiled
-def _real(text: Any, at: int) -> tuple[float, int]:
-    """Read a decimal number; NaN where there is none."""
-    sign = -1.0 if text[at] == 45 else 1.0
-    at += text[at] == 45 or text[at] == 43
+def _real(text: Text, at: int) -> tuple[float, int]:
+    """Read a decimal number; return it, NaN where there is none, and the next byte.
+
+    The value is ``digits * 10**scale``, one product or one quotient of float64: for float32 right to the last bit
+    but one.
+    """
+    sign = -1.0 if text[at] == MINUS else 1.0
+    at += int(text[at] == MINUS or text[at] == PLUS)
     number, scale, digits = 0.0, 0, 0
     while _is_digit(text[at]):
         number, digits, at = number * 10.0 + (text[at] - 48.0), digits + 1, at + 1
-    if text[at] == 46:
+    if text[at] == POINT:
         at += 1
         while _is_digit(text[at]):
             number, scale, digits, at = number * 10.0 + (text[at] - 48.0), scale - 1, digits + 1, at + 1
     if digits == 0:
         return np.nan, at
-    if text[at] == 101 or text[at] == 69:  # e, E
-        negative = text[at + 1] == 45
-        at += 1 + (text[at + 1] == 45 or text[at + 1] == 43)
+    if text[at] == SMALL_E or text[at] == CAPITAL_E:
+        negative = text[at + 1] == MINUS
+        at += 1 + int(text[at + 1] == MINUS or text[at + 1] == PLUS)
         if not _is_digit(text[at]):
             return np.nan, at
         exponent, at = _whole(text, at)
@@ -254,10 +288,10 @@ def _real(text: Any, at: int) -> tuple[float, int]:
 
 
 @compiled
-def _is_digit(byte: int) -> bool:
-    return 48 <= byte <= 57
+def _is_digit(byte: np.uint8) -> bool:
+    return bool(48 <= byte <= 57)
 
 
 @compiled
-def _ends_word(byte: int) -> bool:
-    return byte in (9, 10, 13, 32)
+def _ends_word(byte: np.uint8) -> bool:
+    return byte in (TAB, NEWLINE, RETURN, SPACE)

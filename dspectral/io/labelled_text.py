@@ -1,32 +1,27 @@
-"""Labelled documents as text, to a store and back: the extreme-classification format, and svmlight."""
+"""Labeled documents as text, to a store and back: the extreme-classification format, and svmlight."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import fsspec
 import numpy as np
 from scipy import sparse
 
-from dspectral.engine import lazy_rows, run_tasks
-from dspectral.io.labelled_lines import LineError, ParsedLines, parse_lines
-from dspectral.store.blocks import BlockInfo, Location, finished, write_block
-from dspectral.store.build import BLOCK_BYTES, build_span
+from dspectral.engine import lazy_rows
+from dspectral.io.labelled_lines import ParsedLines
+from dspectral.io.labelled_pieces import find_width, parse_piece, read_heads, read_pieces
+from dspectral.store.arrays import Location
+from dspectral.store.blocks import BlockInfo, find_block, write_block
+from dspectral.store.build import BLOCK_BYTES, build_spans
+from dspectral.store.checks import check_name, check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
-from dspectral.store.lines import PIECE_BYTES, Piece, whole_lines
-from dspectral.store.sources import Span, plan_spans
-from dspectral.store.streams import open_bytes
+from dspectral.store.lines import Piece
+from dspectral.store.sources import plan_spans
+from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 Format: TypeAlias = Literal["extreme", "svmlight"]
-
-
-class Head(NamedTuple):
-    """The first line of an extreme-classification file."""
-
-    n_documents: int
-    n_columns: int
-    n_labels: int
 
 
 def build_labelled_store(
@@ -42,7 +37,7 @@ def build_labelled_store(
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> CountStore:
-    r"""Read labelled documents from text into a store that holds rows and labels.
+    r"""Read labeled documents from text into a store that holds rows and labels.
 
     Parameters
     ----------
@@ -50,32 +45,35 @@ def build_labelled_store(
         Paths, globs or fsspec URLs, also .gz, .bz2 or .zst.
     store : str
         Local path or fsspec URL of the store to make.
-    format : {"extreme", "svmlight"}
-        ``"extreme"``: a first line ``documents columns labels``, then a line a document,
+    format : {"extreme", "svmlight"}, default="extreme"
+        Format of the text. ``"extreme"``: a first line ``documents columns labels``, then a line a document,
         ``label,label,... column:value column:value ...``; a line may lack labels, columns or both.
         ``"svmlight"``: no first line; empty lines and comments are no documents.
     n_columns, n_labels : int, optional
-        Width; by default what the first lines say (``"extreme"``) or what the text needs, for which it is read
-        once more.
-    zero_based : bool
+        Widths of the two matrices; by default those of the first lines (``"extreme"``) or those the text needs,
+        for which it is read once more.
+    zero_based : bool, default=True
         Whether the first column is 0 in the text, and not 1. Labels count from 0.
-    block_bytes : int
+    block_bytes : int, default=16777216
         Bytes of text behind a block of rows.
-    append : bool
+    append : bool, default=False
         Whether to add the documents behind those of a finished store.
-    storage_options, source_options : dict, optional
-        Of the store's and the sources' file systems.
+    storage_options : dict, optional
+        Options of the store's file system.
+    source_options : dict, optional
+        Options of the sources' file systems.
 
     Returns
     -------
     CountStore
-        With ``labels``.
+        The finished store, which holds rows and ``labels``.
 
     Raises
     ------
     ValueError
-        If a line cannot be read or names a column or label beyond the width (file and line are named), a first
-        line is missing, or a file has more or fewer documents than its first line says.
+        If a line cannot be read, names a column or label beyond the width, or holds a number that is out of range
+        (file and line are named), a first line is missing, or a file has more or fewer documents than its first
+        line says.
     StoreError
         If the store exists already, or ``append`` finds none or one of another width.
 
@@ -93,14 +91,15 @@ def build_labelled_store(
     ((2, 3), array([[1., 0., 0., 1.],
            [0., 1., 0., 0.]], dtype=float32))
     """
-    if format not in ("extreme", "svmlight"):
-        raise ValueError(f"format is {format!r}, but it must be 'extreme' or 'svmlight'")
+    check_name("format", format, get_args(Format))
+    block_bytes = check_size("block_bytes", block_bytes)
     options = source_options or {}
     spans = plan_spans(sources, unit="line", span_bytes=block_bytes, storage_options=source_options)
-    read = partial(_read, headed=format == "extreme", block_bytes=block_bytes, options=options)
-    parse = partial(_parse, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
-    heads = _heads(spans, options) if format == "extreme" else []
-    width = _width(heads, spans, read, parse, (n_columns, n_labels))
+    read = partial(read_pieces, headed=format == "extreme", block_bytes=block_bytes, options=options)
+    # `parse` is made twice: to measure the text it takes what it finds, to write it holds lines to the width.
+    parse = partial(parse_piece, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
+    heads = read_heads(spans, options) if format == "extreme" else []
+    width = find_width(heads, spans, read, parse, (n_columns, n_labels))
     parse = partial(parse, n_columns=width[0], n_labels=width[1])
     provenance = {
         "sources": [span.describe() for span in spans],
@@ -110,11 +109,9 @@ def build_labelled_store(
     }
     draft = begin(store, storage_options, provenance, append=append, n_columns=width[0])
     draft = draft._replace(n_columns=width[0])
-    write, find = partial(_write, draft.where, parse=parse), partial(finished, draft.where)
-    work = partial(build_span, draft=draft.for_tasks(), read=read, write=write, find=find)
-    blocks = [
-        block for of_span in run_tasks(work, list(enumerate(spans)), name="parse-block") for block in of_span
-    ]
+    write, find = partial(_write, draft.where, parse=parse), partial(find_block, draft.where)
+    blocks = build_spans(spans, draft, read, write, find, name="parse-block")
+    # A first line that promises other documents is told only now: counting before would be a pass of its own.
     n_rows = sum(block.n_rows for block in blocks)
     if not n_rows:
         raise ValueError(f"no document at all in {sources}")
@@ -125,31 +122,35 @@ def build_labelled_store(
 
 
 def write_labelled_text(
-    X: Any,
+    X: RowsLike,
     path: str,
-    y: Any = None,
+    y: "RowsLike | None" = None,
     *,
     format: Format = "extreme",  # noqa: A002
     zero_based: bool = True,
     storage_options: dict[str, Any] | None = None,
 ) -> None:
-    r"""Write labelled documents as text, block by block.
+    r"""Write labeled documents as text, block by block.
 
     Parameters
     ----------
     X : store, Dask array, SciPy sparse or ndarray, shape (n_documents, n_columns)
+        Counts or features of the documents.
     path : str
         Local path or fsspec URL; an ending .gz, .bz2 or .zst compresses.
-    y : as X, shape (n_documents, n_labels), optional
+    y : Dask array, SciPy sparse or ndarray, shape (n_documents, n_labels), optional
         Not zero where a document has the label; by default the labels of the store X.
-    format, zero_based
-        As for :func:`build_labelled_store`.
+    format : {"extreme", "svmlight"}, default="extreme"
+        Format of the text, as for :func:`build_labelled_store`.
+    zero_based : bool, default=True
+        Whether the first column is written as 0, and not as 1. Labels count from 0.
     storage_options : dict, optional
+        Options of the file system.
 
     Raises
     ------
     ValueError
-        If there are no labels, or labels of other documents.
+        If there are no labels, labels of other documents, or the format is unknown.
 
     Notes
     -----
@@ -163,6 +164,7 @@ def write_labelled_text(
     ...     file.read()
     '1 2 3\n0,2 1:2\n'
     """
+    check_name("format", format, get_args(Format))
     y = getattr(X, "labels", None) if y is None else y
     if y is None:
         raise ValueError("y is None, but there must be labels: a matrix, or a store that holds labels")
@@ -177,100 +179,31 @@ def write_labelled_text(
             file.write(f"{rows.shape[0]} {rows.shape[1]} {labels.shape[1]}\n")
         for i in range(rows.numblocks[0]):
             block, names = rows.blocks[i].compute(), labels.blocks[i].compute()
-            file.writelines(_lines(sparse.csr_array(block), sparse.csr_array(names), first))
+            file.writelines(_lines(_as_csr(block), _as_csr(names != 0), first))
 
 
-def _lines(rows: sparse.csr_array, labels: sparse.csr_array, first: int) -> Iterator[str]:
+def _as_csr(block: Rows) -> CSRRows:
+    """Return a block in CSR layout, columns sorted and without duplicates."""
+    rows = sparse.csr_array(block if is_sparse(block) else np.asarray(block, np.float64))
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
+def _lines(rows: CSRRows, labels: CSRRows, first: int) -> Iterator[str]:
+    """Yield the lines of a block; each number that occurs in it is formatted once, as few do."""
     different, inverse = np.unique(rows.data, return_inverse=True)
+    if not np.isfinite(different).all():
+        raise ValueError("an entry is NaN or infinite, but labeled text holds finite numbers")
     texts = [f"{value:.9g}" for value in different.tolist()]
     columns, values = (rows.indices + first).tolist(), inverse.tolist()
     names = labels.indices.tolist()
+    # There is a blank between labels and pairs, also where either is missing.
     for i in range(rows.shape[0]):
         mine = range(rows.indptr[i], rows.indptr[i + 1])
         pairs = "".join(f" {columns[j]}:{texts[values[j]]}" for j in mine)
         yield ",".join(map(str, names[labels.indptr[i] : labels.indptr[i + 1]])) + (pairs or " ") + "\n"
-
-
-def _heads(spans: list[Span], options: dict[str, Any]) -> list[Head]:
-    return [_head(span, options) for whole in spans for span in whole.files() if not span.start]
-
-
-def _head(span: Span, options: dict[str, Any]) -> Head:
-    with open_bytes(span.url, span.compression, options) as file:
-        first = next(whole_lines(file, span.url, piece_bytes=PIECE_BYTES >> 4), None)
-    words = first.data.partition(b"\n")[0].split() if first else []
-    if len(words) != 3 or not all(word.isdigit() for word in words):
-        raise ValueError(
-            f"{span.url}, line 1: the first line of this format is 'documents columns labels', three whole numbers"
-        )
-    return Head(*map(int, words))
-
-
-def _width(
-    heads: list[Head],
-    spans: list[Span],
-    read: Callable[[Span], Iterator[Piece]],
-    parse: Callable[[Piece], ParsedLines],
-    wanted: tuple[int | None, int | None],
-) -> tuple[int, int]:
-    """Return columns and labels: what is asked for, what the first lines say, or what the text needs."""
-    known = [wanted[0], wanted[1]]
-    if heads:
-        widths = {(head.n_columns, head.n_labels) for head in heads}
-        if len(widths) > 1 and None in known:
-            raise ValueError(f"the first lines differ in columns and labels, {sorted(widths)}: give both")
-        columns, labels = max(widths)
-        known = [columns if wanted[0] is None else wanted[0], labels if wanted[1] is None else wanted[1]]
-    elif None in known:
-        needed = run_tasks(partial(_needed, read=read, parse=parse), spans, name="measure")
-        most = [max((pair[side] for pair in needed), default=0) for side in (0, 1)]
-        known = [most[i] if known[i] is None else known[i] for i in (0, 1)]
-    for name, width in zip(("n_columns", "n_labels"), known, strict=True):
-        if not width or width < 1:
-            raise ValueError(f"{name} is {width}, but must be at least 1")
-    return int(known[0] or 0), int(known[1] or 0)
-
-
-def _needed(
-    span: Span, *, read: Callable[[Span], Iterator[Piece]], parse: Callable[[Piece], ParsedLines]
-) -> tuple[int, int]:
-    shapes = [(part.rows.shape[1], part.labels.shape[1]) for part in map(parse, read(span))]
-    return max((a for a, _ in shapes), default=0), max((b for _, b in shapes), default=0)
-
-
-def _read(span: Span, *, headed: bool, block_bytes: int, options: dict[str, Any]) -> Iterator[Piece]:
-    """Yield the lines of a span, about ``block_bytes`` at a time, each file's first line left out if headed."""
-    for whole in span.files():
-        with open_bytes(whole.url, whole.compression, options) as file:
-            pieces = whole_lines(file, whole.url, start=whole.start, stop=whole.stop)
-            held: list[Piece] = []
-            for piece in pieces:
-                held.append(
-                    _without_head(piece)
-                    if headed and not held and not whole.start and piece.line == 1
-                    else piece
-                )
-                if sum(len(part.data) for part in held) >= block_bytes + PIECE_BYTES:
-                    yield _joined(held)
-                    held = []
-            if any(part.data for part in held):
-                yield _joined(held)
-
-
-def _without_head(piece: Piece) -> Piece:
-    head, _, rest = piece.data.partition(b"\n")
-    return piece._replace(data=rest, byte=piece.byte + len(head) + 1, line=2)
-
-
-def _joined(pieces: list[Piece]) -> Piece:
-    return pieces[0]._replace(data=b"".join(piece.data for piece in pieces))
-
-
-def _parse(piece: Piece, **settings: Any) -> ParsedLines:
-    try:
-        return parse_lines(piece.data, **settings)
-    except LineError as error:
-        raise piece.line_error(error.line, str(error)) from error
 
 
 def _write(

@@ -1,1 +1,23 @@
-"""Numerical linear algebra on arrays in memory."""
+"""Numerical linear algebra on arrays in memory; nothing here knows of blocks, stores or schedulers."""
+
+from dspectral.linalg import sparse_products
+from dspectral.linalg.joint_diagonalization import joint_diagonalize
+from dspectral.linalg.lbfgs import AskTellLBFGS
+from dspectral.linalg.runs import cut_runs
+from dspectral.linalg.simplex import nearest_in_simplex
+from dspectral.linalg.svd import leading_left, principal_axes, right_axes
+from dspectral.linalg.tensors import OrthogonalCP, power_method, simultaneous_diagonalization
+
+__all__ = [
+    "AskTellLBFGS",
+    "OrthogonalCP",
+    "cut_runs",
+    "joint_diagonalize",
+    "leading_left",
+    "nearest_in_simplex",
+    "power_method",
+    "principal_axes",
+    "right_axes",
+    "simultaneous_diagonalization",
+    "sparse_products",
+]

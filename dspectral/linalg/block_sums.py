@@ -4,33 +4,81 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dspectral.linalg import sparse_products
 from dspectral.types import Rows, is_sparse
 
 
 def total_of(rows: Rows) -> NDArray[np.float64]:
-    """Sum of the rows, in double precision."""
+    """Return the sum of the rows in double precision.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Block of rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        Sum of each column.
+    """
     if is_sparse(rows):
         return sparse_products.column_sums(rows)
     return np.asarray(rows.sum(axis=0, dtype=np.float64))
 
 
 def energy_of(rows: Rows) -> float:
-    """Squared Frobenius norm, in double precision.
+    """Return the squared Frobenius norm of the rows in double precision.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Block of rows.
+
+    Returns
+    -------
+    float
+        Sum of the squared entries.
 
     Raises
     ------
     ValueError
-        If it is not finite: a row then holds NaN or infinity, and the message says which.
+        If the norm is not finite. Either a row holds NaN or infinity, and the message says which, or the sum of
+        squares overflows.
+
+    Notes
+    -----
+    Summaries call this function first: nothing is then computed from an entry that is not finite.
     """
     values = rows.data if is_sparse(rows) else np.ravel(rows)
     energy = float(np.einsum("i,i->", values, values, dtype=np.float64))
-    if math.isfinite(energy):
-        return energy
+    if not math.isfinite(energy):
+        refuse_not_finite(rows)
+        raise ValueError("the sum of squares overflows double precision: scale the rows down")
+    return energy
+
+
+def refuse_not_finite(rows: Rows) -> None:
+    """Refuse rows with NaN or infinity, and name the place.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Block of rows.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not finite; the message names the first one's row and column.
+    """
+    values = rows.data if is_sparse(rows) else np.ravel(rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if math.isfinite(float(np.sum(values, dtype=np.float64))):  # no array of bool in the usual case
+            return
     bad = np.flatnonzero(~np.isfinite(values))
     if not len(bad):
-        raise ValueError("the sum of squares overflows double precision: scale the rows down")
+        return
     if is_sparse(rows):
         row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
         column = int(rows.indices[bad[0]])
@@ -40,7 +88,20 @@ def energy_of(rows: Rows) -> float:
 
 
 def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
-    """Return ``A'A`` in double precision."""
+    """Return ``A'A`` in double precision.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        A, with few columns.
+    step : int, default=8192
+        Number of dense rows that are converted to double precision at a time.
+
+    Returns
+    -------
+    ndarray of float64, shape (d, d)
+        Gram matrix.
+    """
     if is_sparse(rows):
         return sparse_products.gram(rows)
     gram = np.zeros((rows.shape[1],) * 2)
@@ -48,3 +109,28 @@ def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
         piece = np.asarray(rows[start : start + step], dtype=np.float64)
         gram += piece.T @ piece
     return gram
+
+
+def float_rows(rows: Rows) -> Rows:
+    """Return rows in single or double precision; rows of integers, bool or half precision become float64.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Rows of any type of numbers; float32 and float64 rows are returned as they are.
+
+    Returns
+    -------
+    csr_array or ndarray, shape (n, d)
+        Rows whose products with factors and weights are not cut to integers.
+
+    Examples
+    --------
+    >>> float_rows(np.array([[True, False]])) * 0.5
+    array([[0.5, 0. ]])
+    """
+    if rows.dtype in (np.float32, np.float64):
+        return rows
+    if not is_sparse(rows):
+        return rows.astype(np.float64)
+    return sparse.csr_array((rows.data.astype(np.float64), rows.indices, rows.indptr), shape=rows.shape)

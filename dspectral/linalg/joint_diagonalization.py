@@ -1,7 +1,6 @@
-"""One rotation that makes several symmetric matrices as diagonal as they can be together."""
+"""A rotation that makes several symmetric matrices as diagonal as possible at once."""
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +15,23 @@ def joint_diagonalize(
     tolerance: float = 1e-10,
     max_sweeps: int = 60,
 ) -> NDArray[np.float64]:
-    """Rotate plane by plane until no rotation brings more of the matrices onto their diagonals.
+    """Find the rotation under which several symmetric matrices are nearly diagonal, by Jacobi sweeps.
 
     Parameters
     ----------
     matrices : ndarray of float64, shape (m, k, k)
-        Symmetric.
+        Symmetric matrices.
     start : ndarray of float64, shape (k, k), optional
         Orthogonal columns to begin from; the identity by default.
-    tolerance : float
-        A plane whose rotation has a sine below this is left as it is.
-    max_sweeps : int
-        Sweeps over all planes at most; near the solution each squares the error.
+    tolerance : float, default=1e-10
+        Sine of a rotation below which its plane is left as it is.
+    max_sweeps : int, default=60
+        Largest number of sweeps over all planes; near the solution each squares the error.
 
     Returns
     -------
     ndarray of float64, shape (k, k)
-        U, orthogonal: ``U' M U`` is nearly diagonal for each M.
+        Orthogonal matrix U: ``U' M U`` is nearly diagonal for each M.
 
     Notes
     -----
@@ -61,7 +60,12 @@ def joint_diagonalize(
 
 
 @compiled
-def _sweeps(work: Any, Ut: Any, tolerance: float, max_sweeps: int) -> None:
+def _sweeps(work: NDArray[np.float64], Ut: NDArray[np.float64], tolerance: float, max_sweeps: int) -> None:
+    """Rotate all planes in turn, in place, until no rotation brings more onto the diagonals.
+
+    Invariant: ``work[m] = U' M_m U``, and each rotation lowers the sum of squares outside the diagonals. A sweep costs
+    ``O(m k^3)``.
+    """
     k = work.shape[1]
     for _ in range(max_sweeps):
         turned = False
@@ -76,8 +80,12 @@ def _sweeps(work: Any, Ut: Any, tolerance: float, max_sweeps: int) -> None:
 
 
 @compiled
-def _angle(work: Any, p: int, q: int) -> tuple[float, float]:
-    """Cosine and sine of the rotation of a plane that leaves least outside the diagonals."""
+def _angle(work: NDArray[np.float64], p: int, q: int) -> tuple[float, float]:
+    """Return cosine and sine of the rotation of a plane that leaves least outside the diagonals.
+
+    The angle is that of the leading eigenvector of the 2 x 2 matrix of sums over m of ``h h'`` with
+    ``h = (M_pp - M_qq, 2 M_pq)`` (Cardoso and Souloumiac, section 3).
+    """
     on, off, mixed = 0.0, 0.0, 0.0
     for m in range(work.shape[0]):
         difference, twice = work[m, p, p] - work[m, q, q], 2.0 * work[m, p, q]
@@ -89,7 +97,8 @@ def _angle(work: Any, p: int, q: int) -> tuple[float, float]:
 
 
 @compiled
-def _turn(work: Any, Ut: Any, p: int, q: int, c: float, s: float) -> None:
+def _turn(work: NDArray[np.float64], Ut: NDArray[np.float64], p: int, q: int, c: float, s: float) -> None:
+    """Rotate rows p and q, then columns p and q, of each matrix, and the two axes themselves."""
     k = work.shape[1]
     for m in range(work.shape[0]):
         for j in range(k):

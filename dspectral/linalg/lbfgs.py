@@ -1,4 +1,4 @@
-"""L-BFGS that is told values and gradients: many functions can then be evaluated in the same pass over data."""
+"""L-BFGS by ask and tell: many functions can then be evaluated in the same pass over the data."""
 
 from collections import deque
 
@@ -6,32 +6,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 PAIRS = 10
-"""Steps, with the changes of the gradient along them, that are remembered."""
-_ENOUGH = 1e-4
+"""Steps that are remembered, with the changes of the gradient along them."""
+_ARMIJO = 1e-4
+"""Share of the decrease that the slope promises which a step must bring."""
 _ROUNDING = 1e-14
+"""Rise of the objective, relative to it, that counts as rounding."""
 
 
-class Descent:
-    """The descent to the least value of one smooth, strongly convex function.
+class AskTellLBFGS:
+    """Minimize one smooth, strongly convex function whose values a caller computes.
 
-    Ask for :attr:`trial`, evaluate the function there, and :meth:`tell` what it is; again, until :attr:`left` is small.
+    Ask for :attr:`trial`, evaluate the function there, and :meth:`tell` the result; repeat until :attr:`left` is small.
 
     Parameters
     ----------
-    x : ndarray, shape (p,)
-        Start.
+    x : ndarray of float64, shape (p,)
+        Starting point.
     value : float
-    gradient : ndarray, shape (p,)
-        At the start.
+        Objective at the starting point.
+    gradient : ndarray of float64, shape (p,)
+        Gradient at the starting point.
     step : float
-        First step, in units of the gradient: at most one over the largest curvature.
+        Length of the first step in units of the gradient: at most one over the largest curvature.
 
     Attributes
     ----------
     x, value, gradient
-        The best point so far.
-    trial : ndarray, shape (p,)
-        Where the function is to be evaluated next.
+        Best point so far, with its objective and gradient.
+    trial : ndarray of float64, shape (p,)
+        Point at which the function is to be evaluated next.
 
     References
     ----------
@@ -40,11 +43,11 @@ class Descent:
     Examples
     --------
     >>> curvature = np.array([1.0, 10.0, 100.0])
-    >>> descent = Descent(np.ones(3), 55.5, curvature, step=0.01)
+    >>> search = AskTellLBFGS(np.ones(3), 55.5, curvature, step=0.01)
     >>> for _ in range(20):
-    ...     x = descent.trial
-    ...     descent.tell(float(curvature @ x**2) / 2, curvature * x)
-    >>> descent.left < 1e-6
+    ...     x = search.trial
+    ...     search.tell(float(curvature @ x**2) / 2, curvature * x)
+    >>> search.left < 1e-6
     True
     """
 
@@ -54,18 +57,30 @@ class Descent:
         self.x, self.value, self.gradient = x, value, gradient
         self._scale, self._part = step, 1.0
         self._pairs: deque[tuple[NDArray[np.float64], NDArray[np.float64], float]] = deque(maxlen=PAIRS)
-        self._aim()
+        self._set_direction()
 
     @property
     def left(self) -> float:
-        """Largest entry of the gradient."""
+        """Largest entry of the gradient in magnitude."""
         return float(np.max(np.abs(self.gradient), initial=0.0))
 
     def tell(self, value: float, gradient: NDArray[np.float64]) -> None:
-        """Take the value and the gradient at the trial point: go there, or turn back half-way."""
+        """Report the objective at ``trial``, and so choose the next trial point.
+
+        If the Armijo condition holds, the point is accepted and a new L-BFGS direction computed; otherwise the step
+        is shortened by parabolic interpolation, clipped to [0.1, 0.5] of the last.
+
+        Parameters
+        ----------
+        value : float
+            Objective at ``trial``.
+        gradient : ndarray of float64, shape (p,)
+            Gradient at ``trial``.
+        """
         slope = float(self._direction @ self.gradient)
         slack = _ROUNDING * abs(self.value)
-        if value > self.value + _ENOUGH * self._part * slope + slack:
+        if value > self.value + _ARMIJO * self._part * slope + slack:
+            # Minimum of the parabola through the value and slope at x and the value at the trial point.
             rise = value - self.value - self._part * slope
             best = -slope * self._part**2 / (2.0 * rise)
             self._part = min(max(best, 0.1 * self._part), 0.5 * self._part)
@@ -73,14 +88,14 @@ class Descent:
             return
         moved, changed = self.trial - self.x, gradient - self.gradient
         along = float(moved @ changed)
-        if along > 0:  # of a convex function it is, but for rounding
+        if along > 0:  # true for a convex function, but for rounding
             self._pairs.append((moved, changed, along))
             self._scale = along / float(changed @ changed)
         self.x, self.value, self.gradient = self.trial, value, gradient
-        self._aim()
+        self._set_direction()
 
-    def _aim(self) -> None:
-        """Set out in the direction of minus the gradient, as the remembered curvature turns it."""
+    def _set_direction(self) -> None:
+        """Multiply minus the gradient by the inverse Hessian that the remembered pairs imply (two-loop recursion)."""
         direction = -self.gradient
         shares = []
         for moved, changed, along in reversed(self._pairs):

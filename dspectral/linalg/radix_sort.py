@@ -1,29 +1,39 @@
-"""Sorting of whole numbers digit by digit, in linear time and keeping the order of equals."""
+"""Sorting of non-negative integers digit by digit: linear time, and equal keys keep their order."""
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
 
-DIGIT = 9  # bits: 512 places to write to fit the first cache
+DIGIT = 9
+"""Bits of a digit at most: the 512 places that are written to fit in the first-level cache."""
 N_VALUES = 1 << DIGIT
+N = TypeVar("N", bound=np.generic)
 
 
 @compiled
-def sort_keys(keys: Any, spare: Any, n: Any, low: Any, high: Any) -> Any:
-    """Sort the first n keys by their bits low, ..., high - 1.
+def sort_keys(
+    keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, low: int, high: int
+) -> NDArray[np.uint64]:
+    """Sort the first ``n`` keys by their bits ``low``, ..., ``high - 1``.
 
     Parameters
     ----------
     keys, spare : ndarray of uint64
-        Of the same length, at least n; both are overwritten.
-    n, low, high : int
+        Keys, and memory of the same length; both are overwritten.
+    n : int
+        Number of keys to sort, from the first on.
+    low : int
+        Lowest bit that counts.
+    high : int
+        Bit above the highest one that counts.
 
     Returns
     -------
     ndarray of uint64
-        `keys` or `spare`: the one that holds the sorted keys.
+        Whichever of ``keys`` and ``spare`` holds the sorted keys.
 
     Examples
     --------
@@ -32,9 +42,10 @@ def sort_keys(keys: Any, spare: Any, n: Any, low: Any, high: Any) -> Any:
     """
     n_digits, width = _digits(high - low)
     places = np.empty(N_VALUES, dtype=np.int64)
+    # Invariant: before each digit the keys are sorted by all lower digits, and equal ones are in their first order.
     for digit in range(n_digits):
         shift, mask = np.uint64(low + digit * width), np.uint64((1 << width) - 1)
-        _count(keys, n, shift, mask, places)
+        _find_places(keys, n, shift, mask, places)
         for i in range(n):
             value = (keys[i] >> shift) & mask
             spare[np.uint64(places[value])] = keys[i]
@@ -44,21 +55,26 @@ def sort_keys(keys: Any, spare: Any, n: Any, low: Any, high: Any) -> Any:
 
 
 @compiled
-def sort_pairs(keys: Any, values: Any, n_bits: Any) -> Any:
+def sort_pairs(
+    keys: NDArray[np.uint64], values: NDArray[N], n_bits: int
+) -> tuple[NDArray[np.uint64], NDArray[N]]:
     """Sort pairs by the lowest bits of their keys; pairs with equal keys keep their order.
 
     Parameters
     ----------
     keys : ndarray of uint64, shape (n,)
-        Overwritten.
+        Keys, overwritten.
     values : ndarray, shape (n,)
-        Overwritten.
+        Values that move with their keys, overwritten.
     n_bits : int
+        Number of bits that count.
 
     Returns
     -------
-    keys, values : ndarray, shape (n,)
-        Sorted.
+    keys : ndarray of uint64, shape (n,)
+        Sorted keys.
+    values : ndarray, shape (n,)
+        Their values.
 
     Examples
     --------
@@ -68,9 +84,9 @@ def sort_pairs(keys: Any, values: Any, n_bits: Any) -> Any:
     n_digits, width = _digits(n_bits)
     places = np.empty(N_VALUES, dtype=np.int64)
     spare_keys, spare_values = np.empty_like(keys), np.empty_like(values)
-    for digit in range(n_digits):
+    for digit in range(n_digits):  # the invariant is that of sort_keys
         shift, mask = np.uint64(digit * width), np.uint64((1 << width) - 1)
-        _count(keys, keys.size, shift, mask, places)
+        _find_places(keys, keys.size, shift, mask, places)
         for i in range(keys.size):
             value = (keys[i] >> shift) & mask
             place = np.uint64(places[value])
@@ -82,14 +98,17 @@ def sort_pairs(keys: Any, values: Any, n_bits: Any) -> Any:
 
 
 @compiled
-def _digits(n_bits: Any) -> Any:
+def _digits(n_bits: int) -> tuple[int, int]:
+    """Return into how many digits of how many bits to cut a key: as few as can be, of equal width."""
     n_digits = (n_bits + DIGIT - 1) // DIGIT
     return n_digits, (n_bits + n_digits - 1) // max(n_digits, 1)
 
 
 @compiled
-def _count(keys: Any, n: Any, shift: Any, mask: Any, places: Any) -> None:
-    """Write where the first key with each value of the digit goes."""
+def _find_places(
+    keys: NDArray[np.uint64], n: int, shift: np.uint64, mask: np.uint64, places: NDArray[np.int64]
+) -> None:
+    """Write the position of the first key with each value of the digit into ``places``."""
     n_values = np.int64(mask) + 1
     places[:n_values] = 0
     for i in range(n):

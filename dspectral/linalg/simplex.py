@@ -1,35 +1,39 @@
 """Least squares over the simplex, row by row, by active sets: exact but for rounding."""
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 
+Doubles: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
 TOLERANCE = 1e-12
-"""A vertex is let in if that lowers the loss faster than this share of the scale of the problem."""
+"""A vertex enters if that lowers the loss faster than this share of the scale of the problem."""
 
 
-def nearest_in_simplex(points: NDArray[np.float64], vertices: NDArray[np.float64]) -> NDArray[np.float64]:
+def nearest_in_simplex(points: Doubles, vertices: Doubles) -> Doubles:
     """Return the convex coefficients of the point of the vertices' hull that is nearest to each row.
 
     Parameters
     ----------
     points : ndarray of float64, shape (n, d)
+        Points, one a row.
     vertices : ndarray of float64, shape (k, d)
+        Vertices of the hull, one a row.
 
     Returns
     -------
     ndarray of float64, shape (n, k)
-        Rows are not negative and sum to 1.
+        Convex coefficients: rows are not negative and sum to 1.
 
     Notes
     -----
     Lawson and Hanson's active sets (1974) with the sum of the coefficients bound to 1. Adding a constant to all
     inner products changes nothing on the simplex, and makes the systems positive definite where vertices are
-    affinely independent. Of vertices that are not, those met later stay out. A row costs ``O(k**3)`` for each
-    vertex that it is let in.
+    affinely independent. Vertices that depend on those met before them stay out. A row costs
+    ``O(k**3)`` for each vertex that enters.
 
     Examples
     --------
@@ -37,18 +41,20 @@ def nearest_in_simplex(points: NDArray[np.float64], vertices: NDArray[np.float64
     array([[0.75, 0.25, 0.  ],
            [0.  , 1.  , 0.  ]])
     """
-    centre = vertices.mean(axis=0)
-    corners = np.asarray(vertices - centre, dtype=np.float64)
+    center = vertices.mean(axis=0)
+    corners = np.asarray(vertices - center, dtype=np.float64)
     gram = corners @ corners.T
+    # A constant added to all inner products changes nothing where coefficients sum to 1, and lifts the null vector of
+    # the centered Gram matrix.
     lift = float(np.trace(gram)) / max(len(gram), 1) or 1.0
-    products = np.asarray(points - centre, dtype=np.float64) @ corners.T
+    products = np.asarray(points - center, dtype=np.float64) @ corners.T
     out = np.zeros(products.shape)
     _fit(read_only(products + lift), read_only(gram + lift), out)
     return out
 
 
 @compiled
-def _fit(products: Any, gram: Any, out: Any) -> None:
+def _fit(products: Doubles, gram: Doubles, out: Doubles) -> None:
     k = len(gram)
     order, factor, work = np.empty(k, dtype=np.int64), np.empty((k, k)), np.empty((3, k))
     for i in range(len(products)):
@@ -56,8 +62,20 @@ def _fit(products: Any, gram: Any, out: Any) -> None:
 
 
 @compiled
-def _fit_row(products: Any, gram: Any, p: Any, order: Any, factor: Any, work: Any) -> None:
-    """Fit one row: ``order`` holds the vertices let in, ``work`` the systems' solutions."""
+def _fit_row(
+    products: Doubles,
+    gram: Doubles,
+    p: Doubles,
+    order: Integers,
+    factor: Doubles,
+    work: Doubles,
+) -> None:
+    """Fit one row: ``order[:n_in]`` holds the vertices that are in, ``work`` the solutions of the systems.
+
+    Invariant: p is on the simplex, zero outside the vertices that are in, and minimizes ``p'Gp / 2 - c'p`` over their
+    affine hull (G the inner products of the vertices, c those with the point). Each round lets one vertex in and
+    lowers that loss, so that no set of vertices is met twice.
+    """
     k, n_in = len(gram), 1
     order[0], scale = 0, 0.0
     for j in range(k):
@@ -65,19 +83,27 @@ def _fit_row(products: Any, gram: Any, p: Any, order: Any, factor: Any, work: An
         if 0.5 * gram[j, j] - products[j] < 0.5 * gram[order[0], order[0]] - products[order[0]]:
             order[0] = j
     p[order[0]] = 1.0
+    # The loss falls with each vertex, so it ends by itself; the bound is for rounding.
     for _ in range(10 * k):
         chosen = _steepest(products, gram, p, order, n_in, TOLERANCE * scale)
         if chosen < 0:
             break
         order[n_in] = chosen
-        if not _solved(products, gram, order, n_in + 1, factor, work) or work[0, n_in] <= 0.0:
+        if not _solve(products, gram, order, n_in + 1, factor, work) or work[0, n_in] <= 0.0:
             break
-        n_in = _moved(products, gram, p, order, n_in + 1, factor, work)
+        n_in = _move(products, gram, p, order, n_in + 1, factor, work)
 
 
 @compiled
-def _steepest(products: Any, gram: Any, p: Any, order: Any, n_in: int, least: float) -> int:
-    """Return the vertex outside towards which the loss falls fastest, or -1."""
+def _steepest(
+    products: Doubles,
+    gram: Doubles,
+    p: Doubles,
+    order: Integers,
+    n_in: int,
+    least: float,
+) -> int:
+    """Return the vertex outside toward which the loss falls fastest, or -1."""
     level, best, chosen = 0.0, -least, -1
     for a in range(n_in):
         level += p[order[a]] * _slope(products, gram, p, order, n_in, order[a])
@@ -89,7 +115,15 @@ def _steepest(products: Any, gram: Any, p: Any, order: Any, n_in: int, least: fl
 
 
 @compiled
-def _slope(products: Any, gram: Any, p: Any, order: Any, n_in: int, j: int) -> float:
+def _slope(
+    products: Doubles,
+    gram: Doubles,
+    p: Doubles,
+    order: Integers,
+    n_in: int,
+    j: int,
+) -> float:
+    """Return the derivative ``(Gp - c)_j`` of the loss."""
     total = -products[j]
     for a in range(n_in):
         total += gram[j, order[a]] * p[order[a]]
@@ -97,8 +131,20 @@ def _slope(products: Any, gram: Any, p: Any, order: Any, n_in: int, j: int) -> f
 
 
 @compiled
-def _moved(products: Any, gram: Any, p: Any, order: Any, n_in: int, factor: Any, work: Any) -> int:
-    """Go to the best point over the vertices in, as far as signs allow; return how many are left in."""
+def _move(
+    products: Doubles,
+    gram: Doubles,
+    p: Doubles,
+    order: Integers,
+    n_in: int,
+    factor: Doubles,
+    work: Doubles,
+) -> int:
+    """Go to the best point over the vertices that are in, as far as signs allow; return how many are left in.
+
+    Where the best point has a coefficient that is not positive, the step ends where the first coefficient reaches
+    zero; its vertex leaves and the next best point is solved for. At most as many rounds as vertices.
+    """
     while True:
         share, leaves = 1.0, -1
         for a in range(n_in):
@@ -117,26 +163,36 @@ def _moved(products: Any, gram: Any, p: Any, order: Any, n_in: int, factor: Any,
                 order[kept] = order[a]
                 kept += 1
         n_in = kept
-        if not _solved(products, gram, order, n_in, factor, work):
+        if not _solve(products, gram, order, n_in, factor, work):
             return n_in
 
 
 @compiled
-def _solved(products: Any, gram: Any, order: Any, n: int, factor: Any, work: Any) -> bool:
-    """Minimise over the affine hull of some vertices into ``work[0]``; False if they are dependent."""
-    if not _factored(gram, order, n, factor):
+def _solve(
+    products: Doubles,
+    gram: Doubles,
+    order: Integers,
+    n: int,
+    factor: Doubles,
+    work: Doubles,
+) -> bool:
+    """Minimize over the affine hull of some vertices into ``work[0]``; False if they are dependent.
+
+    With ``G x = c`` and ``G u = 1`` the minimum with coefficients of sum 1 is ``x - (sum(x) - 1) / sum(u) u``.
+    """
+    if not _factorize(gram, order, n, factor):
         return False
     for a in range(n):
         work[1, a], work[2, a] = products[order[a]], 1.0
-    free, unit = _substituted(factor, work[1], n), _substituted(factor, work[2], n)
+    free, unit = _substitute(factor, work[1], n), _substitute(factor, work[2], n)
     for a in range(n):
         work[0, a] = work[1, a] - (free - 1.0) / unit * work[2, a]
     return True
 
 
 @compiled
-def _factored(gram: Any, order: Any, n: int, factor: Any) -> bool:
-    """Cholesky's factor of the chosen rows and columns; False if a pivot is lost to rounding."""
+def _factorize(gram: Doubles, order: Integers, n: int, factor: Doubles) -> bool:
+    """Compute the Cholesky factor of the chosen rows and columns; False if a pivot is lost to rounding."""
     for a in range(n):
         for b in range(a + 1):
             total = gram[order[a], order[b]]
@@ -152,7 +208,7 @@ def _factored(gram: Any, order: Any, n: int, factor: Any) -> bool:
 
 
 @compiled
-def _substituted(factor: Any, x: Any, n: int) -> float:
+def _substitute(factor: Doubles, x: Doubles, n: int) -> float:
     """Solve with the factor and its transpose, in place, and return the sum of the solution."""
     total = 0.0
     for a in range(n):

@@ -1,18 +1,16 @@
 """Products of a CSR block with dense matrices.
 
-SciPy's products hold the interpreter lock, so threads would wait for each other; these release it. Where the
-dense side is wide, ``A' Y`` goes through the transposed block: rows of Y are gathered and each row of the result
-is written once, which is nearly twice as fast as scattering into it.
+SciPy's products hold the interpreter lock, so threads would wait for each other; these release it. Where the dense side
+is wide, ``A' Y`` goes through the transposed block: rows of Y are gathered and each row of the result is written once,
+which is nearly twice as fast as scattering into it.
 """
-
-from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.types import FloatArray
+from dspectral.types import CSRRows, FloatArray, IntArray
 
 WIDE = 32
 """Columns from which transposing a block pays."""
@@ -22,18 +20,31 @@ CACHED_BYTES = 4 << 20
 # A product may become one multiply-add; the order of the sums stays as written.
 _compiled = numba.njit(nogil=True, cache=True, fastmath={"contract"}, boundscheck=False)
 
+__all__ = [
+    "canonical_rows",
+    "column_sums",
+    "gram",
+    "gram_times",
+    "row_slice",
+    "times",
+    "transpose_times",
+]
 
-def times(A: sparse.csr_array, Z: FloatArray) -> FloatArray:
+
+def times(A: CSRRows, Z: FloatArray) -> FloatArray:
     """Return ``A Z``.
 
     Parameters
     ----------
     A : csr_array, shape (n, d)
+        Sparse block.
     Z : ndarray, shape (d, r), C-contiguous
+        Dense factor.
 
     Returns
     -------
-    ndarray, shape (n, r), of Z's dtype
+    ndarray, shape (n, r)
+        Product, of Z's dtype.
 
     Examples
     --------
@@ -47,17 +58,20 @@ def times(A: sparse.csr_array, Z: FloatArray) -> FloatArray:
     return out
 
 
-def transpose_times(A: sparse.csr_array, Y: FloatArray) -> FloatArray:
+def transpose_times(A: CSRRows, Y: FloatArray) -> FloatArray:
     """Return ``A' Y``.
 
     Parameters
     ----------
     A : csr_array, shape (n, d)
+        Sparse block.
     Y : ndarray, shape (n, r), C-contiguous
+        Dense factor.
 
     Returns
     -------
-    ndarray, shape (d, r), of Y's dtype
+    ndarray, shape (d, r)
+        Product, of Y's dtype.
 
     Examples
     --------
@@ -71,17 +85,20 @@ def transpose_times(A: sparse.csr_array, Y: FloatArray) -> FloatArray:
     return out
 
 
-def gram_times(A: sparse.csr_array, Z: FloatArray) -> FloatArray:
+def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
     """Return ``A' (A Z)``.
 
     Parameters
     ----------
     A : csr_array, shape (n, d)
+        Sparse block.
     Z : ndarray, shape (d, r), C-contiguous
+        Dense factor.
 
     Returns
     -------
-    ndarray, shape (d, r), of Z's dtype
+    ndarray, shape (d, r)
+        Product, of Z's dtype.
 
     Notes
     -----
@@ -100,6 +117,7 @@ def gram_times(A: sparse.csr_array, Z: FloatArray) -> FloatArray:
     if Z.shape[1] < WIDE:
         _gram_gather_scatter(A.data, A.indices, A.indptr, Z, out)
         return out
+    # Piece by piece: A Z is then still in the cache when it is scattered into the result.
     step = max(1, CACHED_BYTES // (Z.shape[1] * Z.itemsize))
     for start in range(0, A.shape[0], step):
         piece = row_slice(A, start, min(start + step, A.shape[0]))
@@ -107,17 +125,18 @@ def gram_times(A: sparse.csr_array, Z: FloatArray) -> FloatArray:
     return out
 
 
-def gram(A: sparse.csr_array) -> NDArray[np.float64]:
+def gram(A: CSRRows) -> NDArray[np.float64]:
     """Return ``A' A`` as a dense matrix, in double precision.
 
     Parameters
     ----------
     A : csr_array, shape (n, d)
-        With d small: the result has ``8 d^2`` bytes.
+        Sparse block with d small: the result has ``8 d^2`` bytes.
 
     Returns
     -------
     ndarray of float64, shape (d, d)
+        Gram matrix.
 
     Examples
     --------
@@ -130,8 +149,18 @@ def gram(A: sparse.csr_array) -> NDArray[np.float64]:
     return out
 
 
-def column_sums(A: sparse.csr_array) -> NDArray[np.float64]:
-    """Return the sum of each column, in double precision, shape (d,).
+def column_sums(A: CSRRows) -> NDArray[np.float64]:
+    """Return the sum of each column in double precision.
+
+    Parameters
+    ----------
+    A : csr_array, shape (n, d)
+        Sparse block.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        Sums.
 
     Examples
     --------
@@ -143,20 +172,59 @@ def column_sums(A: sparse.csr_array) -> NDArray[np.float64]:
     return out
 
 
-def row_slice(A: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
-    """Return rows of a CSR matrix without copying their entries, which SciPy's own slicing does."""
-    first, last = A.indptr[start], A.indptr[stop]
-    rows = sparse.csr_array((stop - start, A.shape[1]), dtype=A.dtype)
-    # Set afterwards: given to the constructor, views of less than a half are copied.
-    rows.data, rows.indices, rows.indptr = (
-        A.data[first:last],
-        A.indices[first:last],
-        A.indptr[start : stop + 1] - first,
-    )
+def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
+    """Return a sparse matrix as a ``csr_array`` whose rows are sorted and hold each entry once.
+
+    Parameters
+    ----------
+    A : csr_array or csr_matrix, shape (n, d)
+        Several values for one place add up. It is not changed.
+
+    Returns
+    -------
+    csr_array, shape (n, d)
+        ``A`` itself, or a view of its arrays, where they are canonical already.
+
+    Notes
+    -----
+    Kernels here take each stored value for an entry of its own.
+
+    Examples
+    --------
+    >>> canonical_rows(sparse.csr_array(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 1))).data
+    array([3.])
+    """
+    rows = A if isinstance(A, sparse.csr_array) else sparse.csr_array(A)
+    if not rows.has_canonical_format:
+        rows = rows.copy()  # the caller's own memory stays as it is
+        rows.sum_duplicates()
     return rows
 
 
-def _add_transpose_times(A: sparse.csr_array, Y: FloatArray, out: FloatArray) -> None:
+def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
+    """Return consecutive rows of a CSR matrix as views of its entries; SciPy's own slicing copies them.
+
+    Parameters
+    ----------
+    A : csr_array, shape (n, d)
+        Sparse matrix.
+    start, stop : int
+        First row, and the row after the last.
+
+    Returns
+    -------
+    csr_array, shape (stop - start, d)
+        Rows that share the memory of A's entries.
+    """
+    first, last = A.indptr[start], A.indptr[stop]
+    rows = sparse.csr_array((stop - start, A.shape[1]), dtype=A.dtype)
+    # Set afterwards: the constructor copies views of less than a half.
+    rows.data, rows.indices = A.data[first:last], A.indices[first:last]
+    rows.indptr = A.indptr[start : stop + 1] - first
+    return rows
+
+
+def _add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
     if Y.shape[1] < WIDE:
         _scatter(A.data, A.indices, A.indptr, Y, out)
     else:
@@ -165,8 +233,12 @@ def _add_transpose_times(A: sparse.csr_array, Y: FloatArray, out: FloatArray) ->
 
 
 @_compiled
-def _gather(data: Any, indices: Any, indptr: Any, Z: Any, out: Any) -> None:
+def _gather(
+    data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
+) -> None:
+    """Add ``A Z`` to ``out``: row i becomes the sum of ``a_ij Z_j``. The cost is ``2 nnz r`` flops."""
     number = Z.dtype.type
+    # Invariant: row i of `out` holds the sum over the entries before `entry`; rows are written by one iteration each.
     for i in range(indptr.size - 1):
         row = out[i]
         entry, end = indptr[i], indptr[i + 1]
@@ -186,7 +258,10 @@ def _gather(data: Any, indices: Any, indptr: Any, Z: Any, out: Any) -> None:
 
 
 @_compiled
-def _scatter(data: Any, indices: Any, indptr: Any, Y: Any, out: Any) -> None:
+def _scatter(
+    data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Y: FloatArray, out: FloatArray
+) -> None:
+    """Add ``A' Y`` to ``out``: each entry ``a_ij`` adds ``a_ij Y_i`` to row j."""
     for i in range(indptr.size - 1):
         source = Y[i]
         for entry in range(indptr[i], indptr[i + 1]):
@@ -197,8 +272,12 @@ def _scatter(data: Any, indices: Any, indptr: Any, Y: Any, out: Any) -> None:
 
 
 @_compiled
-def _gram_gather_scatter(data: Any, indices: Any, indptr: Any, Z: Any, out: Any) -> None:
+def _gram_gather_scatter(
+    data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
+) -> None:
+    """Add ``A' (A Z)`` to ``out`` row by row: gather ``y = A_i Z``, then scatter ``a_ij y`` while A_i is in cache."""
     product = np.zeros(Z.shape[1], dtype=Z.dtype)
+    # Each row of A is read twice in a row, from the cache the second time: A itself is read from memory once.
     for i in range(indptr.size - 1):
         product[:] = 0
         for entry in range(indptr[i], indptr[i + 1]):
@@ -214,13 +293,15 @@ def _gram_gather_scatter(data: Any, indices: Any, indptr: Any, Z: Any, out: Any)
 
 
 @_compiled
-def _add_columns(data: Any, indices: Any, out: Any) -> None:
+def _add_columns(data: NDArray[np.generic], indices: IntArray, out: NDArray[np.float64]) -> None:
+    """Add the entries of each column to ``out``."""
     for entry in range(data.size):
         out[indices[entry]] += np.float64(data[entry])
 
 
 @_compiled
-def _gram(data: Any, indices: Any, indptr: Any, out: Any) -> None:
+def _gram(data: NDArray[np.generic], indices: IntArray, indptr: IntArray, out: NDArray[np.float64]) -> None:
+    """Add the products of all pairs of entries of each row to ``out``; the cost is the sum of the squared row sizes."""
     for i in range(indptr.size - 1):
         for entry in range(indptr[i], indptr[i + 1]):
             value = np.float64(data[entry])

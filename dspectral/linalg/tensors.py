@@ -1,4 +1,4 @@
-"""Symmetric third-order tensors as sums of cubes of orthonormal vectors."""
+"""Symmetric third-order tensors as sums of cubes of orthonormal vectors (orthogonal CP decompositions)."""
 
 from typing import NamedTuple, Self
 
@@ -9,16 +9,17 @@ from dspectral.linalg.joint_diagonalization import joint_diagonalize
 from dspectral.types import FloatArray
 
 
-class Cubes(NamedTuple):
-    """``T`` is near ``sum_j values[j] u_j x u_j x u_j``, u_j the columns of ``vectors``.
+class OrthogonalCP(NamedTuple):
+    """Decomposition of a tensor T: near ``sum_j values[j] u_j x u_j x u_j``, u_j the columns of ``vectors``.
 
     Attributes
     ----------
     values : ndarray of float64, shape (k,)
-        Not negative, largest first.
+        Weights of the cubes, not negative, largest first.
     vectors : ndarray of float64, shape (k, k)
+        Vectors u_j, one a column, of length 1.
     residual : float
-        Frobenius norm of what is left, relative to that of the tensor.
+        Frobenius norm of the difference to the tensor, relative to that of the tensor.
     """
 
     values: NDArray[np.float64]
@@ -28,27 +29,30 @@ class Cubes(NamedTuple):
 
 def power_method(
     T: NDArray[np.float64], *, restarts: int = 10, iterations: int = 12, polish: int = 40, seed: int = 0
-) -> Cubes:
+) -> OrthogonalCP:
     """Find the cubes one after the other, each as the best fixed point of ``u <- T(I, u, u)``, and deflate.
 
-    What is found is taken off. (To look for the next among the vectors orthogonal to it would be cheaper, and does
-    as well on exact cubes, but tensors of real text are not quite orthogonal: there it costs accuracy.)
+    Each cube is subtracted from the tensor before the next is looked for. (To look among the vectors orthogonal to it
+    would be cheaper, and does as well on exact cubes, but tensors of real text are not quite orthogonal: there it costs
+    accuracy.)
 
     Parameters
     ----------
     T : ndarray of float64, shape (k, k, k)
-        Symmetric.
-    restarts : int
-        Random starts for each vector, followed together.
-    iterations : int
-        Steps of all starts; the best goes on alone.
-    polish : int
-        Further steps of the best at most: it stops where a step no longer moves it.
-    seed : int
+        Symmetric tensor.
+    restarts : int, default=10
+        Number of random starts for each vector, iterated together.
+    iterations : int, default=12
+        Number of steps of all starts; the best goes on alone.
+    polish : int, default=40
+        Largest number of further steps of the best, which stops where a step no longer moves it.
+    seed : int, default=0
+        Seed of the random starts.
 
     Returns
     -------
-    Cubes
+    OrthogonalCP
+        All k cubes.
 
     Raises
     ------
@@ -58,8 +62,8 @@ def power_method(
     Notes
     -----
     ``restarts iterations k^4`` operations in matrix products. Half of a copy of the tensor, its entries ``j <= l``,
-    is read once for each further step of a cube, and in single precision ``iterations + 1`` times before; what is
-    found is taken off the products, so that it is never written.
+    is read once for each further step of a cube, and in single precision ``iterations + 1`` times before. Cubes that
+    were found are subtracted from the products, so that the tensor is never written.
 
     References
     ----------
@@ -73,37 +77,42 @@ def power_method(
     (array([2., 1.]), array([[-0.6,  0.8],
            [ 0.8,  0.6]]))
     """
-    T = _checked(T)
+    T = _check_tensor(T)
     if restarts < 1 or iterations < 1:
         raise ValueError(f"restarts is {restarts} and iterations {iterations}, but each must be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
     left = _Deflated.of(T)
-    rough = left.rounded()
+    rough = (
+        left.rounded()
+    )  # near a fixed point a step squares the error, so that single precision does at first
     for _ in range(k):
         starts = _unit(generator.standard_normal((restarts, k)))
         for _ in range(iterations):
             starts = _unit(left.applied(starts, rough))
+        # The start with the largest T(u, u, u) is the one in the basin of the largest cube left.
         best = int(np.argmax(np.einsum("rj,rj->r", left.applied(starts, rough), starts)))
-        left = left.without(_settled(left, starts[best : best + 1], polish))
-    return _in_order(T, left.values, left.vectors.T)
+        left = left.without(_follow(left, starts[best : best + 1], polish))
+    return _sort(T, left.values, left.vectors.T)
 
 
 def simultaneous_diagonalization(
     T: NDArray[np.float64], *, projections: int | None = None, seed: int = 0
-) -> Cubes:
-    """Find all cubes at once: every contraction ``T(I, I, x)`` is diagonal in the same basis.
+) -> OrthogonalCP:
+    """Find all cubes at once, because every contraction ``T(I, I, x)`` is diagonal in the same basis.
 
     Parameters
     ----------
     T : ndarray of float64, shape (k, k, k)
-        Symmetric.
+        Symmetric tensor.
     projections : int, optional
-        Random contractions of the first round; ``min(k, 20)`` by default.
-    seed : int
+        Number of random contractions in the first round; ``min(k, 20)`` by default.
+    seed : int, default=0
+        Seed of the random contractions.
 
     Returns
     -------
-    Cubes
+    OrthogonalCP
+        All k cubes.
 
     Raises
     ------
@@ -125,50 +134,75 @@ def simultaneous_diagonalization(
     >>> simultaneous_diagonalization(cubes).values.round(6)
     array([2., 1.])
     """
-    T = _checked(T)
+    T = _check_tensor(T)
     k = len(T)
+    # First round: contractions in random directions tell all vectors apart, each weighted by chance.
     directions = np.random.default_rng(seed).standard_normal((projections or min(k, 20), k))
     U = joint_diagonalize(np.tensordot(directions, T, axes=1))
+    # Second round: the contraction with vector j weights the evidence for j itself most.
     U = joint_diagonalize(np.tensordot(U.T, T, axes=1), U)
     values = np.array([_cubic(T, u) for u in U.T])
-    return _in_order(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
+    return _sort(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
 
 
 def from_cubes(values: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``sum_j values[j] u_j x u_j x u_j``, shape (k, k, k).
+    """Return ``sum_j values[j] u_j x u_j x u_j``.
 
     Parameters
     ----------
-    values : ndarray, shape (r,)
-    vectors : ndarray, shape (k, r)
+    values : ndarray of float64, shape (r,)
+        Weights of the cubes.
+    vectors : ndarray of float64, shape (k, r)
+        Vectors u_j, one a column.
+
+    Returns
+    -------
+    ndarray of float64, shape (k, k, k)
+        Symmetric tensor.
     """
     k, r = vectors.shape
+    # As one matrix product of size (k, r) x (r, k^2).
     pairs = (vectors[:, None, :] * vectors[None, :, :]).reshape(k * k, r)
     cube: NDArray[np.float64] = (vectors * values) @ pairs.T
     return cube.reshape(k, k, k)
 
 
 def contract(T: NDArray[np.float64], M: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``T(M, M, M)``, shape (r, r, r), for M of shape (k, r)."""
+    """Return ``T(M, M, M)``.
+
+    Parameters
+    ----------
+    T : ndarray of float64, shape (k, k, k)
+        Tensor.
+    M : ndarray of float64, shape (k, r)
+        Matrix by which each of the three sides is multiplied.
+
+    Returns
+    -------
+    ndarray of float64, shape (r, r, r)
+        Tensor in the new coordinates.
+    """
     for _ in range(3):
         T = np.tensordot(T, M, axes=(0, 0))
     return T
 
 
 def unfolded_symmetric(raw: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the symmetric tensor behind sums of ``y_i y_j y_k`` that hold the pairs ``j <= k`` only.
+    """Return the symmetric tensor of which sums of ``y_i y_j y_k`` hold the pairs ``j <= k`` only.
 
     Parameters
     ----------
-    raw : ndarray, shape (k, k (k + 1) / 2)
-        Need not be symmetric: the average over the three positions is taken.
+    raw : ndarray of float64, shape (k, k (k + 1) / 2)
+        Sums. They need not be symmetric: the average over the three positions is taken.
 
     Returns
     -------
     ndarray of float64, shape (k, k, k)
+        Symmetric tensor.
     """
     k = len(raw)
     upper, lower = np.triu_indices(k)
+    # Both triangles from one, then the average over the positions that the sums treat differently.
     T = np.empty((k, k, k))
     T[:, upper, lower] = raw
     T[:, lower, upper] = raw
@@ -176,16 +210,18 @@ def unfolded_symmetric(raw: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class _Deflated(NamedTuple):
-    """A symmetric tensor less some cubes.
+    """A symmetric tensor from which some cubes are subtracted.
 
     Attributes
     ----------
     pairs : ndarray of float64, shape (k, k (k + 1) / 2)
-        Its entries ``(i, j <= l)``, those with ``j < l`` twice as large.
-    upper, lower : ndarray of int
-        Their j and l.
+        Entries ``(i, j <= l)`` of the tensor, those with ``j < l`` twice as large.
+    upper, lower : ndarray of int64, shape (k (k + 1) / 2,)
+        Numbers j and l of each column of ``pairs``.
     values : ndarray of float64, shape (r,)
+        Weights of the cubes.
     vectors : ndarray of float64, shape (r, k)
+        Vectors of the cubes, one a row.
     """
 
     pairs: NDArray[np.float64]
@@ -206,19 +242,21 @@ class _Deflated(NamedTuple):
         return self.pairs.astype(np.float32)
 
     def applied(self, X: NDArray[np.float64], pairs: FloatArray | None = None) -> NDArray[np.float64]:
-        """``T(I, x, x)`` for each row x, of the pairs as they are or rounded."""
+        """Return ``T(I, x, x)`` for each row x, from the pairs as they are or rounded."""
         pairs = self.pairs if pairs is None else pairs
         rows = X.astype(pairs.dtype)
+        # T(I, x, x)_i = sum over j <= l of pairs[i, jl] x_j x_l: half the products of the full tensor.
         whole = (pairs @ (rows[:, self.upper] * rows[:, self.lower]).T).T
         return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
 
     def without(self, u: NDArray[np.float64]) -> Self:
-        """Take off the cube of a row of shape (1, k), as large as the tensor is along it."""
+        """Subtract the cube of a row of shape (1, k), weighted by ``T(u, u, u)``."""
         value = np.einsum("rj,rj->r", self.applied(u), u)
         return self._replace(values=np.append(self.values, value), vectors=np.concatenate([self.vectors, u]))
 
 
-def _settled(left: _Deflated, u: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+def _follow(left: _Deflated, u: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Iterate ``u <- T(I, u, u)``, at most so often, until it moves no more."""
     for _ in range(most):
         new = _unit(left.applied(u))
         moved = np.abs(new - u).max()
@@ -237,15 +275,15 @@ def _unit(X: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(X / np.where(lengths > 0, lengths, 1.0))
 
 
-def _in_order(T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]) -> Cubes:
+def _sort(T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]) -> OrthogonalCP:
     order = np.argsort(-values, kind="stable")
     values, vectors = np.maximum(values[order], 0.0), np.ascontiguousarray(vectors[:, order])
     size = float(np.linalg.norm(T))
     left = float(np.linalg.norm(T - from_cubes(values, vectors)))
-    return Cubes(values, vectors, left / size if size else 0.0)
+    return OrthogonalCP(values, vectors, left / size if size else 0.0)
 
 
-def _checked(T: NDArray[np.float64]) -> NDArray[np.float64]:
+def _check_tensor(T: NDArray[np.float64]) -> NDArray[np.float64]:
     T = np.asarray(T, dtype=np.float64)
     if T.ndim != 3 or len(set(T.shape)) != 1 or not T.size:
         raise ValueError(f"the tensor has shape {T.shape}, but must be k x k x k")

@@ -1,1 +1,40 @@
-"""Scores of predictions against the truth: plain functions of arrays."""
+"""Scores of predictions against the truth: plain functions of arrays, and nothing that scikit-learn has already."""
+
+from dspectral.metrics.analogies import Analogies, analogy_accuracy
+from dspectral.metrics.mutual_information import average_mutual_information, cluster_counts
+from dspectral.metrics.ranking import (
+    document_auc,
+    label_propensities,
+    ndcg_at,
+    precision_at,
+    propensity_precision_at,
+)
+from dspectral.metrics.sequences import (
+    edit_distance,
+    frame_accuracy,
+    label_error_rate,
+    many_to_one,
+    one_to_one,
+    v_measure,
+)
+from dspectral.metrics.similarity import Similarity, word_similarity
+
+__all__ = [
+    "Analogies",
+    "Similarity",
+    "analogy_accuracy",
+    "average_mutual_information",
+    "cluster_counts",
+    "document_auc",
+    "edit_distance",
+    "frame_accuracy",
+    "label_error_rate",
+    "label_propensities",
+    "many_to_one",
+    "ndcg_at",
+    "one_to_one",
+    "precision_at",
+    "propensity_precision_at",
+    "v_measure",
+    "word_similarity",
+]

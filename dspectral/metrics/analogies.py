@@ -1,16 +1,17 @@
 """How often word vectors complete an analogy: what is to c as b is to a."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
-from dspectral.metrics.similarity import numbers_of, unit
+from dspectral.metrics.similarity import row_of_word, unit
+from dspectral.types import FloatArray
 
 EPSILON = 1e-3
-"""Of 3CosMul, so that nothing is divided by zero."""
+"""Constant in the denominator of 3CosMul, which keeps it above zero."""
 
 
 @compiled
@@ -23,25 +24,29 @@ def better_answers(
     best: NDArray[np.float32],
     answers: NDArray[np.int64],
 ) -> None:
-    """Put the words of a tile in the place of worse answers.
+    """Replace answers by words of a tile that score higher.
 
     Parameters
     ----------
     cosines : ndarray of float32, shape (n_given, n_tile)
-        Between all words that occur in a question and the words of the tile.
+        Cosines between all words that occur in a question and the words of the tile.
     rows : ndarray of int64, shape (n_questions, 3)
-        a, b and c of each question, as rows of ``cosines``.
+        Rows of ``cosines`` that hold a, b and c of each question.
     given : ndarray of int64, shape (n_questions, 3)
-        The same as words, which are no answers.
+        The words a, b and c themselves, which are never answers.
     first : int
-        The tile's first word.
+        Number of the tile's first word.
     multiply : bool
-        3CosMul, not 3CosAdd.
+        Whether 3CosMul scores a word, else 3CosAdd.
     best : ndarray of float32, shape (n_questions,)
         Scores of the answers so far; changed in place.
     answers : ndarray of int64, shape (n_questions,)
-        Changed in place; of equal ones the first stays.
+        Answers so far; changed in place. Among equal scores the first word stays.
     """
+    # Invariant: answers[q] is the best word before column j for question q, best[q] its score. 3CosAdd is
+    # b.w - a.w + c.w; 3CosMul is (1 + b.w) (1 + c.w) / (1 + a.w + 2 epsilon), four times the published score, whose
+    # cosines are moved to [0, 1]. Three cosines are read for each pair of a question and a word. Whether a word is
+    # one of the three given ones is asked only when it would win, which is seldom.
     small = np.float32(2 * EPSILON)
     one = np.float32(1)
     for q in range(len(rows)):
@@ -57,7 +62,7 @@ def better_answers(
 
 
 TILE = 4096
-"""Words tried at once."""
+"""Words whose cosines with the questions are held at a time."""
 
 
 class Analogies(NamedTuple):
@@ -66,11 +71,11 @@ class Analogies(NamedTuple):
     Attributes
     ----------
     accuracy : float
-        NaN where there is no such question.
+        Share of right answers; NaN where no question has vectors for its four words.
     n_questions : int
-        Questions with vectors.
+        Number of questions whose four words have vectors.
     coverage : float
-        Their share of all questions.
+        Share of those questions among all questions.
     """
 
     accuracy: float
@@ -80,7 +85,7 @@ class Analogies(NamedTuple):
 
 def analogy_accuracy(
     words: Sequence[str],
-    vectors: NDArray[Any],
+    vectors: FloatArray,
     questions: Sequence[tuple[str, str, str, str]],
     *,
     method: Literal["add", "mul"] = "add",
@@ -90,16 +95,18 @@ def analogy_accuracy(
     Parameters
     ----------
     words : sequence of str
-        Distinct.
+        Distinct words.
     vectors : ndarray, shape (n_words, k)
+        The vector of each word; lengths do not matter.
     questions : sequence of (str, str, str, str)
-        a, b, c, d: what is to c as b is to a? d is right.
-    method : {"add", "mul"}
-        3CosAdd, or 3CosMul with cosines moved to [0, 1].
+        The words a, b, c and d of each question "what is to c as b is to a?", whose right answer is d.
+    method : {"add", "mul"}, default="add"
+        Score of a candidate: 3CosAdd, or 3CosMul with cosines moved to [0, 1].
 
     Returns
     -------
     Analogies
+        Accuracy, number of questions that could be asked, and their share.
 
     Raises
     ------
@@ -109,11 +116,12 @@ def analogy_accuracy(
     Notes
     -----
     With g distinct words in the questions, ``2 g n_words k`` flops of a product and 3 (``"mul"``: 6) times
-    ``n_questions n_words`` more; ``4096 g`` numbers at once.
+    ``n_questions n_words`` more; ``4096 g`` numbers are held at a time.
 
     References
     ----------
-    Mikolov, Yih and Zweig 2013; Levy and Goldberg 2014.
+    Mikolov, Yih and Zweig 2013, "Linguistic regularities in continuous space word representations"; Levy and
+    Goldberg 2014, "Linguistic regularities in sparse and explicit word representations", equations 3 and 4.
 
     Examples
     --------
@@ -121,12 +129,12 @@ def analogy_accuracy(
     >>> analogy_accuracy(["man", "woman", "king", "queen"], vectors, [("man", "woman", "king", "queen")])
     Analogies(accuracy=1.0, n_questions=1, coverage=1.0)
     """
-    numbers = numbers_of(words, vectors)
+    row_of = row_of_word(words, vectors)
     if not len(questions):
         raise ValueError("there is no analogy question to answer")
     if method not in ("add", "mul"):
         raise ValueError(f"method is {method!r}, but it must be 'add' or 'mul'")
-    known = [[numbers[word] for word in q] for q in questions if all(word in numbers for word in q)]
+    known = [[row_of[word] for word in q] for q in questions if all(word in row_of for word in q)]
     share = len(known) / len(questions)
     if not known:
         return Analogies(float("nan"), 0, share)
@@ -141,6 +149,7 @@ def _answers(vectors: NDArray[np.float32], given: NDArray[np.int64], *, multiply
     best = np.full(len(given), -np.inf, dtype=np.float32)
     answers = np.full(len(given), -1)
     for first in range(0, len(vectors), TILE):
+        # One matrix product a tile, in place of three cosines for each question and word.
         cosines = np.ascontiguousarray(vectors[distinct] @ vectors[first : first + TILE].T)
         better_answers(cosines, rows.reshape(given.shape), given, first, multiply, best, answers)
     return answers

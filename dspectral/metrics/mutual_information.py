@@ -1,13 +1,18 @@
-"""Average mutual information of what stands side by side: the objective of Brown clustering."""
+"""Average mutual information of adjacent words: the objective of Brown clustering."""
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from dspectral.types import CSRRows, is_sparse
 
-def average_mutual_information(counts: Any, labels: ArrayLike | None = None) -> float:
+Counts: TypeAlias = ArrayLike | CSRRows
+"""Counts of pairs: an array, lists of lists or a SciPy sparse matrix."""
+
+
+def average_mutual_information(counts: Counts, labels: ArrayLike | None = None) -> float:
     """Return the mutual information, in bits, of the clusters of two adjacent words.
 
     Parameters
@@ -15,11 +20,12 @@ def average_mutual_information(counts: Any, labels: ArrayLike | None = None) -> 
     counts : ndarray or SciPy sparse, shape (n_types, n_types)
         How often the second type directly follows the first.
     labels : array of int, shape (n_types,), optional
-        Cluster of each type; by default each type is one, which bounds the value from above.
+        Cluster of each type; by default each type is a cluster, which bounds the value from above.
 
     Returns
     -------
     float
+        Bits, at least 0 up to rounding.
 
     Raises
     ------
@@ -37,7 +43,7 @@ def average_mutual_information(counts: Any, labels: ArrayLike | None = None) -> 
     >>> average_mutual_information([[0, 4], [4, 0]], [0, 0])
     0.0
     """
-    matrix = sparse.csr_array(counts, dtype=np.float64)
+    matrix = _as_csr(counts).astype(np.float64)
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"the counts have shape {matrix.shape}, but they must be square")
     if labels is not None:
@@ -45,6 +51,7 @@ def average_mutual_information(counts: Any, labels: ArrayLike | None = None) -> 
     total = matrix.sum()
     if not total > 0:
         raise ValueError("the counts hold no adjacent pair")
+    # I = sum p(a, b) log2(p(a, b) / (p(a) p(b))) over the cells that are not zero, with p = counts / total.
     cells = matrix.tocoo()
     cells.eliminate_zeros()
     first, second = matrix.sum(axis=1), matrix.sum(axis=0)
@@ -53,19 +60,43 @@ def average_mutual_information(counts: Any, labels: ArrayLike | None = None) -> 
     return float(np.sum(cells.data / total * np.log2(ratios)))
 
 
-def cluster_counts(counts: Any, labels: ArrayLike) -> Any:
-    """Return how often one cluster directly follows another, a csr_array of shape (n_clusters, n_clusters).
+def cluster_counts(counts: Counts, labels: ArrayLike) -> CSRRows:
+    """Return how often one cluster directly follows another.
+
+    Parameters
+    ----------
+    counts : ndarray or SciPy sparse, shape (n_types, n_types)
+        How often the second type directly follows the first.
+    labels : array of int, shape (n_types,)
+        Cluster of each type, 0 or more.
+
+    Returns
+    -------
+    csr_array, shape (n_clusters, n_clusters)
+        Sums of the counts over the types of each pair of clusters.
 
     Raises
     ------
     ValueError
         If there is not one label, 0 or more, for each type.
+
+    Examples
+    --------
+    >>> cluster_counts([[0, 1, 2], [3, 0, 0], [0, 4, 0]], [0, 1, 1]).toarray()
+    array([[0., 3.],
+           [3., 4.]])
     """
+    matrix = _as_csr(counts)
     labels = np.asarray(labels)
-    n_types = counts.shape[0]
+    n_types = matrix.shape[0]
     if labels.shape != (n_types,) or (n_types and labels.min() < 0):
         raise ValueError(
             f"there are labels of shape {labels.shape}, but each of {n_types} types needs one from 0"
         )
+    # With M the indicator of clusters, M' C M sums the counts over the types of two clusters.
     members = sparse.csr_array((np.ones(n_types), (np.arange(n_types), labels)))
-    return sparse.csr_array(members.T @ sparse.csr_array(counts) @ members)
+    return sparse.csr_array(members.T @ matrix @ members)
+
+
+def _as_csr(counts: Counts) -> CSRRows:
+    return sparse.csr_array(counts if is_sparse(counts) else np.asarray(counts))

@@ -1,33 +1,42 @@
 """How well labels are ranked, a document at a time.
 
-Every function returns one number a document, NaN where the score is not defined: a mean over any number of blocks
-is then exact.
+Every function returns one number for each document, NaN where the score is not defined: blocks of documents can be
+scored one by one and the numbers averaged afterwards, and the mean is exact.
 """
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import rankdata
 
-from dspectral.types import FloatArray, is_sparse
+from dspectral.types import CSRRows, FloatArray, is_sparse
+
+Scores: TypeAlias = "NDArray[np.number] | CSRRows"
+"""Score of each label: dense or CSR rows, shape ``(n_documents, n_labels)``."""
+Truth: TypeAlias = "NDArray[np.number] | NDArray[np.bool_] | CSRRows"
+"""Dense or CSR rows that are not zero where a document has a label, shape ``(n_documents, n_labels)``."""
+Numbers = NDArray[np.float64]
 
 
-def document_auc(scores: FloatArray, truth: Any) -> NDArray[np.float64]:
-    """Area under the ROC curve of each document's ranking of all labels; its mean is the macro average.
+def document_auc(scores: FloatArray, truth: Truth) -> Numbers:
+    """Return the area under the ROC curve of each document's ranking of all labels.
+
+    Its mean over the documents is the macro average (``average="samples"`` in scikit-learn).
 
     Parameters
     ----------
     scores : ndarray, shape (n, L)
+        Score of each label; higher ranks first.
     truth : csr_array or ndarray, shape (n, L)
-        Not zero where a document has the label.
+        Matrix that is not zero where a document has the label.
 
     Returns
     -------
     ndarray of float64, shape (n,)
-        Probability that a label of the document scores above one that is not its own, ties counted half; NaN for
-        a document that has none of the labels, or all.
+        Probability that a label of the document scores above one that is not its own, where ties count half; NaN
+        for a document that has none of the labels, or all.
 
     Raises
     ------
@@ -41,6 +50,7 @@ def document_auc(scores: FloatArray, truth: Any) -> NDArray[np.float64]:
     """
     rows, columns, n_true = _true_entries(scores, truth)
     n_labels = scores.shape[1]
+    # Mann and Whitney: the pairs won are the sum of the true labels' ranks less that of ranks 1, 2, ..., n_true.
     ranks = rankdata(scores, axis=1)
     total = np.bincount(rows, weights=ranks[rows, columns], minlength=len(scores))
     n_pairs = n_true * (n_labels - n_true)
@@ -48,21 +58,27 @@ def document_auc(scores: FloatArray, truth: Any) -> NDArray[np.float64]:
     return np.asarray(np.where(n_pairs > 0, above / np.maximum(n_pairs, 1), np.nan))
 
 
-def precision_at(scores: Any, truth: Any, k: int) -> NDArray[np.float64]:
-    """Share of the k best labels that are true.
+def precision_at(scores: Scores, truth: Truth, k: int) -> Numbers:
+    """Return the share of the k best labels that are true, for each document.
 
     Parameters
     ----------
     scores : ndarray or csr_array, shape (n, L)
-        Of sparse scores the entries that are not stored rank last, and are not predicted.
+        Score of each label. Entries that sparse scores do not store rank last, and are not predicted.
     truth : csr_array or ndarray, shape (n, L)
+        Matrix that is not zero where a document has the label.
     k : int
-        From 1 to L.
+        Number of labels predicted for each document, from 1 to L.
 
     Returns
     -------
     ndarray of float64, shape (n,)
-        NaN for a document without labels.
+        A share from 0 to 1; NaN for a document without labels.
+
+    Raises
+    ------
+    ValueError
+        If k is not from 1 to L, the shapes differ, or a score is NaN.
 
     Examples
     --------
@@ -73,12 +89,27 @@ def precision_at(scores: Any, truth: Any, k: int) -> NDArray[np.float64]:
     return _where_true(hits.sum(axis=1) / k, n_true)
 
 
-def ndcg_at(scores: Any, truth: Any, k: int) -> NDArray[np.float64]:
-    """Discounted gain of the k best labels, over that of the best ranking there could be.
+def ndcg_at(scores: Scores, truth: Truth, k: int) -> Numbers:
+    """Return the discounted gain of the k best labels, divided by that of the best possible ranking.
 
     Parameters
     ----------
-    scores, truth, k : as for :func:`precision_at`
+    scores : ndarray or csr_array, shape (n, L)
+        Score of each label. Entries that sparse scores do not store rank last, and are not predicted.
+    truth : csr_array or ndarray, shape (n, L)
+        Matrix that is not zero where a document has the label.
+    k : int
+        Number of labels predicted for each document, from 1 to L.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        A share from 0 to 1; NaN for a document without labels.
+
+    Raises
+    ------
+    ValueError
+        If k is not from 1 to L, the shapes differ, or a score is NaN.
 
     Examples
     --------
@@ -87,26 +118,39 @@ def ndcg_at(scores: Any, truth: Any, k: int) -> NDArray[np.float64]:
     """
     hits, n_true, _ = hits_of(scores, truth, k)
     discounts = 1.0 / np.log2(np.arange(2.0, k + 2.0))
+    # The best ranking has all true labels first; a document without any is divided by 1 and is NaN anyway.
     ideal = np.concatenate([[1.0], np.cumsum(discounts)])[np.minimum(n_true, k)]
     return _where_true(hits @ discounts / ideal, n_true)
 
 
 def propensity_precision_at(
-    scores: Any, truth: Any, k: int, propensities: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Precision that counts a rare label for more, and the best there could be.
+    scores: Scores, truth: Truth, k: int, propensities: Numbers
+) -> tuple[Numbers, Numbers]:
+    """Return the precision that weights a label by ``1 / propensity``, and the largest possible one.
 
     Parameters
     ----------
-    scores, truth, k : as for :func:`precision_at`
+    scores : ndarray or csr_array, shape (n, L)
+        Score of each label. Entries that sparse scores do not store rank last, and are not predicted.
+    truth : csr_array or ndarray, shape (n, L)
+        Matrix that is not zero where a document has the label.
+    k : int
+        Number of labels predicted for each document, from 1 to L.
     propensities : ndarray of float64, shape (L,)
-        Of :func:`label_propensities`.
+        Propensity p of each label, as :func:`label_propensities` returns them.
 
     Returns
     -------
-    gained, possible : ndarray of float64, shape (n,)
-        Sum of ``1 / p`` over the true labels among the k best, divided by k, and the same for the best k labels
-        that the document has. The usual score is the sum of the first over the sum of the second.
+    gained : ndarray of float64, shape (n,)
+        Sum of ``1 / p`` over the true labels among the k best, divided by k; NaN for a document without labels.
+    possible : ndarray of float64, shape (n,)
+        The same for the k labels of the document with the largest ``1 / p``. The usual score is the sum of
+        ``gained`` over the sum of ``possible``.
+
+    Raises
+    ------
+    ValueError
+        If k is not from 1 to L, the shapes differ, or a score is NaN.
 
     References
     ----------
@@ -122,6 +166,7 @@ def propensity_precision_at(
     gains = 1.0 / np.asarray(propensities, dtype=np.float64)
     gained = (hits * gains[columns]).sum(axis=1) / k
     own = sparse.csr_array(truth).astype(np.float64)
+    # The largest possible gain: within each row the true labels by falling 1 / p, of which the first k count.
     own.eliminate_zeros()
     own.data = gains[own.indices]
     row = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
@@ -132,18 +177,25 @@ def propensity_precision_at(
 
 
 def label_propensities(
-    label_totals: NDArray[Any], n_documents: int, *, a: float = 0.55, b: float = 1.5
-) -> NDArray[np.float64]:
-    """Return how likely each label is to be noted down where it holds, from how often it is in training.
+    label_totals: NDArray[np.number], n_documents: int, *, a: float = 0.55, b: float = 1.5
+) -> Numbers:
+    """Return how likely each label is to be recorded where it holds, estimated from its frequency in training.
 
     Parameters
     ----------
     label_totals : ndarray, shape (L,)
-        Training documents that have each label.
+        Number of training documents that have each label.
     n_documents : int
-        Training documents.
-    a, b : float
-        Of the model; the defaults are the paper's for most sets.
+        Number of training documents.
+    a : float, default=0.55
+        Exponent of the model; the default is the paper's for most data sets.
+    b : float, default=1.5
+        Shift of the frequencies; the default is the paper's for most data sets.
+
+    Returns
+    -------
+    ndarray of float64, shape (L,)
+        Propensities between 0 and 1, which grow with the frequency.
 
     References
     ----------
@@ -158,18 +210,17 @@ def label_propensities(
     return np.asarray(1.0 / (1.0 + scale * (np.asarray(label_totals) + b) ** -a))
 
 
-def hits_of(
-    scores: Any, truth: Any, k: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Which of the k best labels are true, best first; ties go to the lower column.
+def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Numbers, NDArray[np.int64], NDArray[np.int64]]:
+    """Mark which of the k best labels are true, best first; ties go to the lower column.
 
     Returns
     -------
     hits : ndarray of float64, shape (n, k)
+        1 where the label is true, else 0.
     n_true : ndarray of int64, shape (n,)
-        Labels of each document.
+        Number of true labels of each document.
     columns : ndarray of int64, shape (n, k)
-        The labels.
+        Columns of the k best labels.
 
     Raises
     ------
@@ -181,6 +232,8 @@ def hits_of(
     if not 1 <= k <= n_labels:
         raise ValueError(f"k is {k}, but must be from 1 to the number of labels, {n_labels}")
     best, predicted = _best(scores, k)
+    # Entries (i, j) become numbers i L + j, so one binary search finds every predicted entry among the true ones:
+    # n k log(number of true entries) comparisons, and nothing of size n L.
     flat = np.sort(rows * n_labels + columns)
     wanted = np.arange(n)[:, None] * n_labels + best
     place = np.minimum(np.searchsorted(flat, wanted), max(0, len(flat) - 1))
@@ -188,9 +241,11 @@ def hits_of(
     return (found & predicted).astype(np.float64), n_true, best
 
 
-def _best(scores: Any, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _best(scores: Scores, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the columns of the k best labels of each row, and whether each of them has a stored score."""
     if not is_sparse(scores):
         return np.argsort(-scores, axis=1, kind="stable")[:, :k], np.ones((len(scores), k), dtype=bool)
+    # One sort of all stored entries by row, falling score and column: ``place`` is then the rank within the row.
     row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
     order = np.lexsort((scores.indices, -scores.data, row))
     place = np.arange(scores.nnz) - scores.indptr[row]
@@ -204,7 +259,10 @@ def _best(scores: Any, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return best, predicted
 
 
-def _true_entries(scores: Any, truth: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _true_entries(
+    scores: Scores, truth: Truth
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return rows and columns of the true labels, and how many each row has, once both matrices are checked."""
     if scores.shape != truth.shape:
         raise ValueError(f"the scores are of shape {scores.shape}, but the truth of {truth.shape}")
     if np.isnan(scores.data if is_sparse(scores) else scores).any():
@@ -213,5 +271,5 @@ def _true_entries(scores: Any, truth: Any) -> tuple[NDArray[np.int64], NDArray[n
     return rows, columns, np.bincount(rows, minlength=truth.shape[0]).astype(np.int64)
 
 
-def _where_true(values: NDArray[np.float64], n_true: NDArray[np.int64]) -> NDArray[np.float64]:
+def _where_true(values: Numbers, n_true: NDArray[np.int64]) -> Numbers:
     return np.asarray(np.where(n_true > 0, values, np.nan))

@@ -1,8 +1,7 @@
-"""How well states agree with tags, and labels of frames with the true ones."""
+"""How well states agree with tags, and labels of frames with the true labels."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain, groupby
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +9,19 @@ from scipy.optimize import linear_sum_assignment
 
 
 def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> NDArray[np.int64]:
-    """Count pairs, shape (true values, found values), in the order of first appearance.
+    """Count pairs of values, in the order of first appearance.
+
+    Parameters
+    ----------
+    true : iterable of hashable
+        True value of each token: the rows of the table.
+    found : iterable of hashable
+        Value found for each token: the columns of the table.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_true_values, n_found_values)
+        Number of tokens of each pair.
 
     Raises
     ------
@@ -35,13 +46,31 @@ def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> NDArray[
 
 def numbered(values: Iterable[Hashable]) -> NDArray[np.int64]:
     """Return the number of each value, in the order of first appearance."""
-    plain: Any = values.tolist() if isinstance(values, np.ndarray) else values
+    # Python's own numbers hash faster than NumPy's scalars.
+    plain: Iterable[Hashable] = values.tolist() if isinstance(values, np.ndarray) else values
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in plain], dtype=np.int64)
 
 
 def many_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
-    """Share of tokens that are right when each state stands for its most frequent tag.
+    """Return the share of tokens that are right when each state stands for its most frequent tag.
+
+    Parameters
+    ----------
+    true : iterable of hashable
+        True tag of each token.
+    found : iterable of hashable
+        State found for each token.
+
+    Returns
+    -------
+    float
+        Accuracy from 0 to 1 of the best mapping, in which several states may stand for one tag.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to compare, or the lengths differ.
 
     Examples
     --------
@@ -53,7 +82,24 @@ def many_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
 
 
 def one_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
-    """Share of tokens that are right when states stand for different tags, as well as can be.
+    """Return the share of tokens that are right under the best mapping of states to different tags.
+
+    Parameters
+    ----------
+    true : iterable of hashable
+        True tag of each token.
+    found : iterable of hashable
+        State found for each token.
+
+    Returns
+    -------
+    float
+        Accuracy from 0 to 1; where there are more states than tags, tokens of the states left over count as wrong.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to compare, or the lengths differ.
 
     Examples
     --------
@@ -65,7 +111,24 @@ def one_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
 
 
 def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
-    """Harmonic mean of homogeneity and completeness.
+    """Return the harmonic mean of homogeneity and completeness.
+
+    Parameters
+    ----------
+    true : iterable of hashable
+        True tag of each token.
+    found : iterable of hashable
+        State found for each token.
+
+    Returns
+    -------
+    float
+        Value from 0 to 1, as of scikit-learn's ``v_measure_score``; 1 where both sides have one value only.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to compare, or the lengths differ.
 
     References
     ----------
@@ -79,18 +142,36 @@ def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     table = contingency(true, found) / 1.0
     joint = table / table.sum()
     of_true, of_found = entropy(joint.sum(axis=1)), entropy(joint.sum(axis=0))
+    # V = 2 I / (H(true) + H(found)), with the mutual information from entropies; rounding may leave it below 0.
     shared = max(0.0, of_true + of_found - entropy(joint.ravel()))
     return 1.0 if of_true + of_found == 0 else 2.0 * shared / (of_true + of_found)
 
 
 def entropy(shares: NDArray[np.float64]) -> float:
-    """Entropy in nats."""
+    """Return the entropy, in nats, of shares that sum to 1."""
     some = shares[shares > 0]
     return float(-np.sum(some * np.log(some)))
 
 
-def frame_accuracy(true: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> float:
-    """Share of the frames of all sequences whose label is right.
+def frame_accuracy(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]) -> float:
+    """Return the share of the frames of all sequences whose label is right.
+
+    Parameters
+    ----------
+    true : sequence of sequences
+        True labels of the frames of each sequence.
+    found : sequence of sequences
+        Labels found, as many for each sequence.
+
+    Returns
+    -------
+    float
+        Accuracy from 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        If the sequences do not correspond, or there is no frame.
 
     Examples
     --------
@@ -102,10 +183,27 @@ def frame_accuracy(true: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]
     return float(np.mean([one == other for one, other in pairs]))
 
 
-def label_error_rate(true: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> float:
-    """Edits that turn the found runs of labels into the true ones, as a share of the true runs.
+def label_error_rate(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]) -> float:
+    """Return the number of edits that turn the found runs into the true runs, divided by the number of true runs.
 
-    Equal labels one after the other are one run. The rate may be above 1.
+    A run is a stretch of equal labels.
+
+    Parameters
+    ----------
+    true : sequence of sequences
+        True labels of the frames of each sequence.
+    found : sequence of sequences
+        Labels found, as many for each sequence.
+
+    Returns
+    -------
+    float
+        Rate of at least 0, which may be above 1.
+
+    Raises
+    ------
+    ValueError
+        If the sequences do not correspond, or there is no frame.
 
     Examples
     --------
@@ -113,6 +211,7 @@ def label_error_rate(true: Sequence[Sequence[Any]], found: Sequence[Sequence[Any
     0.6666666666666666
     """
     checked_lengths(true, found)
+    # Edits are summed before they are divided: the rate is of all sequences together, not a mean of rates.
     edits = n_runs = 0
     for one, other in zip(true, found, strict=True):
         truth = runs(one)
@@ -121,7 +220,7 @@ def label_error_rate(true: Sequence[Sequence[Any]], found: Sequence[Sequence[Any
     return edits / n_runs
 
 
-def runs(labels: Iterable[Any]) -> list[Any]:
+def runs(labels: Iterable[Hashable]) -> list[Hashable]:
     """Return the label of each run.
 
     Examples
@@ -132,14 +231,35 @@ def runs(labels: Iterable[Any]) -> list[Any]:
     return [label for label, _ in groupby(labels)]
 
 
-def edit_distance(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """Fewest insertions, deletions and substitutions that turn one into the other (Levenshtein 1966).
+def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+    """Return the smallest number of insertions, deletions and substitutions that turn one sequence into the other.
+
+    Parameters
+    ----------
+    one : sequence
+        First sequence, of m values.
+    other : sequence
+        Second sequence, of n values.
+
+    Returns
+    -------
+    int
+        Levenshtein distance.
+
+    Notes
+    -----
+    ``m n`` comparisons; one row of the table is held at a time.
+
+    References
+    ----------
+    Levenshtein 1966, "Binary codes capable of correcting deletions, insertions, and reversals".
 
     Examples
     --------
     >>> edit_distance("kitten", "sitting")
     3
     """
+    # row[j] is the distance of the first i values of one from the first j values of other.
     row = list(range(len(other) + 1))
     for i, value in enumerate(one, start=1):
         before, row = row, [i]
@@ -148,7 +268,7 @@ def edit_distance(one: Sequence[Any], other: Sequence[Any]) -> int:
     return row[-1]
 
 
-def checked_lengths(true: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> None:
+def checked_lengths(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]) -> None:
     """Raise a ValueError if sequences do not correspond, or there is no frame."""
     if len(true) != len(found):
         raise ValueError(f"there are {len(true)} true sequences, but {len(found)} found ones")

@@ -1,11 +1,13 @@
-"""How well the cosines of word vectors agree with people's judgements of similarity."""
+"""How well the cosines of word vectors agree with people's judgments of similarity."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
+
+from dspectral.types import FloatArray
 
 
 class Similarity(NamedTuple):
@@ -14,12 +16,12 @@ class Similarity(NamedTuple):
     Attributes
     ----------
     spearman : float
-        Rank correlation of the cosines and the judgements, equal ones sharing their rank; NaN where fewer
-        than two pairs are left, or one side is constant.
+        Rank correlation of the cosines and the judgments, where equal values share their rank; NaN where fewer than
+        two pairs are left, or one side is constant.
     n_pairs : int
-        Pairs with vectors.
+        Number of pairs whose two words have vectors.
     coverage : float
-        Their share of all pairs.
+        Share of those pairs among all pairs.
     """
 
     spearman: float
@@ -28,21 +30,23 @@ class Similarity(NamedTuple):
 
 
 def word_similarity(
-    words: Sequence[str], vectors: NDArray[Any], pairs: Sequence[tuple[str, str, float]]
+    words: Sequence[str], vectors: FloatArray, pairs: Sequence[tuple[str, str, float]]
 ) -> Similarity:
-    """Correlate cosines with judgements.
+    """Correlate the cosines of word vectors with judgments.
 
     Parameters
     ----------
     words : sequence of str
-        Distinct.
+        Distinct words.
     vectors : ndarray, shape (n_words, k)
+        The vector of each word; lengths do not matter.
     pairs : sequence of (str, str, float)
-        Two words and how similar they are.
+        Two words each, and how similar people find them.
 
     Returns
     -------
     Similarity
+        Rank correlation, number of pairs that could be compared, and their share.
 
     Raises
     ------
@@ -58,21 +62,22 @@ def word_similarity(
     >>> round(found.spearman, 3), found.n_pairs, round(found.coverage, 3)
     (1.0, 2, 0.667)
     """
-    numbers = numbers_of(words, vectors)
+    row_of = row_of_word(words, vectors)
     if not len(pairs):
         raise ValueError("there is no pair of words to compare")
-    known = [(numbers[a], numbers[b], score) for a, b, score in pairs if a in numbers and b in numbers]
+    known = [(row_of[a], row_of[b], score) for a, b, score in pairs if a in row_of and b in row_of]
     share = len(known) / len(pairs)
     if len(known) < 2:
         return Similarity(float("nan"), len(known), share)
     first, second, judged = (np.array(column) for column in zip(*known, strict=True))
     cosines = np.einsum("ij,ij->i", *(unit(np.asarray(vectors)[ids]) for ids in (first, second)))
+    # Ranks of a constant have no correlation; SciPy would warn and return NaN as well.
     if np.ptp(judged) == 0 or np.ptp(cosines) == 0:
         return Similarity(float("nan"), len(known), share)
     return Similarity(float(spearmanr(cosines, judged).statistic), len(known), share)
 
 
-def numbers_of(words: Sequence[str], vectors: NDArray[Any]) -> dict[str, int]:
+def row_of_word(words: Sequence[str], vectors: FloatArray) -> dict[str, int]:
     """Return the row of each word's vector.
 
     Raises
@@ -85,7 +90,7 @@ def numbers_of(words: Sequence[str], vectors: NDArray[Any]) -> dict[str, int]:
     return {word: i for i, word in enumerate(words)}
 
 
-def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
+def unit(vectors: FloatArray) -> NDArray[np.float64]:
     """Scale vectors to length 1 in double precision; zeros stay zero."""
     vectors = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import dask.array as da
@@ -14,17 +13,29 @@ from scipy import sparse
 
 from dspectral.engine import summarize
 from dspectral.linalg.block_sums import energy_of, total_of
-from dspectral.store.blocks import Location, StoreError
+from dspectral.linalg.runs import cut_runs
+from dspectral.store.arrays import Location, StoreError
 from dspectral.store.opened import OpenedCounts, read_lazily
+from dspectral.types import CSRRows
 
 BLOCK_BYTES = 32 << 20
-"""Of a block in memory, at most, unless one row is longer."""
+"""Most bytes of a block in memory, unless one row is longer."""
 ENTRY_BYTES = 8
-"""A float32 and an int32."""
+"""Bytes of an entry: a float32 and an int32."""
 
 
-class Slice(NamedTuple):
-    """Rows ``start`` to ``stop``, which are entries ``first`` to ``last``."""
+class RowSlice(NamedTuple):
+    """Rows of a matrix that are read as one block.
+
+    Attributes
+    ----------
+    start, stop : int
+        First row, and the row behind the last.
+    first, last : int
+        First entry of these rows, and the entry behind their last.
+    n_columns : int
+        Number of columns of the matrix.
+    """
 
     start: int
     stop: int
@@ -34,15 +45,25 @@ class Slice(NamedTuple):
 
 
 class ColumnTotals(NamedTuple):
-    """Sums over rows: of each column, of its rows that are not zero, and of squares."""
+    """Sums over rows.
+
+    Attributes
+    ----------
+    column_sums : ndarray of float64, shape (n_columns,)
+        Sum of each column.
+    document_frequency : ndarray of int64, shape (n_columns,)
+        Number of rows in which each column is not zero.
+    energy : float
+        Sum of squares of all entries.
+    """
 
     column_sums: NDArray[np.float64]
     document_frequency: NDArray[np.int64]
     energy: float
 
     @classmethod
-    def of(cls, rows: sparse.csr_array) -> Self:
-        """Summarise one block; NaN and infinity raise a ValueError."""
+    def of(cls, rows: CSRRows) -> Self:
+        """Summarize one block; NaN and infinity raise a ValueError."""
         frequency = np.bincount(rows.indices, minlength=rows.shape[1])
         return cls(total_of(rows), frequency, energy_of(rows))
 
@@ -59,11 +80,13 @@ class AnnDataCounts(OpenedCounts):
     Attributes
     ----------
     where : Location
-    slices : tuple of Slice
-        The blocks.
+        The place of the file.
+    slices : tuple of RowSlice
+        The rows of each block.
     nnz : int
-        Stored entries.
+        Number of stored entries.
     n_columns : int
+        Number of columns.
 
     Notes
     -----
@@ -73,7 +96,7 @@ class AnnDataCounts(OpenedCounts):
     """
 
     where: Location
-    slices: tuple[Slice, ...]
+    slices: tuple[RowSlice, ...]
     nnz: int
     n_columns: int
 
@@ -84,17 +107,17 @@ class AnnDataCounts(OpenedCounts):
 
     @property
     def counts(self) -> da.Array:
-        """The rows as a Dask array: CSR blocks of known sizes, one task a block, nothing read yet."""
+        """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
         return read_lazily(partial(read_slice, self.where), self.slices, self.block_rows, self.n_columns)
 
     @property
     def block_rows(self) -> list[int]:
-        """Rows of each block."""
+        """Number of rows of each block."""
         return [piece.stop - piece.start for piece in self.slices]
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and of columns."""
         return sum(self.block_rows), self.n_columns
 
     @cached_property
@@ -108,7 +131,7 @@ class AnnDataCounts(OpenedCounts):
 
     @property
     def document_frequency(self) -> NDArray[np.int64]:
-        """Rows in which each column is not zero, shape (n_columns,): one pass."""
+        """Number of rows in which each column is not zero, shape (n_columns,): one pass."""
         return self._totals.document_frequency
 
     @property
@@ -118,20 +141,32 @@ class AnnDataCounts(OpenedCounts):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Where the counts come from."""
+        """Origin of the counts: the URL of the file."""
         return {"anndata": self.where.url}
 
     @property
     def hashing(self) -> None:
-        """Not known."""
+        """None: it is not known how n-grams became columns."""
 
     @property
     def vocabulary(self) -> None:
-        """Not known."""
+        """The n-grams behind the columns: not known."""
 
 
 def open_anndata(where: Location, block_bytes: int = BLOCK_BYTES) -> AnnDataCounts:
-    """Open ``X``; its row pointers are read, which take 4 or 8 bytes a row.
+    """Open the matrix ``X`` of an AnnData file; its row pointers are read, which take 4 or 8 bytes a row.
+
+    Parameters
+    ----------
+    where : Location
+        The place of the file.
+    block_bytes : int, default=33554432
+        Most bytes of a block in memory, unless one row is longer.
+
+    Returns
+    -------
+    AnnDataCounts
+        The matrix, cut into blocks.
 
     Raises
     ------
@@ -151,15 +186,27 @@ def open_anndata(where: Location, block_bytes: int = BLOCK_BYTES) -> AnnDataCoun
         raise StoreError(f"X of {where.url}: indptr does not fit its {n_rows} rows; write it again")
     if not n_rows:
         raise StoreError(f"X of {where.url} has no rows")
-    cuts = _cuts(indptr, block_bytes // ENTRY_BYTES)
     slices = tuple(
-        Slice(start, stop, int(indptr[start]), int(indptr[stop]), n_columns) for start, stop in pairwise(cuts)
+        RowSlice(start, stop, int(indptr[start]), int(indptr[stop]), n_columns)
+        for start, stop in cut_runs(np.diff(indptr), block_bytes // ENTRY_BYTES)
     )
     return AnnDataCounts(where, slices, int(indptr[-1]), n_columns)
 
 
-def read_slice(where: Location, piece: Slice) -> sparse.csr_array:
+def read_slice(where: Location, piece: RowSlice) -> CSRRows:
     """Read rows as float32, their columns sorted, duplicates summed and zeros dropped.
+
+    Parameters
+    ----------
+    where : Location
+        The place of the file.
+    piece : RowSlice
+        The rows to read, and where their entries are.
+
+    Returns
+    -------
+    csr_array of float32, shape (stop - start, n_columns)
+        The rows; only the chunks that hold their entries are read.
 
     Raises
     ------
@@ -168,40 +215,34 @@ def read_slice(where: Location, piece: Slice) -> sparse.csr_array:
     """
     rows_of = f"X of {where.url}, rows {piece.start} to {piece.stop}"
     entries = slice(piece.first, piece.last)
+    # Zarr reads the chunks that hold these entries and no others: a chunk that two blocks share is read twice.
     try:
         indptr = np.asarray(_part(where, "indptr")[piece.start : piece.stop + 1]) - piece.first
         indices = np.asarray(_part(where, "indices")[entries])
         data = np.asarray(_part(where, "data")[entries]).astype(np.float32)
     except (ValueError, RuntimeError) as error:
         raise StoreError(f"{rows_of}: {error}") from error
+    # There are no checksums: an index beyond the columns would make SciPy read memory that is not the array's.
     fits = len(indices) == len(data) == piece.last - piece.first
     if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < piece.n_columns):
         raise StoreError(f"{rows_of}: indices and data do not fit its {piece.n_columns} columns")
     shape = (piece.stop - piece.start, piece.n_columns)
     rows = sparse.csr_array((data, indices.astype(np.int32), indptr.astype(np.int32)), shape=shape)
-    rows.sum_duplicates()
+    rows.sum_duplicates()  # sorts, too
     rows.eliminate_zeros()
     return rows
 
 
 def _attributes_of_matrix(where: Location) -> dict[str, Any]:
     """Return the attributes of ``X``, whether it is an array or a group."""
+    # Consolidated metadata are a copy that other programs may not have brought up to date.
     root = zarr.open_group(where.open(), mode="r", zarr_format=None, use_consolidated=False)
     return dict(root["X"].attrs.asdict()) if "X" in root else {}
 
 
-def _part(where: Location, part: str) -> Any:
+def _part(where: Location, part: str) -> "zarr.Array[Any]":
     """Open an array of ``X``."""
     try:
         return zarr.open_array(where.open(), path=f"X/{part}", mode="r", zarr_format=None)
     except FileNotFoundError as error:
         raise StoreError(f"X of {where.url}: {part} is missing; write it again") from error
-
-
-def _cuts(indptr: NDArray[Any], entries: int) -> list[int]:
-    """Rows at which to cut, so that a block has so many entries at most, or is one row."""
-    cuts = [0]
-    while cuts[-1] < len(indptr) - 1:
-        end = int(np.searchsorted(indptr, indptr[cuts[-1]] + entries, side="right")) - 1
-        cuts.append(max(cuts[-1] + 1, end))
-    return cuts

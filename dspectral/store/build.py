@@ -1,36 +1,34 @@
 """Text to a store: one pass when hashing, two for an exact vocabulary."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from threading import Lock
 from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
-from scipy import sparse
-
 from dspectral.engine import run_tasks
-from dspectral.store.blocks import BlockInfo, Location, finished, write_block
+from dspectral.store.arrays import Location
+from dspectral.store.blocks import BlockInfo, find_block, write_block
+from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.readers import read_span
 from dspectral.store.sources import Span, plan_spans
-from dspectral.store.vocabulary import VocabularySettings, read_vocabulary
-from dspectral.text.hashing import NgramHashing, hash_documents
-from dspectral.text.term_index import TermIndex, encode_documents
-from dspectral.types import Documents
+from dspectral.store.vocabulary import VocabularySettings, index_for_call
+from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
+from dspectral.text.term_index import encode_documents
+from dspectral.types import CSRRows, Documents
 
 BLOCK_BYTES = 16 << 20
 """Bytes of text behind a block."""
-Settings: TypeAlias = NgramHashing | VocabularySettings
+Settings: TypeAlias = HashingSettings | VocabularySettings
+S = TypeVar("S")
+C = TypeVar("C")
 B = TypeVar("B", bound="Marked")
-_INDEX_LOCK = Lock()
-_INDEXES: dict[str, TermIndex] = {}
-"""Of the last call alone: in each process the vocabulary is read once, as it would travel with every task."""
 
 
 class Marked(Protocol):
-    """What the finished mark of a block says."""
+    """The content of a block's finished mark."""
 
     @property
     def last(self) -> bool:
@@ -44,7 +42,7 @@ def build_store(
     *,
     unit: str | None = None,
     field: str | None = None,
-    hashing: NgramHashing | None = None,
+    hashing: HashingSettings | HasSettings | None = None,
     vocabulary: VocabularySettings | None = None,
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
@@ -61,32 +59,37 @@ def build_store(
     store : str
         Local path or fsspec URL of the store to make.
     unit : {"line", "file", "field"}, optional
-        What a document is: by default a line of a txt file, a field of a record elsewhere.
+        Unit of text that is a document: by default a line of a txt file, a field of a record elsewhere.
     field : str, optional
-        The record's field that holds the text.
-    hashing : NgramHashing, optional
-        How n-grams become columns; the default settings, unless there is a vocabulary.
+        Name of the record's field that holds the text; required for jsonl, csv, tsv and Parquet files.
+    hashing : NgramHashing or HashingSettings, optional
+        Settings by which n-grams become columns; the default settings, unless there is a vocabulary.
     vocabulary : VocabularySettings, optional
-        Count an exact vocabulary instead: two passes over the text.
-    block_bytes : int
-        Bytes of text behind a block of rows, at most (a longer document is a block of its own).
-    errors : {"strict", "replace"}
-        What to do with bytes that are not UTF-8.
-    append : bool
+        Settings of an exact vocabulary, counted in one pass more. It excludes ``hashing``.
+    block_bytes : int, default=16777216
+        Most bytes of text behind a block of rows (a longer document is a block of its own).
+    errors : {"strict", "replace"}, default="strict"
+        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+    append : bool, default=False
         Whether to add the documents behind those of a finished store, with its settings. Until all are
         written, and for whoever has it open, the store stays as it was.
-    storage_options, source_options : dict, optional
-        Of the store's and the sources' file systems.
+    storage_options : dict, optional
+        Options of the store's file system.
+    source_options : dict, optional
+        Options of the sources' file systems.
 
     Returns
     -------
     CountStore
+        The finished store; one row for each document.
 
     Raises
     ------
     ValueError
         If a source cannot be read (the file and place are named), there is no document at all, or an
         unfinished store of another plan is in the way.
+    FileNotFoundError
+        If a source is missing, or a glob matches no file.
     StoreError
         If the store exists already, or ``append`` finds none.
 
@@ -104,7 +107,9 @@ def build_store(
     (2, 262144)
     """
     settings = _settings(hashing, vocabulary)
-    hashed = isinstance(settings, NgramHashing)
+    block_bytes = check_size("block_bytes", block_bytes)
+    check_name("errors", errors, ERRORS)
+    hashed = isinstance(settings, HashingSettings)
     spans = plan_spans(
         sources, unit=unit, field=field, span_bytes=block_bytes, storage_options=source_options
     )
@@ -115,113 +120,119 @@ def build_store(
         "hashing": settings._asdict() if hashed else None,
         "vocabulary": None if hashed else settings._asdict(),
     }
+    # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
     draft = begin(store, storage_options, provenance, append=append)
     read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
     draft, encode = _encoder(draft, spans, read, settings)
-    write, find = partial(_write_rows, encode=encode, where=draft.where), partial(finished, draft.where)
-    work = partial(build_span, draft=draft.for_tasks(), read=read, write=write, find=find)
-    done = run_tasks(work, list(enumerate(spans)), name="hash-block" if hashed else "encode-block")
-    blocks = [block for of_span in done for block in of_span]
+    write, find = partial(_write_rows, encode=encode, where=draft.where), partial(find_block, draft.where)
+    name = "hash-block" if hashed else "encode-block"
+    blocks = build_spans(spans, draft, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"no document at all in {sources}")
     return finish(draft, blocks)
 
 
-def _settings(hashing: NgramHashing | None, vocabulary: VocabularySettings | None) -> Settings:
+def _settings(
+    hashing: HashingSettings | HasSettings | None, vocabulary: VocabularySettings | None
+) -> Settings:
     if vocabulary is None:
-        return (hashing or NgramHashing()).checked()
+        return as_settings(hashing)
     if hashing is not None:
         raise ValueError("hashing and vocabulary are two ways to number columns: give one of them")
+    if not isinstance(vocabulary, VocabularySettings):
+        raise TypeError(f"vocabulary is {vocabulary!r:.60}, but it must be VocabularySettings(...) or None")
     return vocabulary
 
 
 def _encoder(
-    draft: Draft, spans: list[Span], read: Callable[[Span], Any], settings: Settings
-) -> tuple[Draft, Callable[[Documents], sparse.csr_array]]:
-    """Return the draft with its columns known, and how documents become rows."""
-    if isinstance(settings, NgramHashing):
+    draft: Draft, spans: list[Span], read: Callable[[Span], Iterator[Documents]], settings: Settings
+) -> tuple[Draft, Callable[[Documents], CSRRows]]:
+    """Return the draft with its columns known, and the function that makes rows of documents."""
+    if isinstance(settings, HashingSettings):
         return draft._replace(n_columns=settings.n_features), partial(hash_documents, settings=settings)
-    if not draft.generation:
+    if not draft.generation:  # rows that are appended have the columns of the first ones
         known = count_vocabulary(draft, spans, read, settings)
         draft = draft._replace(n_columns=known.documents.n_documents)
     return draft, partial(_encode, where=draft.where, call=uuid4().hex, settings=settings)
 
 
-def _encode(
-    documents: Documents, *, where: Location, call: str, settings: VocabularySettings
-) -> sparse.csr_array:
-    with _INDEX_LOCK:  # the other threads wait for the first one's
-        if call not in _INDEXES:
-            _INDEXES.clear()
-            _INDEXES[call] = read_vocabulary(where).term_index()
-        index = _INDEXES[call]
-    return encode_documents(documents, index, settings.ngram_range, settings.lowercase)
+def _encode(documents: Documents, *, where: Location, call: str, settings: VocabularySettings) -> CSRRows:
+    return encode_documents(documents, index_for_call(where, call), settings.ngram_range, settings.lowercase)
 
 
 def _write_rows(
-    name: str,
-    documents: Documents,
-    *,
-    last: bool,
-    encode: Callable[[Documents], sparse.csr_array],
-    where: Location,
+    name: str, documents: Documents, *, last: bool, encode: Callable[[Documents], CSRRows], where: Location
 ) -> BlockInfo:
     return write_block(where, name, encode(documents), last=last)
 
 
-def build_span(
-    item: tuple[int, Any],
-    *,
+def build_spans(
+    spans: Sequence[S],
     draft: Draft,
-    read: Callable[[Any], Any],
+    read: Callable[[S], Iterable[C]],
     write: Callable[..., B],
     find: Callable[[str], B | None],
+    *,
+    name: str,
 ) -> list[B]:
-    """Write the blocks of one span of text, but for those that are finished.
+    """Write the blocks of all spans of text, one task a span, but for those that are finished.
 
     Parameters
     ----------
-    item : tuple
-        Number of the span, and the span.
+    spans : sequence
+        The text, cut into pieces that are read in parallel.
     draft : Draft
+        The store being built.
     read : callable
-        From a span to what becomes a block each.
+        ``read(span)`` yields the contents of one block after the other.
     write : callable
-        ``write(name, what, last=...)`` writes a block and returns what its mark says.
+        ``write(name, content, last=...)`` writes a block and returns the content of its mark.
     find : callable
-        ``find(name)`` returns what the mark of a block says, or None if it is not finished.
+        ``find(name)`` returns the content of a block's mark, or None if the block is not finished.
+    name : str
+        Name of the tasks.
 
     Returns
     -------
     list
-        What the marks of all its blocks say.
+        The marks of all blocks, in the order of the text.
     """
+    work = partial(_build_span, draft=draft.for_tasks(), read=read, write=write, find=find)
+    done = run_tasks(work, list(enumerate(spans)), name=name)
+    return [block for of_span in done for block in of_span]
+
+
+def _build_span(
+    item: tuple[int, S],
+    *,
+    draft: Draft,
+    read: Callable[[S], Iterable[C]],
+    write: Callable[..., B],
+    find: Callable[[str], B | None],
+) -> list[B]:
+    """Write the blocks of one numbered span that are not finished; return the marks of all."""
     number, span = item
+    # Blocks of a span are written in order, so that the finished ones are the first ones.
     done = _finished_parts(draft, number, find)
     if done and done[-1].last:
         return done
     blocks: list[B] = []
-    waiting: Any = None
-    for what in read(span):  # one behind, so that the last is known as such
-        if waiting is not None:
-            blocks.append(_build_part(draft, number, len(blocks), waiting, write, done, last=False))
-        waiting = what
-    if waiting is not None:
-        blocks.append(_build_part(draft, number, len(blocks), waiting, write, done, last=True))
+    for content, last in _with_last(read(span)):
+        part = len(blocks)  # finished blocks are read again, as text has no index, but not written again
+        known = done[part] if part < len(done) else None
+        blocks.append(write(draft.name(number, part), content, last=last) if known is None else known)
     return blocks
 
 
-def _build_part(
-    draft: Draft,
-    number: int,
-    part: int,
-    what: Any,
-    write: Callable[..., B],
-    done: list[B],
-    *,
-    last: bool,
-) -> B:
-    return done[part] if part < len(done) else write(draft.name(number, part), what, last=last)
+def _with_last(contents: Iterable[C]) -> Iterator[tuple[C, bool]]:
+    """Yield contents one behind, and whether each is the last."""
+    waiting: list[C] = []
+    for content in contents:
+        if waiting:
+            yield waiting.pop(), False
+        waiting.append(content)
+    if waiting:
+        yield waiting.pop(), True
 
 
 def _finished_parts(draft: Draft, number: int, find: Callable[[str], B | None]) -> list[B]:

@@ -1,11 +1,10 @@
 """Pass one of an exact vocabulary: count the n-grams of text that need not fit in memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from dspectral.engine import run_tasks
-from dspectral.store.blocks import Location, read_array, write_array
+from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.draft import Draft
 from dspectral.store.sources import Span
 from dspectral.store.vocabulary import (
@@ -21,21 +20,25 @@ from dspectral.types import Documents
 
 
 def count_vocabulary(
-    draft: Draft, spans: list[Span], read: Callable[[Span], Any], settings: VocabularySettings
+    draft: Draft, spans: list[Span], read: Callable[[Span], Iterator[Documents]], settings: VocabularySettings
 ) -> Vocabulary:
     """Find the n-grams that become columns, and write them into the store.
 
     Parameters
     ----------
     draft : Draft
+        The store being built.
     spans : list of Span
+        The text, cut into pieces that are read in parallel.
     read : callable
-        From a span to its blocks of documents.
+        ``read(span)`` yields blocks of documents.
     settings : VocabularySettings
+        Which n-grams to keep.
 
     Returns
     -------
     Vocabulary
+        The n-grams that are kept, as they were written.
 
     Raises
     ------
@@ -48,11 +51,12 @@ def count_vocabulary(
     part of all blocks and keeps what is frequent enough. A task holds the n-grams of a block, or about two
     times those of a part. A count that was stopped goes on with the spans that are not counted yet.
     """
+    # Only a draft that goes on can have a vocabulary already: looking costs a request.
     if draft.resumed and (there := find_vocabulary(draft.where)) is not None:
         return there
     table_of = partial(TermTable.of, ngram_range=settings.ngram_range, lowercase=settings.lowercase)
     names, n_documents = count_spans(draft, spans, read, table_of, settings.n_partitions)
-    merge = partial(_merge_part, where=draft.where, names=names, limits=settings.limits(n_documents))
+    merge = partial(_merge_and_filter, where=draft.where, names=names, limits=settings.limits(n_documents))
     tables = run_tasks(merge, list(range(settings.n_partitions)), name="merge-terms")
     vocabulary = Vocabulary.of(tables, max_features=settings.max_features)
     if not vocabulary.documents.n_documents:
@@ -66,7 +70,7 @@ def count_vocabulary(
 def count_spans(
     draft: Draft,
     spans: list[Span],
-    read: Callable[[Span], Any],
+    read: Callable[[Span], Iterator[Documents]],
     table_of: Callable[[Documents], TermTable],
     n_partitions: int,
 ) -> tuple[list[str], int]:
@@ -75,18 +79,22 @@ def count_spans(
     Parameters
     ----------
     draft : Draft
+        The store being built.
     spans : list of Span
+        The text, cut into pieces that are read in parallel.
     read : callable
-        From a span to its blocks of documents.
+        ``read(span)`` yields blocks of documents.
     table_of : callable
-        From a block of documents to the table of its terms.
+        ``table_of(documents)`` returns the table of the terms of a block.
     n_partitions : int
+        Number of parts to cut each table into; a term is always in the part of the same number.
 
     Returns
     -------
     names : list of str
-        Where the parts of each block are, in the order of the text.
+        Paths of the groups that hold the parts of each block, in the order of the text.
     n_documents : int
+        Number of documents of all spans.
 
     Raises
     ------
@@ -119,12 +127,14 @@ def _count_span(
     *,
     where: Location,
     scratch: str,
-    read: Callable[[Span], Any],
+    read: Callable[[Span], Iterator[Documents]],
     table_of: Callable[[Documents], TermTable],
     n_partitions: int,
 ) -> list[int]:
     """Write the n-grams of a span to scratch; return the documents of each of its blocks."""
     number, span = item
+    # One mark for the span, not one for each block: text has no index, and a part of a span costs as much to read
+    # again as all of it.
     path = f"{scratch}/{number:06d}"
     if there := where.attributes(path):
         return list(there["n_documents"])
@@ -137,21 +147,45 @@ def _count_span(
     return n_documents
 
 
-def _merge_part(part: int, *, where: Location, names: list[str], limits: tuple[float, float]) -> TermTable:
+def _merge_and_filter(
+    part: int, *, where: Location, names: list[str], limits: tuple[float, float]
+) -> TermTable:
     """Merge a part of all blocks and keep what is within the limits."""
-    merged, (least, most) = merged_part(part, where=where, names=names), limits
+    merged, (least, most) = merge_part(part, where=where, names=names), limits
     return merged.filter((merged.document_frequency >= least) & (merged.document_frequency <= most))
 
 
-def merged_part(part: int, *, where: Location, names: list[str]) -> TermTable:
-    """Merge a part of all blocks, read one after the other, in a balanced tree."""
+def merge_part(part: int, *, where: Location, names: list[str]) -> TermTable:
+    """Merge a part of all blocks, read one after the other, in a balanced tree.
+
+    Parameters
+    ----------
+    part : int
+        Number of the part.
+    where : Location
+        The store.
+    names : list of str
+        Paths of the groups that hold the parts of each block.
+
+    Returns
+    -------
+    TermTable
+        The terms of the part in all blocks.
+
+    Notes
+    -----
+    Merging n tables of m terms costs O(n m log n) instead of the O(n**2 m) of one after the other, and at most
+    log2(n) tables are in memory.
+    """
     store = where.open()
-    waiting: list[tuple[int, TermTable]] = []  # tables of 2**level blocks, each level once at most
+    # As a binary counter: `waiting` holds tables of 2**level blocks, their levels falling, each level once at most.
+    waiting: list[tuple[int, TermTable]] = []
     for name in names:
         level, table = 0, unpack(read_array(where, store, name, str(part)))
         while waiting and waiting[-1][0] == level:
             level, table = level + 1, waiting.pop()[1].merge(table)
         waiting.append((level, table))
+    # The levels that are left, smallest first, in the order of the blocks.
     *earlier, merged = (table for _, table in waiting)
     for table in reversed(earlier):
         merged = table.merge(merged)

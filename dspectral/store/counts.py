@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -12,18 +11,11 @@ from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
 from dspectral.store.anndata import AnnDataCounts, open_anndata
-from dspectral.store.blocks import (
-    BlockInfo,
-    Location,
-    StoreError,
-    finished,
-    read_array,
-    read_block,
-    read_labels,
-)
+from dspectral.store.arrays import Location, StoreError, read_array
+from dspectral.store.blocks import BlockInfo, find_block, read_block, read_labels
 from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
-from dspectral.text.hashing import NgramHashing
+from dspectral.text.hashing import HashingSettings
 
 FORMAT = 1
 KEY = "dspectral"
@@ -39,18 +31,20 @@ class CountStore(OpenedCounts):
     Attributes
     ----------
     where : Location
+        The place of the store.
     blocks : tuple of BlockInfo
-        In the order of the rows; blocks without rows are left out.
+        Its blocks, in the order of the rows; blocks without rows are left out.
     n_columns : int
+        Number of columns.
     generation : int
-        How often rows were appended.
+        Number of times that rows were appended.
     provenance : dict
-        Where the counts come from: sources, settings, versions; rows added later are under ``"appended"``.
+        Origin of the counts: sources, settings, versions; rows added later are under ``"appended"``.
 
     Examples
     --------
     >>> from scipy import sparse
-    >>> from dspectral.store.matrix import write_counts
+    >>> from dspectral import write_counts
     >>> store = write_counts(sparse.csr_array(np.eye(4, dtype=np.float32)), "memory://eye", block_rows=2)
     >>> store.shape, store.nnz, store.counts.chunks
     ((4, 4), 4, ((2, 2), (4,)))
@@ -69,39 +63,39 @@ class CountStore(OpenedCounts):
 
     @property
     def counts(self) -> da.Array:
-        """The rows as a Dask array: CSR blocks of known sizes, one task a block, nothing read yet."""
+        """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
         return read_lazily(partial(read_block, self.where), self.blocks, self.block_rows, self.n_columns)
 
     @property
     def labels(self) -> da.Array | None:
-        """The labels of the rows, cut as they are: CSR blocks of ones; None if the store holds none."""
+        """Dask array of the labels, cut as the rows are: CSR blocks of ones; None if the store holds none."""
         if self.n_labels is None:
             return None
         return read_lazily(partial(read_labels, self.where), self.blocks, self.block_rows, self.n_labels)
 
     @property
     def n_labels(self) -> int | None:
-        """Columns of the labels; None if the store holds none."""
+        """Number of columns of the labels; None if the store holds none."""
         return self.blocks[0].n_labels
 
     @property
     def block_rows(self) -> list[int]:
-        """Rows of each block."""
+        """Number of rows of each block."""
         return [block.n_rows for block in self.blocks]
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and of columns."""
         return sum(self.block_rows), self.n_columns
 
     @property
     def nnz(self) -> int:
-        """Stored entries."""
+        """Number of stored entries."""
         return sum(block.nnz for block in self.blocks)
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all blocks in memory, not compressed."""
+        """Size of all blocks in memory, in bytes, not compressed."""
         return sum(block.n_bytes for block in self.blocks)
 
     @property
@@ -116,23 +110,23 @@ class CountStore(OpenedCounts):
 
     @property
     def document_frequency(self) -> NDArray[np.int64]:
-        """Rows in which each column is not zero, shape (n_columns,)."""
+        """Number of rows in which each column is not zero, shape (n_columns,)."""
         return self._total("document_frequency")
 
     def _total(self, part: str) -> NDArray[Any]:
         return read_array(self.where, self.where.open(), totals_path(self.generation), part)
 
     @property
-    def hashing(self) -> NgramHashing | None:
-        """How n-grams became columns, if they were hashed."""
+    def hashing(self) -> HashingSettings | None:
+        """Rule by which n-grams became columns, equal to an ``NgramHashing`` of these parameters; None without one."""
         settings = self.provenance.get("hashing")
         if settings is None:
             return None
-        return NgramHashing(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
+        return HashingSettings(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """The words behind the columns, if there is a vocabulary; it is read at each call."""
+        """The n-grams behind the columns, read from the store at each call; None if there is no vocabulary."""
         return read_vocabulary(self.where) if self.provenance.get("vocabulary") else None
 
     def check(self) -> None:
@@ -154,19 +148,29 @@ def open_store(url: str, *, storage_options: dict[str, Any] | None = None) -> Co
     url : str
         Local path or any fsspec URL.
     storage_options : dict, optional
+        Options of the file system.
 
     Returns
     -------
     CountStore or AnnDataCounts
-        Alike, but the sums of AnnData's columns take a pass (and its row pointers are read here).
+        The counts. Both kinds have the same methods, but the sums of AnnData's columns take a pass, and its row
+        pointers are read here.
 
     Raises
     ------
     StoreError
         If there is no finished store of this format, or an ``X`` that is not a CSR matrix. Blocks are looked
         at when they are read.
+
+    Examples
+    --------
+    >>> from dspectral import write_counts
+    >>> _ = write_counts(np.eye(3), "memory://opened")
+    >>> open_store("memory://opened").shape
+    (3, 3)
     """
-    where = location(url, storage_options)
+    # One read of the root says what is there in the usual case; the rest is for the sentence of the error.
+    where = Location.of(url, storage_options)
     attributes = where.attributes(zarr_format=None) or {}
     if attributes.get("encoding-type") == "anndata":
         return open_anndata(where)
@@ -185,7 +189,23 @@ def open_store(url: str, *, storage_options: dict[str, Any] | None = None) -> Co
 
 
 def open_finished(where: Location) -> CountStore | None:
-    """Open a store of this library, or return None if there is no finished one."""
+    """Open a store of this library, or return None if there is no finished one.
+
+    Parameters
+    ----------
+    where : Location
+        The place of the store.
+
+    Returns
+    -------
+    CountStore or None
+        The store; metadata alone is read.
+
+    Raises
+    ------
+    StoreError
+        If the store has a format of another version.
+    """
     head = (where.attributes() or {}).get(KEY)
     if head is None:
         return None
@@ -195,25 +215,19 @@ def open_finished(where: Location) -> CountStore | None:
     return CountStore(where, blocks, head["n_columns"], head["generation"], head["provenance"])
 
 
-def location(url: str, storage_options: dict[str, Any] | None) -> Location:
-    """Return the place that a user named; a path is made absolute, as workers have directories of their own."""
-    url = str(url)
-    place = url if "://" in url or "::" in url else str(Path(url).absolute())
-    return Location(place, tuple(sorted((storage_options or {}).items())))
-
-
 def totals_path(generation: int) -> str:
-    """Path of the sums over all blocks, after so many appends."""
+    """Return the path of the sums over all blocks, after so many appends."""
     return f"totals/{generation:04d}"
 
 
 def _verify(where: Location, block: BlockInfo) -> None:
-    if finished(where, block.name) is None:
+    if find_block(where, block.name) is None:
         raise StoreError(
             f"store {where.url}, block {block.name}: its finished mark is missing; build the store again"
         )
     read_block(where, block)
     if block.n_labels is not None:
         read_labels(where, block)
+    # Whoever reads rows does not read these sums: nobody else would find them damaged.
     for part in ("column_sums", "document_frequency"):
         read_array(where, where.open(), block.name, part)

@@ -8,10 +8,10 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
-import zarr
 
-from dspectral.store.blocks import BlockInfo, Location, StoreError, read_array, write_array
-from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, CountStore, location, open_finished, totals_path
+from dspectral.store.arrays import Location, StoreError, read_array, write_array
+from dspectral.store.blocks import BlockInfo
+from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, CountStore, open_finished, totals_path
 
 
 class Draft(NamedTuple):
@@ -20,16 +20,17 @@ class Draft(NamedTuple):
     Attributes
     ----------
     where : Location
+        The place of the store.
     generation : int
-        0, or how often rows have been appended when this is finished.
+        Number of appends to the store once this one is finished; 0 for a new store.
     n_columns : int
-        0 while a vocabulary is not known yet.
+        Number of columns; 0 while a vocabulary is not known yet.
     provenance : dict
-        Of the whole store, once this is finished.
+        Origin of the whole store, once this is finished.
     earlier : tuple of BlockInfo
         Blocks of the store that is being appended to.
     resumed : bool
-        Whether some of it may be written already.
+        Whether an earlier call with the same plan may have written some blocks already.
     """
 
     where: Location
@@ -41,15 +42,32 @@ class Draft(NamedTuple):
 
     @property
     def scratch(self) -> str:
-        """Path of what is removed once the store is finished."""
+        """Path of the group that is removed once the store is finished."""
         return f"scratch/{self.generation:04d}"
 
     def name(self, *numbers: int) -> str:
-        """Path of a block: names sort in the order of the rows."""
+        """Return the path of a block: paths sort in the order of the rows.
+
+        Parameters
+        ----------
+        *numbers : int
+            Number of the block, or of its span and of the block in it.
+
+        Returns
+        -------
+        str
+            A path inside the store.
+        """
         return f"blocks/{self.generation:04d}-" + "-".join(f"{number:06d}" for number in numbers)
 
     def for_tasks(self) -> "Draft":
-        """Return what a task needs: the rest grows with the store, and would travel with every task."""
+        """Return the part of it that a task needs: the rest grows with the store, and would travel with every task.
+
+        Returns
+        -------
+        Draft
+            The draft without provenance and earlier blocks.
+        """
         return self._replace(provenance={}, earlier=())
 
 
@@ -63,18 +81,37 @@ def begin(
 ) -> Draft:
     """Write the plan, or find the same plan half done.
 
+    Parameters
+    ----------
+    store : str
+        Local path or fsspec URL of the store.
+    storage_options : dict or None
+        Options of its file system.
+    provenance : dict
+        Origin of the rows and settings, which tell one plan from another.
+    append : bool
+        Whether rows are added to a finished store.
+    n_columns : int, optional
+        Number of columns of the rows, where it is known.
+
+    Returns
+    -------
+    Draft
+        The store to write.
+
     Raises
     ------
     StoreError
         If the store is finished, or there is none to append to, or it has other columns, or another plan is
         half done, or something else is there.
     """
-    where = location(store, storage_options)
+    where = Location.of(store, storage_options)
     finished = open_finished(where)
     if finished is None and append:
         raise StoreError(f"no finished store at {store} to append to")
     if finished is not None and not append:
         raise StoreError(f"there is a finished store at {store} already: append=True adds to it")
+    # Versions are recorded but are no part of the plan: a newer version may finish what an older one began.
     versions = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
     made = {**provenance, "versions": versions}
     if finished is None:
@@ -84,6 +121,7 @@ def begin(
             raise StoreError(f"there is something else at {store}: choose another place, or remove it")
         resumed = _plan(where, 0, provenance)
         return Draft(where, 0, n_columns or 0, made, (), resumed)
+    # An append is a plan of its own beside the finished root, which stays as it is until `finish`.
     _check_same_settings(finished, provenance, n_columns)
     generation = finished.generation + 1
     resumed = _plan(where, generation, provenance)
@@ -92,9 +130,23 @@ def begin(
 
 
 def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
-    """Add up the blocks' sums, in order, and write the root: from then on the store opens."""
+    """Add up the blocks' sums, in order, and write the root: from then on the store opens.
+
+    Parameters
+    ----------
+    draft : Draft
+        The store, all of its blocks written.
+    blocks : list of BlockInfo
+        The new blocks, in the order of the rows; those without rows are left out.
+
+    Returns
+    -------
+    CountStore
+        The finished store.
+    """
     store = draft.where.open(read_only=False)
     new = [block for block in blocks if block.n_rows]
+    # In the order of the rows, one block at a time: the sums of float64 have the same bits whoever wrote the blocks.
     for part, dtype in (("column_sums", np.float64), ("document_frequency", np.int64)):
         total = np.zeros(draft.n_columns, dtype=dtype)
         if draft.earlier:
@@ -110,10 +162,9 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
         "blocks": [list(block) for block in every],
         "provenance": _as_json(draft.provenance),
     }
+    # This one write makes the store a finished one; what is left behind if scratch stays is only space.
     draft.where.mark("", {KEY: head})
-    root = zarr.open_group(store, mode="a", zarr_format=3)
-    if "scratch" in root:
-        del root["scratch"]
+    draft.where.remove("scratch")
     return CountStore(draft.where, every, draft.n_columns, draft.generation, head["provenance"])
 
 
@@ -123,54 +174,54 @@ def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = N
     Parameters
     ----------
     store : str
-        Local path or fsspec URL.
+        Local path or fsspec URL of the store or corpus.
     storage_options : dict, optional
+        Options of its file system.
+
+    Notes
+    -----
+    Writers of that build must have stopped before: blocks that they finish later would be taken for those of the next.
 
     Examples
     --------
-    >>> from dspectral.store.matrix import write_counts
+    >>> from dspectral import write_counts
     >>> store = write_counts(np.eye(2), "memory://kept")
     >>> discard_unfinished("memory://kept")
     >>> store.counts.compute().toarray()
     array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    where = location(store, storage_options)
+    where = Location.of(store, storage_options)
     finished = open_finished(where)
     generation = f"{0 if finished is None else finished.generation + 1:04d}"
+    # Without a plan nothing of this generation was written, and a corpus counts as finished by a key of its own.
     if where.attributes(f"plans/{generation}") is None or CORPUS_KEY in (where.attributes() or {}):
         return
-    root = zarr.open_group(where.open(read_only=False), mode="a", zarr_format=3)
-    if finished is None and "vocabulary" in root:
-        del root["vocabulary"]
-    if "blocks" in root:
-        blocks = zarr.open_group(root.store, path="blocks", mode="a", zarr_format=3)
-        for name in [name for name in blocks if name.startswith(f"{generation}-")]:
-            del blocks[name]
-    for path in ("scratch", f"totals/{generation}", f"plans/{generation}"):  # the plan last
-        if path in root:
-            del root[path]
+    vocabulary = ["vocabulary"] if finished is None else []
+    blocks = [f"blocks/{name}" for name in where.names("blocks") if name.startswith(f"{generation}-")]
+    # The plan goes last: cut short, this call can be made again.
+    where.remove(*vocabulary, *blocks, "scratch", f"totals/{generation}", f"plans/{generation}")
 
 
 def _plan(where: Location, generation: int, provenance: dict[str, Any]) -> bool:
     """Write the plan; return whether it was there already."""
     path, plan = f"plans/{generation:04d}", _as_json({"format": FORMAT, **provenance})
     found = where.attributes(path)
-    if not found:
+    if not found:  # no group, or one without attributes, whose writing was cut short
         where.mark(path, plan)
         return False
     different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
     if different:
         raise StoreError(
             f"an unfinished write of another plan is at {where.url} (its {', '.join(different)} differ): "
-            "finish it with the same call, or remove it with dspectral.store.draft.discard_unfinished"
+            "finish it with the same call, or remove it with dspectral.store.discard_unfinished"
         )
     return True
 
 
 def _check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
     url = store.where.url
-    for key in ("hashing", "vocabulary", "labels"):
+    for key in ("hashing", "vocabulary", "labels", "weighting"):
         ours, theirs = _as_json(provenance.get(key)), store.provenance.get(key)
         if ours != theirs:
             raise StoreError(f"the {key} to append with is {ours}, but store {url} was built with {theirs}")

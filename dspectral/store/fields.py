@@ -1,21 +1,39 @@
-"""The text in the records of jsonl and TSV files."""
+"""The text in the records of jsonl, TSV and CSV files."""
 
+import csv
+import io
 import json
 import re
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.store.lines import Piece, split_lines
+from dspectral.store.lines import PIECE_BYTES, Piece, check_utf8, split_lines
 from dspectral.types import Documents, IntArray
 
 _SHOWN = 60
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_RECORDS = 4096
+_LONGEST_FIELD = 2**31 - 1
 
 
 def json_texts(piece: Piece, field: str, errors: str) -> Documents:
     """Return a field of the records in some lines of JSON.
+
+    Parameters
+    ----------
+    piece : Piece
+        Whole lines in UTF-8, a record each.
+    field : str
+        Key of the text in the JSON objects.
+    errors : {"strict", "replace"}
+        Whether half a surrogate pair is an error, or becomes U+FFFD.
+
+    Returns
+    -------
+    Documents
+        The texts, one for each line.
 
     Raises
     ------
@@ -25,7 +43,7 @@ def json_texts(piece: Piece, field: str, errors: str) -> Documents:
     lines = piece.data.decode().removesuffix("\n").split("\n")
     texts = []
     for number, line in enumerate(lines):
-        try:
+        try:  # json's parser recurses, and a line of brackets may be deeper than Python allows
             texts.append(_json_text(line, field, errors))
         except (ValueError, RecursionError) as error:
             raise piece.line_error(number, str(error)) from error
@@ -38,11 +56,11 @@ def _json_text(line: str, field: str, errors: str) -> bytes:
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from error
     if isinstance(record, dict) and isinstance(text := record.get(field), str):
-        return _encoded(text, errors)
+        return _encode(text, errors)
     raise ValueError(_why_no_text(record, field))
 
 
-def _why_no_text(record: Any, field: str) -> str:
+def _why_no_text(record: object, field: str) -> str:
     if not isinstance(record, dict):
         return f"expected a JSON object with a string in {field!r}, not {_shown(record)}"
     if field not in record:
@@ -50,13 +68,13 @@ def _why_no_text(record: Any, field: str) -> str:
     return f"field {field!r} holds {_shown(record[field])}, not a string"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Return the beginning of a value as JSON."""
     text = json.dumps(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _encoded(text: str, errors: str) -> bytes:
+def _encode(text: str, errors: str) -> bytes:
     """Encode a text that may have half a surrogate pair, which JSON can escape and UTF-8 cannot hold."""
     try:
         return text.encode()
@@ -69,6 +87,22 @@ def _encoded(text: str, errors: str) -> bytes:
 def tsv_texts(piece: Piece, column: int, n_columns: int, *, with_header: bool) -> Documents:
     """Return a column of some lines of TSV, without a loop over lines.
 
+    Parameters
+    ----------
+    piece : Piece
+        Whole lines in UTF-8.
+    column : int
+        Number of the column, from 0.
+    n_columns : int
+        Number of columns of the header.
+    with_header : bool
+        Whether the first line is the header, which is left out.
+
+    Returns
+    -------
+    Documents
+        The texts, one for each line.
+
     Raises
     ------
     ValueError
@@ -76,6 +110,8 @@ def tsv_texts(piece: Piece, column: int, n_columns: int, *, with_header: bool) -
         would cut it.
     """
     lines = split_lines(piece.data)
+    # A line of n columns has n - 1 tabs. Once all lines have, the tabs are a table: row i, column j is the tab
+    # behind field j of line i, and a field goes from the tab before it (or the line's start) to the tab behind it.
     tabs = np.flatnonzero(lines.data == ord("\t"))
     found = np.diff(np.searchsorted(tabs, lines.offsets)) + 1
     if len(wrong := np.flatnonzero(found != n_columns)):
@@ -90,9 +126,94 @@ def tsv_texts(piece: Piece, column: int, n_columns: int, *, with_header: bool) -
 
 def _slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> Documents:
     """Return ``data[start:stop]`` of each pair; each begins where the one before stops, or behind it."""
+    # The running sum of `steps` is 1 on the bytes to keep: +1 where a slice starts, -1 where one stops.
     some = stops > starts
     steps = np.zeros(len(data) + 1, dtype=np.int8)
     steps[starts[some]] += 1
     steps[stops[some]] -= 1
     offsets = np.concatenate([[0], np.cumsum(stops - starts)]).astype(np.int64)
     return Documents(data[np.cumsum(steps[:-1], dtype=np.int8).view(bool)], offsets)
+
+
+def csv_records(pieces: Iterable[Piece], url: str, errors: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield each record of a CSV file as RFC 4180 has it, its header too, and the line where it begins.
+
+    Parameters
+    ----------
+    pieces : iterable of Piece
+        Whole lines, one piece after the other. A record may go from one piece into the next: a quoted field may
+        hold line ends.
+    url : str
+        Name of the file, for the messages.
+    errors : {"strict", "replace"}
+        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+
+    Yields
+    ------
+    line : int
+        Number of the record's first line, from 1.
+    record : list of str
+        Its fields.
+
+    Raises
+    ------
+    ValueError
+        If the file is not UTF-8 or no CSV.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # 128 KiB until someone raises it
+    # `strict` refuses what follows a closing quote; without it a broken quote would swallow the rest of the file.
+    records = csv.reader(_lines(pieces, errors), strict=True)
+    while True:
+        line = records.line_num + 1
+        try:
+            record = next(records, None)
+        except csv.Error as error:
+            raise ValueError(f"{url}, line {line}: no CSV record ({error})") from error
+        if record is None:
+            return
+        yield line, record
+
+
+def csv_texts(pieces: Iterable[Piece], url: str, column: int, errors: str) -> Iterator[Documents]:
+    """Yield a column of a CSV file, some records at a time.
+
+    Parameters
+    ----------
+    pieces : iterable of Piece
+        Whole lines, one piece after the other.
+    url : str
+        Name of the file, for the messages.
+    column : int
+        Number of the column, from 0.
+    errors : {"strict", "replace"}
+        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+
+    Yields
+    ------
+    Documents
+        The texts of some records, the header's left out.
+
+    Raises
+    ------
+    ValueError
+        If the file is not UTF-8 or no CSV, or a record has another number of columns than the header.
+    """
+    # `texts` are the documents since the last yield, `n_bytes` their size; 0 columns until the header is read.
+    n_columns, texts, n_bytes = 0, [], 0
+    for line, record in csv_records(pieces, url, errors):
+        if not n_columns:
+            n_columns = len(record)
+            continue
+        if len(record) != n_columns:
+            raise ValueError(f"{url}, line {line}: {len(record)} column(s), but the header has {n_columns}")
+        texts.append(record[column].encode())
+        n_bytes += len(texts[-1])
+        if n_bytes >= PIECE_BYTES or len(texts) == _RECORDS:
+            yield Documents.of(texts)
+            texts, n_bytes = [], 0
+    yield Documents.of(texts)
+
+
+def _lines(pieces: Iterable[Piece], errors: str) -> Iterator[str]:
+    for piece in pieces:
+        yield from io.StringIO(check_utf8(piece, errors).data.decode(), newline="\n")

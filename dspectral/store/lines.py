@@ -19,8 +19,9 @@ class Piece(NamedTuple):
     Attributes
     ----------
     data : bytes
-        With the line ends.
+        The lines, with their ends.
     url : str
+        Name of the file.
     byte : int
         Place of the first byte in the (decompressed) file.
     line : int or None
@@ -33,13 +34,39 @@ class Piece(NamedTuple):
     line: int | None
 
     def error(self, offset: int, what: str) -> ValueError:
-        """Return an error that says what is wrong, and where: the line, or else the byte of the file."""
+        """Return an error that says what is wrong, and where: the line, or else the byte of the file.
+
+        Parameters
+        ----------
+        offset : int
+            Place in ``data``.
+        what : str
+            Message: the fault at that place.
+
+        Returns
+        -------
+        ValueError
+            The error, to be raised.
+        """
         if self.line is None:
             return ValueError(f"{self.url}, byte {self.byte + offset}: {what}")
         return ValueError(f"{self.url}, line {self.line + self.data.count(10, 0, offset)}: {what}")
 
     def line_error(self, number: int, what: str) -> ValueError:
-        """Return an error about one line of the piece, from 0."""
+        """Return an error about one line of the piece.
+
+        Parameters
+        ----------
+        number : int
+            Number of the line in the piece, from 0.
+        what : str
+            Message: the fault of the line.
+
+        Returns
+        -------
+        ValueError
+            The error, to be raised.
+        """
         ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == 10)
         return self.error(int(ends[number - 1]) + 1 if number else 0, what)
 
@@ -52,18 +79,19 @@ def whole_lines(
     Parameters
     ----------
     file : file of bytes
-        At its beginning; of a ``start`` above 0 it must be able to seek.
+        The file, at its beginning; it must be able to seek if ``start`` is above 0.
     url : str
-        For the errors.
-    start, stop : int
-        A ``stop`` of -1 is the end. The last line may end behind ``stop``.
-    piece_bytes : int
-        How much is read at once. A piece is longer only where one line is.
+        Name of the file, for the errors.
+    start, stop : int, default=0 and -1
+        First byte of the range, and the byte behind its last; a ``stop`` of -1 is the end of the file. The last
+        line may end behind ``stop``.
+    piece_bytes : int, default=1048576
+        Number of bytes that are read at once. A piece is longer only where one line is.
 
     Yields
     ------
     Piece
-        Never empty. A byte order mark at the beginning of the file is dropped.
+        Some lines, never none. A byte order mark at the beginning of the file is dropped.
 
     Examples
     --------
@@ -84,7 +112,9 @@ def _first_line(file: IO[bytes], start: int) -> int:
     """Go to the first line that begins at byte ``start`` or behind it, and return where that is."""
     if not start:
         return 0
-    at = start - 1  # a line end there means that a line begins at start
+    # Spans are cut at any byte: a line belongs to the span in which it begins. A line end at start - 1 means that one
+    # begins at start.
+    at = start - 1
     file.seek(at)
     while data := file.read(_FEW):
         if (found := data.find(b"\n")) >= 0:
@@ -95,6 +125,11 @@ def _first_line(file: IO[bytes], start: int) -> int:
 
 
 def _cut_at_lines(file: IO[bytes], at: int, stop: int, piece_bytes: int) -> Iterator[bytes]:
+    """Yield whole lines from byte ``at`` on, in parts of about ``piece_bytes``, up to the line that ``stop`` is in.
+
+    ``held`` is the beginning of a line whose end is not read yet; ``at`` is the place of the next byte to read.
+    Behind ``stop`` small parts are read, as the span's last line is likely to end soon.
+    """
     held: list[bytes] = []
     while stop < 0 or at < stop or held:
         data = file.read(piece_bytes if stop < 0 else min(piece_bytes, max(_FEW, stop - at)))
@@ -115,15 +150,27 @@ def _cut_at_lines(file: IO[bytes], at: int, stop: int, piece_bytes: int) -> Iter
         yield b"".join(held)
 
 
-def checked(piece: Piece, errors: str) -> Piece:
+def check_utf8(piece: Piece, errors: str) -> Piece:
     """Return the piece if it is UTF-8, or mended with U+FFFD where ``errors`` is "replace".
+
+    Parameters
+    ----------
+    piece : Piece
+        Whole lines.
+    errors : {"strict", "replace"}
+        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+
+    Returns
+    -------
+    Piece
+        Lines in UTF-8.
 
     Raises
     ------
     ValueError
         If it is not UTF-8 and ``errors`` is "strict".
     """
-    if piece.data.isascii():
+    if piece.data.isascii():  # cheaper than decoding, and true of most text
         return piece
     try:
         piece.data.decode()
@@ -138,6 +185,16 @@ def checked(piece: Piece, errors: str) -> Piece:
 def split_lines(data: bytes) -> Documents:
     r"""Make each line a document, without its line end (LF or CR LF); the last one may lack it.
 
+    Parameters
+    ----------
+    data : bytes
+        Whole lines.
+
+    Returns
+    -------
+    Documents
+        One document for each line.
+
     Examples
     --------
     >>> lines = split_lines(b"the cat\r\n\nsat")
@@ -146,6 +203,7 @@ def split_lines(data: bytes) -> Documents:
     """
     data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 10)
+    # A document begins where its line does, less one byte for each line end that was taken out before it.
     text = data.replace(b"\n", b"")
     last = [] if data.endswith(b"\n") or not data else [len(text)]
     offsets = np.concatenate([[0], ends - np.arange(len(ends)), last]).astype(np.int64)

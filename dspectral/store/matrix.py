@@ -1,5 +1,7 @@
 """A matrix of counts to a store."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -9,20 +11,23 @@ import dask
 import dask.array as da
 import numpy as np
 from dask.base import tokenize
+from dask.system import CPU_COUNT
 from scipy import sparse
 
 from dspectral.engine import is_lazy, lazy_rows, run_tasks
-from dspectral.store.blocks import BlockInfo, finished, write_block
+from dspectral.store.blocks import BlockInfo, find_block, write_block
+from dspectral.store.checks import check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, discard_unfinished, finish
-from dspectral.types import is_sparse
+from dspectral.store.weighted_rows import KEY, weightings_of
+from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 
 def write_counts(
-    X: Any,
+    X: RowsLike,
     store: str,
     *,
-    labels: Any = None,
+    labels: "RowsLike | None" = None,
     block_rows: int | None = None,
     signed: bool = False,
     append: bool = False,
@@ -34,24 +39,28 @@ def write_counts(
     Parameters
     ----------
     X : SciPy sparse, ndarray, or Dask array of CSR or dense blocks cut by rows, shape (n_rows, n_columns)
+        Rows of finite real numbers, none of them negative unless ``signed``.
     store : str
         Local path or fsspec URL of the store to make.
     labels : SciPy sparse, ndarray, or Dask array, shape (n_rows, n_labels), optional
         Not zero where a row has the label; kept beside the rows, block by block.
     block_rows : int, optional
-        Rows of a block; by default the blocks are a Dask array's chunks, or 64 MiB of an array in memory.
-    signed : bool
+        Number of rows of a block; by default the blocks are a Dask array's chunks, or 64 MiB of an array in
+        memory.
+    signed : bool, default=False
         Whether negative entries are allowed, as signed hashing gives.
-    append : bool
+    append : bool, default=False
         Whether to add the rows behind those of a finished store. Until all are written, and for whoever has
         it open, the store stays as it was.
     provenance : dict, optional
-        Recorded in the store.
+        Origin of the rows, in values that JSON knows; recorded in the store.
     storage_options : dict, optional
+        Options of the store's file system.
 
     Returns
     -------
     CountStore
+        The finished store.
 
     Raises
     ------
@@ -79,41 +88,46 @@ def write_counts(
     in_memory = not is_lazy(X)
     rows = lazy_rows(X)
     if block_rows is not None:
-        rows = rows.rechunk({0: block_rows})
+        rows = rows.rechunk({0: check_size("block_rows", block_rows)})
     n_rows, n_columns = rows.shape
     if not n_rows:
         raise ValueError("there are no rows to write")
     if rows.dtype.kind not in "biuf":
         raise ValueError(f"the entries are {rows.dtype}, but counts are real numbers")
+    # The plan holds the cuts as runs of equal sizes: some numbers, however many blocks there are.
     cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
     made = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
+    if weightings := weightings_of(X):
+        made[KEY] = " ".join(sorted(weightings))
     parts = [rows]
     if labels is not None:
         parts.append(_labels_of(rows, labels))
-        made["labels"] = labels.shape[1]
+        made["labels"] = parts[1].shape[1]
         in_memory = in_memory and not is_lazy(labels)
     open_draft = partial(begin, store, storage_options, made, append=append, n_columns=n_columns)
+    # The same plan may be half done for other rows, whose blocks must not be taken for those of these. What the rows
+    # are is kept in scratch and not in the plan, so that other rows replace them and are not refused.
     draft, rows_are = open_draft(), " ".join(map(_token, (X, labels), parts))
     if draft.resumed and (draft.where.attributes(draft.scratch) or {}).get("rows") != rows_are:
         discard_unfinished(store, storage_options=storage_options)  # it is of other rows
         draft = open_draft()
     draft.where.mark(draft.scratch, {"rows": rows_are})
-    blocks = _write_blocks(draft, parts, signed=signed, **({"scheduler": "threads"} if in_memory else {}))
+    blocks = _write_blocks(draft, parts, signed=signed, in_memory=in_memory)
     for number, (block, size) in enumerate(zip(blocks, rows.chunks[0], strict=True)):
         if block.n_rows != size:
             raise ValueError(f"row block {number} has {block.n_rows} rows, but its array says {size}")
     return finish(draft, blocks)
 
 
-def _token(X: Any, rows: da.Array) -> str:
-    """Return what tells rows from others: a hash of those in memory, else what Dask named them after."""
+def _token(X: RowsLike, rows: da.Array) -> str:
+    """Return a name that tells rows from others: a hash of those in memory, else the name that Dask gave them."""
     if is_lazy(X):
         return str(rows.name)
     csr = sparse.csr_array(X) if is_sparse(X) else None
-    return str(tokenize(X if csr is None else (csr.data, csr.indices, csr.indptr), X.shape))
+    return str(tokenize(X if csr is None else (csr.data, csr.indices, csr.indptr), rows.shape))
 
 
-def _labels_of(rows: da.Array, labels: Any) -> da.Array:
+def _labels_of(rows: da.Array, labels: RowsLike) -> da.Array:
     """Return labels cut as the rows are."""
     array = lazy_rows(labels)
     if array.shape[0] != rows.shape[0]:
@@ -121,9 +135,15 @@ def _labels_of(rows: da.Array, labels: Any) -> da.Array:
     return array if array.chunks[0] == rows.chunks[0] else array.rechunk({0: rows.chunks[0]})
 
 
-def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, **scheduler: str) -> list[BlockInfo]:
+def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memory: bool) -> list[BlockInfo]:
+    """Write the blocks that are not finished, and return the marks of all.
+
+    Rows in memory are written by threads of this process. An error is raised once the writes under way have
+    ended: whoever then begins anew must not meet them.
+    """
     n_blocks = parts[0].numblocks[0]
-    there = _finished_blocks(draft, n_blocks)
+    there = _find_blocks(draft, n_blocks)
+    # One block of each part goes into a task, which returns an array of one object: the block's mark.
     written = da.map_blocks(
         partial(_write_rows, draft=draft.for_tasks(), signed=signed),
         *parts,
@@ -133,38 +153,52 @@ def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, **schedu
         name=f"write-block-{uuid4().hex}",
     )
     tasks = [row[0] for row, info in zip(written.to_delayed(), there, strict=True) if info is None]
-    new = iter(dask.compute(*tasks, **scheduler))
+    with ExitStack() as stack:
+        threads: dict[str, Any] = {}
+        if in_memory:
+            n_threads = dask.config.get("num_workers", None) or CPU_COUNT
+            threads = {
+                "scheduler": "threads",
+                "pool": stack.enter_context(ThreadPoolExecutor(n_threads)),
+            }
+        new = iter(dask.compute(*tasks, **threads))
     return [next(new) if info is None else info for info in there]
 
 
-def _finished_blocks(draft: Draft, n_blocks: int) -> list[BlockInfo | None]:
+def _find_blocks(draft: Draft, n_blocks: int) -> list[BlockInfo | None]:
     """Look for blocks of an earlier call before the graph is made: their rows are not computed again."""
     if not draft.resumed:
         return [None] * n_blocks
     return run_tasks(
-        partial(finished, draft.where), [draft.name(i) for i in range(n_blocks)], name="find-block"
+        partial(find_block, draft.where), [draft.name(i) for i in range(n_blocks)], name="find-block"
     )
 
 
 def _write_rows(
-    block: Any, labels: Any = None, *, block_id: tuple[int, int], draft: Draft, signed: bool
+    block: Rows, labels: "Rows | None" = None, *, block_id: tuple[int, int], draft: Draft, signed: bool
 ) -> BlockInfo:
     number = block_id[0]
     if block.shape[1] != draft.n_columns:
         raise ValueError(f"row block {number} has {block.shape[1]} columns, but must have {draft.n_columns}")
     with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is found below
-        rows = sparse.csr_array(block).astype(np.float32)
+        # SciPy has no matrices of float16.
+        rows = sparse.csr_array(block if is_sparse(block) else np.asarray(block, np.float32)).astype(
+            np.float32
+        )
     rows.sum_duplicates()
     _check_entries(rows, number, signed=signed)
     rows.eliminate_zeros()
     if labels is not None:
-        labels = sparse.csr_array(labels).copy()  # the next lines work in place
+        labels = sparse.csr_array(
+            labels if is_sparse(labels) else labels != 0
+        ).copy()  # changed in place below
         labels.sum_duplicates()
         labels.eliminate_zeros()
     return write_block(draft.where, draft.name(number), rows, labels=labels)
 
 
-def _check_entries(rows: sparse.csr_array, number: int, *, signed: bool) -> None:
+def _check_entries(rows: CSRRows, number: int, *, signed: bool) -> None:
+    # `wrong` are places in the data; the row is found by one search in the row pointers.
     finite = np.isfinite(rows.data)
     wrong = np.flatnonzero(~finite if signed else ~(finite & (rows.data >= 0)))
     if not len(wrong):

@@ -1,8 +1,8 @@
-"""What every opened matrix of counts can do, wherever its rows are stored."""
+"""Methods of every opened matrix of counts, wherever its rows are stored."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 from uuid import uuid4
 
 import dask.array as da
@@ -12,8 +12,12 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine import map_rows
-from dspectral.text.weighting import Weighting
+from dspectral.store.weighted_rows import as_weighting, weigh_rows
+from dspectral.text.hashing import HashingSettings
+from dspectral.text.weighting import HasWeighting, Weighting
+from dspectral.types import CSRRows
+
+T = TypeVar("T")
 
 
 class OpenedCounts(ABC):
@@ -22,42 +26,70 @@ class OpenedCounts(ABC):
     @property
     @abstractmethod
     def counts(self) -> da.Array:
-        """The rows as a Dask array: CSR blocks of known sizes, one task a block, nothing read yet."""
+        """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
 
     @property
     @abstractmethod
     def block_rows(self) -> list[int]:
-        """Rows of each block."""
+        """Number of rows of each block."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and of columns."""
 
     @property
     @abstractmethod
     def document_frequency(self) -> NDArray[np.int64]:
-        """Rows in which each column is not zero, shape (n_columns,)."""
+        """Number of rows in which each column is not zero, shape (n_columns,)."""
 
-    def weighted(self, weighting: Weighting) -> da.Array:
-        """Return the rows weighted as they are read, as a Dask array of CSR blocks."""
-        width = self.shape[1] if weighting.columns is None else len(weighting.columns)
-        return map_rows(
-            self, weighting.apply, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
-        )
+    @property
+    @abstractmethod
+    def hashing(self) -> HashingSettings | None:
+        """How n-grams became columns; None if they were not hashed, or nothing is known of it."""
+
+    def weighted(self, weighting: Weighting | HasWeighting) -> da.Array:
+        """Return the rows weighted as they are read.
+
+        Parameters
+        ----------
+        weighting : Weighting or TfidfWeighting
+            Weighting to apply; of a fitted ``TfidfWeighting`` the learned one, perhaps from another store.
+
+        Returns
+        -------
+        Dask array of CSR blocks of float32, shape (n_rows, n_columns)
+            Nothing is read yet. Estimators that were fitted on such rows refuse rows of another weighting.
+
+        Raises
+        ------
+        ValueError
+            If the weighting was learned from rows of another width.
+        """
+        known = as_weighting(weighting, self.shape[1])
+        width = self.shape[1] if known.columns is None else len(known.columns)
+        rows: da.Array = weigh_rows(self, known, n_columns=width)
+        return rows
 
     def tfidf(self) -> da.Array:
-        """Return tf-idf rows of unit length, by the document frequencies of all rows."""
+        """Return tf-idf rows of unit length, by the document frequencies of these rows.
+
+        Returns
+        -------
+        Dask array of CSR blocks of float32, shape (n_rows, n_columns)
+            Nothing is read yet. Rows of another store belong to the same model only with the weighting that
+            was learned here: ``other.weighted(TfidfWeighting().fit(store))``.
+        """
         return self.weighted(Weighting.tfidf(self.document_frequency, self.n_rows))
 
     @property
     def n_rows(self) -> int:
-        """Rows in all blocks."""
+        """Number of rows in all blocks."""
         return self.shape[0]
 
     @property
     def n_blocks(self) -> int:
-        """Blocks of rows."""
+        """Number of blocks of rows."""
         return len(self.block_rows)
 
     @property
@@ -67,21 +99,30 @@ class OpenedCounts(ABC):
 
 
 def read_lazily(
-    read: Callable[[Any], sparse.csr_array], items: Sequence[Any], sizes: Sequence[int], n_columns: int
+    read: Callable[[T], CSRRows], items: Sequence[T], sizes: Sequence[int], n_columns: int
 ) -> da.Array:
     """Return a Dask array whose block ``i`` is ``read(items[i])``.
 
     Parameters
     ----------
     read : callable
-        From an item to float32 rows.
+        ``read(item)`` returns float32 rows.
     items : sequence
-        One a block. Each travels with its own task alone: a graph grows with the blocks, not their square.
+        One item for each block. Each travels with its own task alone: a graph grows with the blocks, not their
+        square.
     sizes : sequence of int
-        Rows of each block.
+        Number of rows of each block.
     n_columns : int
+        Number of columns of every block.
+
+    Returns
+    -------
+    dask.array.Array, shape (sum(sizes), n_columns)
+        CSR blocks; nothing is read yet.
     """
     name = f"read-block-{uuid4().hex}"
+    # A blockwise layer stays symbolic until it runs: Dask fuses what follows into the task that reads the block, and
+    # a slice of the array cuts away the blocks that nobody needs.
     numbered = BlockwiseDepDict({(i, 0): item for i, item in enumerate(items)}, numblocks=(len(items), 1))
     layer = blockwise(read, name, "ij", numbered, "ij", numblocks={})
     return da.Array(

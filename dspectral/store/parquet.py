@@ -14,14 +14,28 @@ _BUFFER = 1 << 20  # without one a whole column of a row group is read before it
 
 
 def row_groups(url: str, options: dict[str, Any], field: str) -> int:
-    """Return how many row groups a Parquet file has; its footer alone is read.
+    """Return the number of row groups of a Parquet file; its footer alone is read.
+
+    Parameters
+    ----------
+    url : str
+        Path or URL of the file.
+    options : dict
+        Options of its file system.
+    field : str
+        Name of the column that holds the text.
+
+    Returns
+    -------
+    int
+        The number of row groups.
 
     Raises
     ------
     ValueError
         If it is no Parquet file, or has no column of strings of that name.
     """
-    with _opened(url, options) as file:
+    with _open(url, options) as file:
         schema = file.schema_arrow
         if schema.names.count(field) != 1:
             raise ValueError(f"{url} has no column {field!r}, or several, but {', '.join(schema.names)}")
@@ -36,25 +50,45 @@ def read_row_group(
 ) -> Iterator[Documents]:
     """Yield the texts of a column of a row group, some rows at a time.
 
+    Parameters
+    ----------
+    url : str
+        Path or URL of the file.
+    options : dict
+        Options of its file system.
+    group : int
+        Number of the row group, from 0.
+    field : str
+        Name of the column.
+    errors : {"strict", "replace"}
+        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+
+    Yields
+    ------
+    Documents
+        The texts of some rows.
+
     Raises
     ------
     ValueError
         If the file is damaged, or the column holds nulls or strings that are not UTF-8.
     """
     row = 0
-    with _opened(url, options) as file:
+    with _open(url, options) as file:
         for batch in file.iter_batches(row_groups=[group], columns=[field], batch_size=_ROWS):
             column = batch.column(0)
             place = f"{url}, row group {group}, row"
             if column.null_count:
                 null = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
                 raise ValueError(f"{place} {row + null}: column {field!r} holds a null, not a string")
-            yield _checked(_documents(column), place, row, errors)
+            yield _check_utf8(_documents(column), place, row, errors)
             row += len(column)
 
 
 def _documents(column: Any) -> Documents:
     """Take the buffers of a column of strings as they are."""
+    # Arrow's layout is ours: bytes one after the other, and int64 offsets for large_string. A batch may be a slice of
+    # its buffers, so that its first offset need not be 0.
     strings = column.cast(_arrow().large_string(), safe=False)
     _, offsets, data = strings.buffers()
     if not len(strings):
@@ -64,7 +98,8 @@ def _documents(column: Any) -> Documents:
     return Documents(text, bounds - bounds[0])
 
 
-def _checked(documents: Documents, place: str, row: int, errors: str) -> Documents:
+def _check_utf8(documents: Documents, place: str, row: int, errors: str) -> Documents:
+    # All strings at once: what is left to look for are letters that begin in one and end in the next.
     try:
         documents.data.tobytes().decode()
         wrong = _begin_inside_letters(documents)
@@ -81,12 +116,13 @@ def _checked(documents: Documents, place: str, row: int, errors: str) -> Documen
 def _begin_inside_letters(documents: Documents) -> IntArray:
     """Return the documents that begin with the rest of a letter, whose first byte ends the one before."""
     some: IntArray = np.flatnonzero(np.diff(documents.offsets))
+    # In UTF-8 only the second and later bytes of a letter are 10xxxxxx.
     inside = (documents.data[documents.offsets[some]] & 0xC0) == 0x80
     return np.compress(inside, some)
 
 
 @contextmanager
-def _opened(url: str, options: dict[str, Any]) -> Iterator[Any]:
+def _open(url: str, options: dict[str, Any]) -> Iterator[Any]:
     arrow = _arrow()
     with open_raw(url, options) as file:
         try:

@@ -1,16 +1,20 @@
-"""Reading one span of text into blocks of documents."""
+"""Spans of text read into blocks of documents: as many as fit, in order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dspectral.store.csv_records import csv_texts
-from dspectral.store.fields import json_texts, tsv_texts
-from dspectral.store.lines import PIECE_BYTES, Piece, checked, split_lines, whole_lines
-from dspectral.store.packing import pack
+import numpy as np
+
+from dspectral.store.checks import ERRORS, check_name, check_size
+from dspectral.store.fields import csv_texts, json_texts, tsv_texts
+from dspectral.store.lines import PIECE_BYTES, Piece, check_utf8, split_lines, whole_lines
 from dspectral.store.parquet import read_row_group
 from dspectral.store.sources import Span
 from dspectral.store.streams import open_bytes
 from dspectral.types import Documents
+
+OFFSET_BYTES = 8
+"""Bytes of the offset of a document."""
 
 
 def read_span(
@@ -25,18 +29,19 @@ def read_span(
     Parameters
     ----------
     span : Span
+        The piece of text, as :func:`~dspectral.store.sources.plan_spans` gives it.
     block_bytes : int
         Most bytes of text of a block, and of its offsets (8 a document); as many documents as fit make a
         block. A longer document is a block of its own.
-    errors : {"strict", "replace"}
-        What to do with bytes that are not UTF-8.
+    errors : {"strict", "replace"}, default="strict"
+        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
     storage_options : dict, optional
-        Of the file system.
+        Options of the file system.
 
     Yields
     ------
     Documents
-        In the order of the file; never none at a time. An empty line of text, or an empty field, is a
+        Documents in the order of the file; never none at a time. An empty line of text, or an empty field, is a
         document: row numbers are line numbers. So is what follows the last line end, and an empty file where
         a document is a file. Line ends (LF or CR LF) and a byte order mark are dropped.
 
@@ -48,7 +53,7 @@ def read_span(
 
     Notes
     -----
-    One pass over the span. About twice ``block_bytes`` at once, and a few MiB, also of compressed files; of
+    One pass over the span. Memory is about twice ``block_bytes`` and a few MiB, also for compressed files; for
     a Parquet file also the pages of the column that are open. The cut into blocks depends on the documents of
     the span and ``block_bytes`` alone.
 
@@ -61,10 +66,8 @@ def read_span(
     >>> [block.data.tobytes() for block in blocks]
     [b'the cat', b'sat']
     """
-    if errors not in ("strict", "replace"):
-        raise ValueError(f"errors is {errors!r}, but it must be 'strict' or 'replace'")
-    if block_bytes < 1:
-        raise ValueError(f"block_bytes is {block_bytes}, but it must be 1 or more")
+    check_name("errors", errors, ERRORS)
+    block_bytes = check_size("block_bytes", block_bytes)
     piece_bytes, options = min(block_bytes, PIECE_BYTES), storage_options or {}
     parts = (part for file in span.files() for part in _parts(file, piece_bytes, errors, options))
     return pack(parts, block_bytes)
@@ -81,10 +84,10 @@ def _parts(span: Span, piece_bytes: int, errors: str, options: dict[str, Any]) -
         if span.format == "csv":
             yield from csv_texts(pieces, span.url, span.column, errors)
         elif span.unit == "file":
-            yield Documents.of([b"".join(checked(piece, errors).data for piece in pieces)])
+            yield Documents.of([b"".join(check_utf8(piece, errors).data for piece in pieces)])
         else:
             for piece in pieces:
-                yield _of_lines(checked(piece, errors), span, errors)
+                yield _of_lines(check_utf8(piece, errors), span, errors)
 
 
 def _of_lines(piece: Piece, span: Span, errors: str) -> Documents:
@@ -93,3 +96,79 @@ def _of_lines(piece: Piece, span: Span, errors: str) -> Documents:
     if span.format == "tsv":
         return tsv_texts(piece, span.column, span.n_columns, with_header=piece.line == 1)
     return split_lines(piece.data)
+
+
+def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
+    """Yield blocks of as many documents as fit, wherever the parts were cut.
+
+    Parameters
+    ----------
+    parts : iterable of Documents
+        Documents in their order, some at a time.
+    block_bytes : int
+        Most bytes of text of a block, and most bytes of its offsets, so that documents without text are
+        bounded too. A larger document is a block of its own.
+
+    Yields
+    ------
+    Documents
+        A block, never without a document. The cut depends on the documents and ``block_bytes`` alone.
+
+    Notes
+    -----
+    Memory: the parts of one block and one more part, and that block while they are joined.
+
+    Examples
+    --------
+    >>> blocks = pack([Documents.of(["a", "b"]), Documents.of(["c"])], block_bytes=16)
+    >>> [block.data.tobytes() for block in blocks]
+    [b'ab', b'c']
+    """
+    # `held` is the block so far, `n_bytes` and `n_documents` its size; every document before `first` is in it or
+    # was yielded. Each turn of the inner loop takes all documents that still fit, by one search in the offsets, so
+    # the cost grows with parts and blocks, not with documents.
+    most = max(1, block_bytes // OFFSET_BYTES)
+    held: list[Documents] = []
+    n_bytes = n_documents = 0
+    for part in parts:
+        first = 0
+        while first < part.n_documents:
+            stop = _fitting(part, first, block_bytes - n_bytes, most - n_documents)
+            if stop == first and not held:
+                stop = first + 1  # too long for any block
+            if stop > first:
+                held.append(_slice(part, first, stop))
+                n_bytes += int(part.offsets[stop] - part.offsets[first])
+                n_documents += stop - first
+            else:
+                held = [_join(held)]
+                yield held.pop()  # whoever takes the block is the only one to hold it
+                n_bytes = n_documents = 0
+            first = stop
+    if held:
+        yield _join(held)
+
+
+def _fitting(part: Documents, first: int, n_bytes: int, n_documents: int) -> int:
+    """Return where the documents from ``first`` on stop to fit."""
+    # Offsets are sorted: the last one within the limit is the end of the last document that fits.
+    limit = part.offsets[first] + n_bytes
+    stop = int(np.searchsorted(part.offsets, limit, side="right")) - 1
+    return max(first, min(stop, first + n_documents, part.n_documents))
+
+
+def _slice(part: Documents, first: int, stop: int) -> Documents:
+    if stop - first == part.n_documents:
+        return part
+    a, b = part.offsets[first], part.offsets[stop]
+    return Documents(part.data[a:b], part.offsets[first : stop + 1] - a)
+
+
+def _join(parts: list[Documents]) -> Documents:
+    if len(parts) == 1:
+        return parts[0]
+    # Each part's offsets begin at 0; they are moved by the bytes of all parts before.
+    begins = np.cumsum([0, *(len(part.data) for part in parts)])
+    offsets = [part.offsets[1:] + begin for part, begin in zip(parts, begins, strict=False)]
+    data = np.concatenate([part.data for part in parts])
+    return Documents(data, np.concatenate([np.zeros(1, dtype=np.int64), *offsets]))

@@ -3,23 +3,25 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import zarr
-import zarr.errors
 from numpy.typing import NDArray
-from zarr.codecs import Crc32cCodec
+from zarr.abc.store import Store
 
-from dspectral.store.blocks import CHUNK, INTEGERS, VALUES, Location, StoreError
+from dspectral.store.arrays import CHUNK, Location, StoreError, compressors_of, load_array
+
+FOLDER = "arrays-"
+"""Beginning of the name of the group with a record's arrays; its generation follows."""
 
 
 class Record(NamedTuple):
-    """What a Zarr group holds.
+    """The content of a Zarr group.
 
     Attributes
     ----------
     where : Location
+        The place of the group.
     attributes : dict
-        As JSON gives them back.
+        Its attributes, as JSON gives them back.
     """
 
     where: Location
@@ -28,30 +30,46 @@ class Record(NamedTuple):
     def array(self, number: int) -> NDArray[Any]:
         """Read an array, its checksums verified.
 
+        Parameters
+        ----------
+        number : int
+            Place of the array among those that were written, from 0.
+
+        Returns
+        -------
+        ndarray
+            The array, in C order.
+
         Raises
         ------
         StoreError
             If it is not there, fails its checksum, or lacks a chunk.
         """
-        name = f"{_folder(self.attributes['generation'])}/{number}"
-        damaged = f"{self.where.url}: array {name}"
-        try:
-            array = zarr.open_array(self.where.open(), path=name, mode="r", zarr_format=3)
-            values, lacks = np.asarray(array[...]), array.nchunks - array.nchunks_initialized
-        except (FileNotFoundError, zarr.errors.ArrayNotFoundError) as error:
-            raise StoreError(f"{damaged} is missing; save it again") from error
-        except (ValueError, RuntimeError) as error:
-            raise StoreError(f"{damaged} is damaged ({error}); save it again") from error
-        if lacks:  # Zarr fills a chunk that is not there with zeros
-            raise StoreError(f"{damaged} lacks {lacks} chunk(s); save it again")
+        path = f"{_folder(self.attributes['generation'])}/{number}"
+        name, remedy = f"{self.where.url}: array {path}", "save it again"
+        array, values = load_array(self.where.open(), path, name, remedy)
+        # Any number may stand in a record, NaN too: only the store knows which chunks are there.
+        if lacks := array.nchunks - array.nchunks_initialized:
+            raise StoreError(f"{name} lacks {lacks} chunk(s); {remedy}")
         return values
 
 
 def read_record(where: Location) -> Record | None:
-    """Return the attributes of the group at a place, or None where there is no group."""
+    """Return the attributes of the group at a place, or None where there is no group.
+
+    Parameters
+    ----------
+    where : Location
+        The place of the group.
+
+    Returns
+    -------
+    Record or None
+        The attributes; arrays are read when they are asked for.
+    """
     try:
         group = zarr.open_group(where.open(), mode="r", zarr_format=3)
-    except (FileNotFoundError, zarr.errors.GroupNotFoundError):
+    except FileNotFoundError:
         return None
     return Record(where, group.attrs.asdict())
 
@@ -62,9 +80,11 @@ def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[N
     Parameters
     ----------
     where : Location
+        The place of the group to make or to replace.
     attributes : dict
-        Of what JSON knows; ``generation`` is added.
+        Names and values that JSON knows; ``generation`` is added.
     arrays : sequence of ndarray
+        Numbers of one dimension or more.
 
     Notes
     -----
@@ -77,16 +97,16 @@ def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[N
         _write(store, f"{folder}/{number}", values)
     group = zarr.open_group(store, mode="a", zarr_format=3)
     group.attrs.put({**attributes, "generation": generation})
-    for name in list(group.group_keys()):
-        if name != folder:
-            del group[name]
+    where.remove(*(name for name in where.names() if name.startswith(FOLDER) and name != folder))
 
 
 def _folder(generation: int) -> str:
-    return f"arrays-{generation:04d}"
+    return f"{FOLDER}{generation:04d}"
 
 
-def _write(store: Any, path: str, values: NDArray[Any]) -> None:
+def _write(store: Store, path: str, values: NDArray[Any]) -> None:
+    """Write an array of any shape in chunks of whole rows, chunks of zeros too."""
+    # Zarr skips chunks of zeros unless told otherwise; then a missing chunk could not be told from them.
     of_row = max(1, values[:1].size)
     rows = max(1, min(len(values), CHUNK // of_row))
     zarr.create_array(
@@ -95,7 +115,7 @@ def _write(store: Any, path: str, values: NDArray[Any]) -> None:
         shape=values.shape,
         dtype=values.dtype,
         chunks=(rows, *(max(1, size) for size in values.shape[1:])),
-        compressors=[VALUES if values.dtype.kind == "f" else INTEGERS, Crc32cCodec()],
+        compressors=compressors_of(values.dtype),
         config={"write_empty_chunks": True},
         overwrite=True,
     )[...] = values

@@ -1,4 +1,4 @@
-"""What the documents are: files, their formats, and the spans that are read in parallel."""
+"""Files as documents: their formats, and the spans that are read in parallel."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 import fsspec
 
-from dspectral.store.csv_records import csv_records
+from dspectral.store.checks import check_name, check_size
+from dspectral.store.fields import csv_records
 from dspectral.store.lines import PIECE_BYTES, split_lines, whole_lines
 from dspectral.store.parquet import row_groups
 from dspectral.store.streams import open_bytes
 
 COMPRESSIONS = ("gz", "bz2", "zst")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
-"""What a document is in each format, unless the caller says."""
+"""Unit of text that is a document in each format, unless the caller says."""
 UNITS = ("line", "file", "field")
 SPAN_BYTES = 16 << 20
 
@@ -25,21 +26,22 @@ class Span(NamedTuple):
     Attributes
     ----------
     url : str
-    format : str
-        ``"txt"``, ``"jsonl"``, ``"csv"``, ``"tsv"`` or ``"parquet"``.
-    compression : str or None
-        ``"gz"``, ``"bz2"`` or ``"zst"``: then the file is one span.
-    unit : str
-        ``"line"``, ``"file"`` or ``"field"``.
+        Path or URL of the file.
+    format : {"txt", "jsonl", "csv", "tsv", "parquet"}
+        Format of its content.
+    compression : {"gz", "bz2", "zst"} or None
+        Format that it is compressed in: then the file is one span.
+    unit : {"line", "file", "field"}
+        Unit of text that is a document.
     field : str or None
-        The record's field that holds the text.
+        Name of the record's field that holds the text.
     start, stop : int
-        The span has the lines that begin at these bytes, ``start <= byte < stop``; of a Parquet file the row
-        groups; a ``stop`` of -1 is the end.
+        Bytes between which the lines of the span begin, ``start <= byte < stop``; row groups of a Parquet file.
+        A ``stop`` of -1 is the end.
     column, n_columns : int
-        Of a CSV or TSV file: which column holds the text, from 0, of how many.
+        Number of the column that holds the text, from 0, and number of all columns; for CSV and TSV files.
     n_bytes : int or None
-        As stored; None where that is not known.
+        Size as it is stored; None where that is not known.
     also : tuple of str
         Further files of the same kind, whole, which follow the first.
     """
@@ -57,11 +59,23 @@ class Span(NamedTuple):
     also: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
-        """Return the span as JSON takes it."""
+        """Return the span as JSON takes it.
+
+        Returns
+        -------
+        dict
+            Names and values of its attributes.
+        """
         return dict(self._asdict())
 
     def files(self) -> "list[Span]":
-        """Return a span for each of its files."""
+        """Return a span for each of its files.
+
+        Returns
+        -------
+        list of Span
+            The files, in their order.
+        """
         return [self._replace(url=url, also=()) for url in (self.url, *self.also)]
 
 
@@ -81,20 +95,20 @@ def plan_spans(
         Paths, globs or fsspec URLs of txt, jsonl, csv, tsv or parquet files, also .gz, .bz2 or .zst. Files
         with other endings are plain text where ``unit`` says what a document is.
     unit : {"line", "file", "field"}, optional
-        What a document is: by default a line of txt, a field of a record elsewhere.
+        Unit of text that is a document: by default a line of txt, a field of a record elsewhere.
     field : str, optional
-        Of the records: key of JSON objects, or name of a column.
-    span_bytes : int
+        Name of the field that holds the text: key of JSON objects, or name of a column.
+    span_bytes : int, default=16777216
         Bytes of a span of an uncompressed txt, jsonl or TSV file of lines. Parquet files have a span for each
         row group; all others are not cut. Whole files that follow one another are a span together while they
         have no more bytes.
     storage_options : dict, optional
-        Of the file system.
+        Options of the file system.
 
     Returns
     -------
     list of Span
-        In the order of the sources, those of a glob by name. Spans pickle.
+        Spans in the order of the sources, those of a glob by name. They pickle.
 
     Raises
     ------
@@ -112,10 +126,9 @@ def plan_spans(
     >>> [(span.start, span.stop) for span in plan_spans("memory://lines.txt", span_bytes=300)]
     [(0, 300), (300, 400)]
     """
-    if unit not in (None, *UNITS):
-        raise ValueError(f"unit is {unit!r}, but it must be 'line', 'file' or 'field'")
-    if span_bytes < 1:
-        raise ValueError(f"span_bytes is {span_bytes}, but it must be 1 or more")
+    if unit is not None:
+        check_name("unit", unit, UNITS)
+    span_bytes = check_size("span_bytes", span_bytes)
     options, spans = storage_options or {}, []
     for source in [sources] if isinstance(sources, str | os.PathLike) else sources:
         for url, path, size in _files(os.fspath(source), options):
@@ -126,11 +139,12 @@ def plan_spans(
 def _files(source: str, options: dict[str, Any]) -> list[tuple[str, str, int | None]]:
     """Return URL, path and size (None if unknown) of each file that a path or glob names."""
     system, path = fsspec.url_to_fs(source, **options)
+    # A file whose own name has brackets is a file and no pattern.
     if not any(sign in path for sign in "*?[") or system.exists(path):
         if not system.isfile(path):
             raise FileNotFoundError(f"no file {source}")
         return [(_url(system, path, source), path, system.info(path)["size"])]
-    if "::" in source:
+    if "::" in source:  # the names inside an archive do not say the archive
         raise ValueError(f"{source} is a pattern behind '::': name its files one by one")
     found = {name: info for name, info in system.glob(path, detail=True).items() if info["type"] == "file"}
     if not found:
@@ -138,7 +152,7 @@ def _files(source: str, options: dict[str, Any]) -> list[tuple[str, str, int | N
     return [(_url(system, name, source), name, found[name]["size"]) for name in sorted(found)]
 
 
-def _url(system: Any, path: str, source: str) -> str:
+def _url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
     """Return what opens a file from any directory."""
     if "::" in source:
         return source
@@ -148,6 +162,7 @@ def _url(system: Any, path: str, source: str) -> str:
 
 def _whole(url: str, path: str, unit: str | None, field: str | None) -> Span:
     """Return the whole of a file as a span, if unit and field fit its format."""
+    # "a.b.jsonl.gz": compression gz, format jsonl. "gz" alone is a name without an ending, as ".txt" has no name.
     *parts, ending = path.rsplit("/", 1)[-1].lower().split(".")
     compression = ending if ending in COMPRESSIONS else None
     if compression:
@@ -174,6 +189,8 @@ def _spans(whole: Span, size: int | None, span_bytes: int, options: dict[str, An
         return [whole._replace(start=group, stop=group + 1) for group in groups]
     if whole.format in ("csv", "tsv"):
         whole = _with_column(whole, options)
+    # A span starts with a seek, and its first line is found by a line end: that needs a file that seeks, and records
+    # that do not hold line ends, as those of CSV may.
     streamed = whole.unit == "file" or whole.compression or whole.format == "csv"
     if streamed or size is None or size <= span_bytes:
         return [whole._replace(n_bytes=size)]
@@ -183,6 +200,7 @@ def _spans(whole: Span, size: int | None, span_bytes: int, options: dict[str, An
 
 def _together(spans: list[Span], span_bytes: int) -> Iterator[Span]:
     """Yield spans, small files together: each would be a task and a block, however small."""
+    # Neighbors of one format, unit and column: `held` is the span so far, which the next file joins if it fits.
     for _, group in groupby(spans, key=lambda span: span._replace(url="", n_bytes=None)):
         held, *others = group
         for span in others:

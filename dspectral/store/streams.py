@@ -11,12 +11,26 @@ from typing import IO, Any
 import fsspec
 
 _FEW = 256
-"""Bytes that zstandard decompresses at once: of repeated text they can stand for ten thousand times more."""
+"""Bytes that zstandard decompresses at once: they can stand for ten thousand times as many of repeated text."""
 
 
 @contextmanager
 def open_bytes(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed.
+
+    Parameters
+    ----------
+    url : str
+        Path or URL of the file.
+    compression : {"gz", "bz2", "zst"} or None
+        Format that the file is compressed in.
+    options : dict
+        Options of its file system.
+
+    Yields
+    ------
+    file of bytes
+        The decompressed content; only an uncompressed file can be relied on to seek.
 
     Raises
     ------
@@ -25,28 +39,65 @@ def open_bytes(url: str, compression: str | None, options: dict[str, Any]) -> It
     ValueError
         If it is truncated or damaged; it is named.
     """
-    with open_raw(url, options) as raw:
-        try:
-            yield _decompressed(raw, compression)
-        except EOFError as error:
-            raise ValueError(f"{url} is truncated: its compressed data ends too early") from error
-        except (zlib.error, gzip.BadGzipFile, _zstd_error()) as error:
-            raise ValueError(f"{url} is damaged, or not a .{compression} file: {error}") from error
-        except OSError as error:
-            if compression != "bz2" or error.errno is not None:
-                raise
-            raise ValueError(f"{url} is damaged, or not a .bz2 file: {error}") from error
+    with open_raw(url, options) as raw, name_damage(url, compression):
+        yield _decompress(raw, compression)
+
+
+@contextmanager
+def name_damage(url: str, compression: str | None) -> Iterator[None]:
+    """Turn the errors of decompression into a sentence that names the file.
+
+    Parameters
+    ----------
+    url : str
+        Path or URL of the file.
+    compression : str or None
+        Ending of its name, which says what it is compressed in.
+
+    Yields
+    ------
+    None
+        Nothing: the body reads the file.
+
+    Raises
+    ------
+    ValueError
+        If compressed data are truncated or damaged.
+    """
+    try:
+        yield
+    except EOFError as error:
+        raise ValueError(f"{url} is truncated: its compressed data ends too early") from error
+    except (zlib.error, gzip.BadGzipFile, _zstd_error()) as error:
+        raise ValueError(f"{url} is damaged, or not a .{compression} file: {error}") from error
+    except OSError as error:
+        if compression != "bz2" or error.errno is not None:
+            raise
+        raise ValueError(f"{url} is damaged, or not a .bz2 file: {error}") from error
 
 
 @contextmanager
 def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
-    """Open a file for reading, as it is stored."""
+    """Open a file for reading, as it is stored.
+
+    Parameters
+    ----------
+    url : str
+        Path or URL of the file.
+    options : dict
+        Options of its file system.
+
+    Yields
+    ------
+    file of bytes
+        The content as it is stored.
+    """
     with fsspec.open(url, "rb", **options) as raw:
         # All who open a file in memory get one object, with one position: spans that are read at once would mix.
         yield io.BytesIO(raw.getvalue()) if isinstance(raw, io.BytesIO) else raw
 
 
-def _decompressed(raw: IO[bytes], compression: str | None) -> Any:
+def _decompress(raw: IO[bytes], compression: str | None) -> Any:
     if compression == "gz":
         return gzip.GzipFile(fileobj=raw)
     if compression == "bz2":
@@ -55,7 +106,7 @@ def _decompressed(raw: IO[bytes], compression: str | None) -> Any:
 
 
 class _Zstandard(io.RawIOBase):
-    """Frames of zstandard as one stream; its own reader takes a truncated frame for a whole one."""
+    """Frames of zstandard as one stream; the library's own reader takes a truncated frame for a whole one."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
@@ -67,6 +118,8 @@ class _Zstandard(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        # `_compressed` was read and not decompressed yet, `_text` decompressed and not handed out yet. A frame is
+        # open while `_frame` is not None: the end of the file is truncation then.
         while not self._text:
             self._compressed = self._compressed or memoryview(self._raw.read(1 << 17))
             if not self._compressed:
@@ -82,6 +135,7 @@ class _Zstandard(io.RawIOBase):
     def _decompress(self) -> bytes:
         if self._frame is None:
             self._frame = _zstandard().ZstdDecompressor().decompressobj()
+        # The decompressor returns all the text that its input stands for: little input bounds the memory.
         few = self._compressed[:_FEW]
         text: bytes = self._frame.decompress(few)
         behind = len(self._frame.unused_data)  # of the next frame

@@ -2,37 +2,50 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.registry import saved
-from dspectral.store.blocks import Location, read_array, write_array
+from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.text.term_bytes import take
 from dspectral.text.term_index import TermIndex
 from dspectral.text.terms import TermTable
 from dspectral.types import Documents
 
 PATH = "vocabulary"
+_INDEX_LOCK = Lock()
+_INDEXES: dict[str, TermIndex] = {}
+"""Per-process cache of the vocabulary index, keyed by build call; only the latest is kept.
+
+Read from the store once per process instead of being pickled into every task.
+"""
 
 
 @saved
 class VocabularySettings(NamedTuple):
-    """Which n-grams become columns.
+    """Settings of an exact vocabulary: which n-grams become columns.
 
     Attributes
     ----------
-    ngram_range : tuple of int
-        Fewest and most words, within 1 to 3.
-    lowercase : bool
-    min_document_frequency, max_document_frequency : int or float
-        Fewest and most documents that an n-gram may be in; a float is a share of the documents.
+    ngram_range : tuple of int, default=(1, 1)
+        Fewest and most words of an n-gram, within 1 to 3.
+    lowercase : bool, default=True
+        Whether the case of the text is lowered first.
+    min_document_frequency, max_document_frequency : int or float, default=1 and 1.0
+        Fewest and most documents that an n-gram may be in; an int is a number of documents, a float a share.
     max_features : int, optional
-        Only the most frequent (by documents) are kept.
-    n_partitions : int
-        Parts, by a hash of the n-gram, in which n-grams are counted one after the other: more parts, less
-        memory.
+        Number of n-grams to keep, those in the most documents; all by default.
+    n_partitions : int, default=8
+        Number of parts, by a hash of the n-gram, in which n-grams are counted one after the other. More parts
+        take less memory; the vocabulary does not depend on them.
+
+    Examples
+    --------
+    >>> VocabularySettings((1, 2), min_document_frequency=0.01).limits(500)
+    (5.0, 500.0)
     """
 
     ngram_range: tuple[int, int] = (1, 1)
@@ -43,7 +56,20 @@ class VocabularySettings(NamedTuple):
     n_partitions: int = 8
 
     def limits(self, n_documents: int) -> tuple[float, float]:
-        """Return fewest and most documents, given how many there are."""
+        """Return the fewest and the most documents that a column may be in.
+
+        Parameters
+        ----------
+        n_documents : int
+            Number of documents in all.
+
+        Returns
+        -------
+        least : float
+            Fewest documents, included.
+        most : float
+            Most documents, included.
+        """
         least, most = (
             bound * n_documents if isinstance(bound, float) else bound
             for bound in (self.min_document_frequency, self.max_document_frequency)
@@ -59,7 +85,10 @@ class Vocabulary:
     ----------
     documents : Documents
         The n-grams, as UTF-8 bytes one after the other.
-    document_frequency, counts : ndarray of int64, shape (n,)
+    document_frequency : ndarray of int64, shape (n,)
+        Number of documents that each n-gram is in.
+    counts : ndarray of int64, shape (n,)
+        Number of times that each n-gram occurs.
 
     Examples
     --------
@@ -75,19 +104,43 @@ class Vocabulary:
 
     @classmethod
     def of(cls, tables: list[TermTable], *, max_features: int | None = None) -> "Vocabulary":
-        """Order the terms of tables that share none."""
-        merged = tables[0].merge(*tables[1:])  # in byte order
+        """Order the terms of tables that share none.
+
+        Parameters
+        ----------
+        tables : list of TermTable
+            Terms with their frequencies; no term is in two tables.
+        max_features : int, optional
+            Number of terms to keep; all by default.
+
+        Returns
+        -------
+        Vocabulary
+            The terms in order of falling document frequency.
+        """
+        # A merged table is in byte order; the stable sort keeps that order among terms of equal frequency.
+        merged = tables[0].merge(*tables[1:])
         order = np.argsort(-merged.document_frequency, kind="stable")[:max_features]
         terms = take(merged.terms, order)
         return cls(terms, merged.document_frequency[order], merged.counts[order])
 
     @property
     def terms(self) -> list[str]:
-        """The n-grams, in the order of columns."""
+        """List of the n-grams, in the order of columns."""
         return [self.documents.text(i).decode() for i in range(self.documents.n_documents)]
 
     def index(self, term: str) -> int:
         """Return the column of an n-gram; the first call makes a dictionary of all.
+
+        Parameters
+        ----------
+        term : str
+            The n-gram: words joined by single spaces.
+
+        Returns
+        -------
+        int
+            The column, from 0.
 
         Raises
         ------
@@ -104,12 +157,26 @@ class Vocabulary:
         return {term: column for column, term in enumerate(self.terms)}
 
     def term_index(self) -> TermIndex:
-        """Return the look-up table that encodes documents."""
+        """Return the look-up table that encodes documents.
+
+        Returns
+        -------
+        TermIndex
+            A hash table of all n-grams, about 24 bytes for each beside its text.
+        """
         return TermIndex.of(self.documents)
 
 
 def write_vocabulary(where: Location, vocabulary: Vocabulary) -> None:
-    """Write a vocabulary into a store, its finished mark last."""
+    """Write a vocabulary into a store, its finished mark last.
+
+    Parameters
+    ----------
+    where : Location
+        The store.
+    vocabulary : Vocabulary
+        The n-grams and their frequencies.
+    """
     store = where.open(read_only=False)
     parts: dict[str, NDArray[Any]] = {
         "terms": vocabulary.documents.data,
@@ -123,12 +190,33 @@ def write_vocabulary(where: Location, vocabulary: Vocabulary) -> None:
 
 
 def find_vocabulary(where: Location) -> Vocabulary | None:
-    """Read the vocabulary of a store that may be unfinished, or return None if it has none yet."""
+    """Read the vocabulary of a store that may be unfinished, or return None if it has none yet.
+
+    Parameters
+    ----------
+    where : Location
+        The store.
+
+    Returns
+    -------
+    Vocabulary or None
+        The vocabulary, if its finished mark is there.
+    """
     return read_vocabulary(where) if where.attributes(PATH) else None
 
 
 def read_vocabulary(where: Location) -> Vocabulary:
     """Read the vocabulary of a store.
+
+    Parameters
+    ----------
+    where : Location
+        The store.
+
+    Returns
+    -------
+    Vocabulary
+        The vocabulary, in memory.
 
     Raises
     ------
@@ -142,8 +230,42 @@ def read_vocabulary(where: Location) -> Vocabulary:
     return Vocabulary(Documents(terms, offsets), document_frequency, counts)
 
 
+def index_for_call(where: Location, call: str) -> TermIndex:
+    """Return the look-up table of a store's vocabulary; a process reads it once for each build.
+
+    Parameters
+    ----------
+    where : Location
+        The store.
+    call : str
+        A name that no other build has.
+
+    Returns
+    -------
+    TermIndex
+        The same object for all tasks of a build that run in this process.
+    """
+    with _INDEX_LOCK:  # the other threads wait for the first one's
+        if call not in _INDEXES:
+            _INDEXES.clear()
+            _INDEXES[call] = read_vocabulary(where).term_index()
+        return _INDEXES[call]
+
+
 def pack(table: TermTable) -> NDArray[np.int64]:
-    """Return a table as one run of numbers, its text padded to whole ones."""
+    """Return a table as one array of numbers, its text padded to whole ones.
+
+    Parameters
+    ----------
+    table : TermTable
+        Terms with their frequencies.
+
+    Returns
+    -------
+    ndarray of int64, shape (3 * n + 2 + ceil(n_bytes / 8),)
+        The number of terms n, their n + 1 offsets, n document frequencies, n counts, and their bytes.
+    """
+    # One array of one type: a file for each part of each block, instead of four.
     data = table.terms.data
     padded = np.zeros(-(-len(data) // 8) * 8, dtype=np.uint8)
     padded[: len(data)] = data
@@ -153,6 +275,16 @@ def pack(table: TermTable) -> NDArray[np.int64]:
 
 def unpack(packed: NDArray[np.int64]) -> TermTable:
     """Return the table of :func:`pack`.
+
+    Parameters
+    ----------
+    packed : ndarray of int64
+        The packed table.
+
+    Returns
+    -------
+    TermTable
+        Terms with their frequencies: views of ``packed``.
 
     Examples
     --------

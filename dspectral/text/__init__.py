@@ -5,6 +5,7 @@ from dspectral.text.term_bytes import gather
 from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.text.terms import TermTable
 from dspectral.text.tokens import Tokens, tokenize
+from dspectral.text.weighting import Weighting, inverse_document_frequency
 from dspectral.text.words import count_words, cut_words, number_words
 from dspectral.types import Documents
 
@@ -13,11 +14,13 @@ __all__ = [
     "TermIndex",
     "TermTable",
     "Tokens",
+    "Weighting",
     "count_words",
     "cut_words",
     "encode_documents",
     "gather",
     "hash_documents",
+    "inverse_document_frequency",
     "number_words",
     "tokenize",
 ]

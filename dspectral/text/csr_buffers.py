@@ -155,7 +155,7 @@ def hash_group(
 
 
 @compiled
-def sum_group(buffers: RowBuffers, first: Int, last: Int, n_cells: Int, n_bits: Int) -> None:
+def sum_group(buffers: RowBuffers, first: Int, last: Int, n_cells: int, n_bits: Int) -> None:
     """Add up the signs of equal cells, and write the rows of documents first, ..., last - 1.
 
     The first ``n_cells`` keys are ``((document - first) << n_bits | column) << 1 | negative``. One radix sort puts
@@ -174,7 +174,7 @@ def sum_group(buffers: RowBuffers, first: Int, last: Int, n_cells: Int, n_bits: 
     while last - first > 1 << document_bits:
         document_bits += 1
     one, mask = np.uint64(1), np.uint64((1 << n_bits) - 1)
-    keys = sort_keys(buffers.keys, buffers.spare, n_cells, 1, 1 + n_bits + document_bits)
+    keys = sort_keys(buffers.keys, buffers.spare, n_cells, 1, int(1 + n_bits + document_bits))
     i, out = 0, buffers.indptr[first]
     for document in range(first, last):
         end = np.uint64((document - first + 1) << (n_bits + 1))

@@ -1,33 +1,41 @@
-"""n-grams hashed to columns and signs, equal to what scikit-learn's HashingVectorizer gives."""
+"""Hash n-grams to columns and signs, equal to what scikit-learn's HashingVectorizer gives."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
 
 from dspectral._compiled import compiled
 from dspectral.registry import saved
-from dspectral.text.csr_buffers import as_rows, end_of_group, hash_group, new_buffers, sum_group
-from dspectral.text.tokens import check_ngram_range, tokenize
+from dspectral.text.csr_buffers import (
+    RowBuffers,
+    as_rows,
+    end_of_group,
+    hash_group,
+    new_buffers,
+    sum_group,
+)
+from dspectral.text.tokens import Tokens, check_ngram_range, tokenize
 from dspectral.types import Documents
 
 MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
 
 
-@saved
-class NgramHashing(NamedTuple):
-    """How n-grams become columns.
+class HashingSettings(NamedTuple):
+    """How n-grams become columns: the record that stores and saved models keep.
+
+    :class:`dspectral.NgramHashing` is the transformer with these parameters.
 
     Attributes
     ----------
-    n_features : int
+    n_features : int, default=2**18
         Number of columns, a power of two from 2 to 2**30.
-    ngram_range : tuple of int
+    ngram_range : tuple of int, default=(1, 3)
         Fewest and most words of an n-gram, from 1 to 3.
-    lowercase : bool
-        Whether the case of the text is lowered first.
-    alternate_sign : bool
-        Whether the hash of an n-gram also gives the sign that it counts with, so that those which share a
+    lowercase : bool, default=True
+        Whether the text is lowercased first.
+    alternate_sign : bool, default=True
+        Whether the hash of an n-gram also gives the sign that it counts with, so that n-grams which share a
         column cancel on average.
     """
 
@@ -36,12 +44,13 @@ class NgramHashing(NamedTuple):
     lowercase: bool = True
     alternate_sign: bool = True
 
-    def checked(self) -> "NgramHashing":
-        """Return the same settings as plain numbers, or say what is wrong with them.
+    def checked(self) -> "HashingSettings":
+        """Return the same settings as plain numbers.
 
         Returns
         -------
-        NgramHashing
+        HashingSettings
+            Python's own int and bool, as JSON takes them.
 
         Raises
         ------
@@ -50,7 +59,7 @@ class NgramHashing(NamedTuple):
 
         Examples
         --------
-        >>> NgramHashing(n_features=1000).checked()
+        >>> HashingSettings(n_features=1000).checked()
         Traceback (most recent call last):
             ...
         ValueError: n_features is 1000, but must be a power of two from 2 to 1073741824.
@@ -60,10 +69,55 @@ class NgramHashing(NamedTuple):
             raise ValueError(f"n_features is {n!r}, but must be a power of two from 2 to {MOST_FEATURES}.")
         check_ngram_range(self.ngram_range)
         low, high = self.ngram_range
-        return NgramHashing(int(n), (int(low), int(high)), bool(self.lowercase), bool(self.alternate_sign))
+        return HashingSettings(int(n), (int(low), int(high)), bool(self.lowercase), bool(self.alternate_sign))
 
 
-def hash_documents(documents: Documents, settings: NgramHashing) -> sparse.csr_array:
+saved(HashingSettings, "NgramHashing")  # the name in the files of saved models
+
+
+class HasSettings(Protocol):
+    """An object that knows its settings, such as :class:`dspectral.NgramHashing`."""
+
+    @property
+    def settings(self) -> HashingSettings:
+        """How n-grams become columns."""
+        ...
+
+
+def as_settings(hashing: HashingSettings | HasSettings | None) -> HashingSettings:
+    """Return checked settings, whoever holds them.
+
+    Parameters
+    ----------
+    hashing : HashingSettings, NgramHashing or None
+        None stands for the default settings.
+
+    Returns
+    -------
+    HashingSettings
+        The settings, checked.
+
+    Raises
+    ------
+    TypeError
+        If ``hashing`` is something else.
+    ValueError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> as_settings(None)
+    HashingSettings(n_features=262144, ngram_range=(1, 3), lowercase=True, alternate_sign=True)
+    """
+    if hashing is None:
+        return HashingSettings()
+    settings = hashing if isinstance(hashing, HashingSettings) else getattr(hashing, "settings", None)
+    if not isinstance(settings, HashingSettings):
+        raise TypeError(f"hashing is {hashing!r:.60}, but it must be a dspectral.NgramHashing or None")
+    return settings.checked()
+
+
+def hash_documents(documents: Documents, settings: HashingSettings | HasSettings) -> sparse.csr_array:
     """Count the n-grams of each document, hashed to columns.
 
     Column and sign are those of scikit-learn's ``HashingVectorizer(norm=None)`` with the same settings and
@@ -74,7 +128,8 @@ def hash_documents(documents: Documents, settings: NgramHashing) -> sparse.csr_a
     ----------
     documents : Documents
         UTF-8 text of n documents.
-    settings : NgramHashing
+    settings : HashingSettings or NgramHashing
+        How n-grams become columns.
 
     Returns
     -------
@@ -93,20 +148,21 @@ def hash_documents(documents: Documents, settings: NgramHashing) -> sparse.csr_a
 
     Examples
     --------
-    >>> rows = hash_documents(Documents.of(["to be or not to be", "be"]), NgramHashing(n_features=8))
+    >>> rows = hash_documents(Documents.of(["to be or not to be", "be"]), HashingSettings(n_features=8))
     >>> rows.toarray()
     array([[ 0.,  0.,  0.,  0.,  1.,  1., -3.,  2.],
            [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
     """
-    settings = settings.checked()
-    tokens = tokenize(documents, settings.lowercase)
-    buffers = _hash(tokens, settings, settings.n_features.bit_length() - 1)
-    return as_rows(buffers, settings.n_features)
+    known = as_settings(settings)
+    tokens = tokenize(documents, known.lowercase)
+    buffers = _hash(tokens, known, known.n_features.bit_length() - 1)
+    return as_rows(buffers, known.n_features)
 
 
 @compiled
-def _hash(tokens: Any, settings: Any, n_bits: Any) -> Any:
-    buffers = new_buffers(tokens.bounds, settings.ngram_range)
+def _hash(tokens: Tokens, settings: HashingSettings, n_bits: int) -> RowBuffers:
+    # Documents are hashed in groups whose n-grams fit in the buffers: one sort then sums many short documents.
+    buffers: RowBuffers = new_buffers(tokens.bounds, settings.ngram_range)
     first = 0
     while first < tokens.bounds.size - 1:
         last = end_of_group(buffers, first)
@@ -118,14 +174,19 @@ def _hash(tokens: Any, settings: Any, n_bits: Any) -> Any:
 
 
 @compiled
-def _write_cells(settings: Any, n_bits: Any, buffers: Any, first: Any, last: Any) -> Any:
-    """Write the cells of the n-grams of a group; return how many there are."""
+def _write_cells(settings: HashingSettings, n_bits: int, buffers: RowBuffers, first: int, last: int) -> int:
+    """Write the cells of the n-grams of a group; return how many there are.
+
+    A cell is ``(row << n_bits | column) << 1 | negative``: sorted, equal row and column are neighbors.
+    """
     mask, signed = np.uint32(settings.n_features - 1), np.uint64(settings.alternate_sign)
     codes, keys, ngrams = buffers.codes, buffers.keys, buffers.ngrams
     for document in range(first, last):
         row = np.uint64((document - first) << n_bits)
         for i in range(ngrams[document] - ngrams[first], ngrams[document + 1] - ngrams[first]):
+            # two's complement without a branch: the absolute value, 2**31 of -2**31
             negative = codes[i] >> np.uint32(31)
             column = np.uint64(((codes[i] ^ (np.uint32(0) - negative)) + negative) & mask)
             keys[i] = ((row | column) << np.uint64(1)) | (np.uint64(negative) & signed)
-    return ngrams[last] - ngrams[first]
+    n_cells: int = ngrams[last] - ngrams[first]
+    return n_cells

@@ -22,6 +22,18 @@ def read_only_terms(terms: Documents) -> Documents:
 def gather(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Documents:
     """Copy the slices ``data[begins[i]:ends[i]]`` one after the other.
 
+    Parameters
+    ----------
+    data : ndarray of uint8
+        Bytes to copy from.
+    begins, ends : ndarray of int64, shape (n,)
+        Bounds of each slice.
+
+    Returns
+    -------
+    Documents
+        The n slices.
+
     Examples
     --------
     >>> gather(np.frombuffer(b"abcd", dtype=np.uint8), np.array([2, 0]), np.array([4, 1])).data.tobytes()

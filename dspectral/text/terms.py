@@ -74,6 +74,16 @@ class TermTable(NamedTuple):
     def merge(self, *others: "TermTable") -> "TermTable":
         """Return the table of the documents of this table and all others together.
 
+        Parameters
+        ----------
+        *others : TermTable
+            Tables of other documents.
+
+        Returns
+        -------
+        TermTable
+            Sorted terms with the sums of their counts and document frequencies.
+
         Notes
         -----
         Neighbours are merged two by two until one is left; a merge compares the bytes of terms.
@@ -92,6 +102,16 @@ class TermTable(NamedTuple):
 
     def filter(self, mask: NDArray[np.bool_]) -> "TermTable":
         """Return the table of the terms where ``mask``, shape (n,), is true.
+
+        Parameters
+        ----------
+        mask : ndarray of bool, shape (n,)
+            True for the terms to keep.
+
+        Returns
+        -------
+        TermTable
+            The terms that are kept, in their order.
 
         Raises
         ------
@@ -148,6 +168,16 @@ class TermTable(NamedTuple):
 
     def term(self, i: int) -> str:
         """Return term ``i`` as a string.
+
+        Parameters
+        ----------
+        i : int
+            Number of a term.
+
+        Returns
+        -------
+        str
+            Its words, joined by single spaces.
 
         Examples
         --------

@@ -48,6 +48,11 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
         Lower the case first, as `str.lower` does. Documents with a character whose lower case depends on its
         neighbors (capital sigma) or is more than one character are lowered by Python, the others by a table.
 
+    Returns
+    -------
+    Tokens
+        The words of all documents, in lower case where asked for.
+
     Raises
     ------
     ValueError

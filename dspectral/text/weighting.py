@@ -1,31 +1,36 @@
 """Weightings of count rows, applied as they are read: what is stored stays counts."""
 
-from typing import Literal, NamedTuple, Self
+from hashlib import sha256
+from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.registry import saved
+from dspectral.types import CSRRows, FloatArray
 
-TermFrequency = Literal["count", "binary", "sqrt", "log"]
+TermFrequency: TypeAlias = Literal["count", "binary", "sqrt", "log", "sublinear"]
+Norm: TypeAlias = Literal["l1", "l2"]
 
 
 @saved
 class Weighting(NamedTuple):
     """A function of one sparse row: entries, then columns, then the row's length.
 
+    :class:`dspectral.TfidfWeighting` learns one from counts.
+
     Attributes
     ----------
-    tf : {"count", "binary", "sqrt", "log"}
-        What becomes of a count c: c, 1, the root of ``|c|`` or ``log(1 + |c|)``; the sign of a hashed count
-        stays with c, root and logarithm.
-    column_weights : ndarray, shape (d,), or None
+    tf : {"count", "binary", "sqrt", "log", "sublinear"}, default="count"
+        Function of a count c: c, 1, the root of ``|c|``, ``log(1 + |c|)`` or ``1 + log|c|``. The sign of a hashed
+        count stays but for "binary".
+    column_weights : ndarray of float, shape (d,), or None, default=None
         Factor of each column.
-    columns : ndarray of int, shape (d',), or None
+    columns : ndarray of int, shape (d',), or None, default=None
         Columns to keep, in this order; ``column_weights`` then has one entry for each of them.
-    norm : {"l1", "l2", None}
-        Rows are divided by this norm; empty rows stay empty.
+    norm : {"l1", "l2", None}, default=None
+        Norm that rows are divided by; empty rows stay empty.
 
     Examples
     --------
@@ -36,27 +41,50 @@ class Weighting(NamedTuple):
     """
 
     tf: TermFrequency = "count"
-    column_weights: NDArray[np.floating] | None = None
+    column_weights: FloatArray | None = None
     columns: NDArray[np.int64] | None = None
-    norm: Literal["l1", "l2"] | None = None
+    norm: Norm | None = None
 
     @classmethod
-    def tfidf(
-        cls, document_frequency: NDArray[np.int64], n_rows: int, *, norm: Literal["l1", "l2"] | None = "l2"
-    ) -> Self:
+    def tfidf(cls, document_frequency: NDArray[np.int64], n_rows: int, *, norm: Norm | None = "l2") -> Self:
         """Return the weighting of scikit-learn's ``TfidfTransformer``.
 
         Parameters
         ----------
         document_frequency : ndarray of int, shape (d,)
-            Rows that hold each column.
+            Number of rows that hold each column.
         n_rows : int
-        norm : {"l1", "l2", None}
+            Number of rows.
+        norm : {"l1", "l2", None}, default="l2"
+            Norm that rows are divided by.
+
+        Returns
+        -------
+        Weighting
+            Counts times inverse document frequencies, rows scaled to unit length.
         """
         return cls("count", inverse_document_frequency(document_frequency, n_rows), None, norm)
 
-    def apply(self, rows: sparse.csr_array) -> sparse.csr_array:
-        """Return weighted rows, of the rows' floating type (float32 for others); ``rows`` are not changed.
+    @property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that two weightings share if all their fields are equal."""
+        hashed = sha256(repr((self.tf, self.norm)).encode())
+        for part in (self.column_weights, self.columns):
+            hashed.update(b"none" if part is None else str(part.dtype).encode() + part.tobytes())
+        return hashed.hexdigest()[:16]
+
+    def apply(self, rows: CSRRows) -> CSRRows:
+        """Return weighted rows, of the rows' floating type (float32 for others).
+
+        Parameters
+        ----------
+        rows : csr_array, shape (n, d)
+            Counts without duplicate entries. They are not changed.
+
+        Returns
+        -------
+        csr_array, shape (n, d) or (n, d')
+            The weighted rows.
 
         Raises
         ------
@@ -72,18 +100,46 @@ class Weighting(NamedTuple):
         return out if self.norm is None else _divided(out, self.norm)
 
 
-def inverse_document_frequency(document_frequency: NDArray[np.int64], n_rows: int) -> NDArray[np.float64]:
+class HasWeighting(Protocol):
+    """An object that has learned a weighting, such as a fitted :class:`dspectral.TfidfWeighting`."""
+
+    @property
+    def weighting(self) -> Weighting:
+        """The weighting of new rows."""
+        ...
+
+
+def inverse_document_frequency(
+    document_frequency: NDArray[np.int64], n_rows: int, *, smooth: bool = True
+) -> NDArray[np.float64]:
     """Return ``log((1 + n) / (1 + df)) + 1`` for each column, scikit-learn's smooth form.
+
+    Parameters
+    ----------
+    document_frequency : ndarray of int, shape (d,)
+        Number of rows that hold each column.
+    n_rows : int
+        Number of rows.
+    smooth : bool, default=True
+        False takes ``log(n / df) + 1`` instead, and 0 for columns that no row holds.
+
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        The factor of each column.
 
     Examples
     --------
     >>> inverse_document_frequency(np.array([3, 0]), 3).round(3)
     array([1.   , 2.386])
     """
-    return np.asarray(np.log((1.0 + n_rows) / (1.0 + np.asarray(document_frequency))) + 1.0)
+    if smooth:
+        return np.asarray(np.log((1.0 + n_rows) / (1.0 + np.asarray(document_frequency))) + 1.0)
+    known = np.maximum(np.asarray(document_frequency), 1.0)
+    return np.where(document_frequency > 0, np.log(n_rows / known) + 1.0, 0.0)
 
 
-def _transformed(data: NDArray[np.floating], tf: TermFrequency) -> NDArray[np.floating]:
+def _transformed(data: FloatArray, tf: TermFrequency) -> FloatArray:
     if tf == "count":
         return np.array(data)
     if tf == "binary":
@@ -92,10 +148,12 @@ def _transformed(data: NDArray[np.floating], tf: TermFrequency) -> NDArray[np.fl
         return np.asarray(np.sign(data) * np.sqrt(np.abs(data)))
     if tf == "log":
         return np.asarray(np.sign(data) * np.log1p(np.abs(data)))
-    raise ValueError(f"tf is {tf!r}, but it must be 'count', 'binary', 'sqrt' or 'log'")
+    if tf == "sublinear":  # the log of a stored zero would be infinite
+        return np.asarray(np.sign(data) * (1 + np.log(np.where(data == 0, 1, np.abs(data)))))
+    raise ValueError(f"tf is {tf!r}, but it must be 'count', 'binary', 'sqrt', 'log' or 'sublinear'")
 
 
-def _columns_of(rows: sparse.csr_array, columns: NDArray[np.int64]) -> sparse.csr_array:
+def _columns_of(rows: CSRRows, columns: NDArray[np.int64]) -> CSRRows:
     """Keep and renumber columns by one look-up an entry; SciPy's own indexing sorts for each block."""
     number = np.full(rows.shape[1], -1, dtype=np.int32)
     number[columns] = np.arange(len(columns), dtype=np.int32)
@@ -106,7 +164,7 @@ def _columns_of(rows: sparse.csr_array, columns: NDArray[np.int64]) -> sparse.cs
     return sparse.csr_array((rows.data[keep], new[keep], indptr), shape=(rows.shape[0], len(columns)))
 
 
-def _divided(rows: sparse.csr_array, norm: str) -> sparse.csr_array:
+def _divided(rows: CSRRows, norm: str) -> CSRRows:
     sizes = {"l1": np.abs, "l2": np.square}
     if norm not in sizes:
         raise ValueError(f"norm is {norm!r}, but it must be 'l1', 'l2' or None")

@@ -47,6 +47,11 @@ def cut_words(documents: Documents, cut: Cut = "blanks", *, lowercase: bool = Fa
     lowercase : bool
         Lower the case first, as :meth:`str.lower` does.
 
+    Returns
+    -------
+    Tokens
+        The words of all sentences, one after the other.
+
     Raises
     ------
     ValueError
@@ -74,6 +79,16 @@ def cut_words(documents: Documents, cut: Cut = "blanks", *, lowercase: bool = Fa
 def count_words(tokens: Tokens) -> TermTable:
     """Count the distinct tokens, in the order of their bytes.
 
+    Parameters
+    ----------
+    tokens : Tokens
+        Words of a block of sentences.
+
+    Returns
+    -------
+    TermTable
+        Distinct words with their counts and the number of sentences that hold each.
+
     Examples
     --------
     >>> count_words(cut_words(Documents.of(["a b a", "b c"]))).counts
@@ -87,6 +102,18 @@ def count_words(tokens: Tokens) -> TermTable:
 
 def number_words(tokens: Tokens, index: TermIndex) -> Sentences:
     """Replace each token by its number in a vocabulary, 0 where it is not in it.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        Words of a block of sentences.
+    index : TermIndex
+        Index of the vocabulary.
+
+    Returns
+    -------
+    Sentences
+        The number of each word.
 
     Examples
     --------

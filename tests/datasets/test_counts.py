@@ -90,9 +90,9 @@ def test_nothing_is_drawn_before_it_is_computed(monkeypatch):
         ({"noise": 1.5}, "noise is 1.5"),
         ({"exponent": -1.0}, "exponent is -1.0"),
         ({"row_length": 0.5}, "row_length is 0.5"),
-        ({"block_rows": 0}, "block_rows is 0, but must be at least 1"),
+        ({"block_rows": 0}, "block_rows is 0, but it must be an integer of at least 1"),
         ({"n_rows": 0}, "n_rows is 0"),
-        ({"seed": -1}, "seed is -1, but must be at least 0"),
+        ({"seed": -1}, "seed is -1, but it must be an integer of at least 0"),
     ],
 )
 def test_a_parameter_out_of_range_is_named(changes, message):

@@ -1,30 +1,30 @@
+import pickle
+
 import dask.array as da
 import numpy as np
 import pytest
+import sklearn
 import sklearn.decomposition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 from dspectral import SketchedPCA, TruncatedSVD, write_counts
 from dspectral.datasets import low_rank_axes, low_rank_counts, low_rank_rows
 from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.decomposition.spectrum import GRAM_COLUMNS, summary_of
+from dspectral.decomposition.plan import GRAM_COLUMNS
+from dspectral.decomposition.spectrum import summary_of
 from tests.reference import optimal_residual, residual
 from tests.strategies import matrices, zipf_counts
 
 SOLVERS = ["frequent_directions", "gram", "nystrom", "krylov"]
 ROWS = zipf_counts(300, 50, 12, n_topics=3)
 DENSE = ROWS.toarray().astype(np.float64)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [face(1, solver=solver, n_passes=3) for face in (SketchedPCA, TruncatedSVD) for solver in SOLVERS]
-)
-def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
-    check(estimator)
 
 
 def csr_blocks(rows, size):
@@ -196,7 +196,7 @@ def test_the_angle_to_the_true_subspace_falls_as_rows_grow(solver):
 def test_adding_rows_is_merging_and_agrees_with_a_fit_on_all(face, solver):
     model = face(4, solver=solver, sketch_size=12)
     first, second = ROWS[:110], ROWS[110:]
-    of = summary_of(model._plan(np.float32), solver)
+    of = summary_of(model.fit(ROWS)._plan(np.float32), solver)
     merged = of(first).merge(of(second))
     grown = face(4, solver=solver, sketch_size=12).partial_fit(first)
     assert grown.n_samples_seen_ == 110
@@ -271,20 +271,52 @@ def test_empty_blocks_change_nothing(solver):
     assert model.transform(holes).compute().shape == (300, 2)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("face", [SketchedPCA, TruncatedSVD])
+def test_more_components_than_columns_are_refused(face):
+    X = np.random.default_rng(0).standard_normal((9, 4))
+    for rows in (X, da.from_array(X, chunks=(2, -1))):
+        with pytest.raises(
+            ValueError, match=r"^n_components is 6, but X has only 4 column\(s\): n_features = 4$"
+        ):
+            face(6).fit(rows)
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, "median_frequent_directions"])
 @pytest.mark.parametrize(
-    ("X", "message"),
+    ("X", "rank"),
     [
-        (np.random.default_rng(0).standard_normal((5, 9)), "must be between 1 and 5: .* n_samples = 5 and"),
-        (np.random.default_rng(0).standard_normal((9, 4)), "must be between 1 and 4: .* n_features = 4"),
-        (np.outer(np.arange(9.0), np.arange(8.0)), r"has only 1 independent direction\(s\)"),
-        (np.eye(9)[:, :8] * [3, 2, 1, 0, 0, 0, 0, 0], r"has only 3 independent direction\(s\)"),
+        (np.random.default_rng(0).standard_normal((3, 9)), 3),
+        (np.outer(np.arange(9.0), np.arange(8.0)), 1),
+        (np.eye(9)[:, :8] * [3, 2, 1, 0, 0, 0, 0, 0], 3),
+        (np.zeros((5, 8)), 0),
     ],
 )
-def test_too_many_components_are_refused_and_the_most_is_named(solver, X, message):
-    for rows in (X, da.from_array(X, chunks=(2, -1))):
-        with pytest.raises(ValueError, match=f"n_components is 6, but .*{message}"):
-            TruncatedSVD(6, solver=solver).fit(rows)
+def test_directions_that_rows_do_not_have_are_zero_after_one_warning(solver, X, rank):
+    for rows in (X, sparse.csr_array(X), da.from_array(X, chunks=(2, -1))):
+        model = TruncatedSVD(6, solver=solver, sketch_size=14)
+        with pytest.warns(UserWarning, match=rf"only {rank} independent direction\(s\)") as warned:
+            model.fit(rows)
+        assert len(warned) == 1
+        truth = np.linalg.svd(X, compute_uv=False)[:rank]
+        np.testing.assert_allclose(model.singular_values_[:rank], truth, rtol=1e-6)
+        assert not model.singular_values_[rank:].any()
+        assert model.components_.shape == (6, X.shape[1])
+        np.testing.assert_allclose(
+            model.components_ @ model.components_.T, np.diag(np.arange(6) < rank), atol=1e-6
+        )
+        projected = np.asarray(model.transform(rows))
+        assert not projected[:, rank:].any()
+        np.testing.assert_allclose(model.inverse_transform(projected), X, atol=1e-6)
+        assert np.isfinite(model.explained_variance_ratio_).all()
+
+
+@pytest.mark.parametrize("solver", ["frequent_directions", "gram"])
+def test_added_rows_fill_components_that_were_zero(solver):
+    model = SketchedPCA(3, center=False, solver=solver)
+    for rows, message in (([[4.0, 0, 0]], "only 1 ind"), ([[0, 3.0, 0]], "only 2 ind")):
+        with pytest.warns(UserWarning, match=message):
+            model.partial_fit(rows)
+    np.testing.assert_allclose(model.partial_fit([[0, 0, 2.0]]).singular_values_, [4, 3, 2])
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -304,15 +336,19 @@ def test_a_number_that_is_not_finite_is_named_with_its_place(solver, value):
     ("parameters", "message"),
     [
         ({"solver": "exact"}, "solver is 'exact', but it must be one of 'auto', 'frequent_directions', "),
-        ({"n_passes": 0}, "n_passes is 0, but the data must be read at least once"),
-        ({"n_components": 0}, "n_components is 0, but it must be between 1 and 50"),
+        ({"n_passes": 0}, "n_passes is 0, but it must be an integer of at least 1"),
+        ({"n_components": 0}, "n_components is 0, but it must be an integer of at least 1"),
         ({"sketch_size": 1}, "sketch_size is 1, below n_components = 2"),
-        ({"shrink": "half", "solver": "frequent_directions"}, "shrink is 'half', but it must be"),
-        ({"fan_in": 1}, "fan_in is 1, but a merge takes at least 2"),
+        ({"n_components": "two"}, "n_components is 'two', but it must be an integer of at least 1"),
+        ({"n_components": 2.0}, "n_components is 2.0, but it must be an integer"),
+        ({"n_components": None}, "n_components is None, but it must be an integer"),
+        ({"sketch_size": 10.5}, "sketch_size is 10.5, but it must be an integer"),
+        ({"n_passes": "1"}, "n_passes is '1', but it must be an integer"),
+        ({"random_state": "0"}, "random_state is '0', but it must be None, an integer"),
     ],
 )
 def test_a_parameter_that_makes_no_sense_is_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         SketchedPCA(**{"n_components": 2, **parameters}).fit(ROWS)
 
 
@@ -327,5 +363,72 @@ def test_a_seed_gives_the_same_bits_and_another_an_answer_as_good(solver):
     assert np.abs(one.singular_values_**2 - other.singular_values_**2).max() <= allowed
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    "make", [lambda: None, lambda: np.random.RandomState(5), lambda: np.random.default_rng(5)]
+)
+def test_every_kind_of_random_state_is_drawn_from_once_for_all_blocks(solver, make):
+    truth = np.linalg.svd(DENSE, compute_uv=False)[:3]
+    X = csr_blocks(ROWS.astype(np.float64), 20)
+    model = TruncatedSVD(3, solver=solver, n_passes=4, sketch_size=50, random_state=make()).fit(X)
+    np.testing.assert_allclose(model.singular_values_, truth, rtol=1e-5)
+    again = TruncatedSVD(3, solver=solver, n_passes=4, sketch_size=50, random_state=model.random_state_).fit(
+        X
+    )
+    assert again.components_.tobytes() == model.components_.tobytes()
+    other = clone(model).set_params(random_state=make()).fit(X)
+    assert (other.random_state_ == model.random_state_) == (make() is not None)
+
+
 def test_columns_have_names():
     assert SketchedPCA(2).fit(DENSE).get_feature_names_out().tolist() == ["sketchedpca0", "sketchedpca1"]
+
+
+# In the company of scikit-learn
+
+
+def test_pandas_output_is_for_rows_in_memory_and_lazy_rows_stay_lazy():
+    model = SketchedPCA(2).set_output(transform="pandas")
+    frame = model.fit_transform(DENSE)
+    assert frame.columns.tolist() == ["sketchedpca0", "sketchedpca1"]
+    np.testing.assert_array_equal(frame, model.transform(DENSE))
+    lazy = da.from_array(DENSE, chunks=(70, -1)).map_blocks(unreadable, meta=DENSE[:0])
+    with sklearn.config_context(transform_output="pandas"):
+        assert isinstance(model.transform(lazy), da.Array)
+        assert isinstance(model.fit_transform(csr_blocks(ROWS, 70)), da.Array)
+        assert isinstance(make_pipeline(TruncatedSVD(2)).fit_transform(csr_blocks(ROWS, 70)), da.Array)
+
+
+def unreadable(block):
+    raise AssertionError("a block was read")
+
+
+def test_lazy_projections_are_turned_back_lazily():
+    model = SketchedPCA(3).fit(DENSE)
+    projected = da.from_array(model.transform(DENSE), chunks=(70, -1))
+    back = model.inverse_transform(projected.map_blocks(unreadable, meta=DENSE[:0]))
+    assert (back.shape, back.dtype, back.chunks[0]) == (DENSE.shape, np.float64, (70, 70, 70, 70, 20))
+    np.testing.assert_allclose(
+        model.inverse_transform(projected), model.inverse_transform(np.asarray(projected))
+    )
+    for rows in (DENSE, da.from_array(DENSE)):
+        with pytest.raises(ValueError, match="X has 50 columns, but there are 3 components"):
+            model.inverse_transform(rows)
+
+
+def test_a_search_over_components_works_with_folds_that_are_too_small():
+    y = np.arange(12) % 2
+    search = GridSearchCV(
+        make_pipeline(TruncatedSVD(), LogisticRegression()),
+        {"truncatedsvd__n_components": [2, 10], "truncatedsvd__solver": ["gram", "krylov"]},
+        cv=3,
+        error_score="raise",
+    )
+    with pytest.warns(UserWarning, match="independent direction"):
+        search.fit(ROWS[:12], y)
+    columns = ColumnTransformer(
+        [("pca", SketchedPCA(2), slice(0, 9)), ("svd", TruncatedSVD(3), slice(9, 50))]
+    )
+    assert columns.fit_transform(DENSE).shape == (300, 5)
+    model = pickle.loads(pickle.dumps(search.best_estimator_))  # noqa: S301
+    np.testing.assert_array_equal(model.predict(ROWS), search.predict(ROWS))

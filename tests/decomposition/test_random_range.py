@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -33,6 +34,14 @@ def test_a_diagonal_that_is_taken_off_leaves_what_is_below_it():
     axes, values = RandomRange.of(A, size=15).leading(3, off_diagonal=diagonal)
     np.testing.assert_allclose(values, np.linalg.svd(low, compute_uv=False)[:3] ** 2, rtol=1e-6)
     np.testing.assert_allclose(axes @ axes.T, np.eye(3), atol=1e-6)
+
+
+def test_blocks_multiplied_by_different_signs_cannot_be_merged():
+    with pytest.raises(TypeError, match="'NoneType' object cannot be interpreted as an integer"):
+        RandomRange.of(of_rank(2), size=4, seed=None)  # would be another Omega in each block
+    one, other = (RandomRange.of(of_rank(2), size=4, seed=seed) for seed in (1, 2))
+    with pytest.raises(ValueError, match=r"seeds \[1, 2\] cannot be merged: Omega must be the same"):
+        one.merge(other)
 
 
 def test_fewer_directions_are_returned_where_there_are_no_more():

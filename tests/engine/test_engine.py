@@ -46,11 +46,11 @@ def rows_of(block):
     return zipf_counts(BLOCK_ROWS, N_COLUMNS, 8, seed=block)
 
 
-def lazy(read, sizes=SIZES, n_columns=N_COLUMNS):
+def lazy(read, sizes=SIZES, n_columns=N_COLUMNS, dtype=np.float32):
     """A Dask array of CSR blocks, each of them one call of ``read(number)``."""
-    meta = sparse.csr_array((0, 0), dtype=np.float32)
+    meta = sparse.csr_array((0, 0), dtype=dtype)
     return da.map_blocks(
-        partial(call, read=read), chunks=(sizes, (n_columns,)), dtype=np.float32, meta=meta, name=next(NAMES)
+        partial(call, read=read), chunks=(sizes, (n_columns,)), dtype=dtype, meta=meta, name=next(NAMES)
     )
 
 
@@ -212,7 +212,7 @@ class Tasks(Callback):
 @pytest.mark.parametrize("n_blocks", [1, 2, 3, 5, 8, 9, 27])
 @pytest.mark.parametrize("fan_in", [2, 3, 4])
 def test_a_pass_is_one_task_a_block_and_the_merges_of_one_tree(n_blocks, fan_in):
-    X = lazy(lambda block: sparse.csr_array([[1.0 + block]]), (1,) * n_blocks, 1)
+    X = lazy(lambda block: sparse.csr_array([[1.0 + block]]), (1,) * n_blocks, 1, np.float64)
     weighed = map_rows(X, lambda rows: rows * 2, n_columns=1, sparse_output=True)
     expected, left = {"sketch-block": n_blocks}, n_blocks
     for level in range(1, tree_depth(n_blocks, fan_in) + 1):
@@ -244,7 +244,7 @@ def test_arrays_bound_to_a_function_are_in_the_graph_once(monkeypatch):
         return merge_tree(tasks, *rest)
 
     monkeypatch.setattr(passes, "merge_tree", noted)
-    X = lazy(lambda block: sparse.csr_array([[1.0 + block] * 300]), (1,) * 8, 300)
+    X = lazy(lambda block: sparse.csr_array([[1.0 + block] * 300]), (1,) * 8, 300, np.float64)
     mapped = map_rows(X, partial(product, factor=np.eye(300)), n_columns=300)
     summarize(mapped, of=partial(GramProduct.of, factor=np.ones((300, 50))))
     for tasks, n_functions in ((dict(mapped.__dask_graph__()), 1), (*graphs, 2)):
@@ -339,7 +339,9 @@ def test_a_merge_of_fewer_than_two_is_refused(fan_in):
 def test_other_widths_are_refused_before_anything_is_read():
     fitted = SketchedPCA(2).fit(np.eye(7))
     for use in (fitted.transform, fitted.partial_fit):
-        with pytest.raises(ValueError, match=f"X has {N_COLUMNS} columns, but SketchedPCA was fitted on 7"):
+        with pytest.raises(
+            ValueError, match=f"X has {N_COLUMNS} features, but SketchedPCA is expecting 7 features"
+        ):
             use(lazy(unreadable))
 
 
@@ -348,7 +350,7 @@ def test_an_error_in_a_block_begins_with_its_number(make):
     def read(block):
         return make([[1.0, np.nan if block == 2 else 2.0]])
 
-    X = lazy(read, (1,) * 4, 2)
+    X = lazy(read, (1,) * 4, 2, np.float64)
     message = "row block 2: row 0, column 1 is nan, but every entry must be finite"
     for solver in ("frequent_directions", "gram", "nystrom", "krylov"):
         with pytest.raises(ValueError, match=message):

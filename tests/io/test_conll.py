@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from dspectral.io.conll import read_conll
+from dspectral.io import read_conll
 
 
 def test_sentences_end_at_empty_lines_and_columns_are_counted_from_one(tmp_path):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dspectral.io.labelled_documents import read_labelled_records, read_newsgroups, read_reuters
+from dspectral.io import read_labelled_records, read_newsgroups, read_reuters
 
 ARTICLE = """<REUTERS TOPICS="{said}" LEWISSPLIT="{split}" CGISPLIT="TRAINING-SET" OLDID="1" NEWID="{number}">
 <DATE>26-FEB-1987</DATE>

@@ -14,9 +14,9 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from dspectral import open_store, write_counts
+from dspectral.io import build_labelled_store, write_labelled_text
 from dspectral.io.labelled_lines import LineError, parse_lines
-from dspectral.io.labelled_text import build_labelled_store, write_labelled_text
-from dspectral.store.blocks import StoreError
+from dspectral.store.arrays import StoreError
 
 
 def labelled(seed=0, n=25, d=8, n_labels=5):
@@ -160,6 +160,11 @@ BAD = [
     ("# nothing\n", {"format": "svmlight", "n_columns": 3, "n_labels": 2}, "no document at all"),
     ("0 0:1\n", {"format": "libsvm"}, "format is 'libsvm'"),
     (" 0:1\n", {"format": "svmlight"}, "n_labels is 0, but must be at least 1"),
+    ("1 3 2\n0 1:1e39\n", {}, "line 2: a value is out of range: float32 holds numbers up to 3.4e38"),
+    ("1 3 2\n0 1:-1e999\n", {}, "line 2: a value is out of range"),
+    ("0 0:1\n0 2147483647:1\n", {"format": "svmlight"}, "line 2: a column is beyond 2147483646, the largest"),
+    ("0 0:1\n99999999999999999999 0:1\n", {"format": "svmlight"}, "line 2: a label is beyond 2147483646"),
+    ("1 3 3000000000\n0 1:1\n", {}, "n_labels is 3000000000, but a matrix has at most 2147483647 columns"),
 ]
 
 
@@ -217,3 +222,22 @@ def test_random_bytes_are_read_or_refused_by_their_line():
             assert parsed.rows.shape[0] == parsed.labels.shape[0]
     assert refused
     assert all(refused)
+
+
+def test_entries_that_are_zero_are_no_labels_and_repeated_ones_are_one(tmp_path):
+    Y = sparse.csr_array((np.array([0.0, 1, 1]), np.array([0, 2, 2]), np.array([0, 3])), shape=(1, 3))
+    write_labelled_text(np.array([[0.0, 2.0]]), tmp_path / "a.txt", Y)
+    assert (tmp_path / "a.txt").read_text() == "1 2 3\n2 1:2\n"
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="an entry is NaN or infinite"):
+        write_labelled_text(np.array([[np.nan]]), tmp_path / "a.txt", np.ones((1, 1)))
+    with pytest.raises(ValueError, match="format is 'libsvm', but it must be 'extreme' or 'svmlight'"):
+        write_labelled_text(np.ones((1, 1)), tmp_path / "a.txt", np.ones((1, 1)), format="libsvm")
+
+
+def test_widths_are_whole_numbers(tmp_path):
+    (tmp_path / "a.txt").write_text("1 3 2\n0 1:1\n")
+    with pytest.raises(TypeError, match=r"n_columns is 2\.5, but it must be an integer"):
+        build_labelled_store(tmp_path / "a.txt", tmp_path / "a", n_columns=2.5)

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dspectral.linalg import dense as linalg
-from dspectral.linalg import sparse_products
+from dspectral.linalg import panels, sparse_products
 from dspectral.linalg.krylov import KrylovSpace
+from dspectral.linalg.runs import cut_runs
 from dspectral.linalg.sparse_products import CACHED_BYTES, WIDE
 from dspectral.linalg.svd import principal_axes
 from tests.strategies import matrices
@@ -109,7 +110,7 @@ def test_rows_are_sliced_without_copying_their_entries():
 @pytest.fixture(params=[np.float32, np.float64])
 def tall(request, monkeypatch):
     """A tall matrix, in several panels, the last of them short."""
-    monkeypatch.setattr(linalg, "PANEL", 64)
+    monkeypatch.setattr(panels, "PANEL", 64)
     return freeze(np.random.default_rng(3).standard_normal((150, 7)).astype(request.param))
 
 
@@ -117,27 +118,27 @@ def test_products_in_panels_are_the_products(tall):
     wide = tall.T
     parts = (wide[:2], wide[2:3], wide[3:])
     C = freeze(np.random.default_rng(0).standard_normal((4, 7)))
-    for gram in (linalg.row_gram(wide), linalg.row_gram(*parts), linalg.column_gram(tall)):
+    for gram in (panels.row_gram(wide), panels.row_gram(*parts), panels.column_gram(tall)):
         assert gram.dtype == np.float64
         np.testing.assert_allclose(gram, tall.T.astype(float) @ tall, atol=1e3 * np.finfo(tall.dtype).eps)
-    close(linalg.combine_rows(C, *parts), C @ wide, tall.dtype)
+    close(panels.combine_rows(C, *parts), C @ wide, tall.dtype)
     difference = tall[:, :4].copy()
-    linalg.subtract_product(difference, tall, C.T)
+    panels.subtract_product(difference, tall, C.T)
     close(difference, tall[:, :4] - tall @ C.T, tall.dtype)
     np.testing.assert_allclose(linalg.column_norms(tall), np.linalg.norm(tall, axis=0), rtol=1e-5)
 
 
 def test_panels_cut_a_range_without_gap_or_overlap(monkeypatch):
-    monkeypatch.setattr(linalg, "PANEL", 4)
+    monkeypatch.setattr(panels, "PANEL", 4)
     for length in (0, 1, 4, 9):
-        assert [i for panel in linalg.panels(length) for i in range(length)[panel]] == list(range(length))
+        assert [i for panel in panels.panels(length) for i in range(length)[panel]] == list(range(length))
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(X=matrices(max_rows=30, max_columns=8), dtype=st.sampled_from([np.float32, np.float64]))
 def test_eigenvalues_fall_and_stay_above_zero_and_rank_counts_what_is_above_rounding(X, dtype):
     X = (X / max(1.0, np.abs(X).max())).astype(dtype)
-    K = linalg.column_gram(X)
+    K = panels.column_gram(X)
     values, vectors = linalg.eigh_descending(K)
     assert (np.diff(values) <= 0).all()
     assert (values >= 0).all()
@@ -145,12 +146,18 @@ def test_eigenvalues_fall_and_stay_above_zero_and_rank_counts_what_is_above_roun
     np.testing.assert_allclose((vectors * values) @ vectors.T, K, rtol=0, atol=200 * np.finfo(dtype).eps)
     floor = 16 * np.finfo(dtype).eps * values[0]
     assert linalg.rounding_floor(values, dtype) == pytest.approx(floor)
-    assert linalg.numerical_rank(values, dtype) == np.count_nonzero(values > floor)
+    kept = linalg.leading_eigenpairs(K, dtype)
+    np.testing.assert_array_equal(kept[0], values[values > floor])
+    np.testing.assert_array_equal(kept[1], vectors[:, values > floor])
+    for only_k in (False, True):
+        few = linalg.leading_eigenpairs(K, dtype, k=1, only_k=only_k)
+        np.testing.assert_allclose(few[0], kept[0][:1])
+        np.testing.assert_allclose(K @ few[1], few[1] * few[0], atol=1e-12)
 
 
 def test_no_eigenvalues_have_no_rank():
     assert linalg.rounding_floor(np.zeros(0), np.float64) == 0
-    assert linalg.numerical_rank(np.zeros(3), np.float64) == 0
+    assert len(linalg.leading_eigenpairs(np.zeros((3, 3)), np.float64)[0]) == 0
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -273,3 +280,13 @@ def test_nothing_comes_of_nothing():
     _, best = run(np.zeros((8, 8)), 3, 2)
     assert best.values.shape == (0,)
     assert best.rows(np.ones(0)).shape == (0, 8)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(sizes=st.lists(st.integers(0, 9), max_size=20), most=st.integers(1, 12))
+def test_runs_are_as_long_as_the_budget_allows_and_cover_all_items(sizes, most):
+    runs = cut_runs(np.asarray(sizes, dtype=np.int64), most)
+    assert [i for start, stop in runs for i in range(start, stop)] == list(range(len(sizes)))
+    for start, stop in runs:
+        assert sum(sizes[start:stop]) <= most or stop == start + 1
+        assert stop == len(sizes) or sum(sizes[start : stop + 1]) > most

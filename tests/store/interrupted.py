@@ -9,11 +9,11 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 
-from dspectral.store import blocks, counting
+from dspectral.store import arrays, blocks, counting
 from dspectral.store.build import build_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
-from dspectral.text.hashing import NgramHashing
+from dspectral.text.hashing import HashingSettings
 from tests.strategies import zipf_counts
 
 N_BLOCKS = 8
@@ -41,7 +41,9 @@ def write(kind, store, source):
         if kind == "matrix":
             return write_counts(generated(source), str(store))
         if kind == "hashing":
-            return build_store(str(source), str(store), hashing=NgramHashing(n_features=64), block_bytes=400)
+            return build_store(
+                str(source), str(store), hashing=HashingSettings(n_features=64), block_bytes=400
+            )
         return build_store(str(source), str(store), vocabulary=VocabularySettings((1, 2)), block_bytes=400)
 
 
@@ -49,11 +51,11 @@ def write_until(stop, reached, *arguments):
     """Write until an array is written, say so, and wait there."""
 
     def write_array(zarr_store, path, values):
-        blocks_write_array(zarr_store, path, values)
+        plain_write_array(zarr_store, path, values)
         if path == stop:
             reached.set()
             time.sleep(600)
 
-    blocks_write_array = blocks.write_array
+    plain_write_array = arrays.write_array
     blocks.write_array = counting.write_array = write_array
     write(*arguments)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from dspectral.engine import summarize
 from dspectral.store.anndata import ColumnTotals, open_anndata
-from dspectral.store.blocks import Location, StoreError
+from dspectral.store.arrays import Location, StoreError
 from dspectral.store.counts import open_store
 from tests.strategies import n_tasks, zipf_counts
 

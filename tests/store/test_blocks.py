@@ -10,7 +10,8 @@ import zarr
 from scipy import sparse
 from zarr.storage import LocalStore
 
-from dspectral.store.blocks import Location, StoreError, finished, read_array, read_block, write_block
+from dspectral.store.arrays import Location, StoreError, read_array
+from dspectral.store.blocks import find_block, read_block, write_block
 from dspectral.store.counts import open_store
 from dspectral.store.matrix import write_counts
 from tests.strategies import zipf_counts
@@ -32,7 +33,7 @@ def test_a_block_is_read_as_it_was_written(tmp_path):
     where = Location(str(tmp_path))
     info = write_block(where, "blocks/a", ROWS)
     rows = read_block(where, info)
-    assert info == finished(where, "blocks/a")
+    assert info == find_block(where, "blocks/a")
     assert (info.n_rows, info.n_columns, info.nnz) == (*ROWS.shape, ROWS.nnz)
     assert info.n_bytes == sum(part.nbytes for part in (rows.data, rows.indices, rows.indptr))
     assert info.energy == pytest.approx((ROWS.toarray().astype(float) ** 2).sum(), rel=1e-12)
@@ -60,10 +61,10 @@ def test_the_sums_of_a_block_are_those_of_its_rows(tmp_path):
 
 def test_a_block_counts_only_once_it_has_its_mark(tmp_path):
     where = Location(str(tmp_path))
-    assert finished(where, "a") is None
+    assert find_block(where, "a") is None
     write_block(where, "a", ROWS)
     (tmp_path / "a" / "zarr.json").unlink()
-    assert finished(where, "a") is None
+    assert find_block(where, "a") is None
 
 
 def test_the_mark_is_the_last_write_and_one_alone(tmp_path, monkeypatch):

@@ -5,15 +5,15 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
-from dspectral.store.blocks import StoreError
+from dspectral.store.arrays import StoreError
 from dspectral.store.build import build_store
 from dspectral.store.counts import open_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
-from dspectral.text.hashing import NgramHashing
+from dspectral.text.hashing import HashingSettings
 from tests.store.contents import contents
 
-HASHING = NgramHashing(n_features=256, ngram_range=(1, 2))
+HASHING = HashingSettings(n_features=256, ngram_range=(1, 2))
 LINES = [f"The cat word{i % 7} sat on mat {i}" if i % 10 else "" for i in range(90)]
 
 

@@ -8,10 +8,12 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from scipy import sparse
 
-from dspectral import NgramHashing, VocabularySettings, build_store, open_store, write_counts
+from dspectral import NgramHashing, VocabularySettings, build_corpus, build_store, open_store, write_counts
 from dspectral.store import matrix
-from dspectral.store.blocks import Location, StoreError, read_block, write_block
+from dspectral.store.arrays import Location, StoreError
+from dspectral.store.blocks import read_block, write_block
 from dspectral.store.readers import read_span
+from dspectral.store.records import read_record, write_record
 from dspectral.store.sources import plan_spans
 
 SMALL = NgramHashing(n_features=64)
@@ -133,3 +135,58 @@ def test_a_new_block_is_written_without_listing_files(tmp_path, monkeypatch):
     where = Location(f"memory://listed/{tmp_path.name}")
     rows = sparse.csr_array(np.eye(4, dtype=np.float32))
     assert (read_block(where, write_block(where, "block", rows)) != rows).nnz == 0
+
+
+def test_a_record_is_replaced_beside_files_that_killed_writers_left(tmp_path):
+    where = Location(str(tmp_path))
+    write_record(where, {"number": 1}, [np.ones(2)])
+    (tmp_path / f"zarr.{'0' * 32}.partial").touch()
+    write_record(where, {"number": 2}, [np.array([np.nan, 3.0])])
+    record = read_record(where)
+    assert record.attributes["number"] == 2
+    np.testing.assert_array_equal(record.array(0), [np.nan, 3.0])
+    assert [path.name for path in tmp_path.glob("arrays-*")] == ["arrays-0001"]
+    next(tmp_path.glob("arrays-0001/0/c/0")).unlink()
+    with pytest.raises(StoreError, match=r"array arrays-0001/0 lacks 1 chunk\(s\); save it again"):
+        record.array(0)
+
+
+@pytest.mark.parametrize("dtype", ["?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "g"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_numbers_of_every_type_are_written_alike(dtype, lazy):
+    X = (np.arange(24).reshape(8, 3) % 2).astype(dtype)
+    rows = da.from_array(X, chunks=(4, -1)) if lazy else X
+    store = write_counts(rows, f"memory://types/{dtype}-{lazy}", labels=rows, block_rows=4)
+    assert store.counts.compute().dtype == np.float32
+    np.testing.assert_array_equal(store.counts.compute().toarray(), X)
+    np.testing.assert_array_equal(store.labels.compute().toarray(), X != 0)
+
+
+def test_tiny_labels_are_labels():
+    store = write_counts(np.ones((1, 1)), "memory://tiny", labels=np.array([[1e-300, 0.0]]))
+    assert store.labels.compute().toarray().tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"block_bytes": 0}, ValueError, "block_bytes is 0, but it must be 1 or more"),
+        ({"block_bytes": 1e6}, TypeError, "block_bytes is 1000000.0, but it must be an integer"),
+        ({"errors": "ignore"}, ValueError, "errors is 'ignore', but it must be 'strict' or 'replace'"),
+        ({"vocabulary": True}, TypeError, r"vocabulary is True, but it must be VocabularySettings\(\.\.\.\)"),
+        ({"min_count": 1.5}, TypeError, "min_count is 1.5, but it must be an integer of 1 or more"),
+        ({"tokens": "letters"}, ValueError, "tokens is 'letters', but it must be 'blanks' or 'words'"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_is_written(tmp_path, url, options, error, sentence):
+    (tmp_path / "a.txt").write_text("the cat\n")
+    build = build_corpus if {"min_count", "tokens"} & options.keys() else build_store
+    with pytest.raises(error, match=sentence):
+        build(str(tmp_path / "a.txt"), url, **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("block_rows", [0, -1, 2.5, "5", True])
+def test_blocks_have_a_whole_number_of_rows(url, block_rows):
+    with pytest.raises((TypeError, ValueError), match=f"block_rows is {block_rows!r}, but it must be"):
+        write_counts(np.eye(4), url, block_rows=block_rows)

@@ -1,7 +1,10 @@
 """A matrix becomes a store and comes back; what is not a matrix of counts does not."""
 
 import pickle
+import time
 from itertools import count
+from pathlib import Path
+from threading import Event
 
 import dask
 import dask.array as da
@@ -11,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dspectral.store.blocks import StoreError
+from dspectral.store import matrix
+from dspectral.store.arrays import StoreError
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
 from dspectral.store.matrix import write_counts
@@ -232,14 +236,49 @@ def test_an_append_that_fails_leaves_the_store_as_it_was(url):
 
 def test_the_plan_of_an_unfinished_store_must_be_the_same(url):
     bad = with_entry(ROWS.toarray(), 50, 3, np.nan)
-    # By one thread: others would still be writing their blocks when the error is here.
-    with dask.config.set(scheduler="sync"), pytest.raises(ValueError, match="is nan"):
+    with pytest.raises(ValueError, match="is nan"):
         write_counts(bad, url, block_rows=20)
     with pytest.raises(StoreError, match="its matrix differ"):
         write_counts(ROWS, url, block_rows=10)
     with pytest.raises(StoreError, match="its signed differ"):
         write_counts(ROWS, url, block_rows=20, signed=True)
     assert write_counts(ROWS, url, block_rows=20).n_rows == 60
+
+
+def test_an_error_is_raised_once_the_writes_under_way_have_ended(url, monkeypatch):
+    bad = with_entry(ROWS.toarray(), 50, 3, np.nan)
+    started, ended = Event(), []
+    check, write = matrix._check_entries, matrix.write_block
+
+    def slow_write(*args, **how):
+        started.set()
+        time.sleep(0.2)
+        info = write(*args, **how)
+        ended.append(info.n_rows)
+        return info
+
+    def late_check(rows, number, **how):
+        if number == 1:
+            assert started.wait(60)
+        check(rows, number, **how)
+
+    monkeypatch.setattr(matrix, "write_block", slow_write)
+    monkeypatch.setattr(matrix, "_check_entries", late_check)
+    with dask.config.set(num_workers=2), pytest.raises(ValueError, match=r"row block 1: .* is nan"):
+        write_counts(bad, url, block_rows=40)
+    assert ended == [40]
+
+
+def test_files_that_killed_writers_left_are_in_nobodys_way(url):
+    for append in (False, True):
+        with pytest.raises(ValueError, match="is nan"):
+            write_counts(with_entry(ROWS.toarray(), 50, 3, np.nan), url, block_rows=20, append=append)
+        left = [Path(url) / folder / f"zarr.{'0' * 32}.partial" for folder in ("", "blocks", "scratch")]
+        for path in left:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        store = write_counts(ROWS, url, block_rows=20, append=append)
+        assert np.array_equal(store.counts[-60:].compute().toarray(), ROWS.toarray())
 
 
 def test_a_store_in_memory_is_written_and_opened():

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dspectral.store.csv_records import csv_texts
+from dspectral.store.fields import csv_texts
 from dspectral.store.lines import Piece, split_lines, whole_lines
-from dspectral.store.packing import pack
 from dspectral.store.parquet import _documents
-from dspectral.store.readers import read_span
+from dspectral.store.readers import pack, read_span
 from dspectral.store.sources import plan_spans
 from dspectral.types import Documents
 from tests.store.texts import COMPRESS, blocks, parquet_of, put, texts

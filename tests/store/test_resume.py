@@ -18,12 +18,13 @@ from distributed import Client, LocalCluster
 from zarr.storage import LocalStore
 
 from dspectral.store import build
-from dspectral.store.blocks import Location, StoreError, finished, read_block
+from dspectral.store.arrays import Location, StoreError
+from dspectral.store.blocks import find_block, read_block
 from dspectral.store.build import build_store
 from dspectral.store.counts import open_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
-from dspectral.text.hashing import NgramHashing
+from dspectral.text.hashing import HashingSettings
 from tests.store.contents import contents
 from tests.store.interrupted import N_BLOCKS, generated, write, write_until
 
@@ -65,7 +66,7 @@ def killed_at(processes):
 def finished_blocks(store):
     where = Location(str(store))
     names = [f"blocks/{folder.name}" for folder in sorted((Path(store) / "blocks").glob("*-*"))]
-    return [info for info in (finished(where, name) for name in names) if info is not None]
+    return [info for info in (find_block(where, name) for name in names) if info is not None]
 
 
 @pytest.fixture
@@ -191,7 +192,7 @@ def test_a_write_whose_last_step_is_missing_computes_nothing(tmp_path, monkeypat
 def make_stores(folder, text, matrix):
     """Write one store of each kind, and return the digests of all their files."""
     write_counts(matrix, str(folder / "matrix"))
-    ours = {"hashing": NgramHashing(n_features=64), "vocabulary": VocabularySettings((1, 2))}
+    ours = {"hashing": HashingSettings(n_features=64), "vocabulary": VocabularySettings((1, 2))}
     for kind, settings in ours.items():
         build_store(str(text), str(folder / kind), block_bytes=400, **{kind: settings})
     return contents(folder)

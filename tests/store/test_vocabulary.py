@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dspectral.store.blocks import Location, StoreError
-from dspectral.store.counting import _merge_part
+from dspectral.store.arrays import Location, StoreError
+from dspectral.store.counting import _merge_and_filter
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,
@@ -47,7 +47,7 @@ def test_parts_of_any_number_of_blocks_merge_to_the_table_of_all(blocks):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dspectral.store.counting.read_array", lambda where, store, name, part: packed[name])
         where = Location("memory://not-read")
-        merged = _merge_part(0, where=where, names=list(packed), limits=(0, np.inf))
+        merged = _merge_and_filter(0, where=where, names=list(packed), limits=(0, np.inf))
     assert as_lists(merged) == as_lists(table_of([text for texts in blocks for text in texts]))
 
 

@@ -12,7 +12,7 @@ from sklearn.utils import murmurhash3_32
 
 from dspectral.linalg.radix_sort import sort_keys, sort_pairs
 from dspectral.text.csr_buffers import GROUP
-from dspectral.text.hashing import NgramHashing, hash_documents
+from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_bytes import hash_terms
 from dspectral.types import Documents
 from tests.text import texts
@@ -34,7 +34,7 @@ def assert_same_rows(rows, expected):
 
 
 hashings = st.builds(
-    NgramHashing,
+    HashingSettings,
     n_features=st.sampled_from([2, 4, 1024, 2**18, 2**20, 2**30]),
     ngram_range=texts.ngram_ranges(),
     lowercase=st.booleans(),
@@ -51,7 +51,7 @@ def test_rows_are_those_of_scikit_learn(documents, hashing):
 @pytest.mark.parametrize("n_features", [2, 2**18, 2**30])
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_hard_texts_are_hashed_as_by_scikit_learn(n_features, lowercase):
-    hashing = NgramHashing(n_features=n_features, lowercase=lowercase)
+    hashing = HashingSettings(n_features=n_features, lowercase=lowercase)
     rows = hash_documents(Documents.of(texts.NASTY), hashing)
     assert_same_rows(rows, by_scikit_learn(texts.NASTY, hashing))
 
@@ -61,12 +61,12 @@ def test_groups_of_many_short_and_few_long_documents_keep_their_rows():
     words = np.array([f"w{i}" for i in range(500)])
     lengths = np.concatenate([rng.integers(0, 4, size=2 * GROUP), [3 * GROUP, 0, GROUP // 3, 1, 2 * GROUP]])
     documents = [" ".join(rng.choice(words, size=n)) for n in [*([0] * (GROUP + 5)), *lengths, 0, 0]]
-    hashing = NgramHashing(n_features=2**12)
+    hashing = HashingSettings(n_features=2**12)
     assert_same_rows(hash_documents(Documents.of(documents), hashing), by_scikit_learn(documents, hashing))
 
 
 def test_rows_are_canonical_csr_of_small_types():
-    rows = hash_documents(Documents.of(["to be or not to be", "", "no"]), NgramHashing(n_features=16))
+    rows = hash_documents(Documents.of(["to be or not to be", "", "no"]), HashingSettings(n_features=16))
     assert (rows.data.dtype, rows.indices.dtype, rows.indptr.dtype) == (np.float32, np.int32, np.int32)
     again = sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
     assert rows.has_canonical_format
@@ -75,27 +75,27 @@ def test_rows_are_canonical_csr_of_small_types():
 
 
 def test_no_documents_make_no_rows():
-    assert hash_documents(Documents.of([]), NgramHashing()).shape == (0, 2**18)
+    assert hash_documents(Documents.of([]), HashingSettings()).shape == (0, 2**18)
 
 
 def test_large_counts_are_exact():
-    rows = hash_documents(Documents.of(["word " * 100_000]), NgramHashing(ngram_range=(1, 1)))
+    rows = hash_documents(Documents.of(["word " * 100_000]), HashingSettings(ngram_range=(1, 1)))
     assert np.abs(rows.data).tolist() == [100_000]
 
 
 def test_threads_do_not_disturb_each_other():
     documents = [Documents.of([f"{i} {text}" for text in texts.NASTY]) for i in range(8)]
-    expected = [hash_documents(block, NgramHashing()) for block in documents]
+    expected = [hash_documents(block, HashingSettings()) for block in documents]
     with ThreadPoolExecutor(4) as pool:
         for rows, alone in zip(
-            pool.map(hash_documents, documents, [NgramHashing()] * 8), expected, strict=True
+            pool.map(hash_documents, documents, [HashingSettings()] * 8), expected, strict=True
         ):
             assert_same_rows(rows, alone)
 
 
 def test_numpy_numbers_and_lists_are_settings_as_well():
-    hashing = NgramHashing(np.int64(64), [np.int32(1), 2], np.True_, np.False_)
-    expected = hash_documents(Documents.of(["yes or no"]), NgramHashing(64, (1, 2), True, False))
+    hashing = HashingSettings(np.int64(64), [np.int32(1), 2], np.True_, np.False_)
+    expected = hash_documents(Documents.of(["yes or no"]), HashingSettings(64, (1, 2), True, False))
     assert_same_rows(hash_documents(Documents.of(["yes or no"]), hashing), expected)
     assert hashing.checked() == (64, (1, 2), True, False)
 
@@ -103,13 +103,13 @@ def test_numpy_numbers_and_lists_are_settings_as_well():
 @pytest.mark.parametrize("n_features", [0, 1, -8, 1000, 2**31, 2.5])
 def test_widths_that_are_no_power_of_two_are_refused(n_features):
     with pytest.raises(ValueError, match=rf"n_features is {n_features}, but must be a power of two from 2"):
-        hash_documents(Documents.of(["text"]), NgramHashing(n_features=n_features))
+        hash_documents(Documents.of(["text"]), HashingSettings(n_features=n_features))
 
 
 @pytest.mark.parametrize("ngram_range", [(0, 1), (2, 1), (1, 4)])
 def test_other_ngram_ranges_are_refused(ngram_range):
     with pytest.raises(ValueError, match=r"ngram_range is \(\d, \d\), but must be"):
-        hash_documents(Documents.of(["text"]), NgramHashing(ngram_range=ngram_range))
+        hash_documents(Documents.of(["text"]), HashingSettings(ngram_range=ngram_range))
 
 
 @settings(deadline=None, derandomize=True)

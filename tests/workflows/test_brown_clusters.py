@@ -5,7 +5,7 @@ import pytest
 
 from dspectral import load
 from dspectral.datasets import brown_model_sentences
-from dspectral.io.brown_paths import read_paths
+from dspectral.io import read_brown_paths
 from workflows import brown_clusters
 from workflows._parts import entities
 
@@ -37,7 +37,7 @@ def test_clusters_are_reported_written_and_saved(tmp_path, corpus):
     assert information["spectral+exchange", 4] > information["spectral+exchange", 2] > 0
     assert ("plain", 4) in information
     assert all(value > 0 for value in values(report, "cpu_seconds").values())
-    lines = read_paths(str(out / "paths-4"))
+    lines = read_brown_paths(str(out / "paths-4"))
     assert len({code for code, _, _ in lines}) == 4
     model = load(str(out / "model"))
     assert {word: code for code, word, _ in lines} == dict(zip(model.words_, model.codes(), strict=True))

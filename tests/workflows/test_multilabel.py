@@ -5,7 +5,7 @@ import pytest
 
 from dspectral import load
 from dspectral.datasets import sample_labelled_documents
-from dspectral.io.labelled_text import build_labelled_store, write_labelled_text
+from dspectral.io import build_labelled_store, write_labelled_text
 from workflows import multilabel
 from workflows._parts.multilabel_baselines import LowRank, OneVsRest
 from workflows._parts.multilabel_stores import parted

@@ -53,7 +53,7 @@ def test_views_are_chosen_on_training_strings(options, tmp_path, capsys):
     assert set(tried) == {"0.5:0.9", ":0.7", "0.8:"}
     chosen = load(str(out / "model"))
     best = max(tried, key=tried.get)
-    assert sequence_labelling.decays(best) == (tuple(chosen.memory), tuple(chosen.run_memory))
+    assert sequence_labelling.decays(best) == (tuple(chosen.recipe.memory), tuple(chosen.recipe.run_memory))
     with pytest.raises(SystemExit):
         sequence_labelling.main([*options, "--views", "half", "--out", str(tmp_path / "bad")])
     assert "'half' is not like 0.5:0.7,0.95" in capsys.readouterr().err

@@ -11,13 +11,13 @@ import fsspec
 import numpy as np
 from scipy import sparse
 
-from dspectral.io.labelled_documents import (
+from dspectral.io import (
     LabelledText,
     read_labelled_records,
     read_newsgroups,
     read_reuters,
 )
-from dspectral.store.counts import CountStore
+from dspectral.store import CountStore
 from workflows._form import form
 
 FILES = "jsonl or TSV, .sgm files of Reuters-21578, or a folder for each label"

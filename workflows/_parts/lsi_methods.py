@@ -8,17 +8,35 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.metrics import f1_score
 
 from dspectral import HybridLSI, LocalLSI
 from dspectral.engine import run_tasks
-from dspectral.inputs.labelled_rows import labelled_streams
-from dspectral.methods.lsi.linear_svm import Training, linear_machines
-from dspectral.metrics.classification import F1Scores, f1_scores
+from dspectral.inputs import labelled_streams
+from dspectral.methods.lsi import LocalRecipe, Training, train_linear_svms
 
 METHODS = ("none", "lsi", "hybrid", "rds", "lrw")
 LOCAL = ("rds", "lrw")
 ROUGH, FINE = 1e-3, 1e-4
 """How exactly machines are trained, while choosing and at last."""
+
+
+class F1Scores(NamedTuple):
+    """F1 over all classes.
+
+    Attributes
+    ----------
+    weighted : float
+        Mean over classes, each weighing as many documents as it has.
+    micro : float
+        F1 of the true and false positives and the false negatives of all classes together.
+    macro : float
+        Mean over classes, where a class that is neither true nor found anywhere has an F1 of 0.
+    """
+
+    weighted: float
+    micro: float
+    macro: float
 
 
 class Documents(NamedTuple):
@@ -89,13 +107,23 @@ def fitted(
 ) -> Any:
     """Return a LocalLSI, or a HybridLSI (None for no decomposition)."""
     if method in LOCAL:
-        local = LocalLSI(n_components, method=method, C=C, tol=tol, random_state=task.seed, **settings)
+        weights = {name: value for name, value in settings.items() if name in LocalRecipe._fields}
+        others = {name: value for name, value in settings.items() if name not in weights}
+        local = LocalLSI(
+            n_components,
+            method=method,
+            C=C,
+            tol=tol,
+            recipe=LocalRecipe(**weights),
+            random_state=task.seed,
+            **others,
+        )
         return local.fit(train.rows, train.members)
     if method == "none":
         return None
     similarity = task.term_similarity if settings.get("beta") else None
-    hybrid = HybridLSI(n_components, term_similarity=similarity, random_state=task.seed, **settings)
-    return hybrid.fit(train.rows, train.members)
+    hybrid = HybridLSI(n_components, random_state=task.seed, **settings)
+    return hybrid.fit(train.rows, train.members, term_similarity=similarity)
 
 
 def folded(model: Any, rows: sparse.csr_array) -> Any:
@@ -118,15 +146,16 @@ def scores(
         return np.asarray(model.decision_function(new))
     if model is not None:
         train, new = (np.ascontiguousarray(rows[:, :n_components]) for rows in (train, new))
-    machines = linear_machines(labelled_streams(train, members), Training(C, tol, 2000, 2))
+    machines = train_linear_svms(labelled_streams(train, members), Training(C, tol, 2000))
     return np.asarray(new @ machines.axes + machines.offsets)
 
 
 def scored(found: NDArray[np.float64], members: sparse.csr_array, *, exclusive: bool) -> F1Scores:
     """Compare classes: the best where a document has one, else all with a score above 0."""
-    if exclusive:
-        return f1_scores(members.toarray().argmax(axis=1), found.argmax(axis=1))
-    return f1_scores(members, found > 0)
+    true: Any = members.toarray().argmax(axis=1) if exclusive else members
+    predicted: Any = found.argmax(axis=1) if exclusive else sparse.csr_array(found > 0)
+    averages = (f1_score(true, predicted, average=name, zero_division=0.0) for name in F1Scores._fields)
+    return F1Scores(*map(float, averages))
 
 
 def trials(

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from dspectral.engine import summarize
+from dspectral.engine import add_fields, summarize
 from dspectral.linalg import sparse_products
-from dspectral.methods.multilabel.word_rows import label_rows, word_rows
-from dspectral.store.counts import CountStore
+from dspectral.methods.multilabel import label_rows, word_rows
+from dspectral.store import CountStore
 from dspectral.types import FloatArray, Rows
 
 
@@ -36,7 +36,7 @@ class LabelProducts(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the sums of all rows."""
-        return type(self)(*(sum(field[1:], field[0]) for field in zip(self, *others, strict=True)))
+        return add_fields(self, *others)
 
 
 class Gradient(NamedTuple):
@@ -57,10 +57,7 @@ class Gradient(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the sums of all rows."""
-        product = self.product.copy()
-        for other in others:
-            product += other.product
-        return type(self)(product)
+        return add_fields(self, *others)
 
 
 class LowRank:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral import VocabularySettings, Weighting, build_store, write_counts
-from dspectral.io.labelled_text import build_labelled_store
-from dspectral.store.counts import CountStore
+from dspectral.io import build_labelled_store
+from dspectral.store import CountStore
 from workflows._parts.labelled_documents import Side, indicator, labels_that_count, most_frequent, written
 
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from dspectral import SketchedPCA, TreePCA
-from dspectral.methods.tmpca.token_vectors import token_table
+from dspectral.methods.tmpca import token_table
 from workflows._parts.labelled_texts import StopWords, Texts, content, gram_form
 
 SPARSE_C = (0.1, 0.3, 1.0, 3.0)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dspectral import AnchorHMM
-from dspectral.io.conll import TaggedSentences
-from dspectral.metrics.sequences import many_to_one
+from dspectral import AnchorHMM, AnchorRecipe
+from dspectral.io import TaggedSentences
+from dspectral.metrics import many_to_one
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows.pos_induction import SPELLING, folder_of, read
@@ -22,23 +22,23 @@ CHANGES: dict[str, dict[str, Any]] = {
     "no spelling": {"spelling": 0.0},
     "nothing merged": {"min_count": 1},
     "nothing merged, no spelling": {"min_count": 1, "spelling": 0.0},
-    "no sweeps": {"sweeps": 0},
-    "no sweeps, no spelling": {"sweeps": 0, "spelling": 0.0},
-    "anchors not re-selected": {"reselect": 0},
-    "reduction by CCA": {"reduction": "cca"},
-    "reduction by SVD": {"reduction": "svd"},
-    "random reduction": {"reduction": "random"},
-    "CCA, no sweeps": {"reduction": "cca", "sweeps": 0},
-    "SVD, no sweeps": {"reduction": "svd", "sweeps": 0},
-    "random, no sweeps": {"reduction": "random", "sweeps": 0},
-    "both neighbours as one bag": {"context": "bag"},
-    "plain counts": {"transform": "none"},
+    "no sweeps": {"n_sweeps": 0},
+    "no sweeps, no spelling": {"n_sweeps": 0, "spelling": 0.0},
+    "anchors not re-selected": {"recipe": AnchorRecipe(reselect=0)},
+    "reduction by CCA": {"recipe": AnchorRecipe(reduction="cca")},
+    "reduction by SVD": {"recipe": AnchorRecipe(reduction="svd")},
+    "random reduction": {"recipe": AnchorRecipe(reduction="random")},
+    "CCA, no sweeps": {"recipe": AnchorRecipe(reduction="cca"), "n_sweeps": 0},
+    "SVD, no sweeps": {"recipe": AnchorRecipe(reduction="svd"), "n_sweeps": 0},
+    "random, no sweeps": {"recipe": AnchorRecipe(reduction="random"), "n_sweeps": 0},
+    "both neighbours as one bag": {"recipe": AnchorRecipe(context="bag")},
+    "plain counts": {"recipe": AnchorRecipe(count_transform="none")},
     "smoothing by 10": {"smoothing": 10.0},
-    "10 passes of EM for transitions": {"transition_iter": 10},
-    "1 pass of EM": {"polish": 1},
-    "5 passes of EM": {"polish": 5},
-    "20 passes of EM": {"polish": 20},
-    "most probable paths": {"decoding": "viterbi"},
+    "10 passes of EM for transitions": {"recipe": AnchorRecipe(n_transition_em_iter=10)},
+    "1 pass of EM": {"n_em_iter": 1},
+    "5 passes of EM": {"n_em_iter": 5},
+    "20 passes of EM": {"n_em_iter": 20},
+    "most probable paths": {"recipe": AnchorRecipe(decoding="viterbi")},
 }
 
 

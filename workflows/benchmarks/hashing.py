@@ -21,7 +21,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 from dspectral import NgramHashing
 from dspectral.datasets import standard_library_documents
-from dspectral.text.hashing import hash_documents
+from dspectral.text import hash_documents
 from dspectral.types import Documents
 from workflows._form import form
 from workflows._form.plots import COLOURS, new_plot

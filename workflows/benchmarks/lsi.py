@@ -27,8 +27,8 @@ from scipy.sparse.linalg import svds
 from dspectral import open_store, write_counts
 from dspectral.datasets import low_rank_counts
 from dspectral.engine import map_rows
-from dspectral.linalg.sparse_products import times
-from dspectral.store.counts import CountStore
+from dspectral.linalg import sparse_products
+from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import COLOURS, new_plot
 
@@ -36,7 +36,7 @@ PROGRAMS = {
     "dspectral": """
 import sys, numpy as np
 from dspectral.decomposition.estimators import TruncatedSVD
-from dspectral.store.counts import open_store
+from dspectral import open_store
 store, out, k, passes, size = sys.argv[1], sys.argv[3], *map(int, sys.argv[4:7])
 solver = "krylov" if passes > 1 else "frequent_directions"
 model = TruncatedSVD(k, solver=solver, n_passes=passes, sketch_size=size * k)
@@ -171,7 +171,9 @@ def enter(
 def residual(store: CountStore, components: NDArray[Any]) -> float:
     """Return the energy outside the span of the components."""
     axes, _ = np.linalg.qr(components.T.astype(np.float64))
-    inside = map_rows(store, lambda rows: times(rows, axes), n_columns=axes.shape[1], name="project")
+    inside = map_rows(
+        store, lambda rows: sparse_products.times(rows, axes), n_columns=axes.shape[1], name="project"
+    )
     return store.energy - float((inside**2).sum().compute())
 
 

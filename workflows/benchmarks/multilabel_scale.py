@@ -9,9 +9,6 @@ on the same store for as many turns.
 
 import argparse
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,13 +17,16 @@ import numpy as np
 
 from dspectral import MomentMultiLabelClassifier, open_store, write_counts
 from dspectral.datasets import labelled_counts
-from dspectral.methods.multilabel import classifier as multilabel
-from dspectral.methods.multilabel import passes as label_moments
-from dspectral.metrics.ranking import document_auc, precision_at
-from dspectral.store.counts import CountStore
+from dspectral.engine import timed_passes
+from dspectral.methods.multilabel import MultiLabelRecipe
+from dspectral.metrics import document_auc, precision_at
+from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot
 from workflows._parts.multilabel_baselines import LowRank
+
+PASSES = ("first", "second", "third")
+"""Names of the passes of the method of moments."""
 
 
 class Shape(NamedTuple):
@@ -130,27 +130,6 @@ def _documents(arguments: argparse.Namespace, shape: Shape, n_rows: int, seed: i
     )
 
 
-@contextmanager
-def timed_passes(seconds: dict[str, float]) -> Iterator[None]:
-    """Note how long each pass of a fit takes, what follows it in this process included."""
-    names = ("first_pass", "second_pass", "third_pass")
-    before = {name: getattr(multilabel, name) for name in names}
-
-    def timed(name: str, *arguments: Any) -> Any:
-        start = time.perf_counter()
-        result = getattr(label_moments, name)(*arguments)
-        seconds[name] = time.perf_counter() - start
-        return result
-
-    for name in names:
-        setattr(multilabel, name, lambda *arguments, name=name: timed(name, *arguments))
-    try:
-        yield
-    finally:
-        for name, function in before.items():
-            setattr(multilabel, name, function)
-
-
 def learn_part(
     run: form.Run, store: CountStore, part: int, held_out: tuple[Any, Any]
 ) -> tuple[int, float, dict[str, float]]:
@@ -160,13 +139,13 @@ def learn_part(
     documents = replace(store, blocks=store.blocks[:n_blocks])
     model = MomentMultiLabelClassifier(
         arguments.n_states,
-        sketch_size=arguments.sketch_size,
         correction_rank=arguments.correction_rank,
+        recipe=MultiLabelRecipe(sketch_size=arguments.sketch_size),
         random_state=arguments.seed,
     )
-    passes: dict[str, float] = {}
-    with run.measure(f"learn from {part}/8") as used, timed_passes(passes):
+    with run.measure(f"learn from {part}/8") as used, timed_passes() as timed:
         model.fit(documents)
+    passes = {f"{name}_pass": one.seconds for name, one in zip(PASSES, timed, strict=True)}
     run.passes += model.n_passes_
     values = {**{f"{name}_seconds": value for name, value in passes.items()}, **_scores(model, held_out)}
     _report(run, "moments", used, values, documents=documents.n_rows, passes=model.n_passes_)

@@ -22,9 +22,9 @@ from scipy import sparse
 
 from dspectral import open_store, projected_memory, summarize, write_counts
 from dspectral.datasets import low_rank_counts
-from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.decomposition import FrequentDirections
 from dspectral.engine import tree_depth
-from dspectral.store.counts import CountStore
+from dspectral.store import CountStore
 from workflows._form import form
 from workflows._form.plots import new_plot
 

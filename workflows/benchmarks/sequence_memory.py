@@ -99,7 +99,7 @@ STREAMS: dict[str, Callable[[int, argparse.Namespace], Any]] = {
 MODELS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "anchor": lambda arguments: AnchorHMM(arguments.states, random_state=arguments.seed),
     "em": lambda arguments: EMHMM(arguments.states, n_iter=1, random_state=arguments.seed),
-    "refinement": lambda arguments: RefinementHMM(2, polish=1, random_state=arguments.seed),
+    "refinement": lambda arguments: RefinementHMM(2, n_em_iter=1, random_state=arguments.seed),
 }
 
 

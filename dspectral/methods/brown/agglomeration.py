@@ -1,4 +1,4 @@
-"""Bottom-up merging in compiled loops: of points in a window of active clusters, and of clusters by information."""
+"""Bottom-up merging in compiled loops: points in a window of active clusters, and clusters by mutual information."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,22 +9,23 @@ from dspectral._compiled import compiled, read_only
 def merge_window(
     points: NDArray[np.float64], weights: NDArray[np.float64], n_active: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Merge points, taken in their order, whenever more than ``n_active`` clusters are active; then all.
+    """Merge points in their order whenever more than ``n_active`` clusters are active, then merge what is left.
 
     Parameters
     ----------
     points : ndarray of float64, shape (n, k)
+        Points, the most important first.
     weights : ndarray of float64, shape (n,)
-        Above 0.
+        Weight of each point, above 0.
     n_active : int
-        From 1 to n.
+        Number of clusters in the window, from 1 to n.
 
     Returns
     -------
     merges : ndarray of int32, shape (n - 1, 2)
-        Cluster ``n + i`` is made of these two at step i; those below n are points.
+        Clusters that step i merges into cluster ``n + i``; those below n are points.
     costs : ndarray of float64, shape (n - 1,)
-        ``w v / (w + v) ||x - y||^2``, of clusters with weights w, v and means x, y (Ward).
+        Ward's cost of each merge, ``w v / (w + v) ||x - y||^2`` for clusters with weights w, v and means x, y.
 
     Notes
     -----
@@ -35,7 +36,8 @@ def merge_window(
     References
     ----------
     Stratos, Kim, Collins and Hsu 2014, "A spectral algorithm for learning class-based n-gram models of natural
-    language"; Franti, Kaukoranta, Shen and Chang 2000 for the lazily tightened bounds.
+    language"; Franti, Kaukoranta, Shen and Chang 2000, "Fast and memory efficient implementation of the exact PNN",
+    for the lazily tightened bounds.
 
     Examples
     --------
@@ -44,16 +46,14 @@ def merge_window(
            [1, 3],
            [4, 5]], dtype=int32)
     """
-    merges, costs = _merge_window(
-        read_only(points.astype(np.float64)), read_only(weights.astype(np.float64)), n_active
-    )
-    return merges, costs
+    points, weights = points.astype(np.float64), weights.astype(np.float64)
+    return _merge_window(read_only(points), read_only(weights), n_active)
 
 
 def merge_by_information(
     counts: NDArray[np.float64],
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Merge all clusters, each time the pair whose merge loses the least mutual information.
+    """Merge all clusters, at each step the pair whose merge loses the least mutual information.
 
     Parameters
     ----------
@@ -63,13 +63,18 @@ def merge_by_information(
     Returns
     -------
     merges : ndarray of int32, shape (m - 1, 2)
+        Clusters that step i merges into cluster ``m + i``.
     losses : ndarray of float64, shape (m - 1,)
-        In nats times the sum of the counts.
+        Mutual information that each merge loses, in nats, times the sum of the counts.
 
     Notes
     -----
-    The merge loop of Brown et al. 1992: ``O(m^3)`` in all, since the loss of a pair changes by the cells with the
-    merged clusters alone. Memory: two square matrices.
+    The merge loop of Brown et al. 1992: ``O(m^3)`` in all, since the loss of a pair changes only by its cells with
+    the merged clusters. Memory: two square matrices.
+
+    References
+    ----------
+    Brown, Della Pietra, deSouza, Lai and Mercer 1992, "Class-based n-gram models of natural language", section 3.
 
     Examples
     --------
@@ -77,12 +82,12 @@ def merge_by_information(
     array([[1, 2],
            [0, 3]], dtype=int32)
     """
-    merges, losses = _merge_by_information(np.array(counts, dtype=np.float64))
-    return merges, losses
+    return _merge_by_information(np.array(counts, dtype=np.float64))  # a copy, which the loop overwrites
 
 
 @compiled
 def _cost(x: NDArray[np.float64], y: NDArray[np.float64], w: float, v: float) -> float:
+    """Return Ward's cost of merging two clusters: the rise of the weighted sum of squared distances to the mean."""
     total = 0.0
     for j in range(len(x)):
         total += (x[j] - y[j]) ** 2
@@ -98,6 +103,7 @@ def _tighten(
     bounds: NDArray[np.float64],
     twins: NDArray[np.int32],
 ) -> None:
+    """Find the cheapest merge of an active cluster: its bound becomes tight, and the other cluster its twin."""
     bounds[i], twins[i] = np.inf, -1
     for j in range(n):
         if j != i:
@@ -114,7 +120,7 @@ def _cheapest(
     bounds: NDArray[np.float64],
     twins: NDArray[np.int32],
 ) -> int:
-    """Tighten the lowest bound until the lowest is tight; a twin of -1 says that a bound is not."""
+    """Return the cluster with the cheapest merge; bounds are tightened, the lowest first, until the lowest is tight."""
     while True:
         lowest = 0
         for i in range(1, n):
@@ -135,7 +141,7 @@ def _drop(
     twins: NDArray[np.int32],
     names: NDArray[np.int32],
 ) -> None:
-    """Put the last active cluster into the place of one that is gone."""
+    """Move the last active cluster to the place of one that is gone."""
     last = n - 1
     means[gone] = means[last]
     mass[gone], bounds[gone], twins[gone], names[gone] = mass[last], bounds[last], twins[last], names[last]
@@ -144,6 +150,12 @@ def _drop(
             twins[i] = gone
 
 
+# Invariants: means[:n], mass[:n] and names[:n] are the active clusters; bounds[i] is at most the cost of the cheapest
+# merge of i, and equal to it where twins[i], the other cluster of that merge, is not -1. A new point lowers bounds
+# exactly. A merge of the cheapest pair (a, b) invalidates only bounds whose twin was a or b; these stay lower bounds,
+# because the cost of a third cluster with a + b is at least the lower of its costs with a and with b (reducibility
+# of Ward's cost, given that a and b are the cheapest pair). So the lowest bound, once tight, is the cheapest merge.
+# Few bounds are ever tightened, as most never are the lowest.
 @compiled
 def _merge_window(
     points: NDArray[np.float64], weights: NDArray[np.float64], n_active: int
@@ -173,7 +185,7 @@ def _merge_window(
         means[a] = (mass[a] * means[a] + mass[b] * means[b]) / (mass[a] + mass[b])
         mass[a] += mass[b]
         names[a] = n_points + done
-        bounds[a], twins[a] = min(bounds[a], bounds[b]), -1
+        bounds[a], twins[a] = min(bounds[a], bounds[b]), -1  # a bound, no longer tight
         for j in range(n):
             if twins[j] == a or twins[j] == b:
                 twins[j] = -1
@@ -189,7 +201,7 @@ def _nlogn(x: float) -> float:
 
 @compiled
 def _third(C: NDArray[np.float64], i: int, j: int, e: int) -> float:
-    """Return what merging i and j loses in the cells with a third cluster e."""
+    """Return what merging i and j loses in the four cells with a third cluster e."""
     return (
         _nlogn(C[i, e])
         + _nlogn(C[j, e])
@@ -204,7 +216,7 @@ def _third(C: NDArray[np.float64], i: int, j: int, e: int) -> float:
 def _own(
     C: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], i: int, j: int
 ) -> float:
-    """Return what merging i and j loses among themselves and in the sums."""
+    """Return what merging i and j loses in the cells among themselves and in their row and column sums."""
     loss = _nlogn(C[i, i]) + _nlogn(C[i, j]) + _nlogn(C[j, i]) + _nlogn(C[j, j])
     loss -= _nlogn(C[i, i] + C[i, j] + C[j, i] + C[j, j])
     loss -= _nlogn(first[i]) + _nlogn(first[j]) - _nlogn(first[i] + first[j])
@@ -220,6 +232,7 @@ def _pair_loss(
     i: int,
     j: int,
 ) -> float:
+    """Return what merging i and j loses in all, in O(m)."""
     loss = _own(C, first, second, i, j)
     for e in range(len(C)):
         if alive[e] and e not in (i, j):
@@ -231,6 +244,7 @@ def _pair_loss(
 def _add_third(
     losses: NDArray[np.float64], C: NDArray[np.float64], alive: NDArray[np.bool_], e: int, sign: float
 ) -> None:
+    """Add the part of a third cluster e to the losses of all pairs, or subtract it (sign -1)."""
     for i in range(len(C)):
         if alive[i]:
             for j in range(i + 1, len(C)):
@@ -240,6 +254,7 @@ def _add_third(
 
 @compiled
 def _lowest_pair(losses: NDArray[np.float64], alive: NDArray[np.bool_]) -> tuple[int, int]:
+    """Return the pair with the least loss, the first of equals."""
     a, b, lowest = -1, -1, np.inf
     for i in range(len(losses)):
         if alive[i]:
@@ -249,6 +264,11 @@ def _lowest_pair(losses: NDArray[np.float64], alive: NDArray[np.bool_]) -> tuple
     return a, b
 
 
+# Invariant at the start of each step: losses[i, j], for i < j both alive, is what merging i and j would lose,
+# L(i, j) = own(i, j) + sum over third clusters e of third(i, j, e), where with f(x) = x log x the objective is
+# sum_ij f(C[i, j]) - sum_i f(first[i]) - sum_j f(second[j]). A merge of a and b takes the parts of e = a and e = b out
+# of all other pairs and adds that of the new cluster; pairs with the new cluster itself are computed anew.
+# Cost: O(m^2) for each step, O(m^3) in all, against O(m^5) if all losses were computed anew.
 @compiled
 def _merge_by_information(C: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     m = len(C)
@@ -266,6 +286,7 @@ def _merge_by_information(C: NDArray[np.float64]) -> tuple[NDArray[np.int32], ND
         alive[a] = alive[b] = False
         _add_third(losses, C, alive, a, -1.0)
         _add_third(losses, C, alive, b, -1.0)
+        # The new cluster takes the place of a.
         C[a] += C[b]
         C[:, a] += C[:, b]
         C[b], C[:, b] = 0.0, 0.0

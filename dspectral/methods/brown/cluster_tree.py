@@ -1,5 +1,6 @@
-"""A tree of merges: its clusters at any number, and the bit string of each."""
+"""A tree of merges: its clusters at any number of them, and the bit string of each."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -9,16 +10,22 @@ from dspectral.methods.brown.agglomeration import merge_by_information, merge_wi
 from dspectral.registry import saved
 
 
-@saved
-class Tree(NamedTuple):
-    """A binary tree over n leaves.
+@partial(saved, name="Tree")  # what models saved under its first name say
+class ClusterTree(NamedTuple):
+    """A binary tree of merges over n leaves.
 
     Attributes
     ----------
     merges : ndarray of int32, shape (n - 1, 2)
-        Node ``n + i`` joins these two; nodes below n are leaves.
+        Nodes that merge into node ``n + i``; nodes below n are leaves.
     costs : ndarray of float64, shape (n - 1,)
-        Of the merges.
+        Cost of each merge.
+
+    Examples
+    --------
+    >>> tree = ClusterTree(np.array([[0, 2], [1, 3], [4, 5]]), np.arange(3.0))
+    >>> tree.n_leaves, tree.codes()
+    (4, ['00', '10', '01', '11'])
     """
 
     merges: NDArray[np.int32]
@@ -26,13 +33,21 @@ class Tree(NamedTuple):
 
     @property
     def n_leaves(self) -> int:
-        """How many leaves there are."""
+        """Number of leaves."""
         return len(self.merges) + 1
 
     def cut(self, n_clusters: int) -> NDArray[np.int32]:
         """Return the cluster of each leaf when the last ``n_clusters - 1`` merges are undone.
 
-        Clusters are numbered in the order of their first leaf.
+        Parameters
+        ----------
+        n_clusters : int
+            Number of clusters, from 1 to the number of leaves.
+
+        Returns
+        -------
+        ndarray of int32, shape (n,)
+            Clusters, numbered in the order of their first leaf.
 
         Raises
         ------
@@ -41,33 +56,48 @@ class Tree(NamedTuple):
 
         Examples
         --------
-        >>> Tree(np.array([[0, 2], [1, 3], [4, 5]]), np.arange(3.0)).cut(2)
+        >>> ClusterTree(np.array([[0, 2], [1, 3], [4, 5]]), np.arange(3.0)).cut(2)
         array([0, 1, 0, 1], dtype=int32)
         """
-        n = self.n_leaves
-        if not 1 <= n_clusters <= n:
-            raise ValueError(f"n_clusters is {n_clusters}, but the tree can be cut into 1 to {n} clusters")
+        n = self._check_cut(n_clusters)
+        # From the last merge that is kept down: a node belongs to the root of the node that it was merged into.
         roots = np.arange(2 * n - 1)
         for i in range(n - n_clusters - 1, -1, -1):
             roots[self.merges[i]] = roots[n + i]
+        # Roots are numbered by merges; clusters by their first leaf, so that the numbers do not depend on n_clusters.
         _, first, inverse = np.unique(roots[:n], return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int32)
         rank[np.argsort(first)] = np.arange(len(first))
         return np.asarray(rank[inverse], dtype=np.int32)
 
     def codes(self, n_clusters: int | None = None) -> list[str]:
-        """Return the bit string of each leaf: the way from the root, cut where ``n_clusters`` subtrees are left.
+        """Return the bit string of each leaf: the way to it from the root.
+
+        Parameters
+        ----------
+        n_clusters : int, optional
+            Number of subtrees, from 1 to the number of leaves, whose leaves share a bit string; by default each
+            leaf has its own.
+
+        Returns
+        -------
+        list of str
+            Bit strings in the order of the leaves.
+
+        Raises
+        ------
+        ValueError
+            If there are not so many leaves.
 
         Examples
         --------
-        >>> tree = Tree(np.array([[0, 2], [1, 3], [4, 5]]), np.arange(3.0))
+        >>> tree = ClusterTree(np.array([[0, 2], [1, 3], [4, 5]]), np.arange(3.0))
         >>> tree.codes(), tree.codes(2)
         (['00', '10', '01', '11'], ['0', '1', '0', '1'])
         """
-        n = self.n_leaves
-        n_clusters = n if n_clusters is None else n_clusters
-        if not 1 <= n_clusters <= n:
-            raise ValueError(f"n_clusters is {n_clusters}, but the tree can be cut into 1 to {n} clusters")
+        n_clusters = self.n_leaves if n_clusters is None else n_clusters
+        n = self._check_cut(n_clusters)
+        # From the root down: a merge adds a bit while it is among the last n_clusters - 1, which a cut undoes.
         codes = [""] * (2 * n - 1)
         for i in range(n - 2, -1, -1):
             split = i >= n - n_clusters
@@ -75,27 +105,44 @@ class Tree(NamedTuple):
                 codes[child] = codes[n + i] + (bit if split else "")
         return codes[:n]
 
+    def _check_cut(self, n_clusters: int) -> int:
+        n = self.n_leaves
+        if not 1 <= n_clusters <= n:
+            raise ValueError(f"n_clusters is {n_clusters}, but the tree can be cut into 1 to {n} clusters")
+        return n
 
-def window_tree(points: NDArray[np.float64], weights: NDArray[np.float64], n_active: int) -> Tree:
+
+def window_tree(points: NDArray[np.float64], weights: NDArray[np.float64], n_active: int) -> ClusterTree:
     """Return the tree of :func:`~dspectral.methods.brown.agglomeration.merge_window`.
 
     Parameters
     ----------
-    points : ndarray, shape (n, k)
-        The most frequent first.
-    weights : ndarray, shape (n,)
+    points : ndarray of float64, shape (n, k)
+        Points, the most important first.
+    weights : ndarray of float64, shape (n,)
+        Weight of each point, above 0.
     n_active : int
-        From 1 to n.
+        Number of clusters in the window, from 1 to n.
+
+    Returns
+    -------
+    ClusterTree
+        Tree over the points.
     """
-    return Tree(*merge_window(points, weights, n_active))
+    return ClusterTree(*merge_window(points, weights, n_active))
 
 
-def information_tree(counts: NDArray[np.float64]) -> Tree:
+def information_tree(counts: NDArray[np.float64]) -> ClusterTree:
     """Return the tree of :func:`~dspectral.methods.brown.agglomeration.merge_by_information`.
 
     Parameters
     ----------
-    counts : ndarray, shape (m, m)
+    counts : ndarray of float64, shape (m, m)
         How often one cluster directly follows another.
+
+    Returns
+    -------
+    ClusterTree
+        Tree over the clusters.
     """
-    return Tree(*merge_by_information(counts))
+    return ClusterTree(*merge_by_information(counts))

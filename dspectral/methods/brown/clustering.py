@@ -1,8 +1,7 @@
 """Brown clusters: a spectral start, exchange sweeps, and a tree that gives each cluster its bit string."""
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,68 +10,74 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.cooccurrence.contexts import ContextCounts
-from dspectral.cooccurrence.scaling import ContextScaling
+from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
 from dspectral.engine import Blocks, blas_in_one_thread, summarize
-from dspectral.inputs.corpora import as_corpus, encode
+from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.sequences import HoldsSentences, as_corpus
+from dspectral.inputs.token_lists import TokenLists
 from dspectral.linalg.dense import unit_rows
 from dspectral.linalg.svd import leading_left
-from dspectral.methods.brown.cluster_tree import Tree, information_tree, window_tree
-from dspectral.methods.brown.exchange import Adjacent, exchange_sweep
+from dspectral.methods.brown.cluster_tree import ClusterTree, information_tree, window_tree
+from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
+from dspectral.methods.brown.queries import ClusterQueries
+from dspectral.methods.brown.recipe import BrownRecipe
 from dspectral.metrics.mutual_information import average_mutual_information, cluster_counts
 from dspectral.registry import saved
+from dspectral.types import CSRRows
 
 
 @saved
-class SpectralBrownClustering(BaseEstimator):
+class SpectralBrownClustering(ClusterQueries, BaseEstimator):
     """Cluster words by what stands directly beside them, and give each cluster a bit string.
 
-    Words are points, from the singular vectors of their scaled neighbour counts; a windowed agglomeration makes
-    ``n_clusters`` of them; sweeps then move single words to where the mutual information of adjacent clusters is
-    highest; a tree over the clusters, merged at the least loss of it, gives the bit strings.
+    Words become points, from the singular vectors of their scaled neighbor counts. A windowed agglomeration merges
+    the points into ``n_clusters`` clusters. Exchange sweeps then move single words to where the mutual information
+    of adjacent clusters is highest. A tree over the clusters, merged at the least loss of it, gives the bit strings.
 
     Parameters
     ----------
-    n_clusters : int
-    n_dimensions : int
-        Of the points: independent of ``n_clusters``; fewer where there are fewer words.
-    transform : {"sqrt", "log", "none"} or float
-        Of the counts before they are scaled (a float is a power).
-    sides : {"both", "right"}
-        Whether the word before counts as a context, or the word after alone.
-    power : float
-        Singular vectors times this power of the singular values, before rows are scaled to unit length.
-    weighting : {"tokens", "types"}
-        Whether a word weighs as much as its count in the agglomeration, or 1.
-    refine : int
-        Most exchange sweeps; they end when no word moves.
-    min_count : int
-        Words that occur less often are one type, ``"<?>"``.
-    random_state : int
+    n_clusters : int, default=100
+        Number of clusters, at most the number of word types that have a neighbor.
+    n_dimensions : int, default=64
+        Dimensions of the points, independent of ``n_clusters``; fewer are used where there are fewer words.
+    count_transform : {"sqrt", "log", "none"} or float, default="sqrt"
+        Transform of neighbor counts before they are scaled; a float is a power above 0.
+    n_sweeps : int, default=5
+        Largest number of exchange sweeps; they end earlier when no word moves.
+    min_count : int, default=1
+        Words that occur less often become one type, ``"<?>"``.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the singular vectors' random start. The same seed and text give the same bits under every scheduler.
+    recipe : BrownRecipe, optional
+        Settings that studies compare; see :class:`~dspectral.BrownRecipe`.
 
     Attributes
     ----------
     words_ : list of str
-        In order of falling count; the first is ``"<?>"``, for rare and unseen words.
+        Word types in order of falling count; the first is ``"<?>"``, for rare and unknown words.
     word_counts_ : ndarray of int64, shape (n_types,)
+        Number of tokens of each word type.
     labels_ : ndarray of int32, shape (n_types,)
-        Cluster of each type. One that never has a neighbour is in the cluster with the most tokens.
-    tree_ : Tree
-        Over the clusters.
+        Cluster of each word type. A type that never has a neighbor is in the cluster with the most tokens.
+    tree_ : ClusterTree
+        Merges of the clusters, from which bit strings are read.
     history_ : list of float
-        Average mutual information in bits before the first sweep and after each.
+        Average mutual information in bits before the first sweep and after each sweep.
+    random_state_ : int
+        Seed that was used.
     n_passes_ : int
-        Over the sentences: one.
+        Number of passes over the sentences, which is one.
 
     Notes
     -----
-    ``transform="none", sides="right", power=0, weighting="types", refine=0, n_dimensions=n_clusters`` is the plain
-    setting of the paper, which its recovery theorem is about. Memory: the counts of adjacent words, a few times
-    over, and ``(2 * n_types) * (n_dimensions + 16)`` numbers; it does not grow with the sentences otherwise.
+    Memory: the counts of adjacent words, a few times over, ``(2 * n_types) * (n_dimensions + 16)`` numbers, and four
+    matrices of ``n_clusters`` by ``n_clusters`` numbers; it does not grow with the sentences otherwise.
 
     References
     ----------
     Stratos, Kim, Collins and Hsu 2014, "A spectral algorithm for learning class-based n-gram models of natural
-    language"; Brown et al. 1992; Martin, Liermann and Ney 1998.
+    language"; Brown et al. 1992, "Class-based n-gram models of natural language"; Martin, Liermann and Ney 1998,
+    "Algorithms for bigram and trigram word clustering".
 
     Examples
     --------
@@ -87,118 +92,135 @@ class SpectralBrownClustering(BaseEstimator):
         n_clusters: int = 100,
         *,
         n_dimensions: int = 64,
-        transform: Literal["sqrt", "log", "none"] | float = "sqrt",
-        sides: Literal["both", "right"] = "both",
-        power: float = 1.0,
-        weighting: Literal["tokens", "types"] = "tokens",
-        refine: int = 5,
+        count_transform: CountTransform = "sqrt",
+        n_sweeps: int = 5,
         min_count: int = 1,
-        random_state: int = 0,
+        random_state: RandomState = 0,
+        recipe: BrownRecipe | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_dimensions = n_dimensions
-        self.transform = transform
-        self.sides = sides
-        self.power = power
-        self.weighting = weighting
-        self.refine = refine
+        self.count_transform = count_transform
+        self.n_sweeps = n_sweeps
         self.min_count = min_count
         self.random_state = random_state
+        self.recipe = recipe
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Count adjacent words, cluster them, build the tree.
+    @classmethod
+    def as_published(cls, n_clusters: int = 100, **parameters: Any) -> Self:
+        """Return the plain setting of Stratos et al. 2014, which their recovery theorem is about.
+
+        Counts of the next word alone, not transformed, scaled as in canonical correlation analysis; left singular
+        vectors without singular values, as many as there are clusters; an agglomeration in which each word weighs
+        1; and no exchange sweeps.
 
         Parameters
         ----------
-        X : Corpus, or list of token lists
-        y : ignored
+        n_clusters : int, default=100
+            Number of clusters, and of dimensions.
+        **parameters
+            Other parameters of the constructor, which replace those of the setting.
 
         Returns
         -------
-        self
+        SpectralBrownClustering
+            An estimator that is not fitted yet.
+
+        Examples
+        --------
+        >>> SpectralBrownClustering.as_published(50, min_count=10).n_dimensions
+        50
+        """
+        recipe = BrownRecipe(sides="right", power=0.0, weighting="types")
+        published = {"n_dimensions": n_clusters, "count_transform": "none", "n_sweeps": 0, "recipe": recipe}
+        return cls(n_clusters, **{**published, **parameters})
+
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
+        """Count adjacent words, cluster the words, and build the tree.
+
+        Parameters
+        ----------
+        X : Corpus, or iterable of token lists
+            Sentences. Token lists may be a list, a tuple, a generator or a column of a data frame.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        SpectralBrownClustering
+            The estimator itself.
 
         Raises
         ------
         ValueError
-            If there is no word, none with a neighbour, or fewer of these than ``n_clusters``; or a parameter is
-            out of its range.
+            If there is no word, none with a neighbor, or fewer of these than ``n_clusters``; or a parameter is out
+            of its range.
+        TypeError
+            If X is not sentences, or a parameter is of a wrong type.
         """
         self._check()
         corpus = as_corpus(X, min_count=self.min_count)
         counts = adjacent_counts(corpus.sentences, len(corpus.words))
         self.labels_ = self.clusters(counts, np.asarray(corpus.counts))
-        self.tree_: Tree = information_tree(cluster_counts(counts, self.labels_).toarray())
+        self.tree_: ClusterTree = information_tree(cluster_counts(counts, self.labels_).toarray())
         self.words_, self.word_counts_ = list(corpus.words), np.asarray(corpus.counts)
         self.n_passes_ = 1
         return self
 
-    def clusters(self, counts: Any, word_counts: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the cluster of each type, given how often types are adjacent, without fitting a tree.
+    def clusters(self, counts: CSRRows, word_counts: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the cluster of each type, given how often types are adjacent, without building a tree.
 
         Parameters
         ----------
         counts : csr_array, shape (n_types, n_types)
-            How often the second follows the first.
+            How often the column's type directly follows the row's.
         word_counts : ndarray of int64, shape (n_types,)
+            Number of tokens of each type.
+
+        Returns
+        -------
+        ndarray of int32, shape (n_types,)
+            Clusters; ``history_`` and ``random_state_`` are set.
 
         Raises
         ------
         ValueError
-            As :meth:`fit` does.
+            If no type has a neighbor, or fewer than ``n_clusters`` have one.
         """
+        self.random_state_ = resolve_seed(self.random_state)
         beside = np.flatnonzero(np.asarray(counts.sum(axis=0) + counts.sum(axis=1)))
         if not len(beside):
-            raise ValueError("no word has a neighbour: every sentence is one word, or none")
+            raise ValueError("no word has a neighbor: every sentence is one word, or none")
         if not 1 <= self.n_clusters <= len(beside):
             raise ValueError(
                 f"n_clusters is {self.n_clusters}, but it must be from 1 to {len(beside)}: so many word types have "
-                f"a neighbour (min_count = {self.min_count})"
+                f"a neighbor (min_count = {self.min_count})"
             )
+        # Words without a neighbor have no direction: they join a cluster at the end. The window takes words by count.
         weights = word_counts[beside].astype(np.float64)
         order = np.argsort(-weights, kind="stable")
         beside, weights = beside[order], weights[order]
         among = counts[beside][:, beside]
-        labels = self._refine(among, self._start(among, weights))
+        labels = self._exchange(among, self._start(among, weights))
         largest = int(np.argmax(np.bincount(labels, weights=weights)))
         found = np.full(len(word_counts), largest, dtype=np.int32)
         found[beside] = labels
         return found
 
-    def predict(self, X: Sequence[str]) -> NDArray[np.int32]:
-        """Return the cluster of each word; unseen ones are in that of ``"<?>"``."""
-        check_is_fitted(self)
-        return np.asarray(self.labels_[encode([X], self.words_).ids])
-
-    def cut(self, n_clusters: int) -> NDArray[np.int32]:
-        """Return the cluster of each type of ``words_`` when the tree is cut to so many.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer clusters.
-        """
-        check_is_fitted(self)
-        return np.asarray(self.tree_.cut(n_clusters)[self.labels_])
-
-    def codes(self, n_clusters: int | None = None) -> list[str]:
-        """Return the bit string of each type of ``words_``, with the tree cut to ``n_clusters`` if given.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer clusters.
-        """
-        check_is_fitted(self)
-        codes = self.tree_.codes(n_clusters)
-        return [codes[label] for label in self.labels_]
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the average mutual information, in bits, of adjacent clusters within the sentences of X.
+    def score(self, X: HoldsSentences | TokenLists, y: object = None) -> float:
+        """Return the average mutual information of adjacent clusters within sentences, in bits.
 
         Parameters
         ----------
-        X : Corpus (also one with other words), or list of token lists
-        y : ignored
+        X : Corpus, or iterable of token lists
+            Sentences; words that are not in ``words_`` are in the cluster of ``"<?>"``.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        float
+            Higher is better, so that searches over parameters can maximize it.
 
         Raises
         ------
@@ -211,41 +233,61 @@ class SpectralBrownClustering(BaseEstimator):
         return average_mutual_information(counts, self.predict(corpus.words))
 
     def _check(self) -> None:
-        if self.n_dimensions < 1:
-            raise ValueError(f"n_dimensions is {self.n_dimensions}, but it must be 1 or more")
-        if self.sides not in ("both", "right"):
-            raise ValueError(f"sides is {self.sides!r}, but it must be 'both' or 'right'")
-        if self.weighting not in ("tokens", "types"):
-            raise ValueError(f"weighting is {self.weighting!r}, but it must be 'tokens' or 'types'")
-        if self.refine < 0:
-            raise ValueError(f"refine is {self.refine}, but it must be 0 sweeps or more")
+        check_integer("n_clusters", self.n_clusters)  # its range depends on the words
+        check_integer("n_dimensions", self.n_dimensions, at_least=1)
+        check_integer("n_sweeps", self.n_sweeps, at_least=0)
+        check_integer("min_count", self.min_count, at_least=1)
+        recipe = self._recipe()
+        check_option("sides", recipe.sides, ("both", "right"))
+        check_option("weighting", recipe.weighting, ("tokens", "types"))
+        check_real("power", recipe.power)
 
-    def _start(self, counts: Any, weights: NDArray[np.float64]) -> NDArray[np.int32]:
+    def _recipe(self) -> BrownRecipe:
+        if self.recipe is not None and not isinstance(self.recipe, BrownRecipe):
+            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a BrownRecipe or None")
+        return self.recipe or BrownRecipe()
+
+    def _start(self, counts: CSRRows, weights: NDArray[np.float64]) -> NDArray[np.int32]:
         """Cluster the points, the most frequent first."""
-        rows = counts if self.sides == "right" else sparse.hstack([counts, counts.T], format="csr")
+        recipe = self._recipe()
+        # A context is a word on a side, so words after and words before have columns of their own.
+        rows = counts if recipe.sides == "right" else sparse.hstack([counts, counts.T], format="csr")
         columns = np.asarray(rows.sum(axis=0), dtype=np.float64)
-        scaled = ContextScaling.of(columns, transform=self.transform).apply(sparse.csr_array(rows))
+        scaled = ContextScaling.of(columns, transform=self.count_transform).apply(sparse.csr_array(rows))
         with blas_in_one_thread():
             k = min(self.n_dimensions, *scaled.shape)
-            vectors, values = leading_left(scaled, k, random_state=self.random_state)
-            points = np.asarray(unit_rows(vectors * values**self.power), dtype=np.float64)
-        if self.weighting == "types":
+            vectors, values = leading_left(scaled, k, random_state=self.random_state_)
+            points = np.asarray(unit_rows(vectors * values**recipe.power), dtype=np.float64)
+        if recipe.weighting == "types":
             weights = np.ones(len(weights))
-        n_active = min(self.n_clusters, len(weights))
-        return window_tree(points, weights, n_active).cut(self.n_clusters)
+        return window_tree(points, weights, self.n_clusters).cut(self.n_clusters)
 
-    def _refine(self, counts: Any, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _exchange(self, counts: CSRRows, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Sweep until no word moves, or ``n_sweeps`` times."""
         self.history_ = [average_mutual_information(counts, labels)]
-        adjacent = Adjacent.of(sparse.csr_array(counts))
-        for _ in range(self.refine):
-            moved = exchange_sweep(adjacent, labels, self.n_clusters)
+        bigrams = BigramCounts.of(sparse.csr_array(counts))
+        for _ in range(self.n_sweeps):
+            moved = exchange_sweep(bigrams, labels, self.n_clusters)
             self.history_.append(average_mutual_information(counts, labels))
-            if not moved:
+            if not moved:  # each word is where it gains most, given all others
                 break
         return labels
 
 
-def adjacent_counts(sentences: Blocks, n_types: int) -> Any:
-    """Count in one pass how often each type directly follows each."""
+def adjacent_counts(sentences: Blocks, n_types: int) -> CSRRows:
+    """Count in one pass how often each type directly follows each.
+
+    Parameters
+    ----------
+    sentences : Blocks
+        Blocks of :class:`~dspectral.types.Sentences`.
+    n_types : int
+        Number of word types.
+
+    Returns
+    -------
+    csr_array of float64, shape (n_types, n_types)
+        How often the column's type directly follows the row's.
+    """
     of = partial(ContextCounts.of, n_types=n_types, window=1, sides="right")
     return summarize(sentences, of=of, name="adjacent").counts

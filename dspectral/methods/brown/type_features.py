@@ -1,4 +1,4 @@
-"""Marks that types have, how they are spelled for instance, and what they are worth in a cluster."""
+"""Binary features of word types, such as spelling, and what they are worth in a cluster."""
 
 from typing import NamedTuple
 
@@ -8,28 +8,40 @@ from numpy.typing import NDArray
 from dspectral._compiled import compiled
 
 
-class Marks(NamedTuple):
-    """What types look like, each mark a number: spelling, for instance.
+class TypeFeatures(NamedTuple):
+    """Binary features of word types in CSR layout, for example spelling features.
 
     Attributes
     ----------
     starts : ndarray of int64, shape (n_types + 1,)
-        The marks of type i are ``marks[starts[i]:starts[i + 1]]``, different ones.
-    marks : ndarray of int32
+        Type i has the features ``features[starts[i]:starts[i + 1]]``, without repetition.
+    features : ndarray of int32, shape (n_entries,)
+        Feature numbers below ``n_features``.
     weights : ndarray of float64, shape (n_types,)
-        Of each mark of a type.
-    n_marks : int
-        Different ones.
+        Weight of each feature of a type.
+    n_features : int
+        Number of different features.
     """
 
     starts: NDArray[np.int64]
-    marks: NDArray[np.int32]
+    features: NDArray[np.int32]
     weights: NDArray[np.float64]
-    n_marks: int
+    n_features: int
 
     @classmethod
-    def none(cls, n_types: int) -> "Marks":
-        """Return those of types that have none."""
+    def none(cls, n_types: int) -> "TypeFeatures":
+        """Return the features of types that have none.
+
+        Parameters
+        ----------
+        n_types : int
+            Number of types.
+
+        Returns
+        -------
+        TypeFeatures
+            Empty rows.
+        """
         return cls(np.zeros(n_types + 1, dtype=np.int64), np.empty(0, dtype=np.int32), np.zeros(n_types), 0)
 
 
@@ -38,27 +50,59 @@ def _xlogx(x: float) -> float:
     return x * np.log(x) if x > 0.0 else 0.0
 
 
+# With F[b, f] the weight of feature f in cluster b and F[b] its sum over f, features are worth
+# sum_bf F log F - sum_b F[b] log F[b]: the part of their mutual information with the clusters that a move changes.
+# Cost: O(n_clusters) logarithms for each feature of the type.
 @compiled
-def mark_gains(
+def add_feature_gains(
     row: NDArray[np.int32],
     weight: float,
-    marked: NDArray[np.float64],
+    table: NDArray[np.float64],
     sums: NDArray[np.float64],
     gains: NDArray[np.float64],
 ) -> None:
-    """Add to each cluster's gain what the marks of a type are worth there."""
+    """Add to the gain of each cluster what the features of a type are worth there.
+
+    Parameters
+    ----------
+    row : ndarray of int32
+        Features of the type, which is in no cluster.
+    weight : float
+        Weight of each of them.
+    table : ndarray of float64, shape (n_clusters, n_features)
+        Weight of each feature in each cluster.
+    sums : ndarray of float64, shape (n_clusters,)
+        Row sums of ``table``.
+    gains : ndarray of float64, shape (n_clusters,)
+        Changed in place.
+    """
     for b in range(len(gains)):
         gain = _xlogx(sums[b]) - _xlogx(sums[b] + weight * len(row))
         for f in row:
-            gain += _xlogx(marked[b, f] + weight) - _xlogx(marked[b, f])
+            gain += _xlogx(table[b, f] + weight) - _xlogx(table[b, f])
         gains[b] += gain
 
 
 @compiled
-def put_marks(
-    row: NDArray[np.int32], weight: float, marked: NDArray[np.float64], sums: NDArray[np.float64], b: int
+def put_features(
+    row: NDArray[np.int32], weight: float, table: NDArray[np.float64], sums: NDArray[np.float64], b: int
 ) -> None:
-    """Add the marks of a type to a cluster, or take them out where the weight is negative."""
+    """Add the features of a type to a cluster, or take them out if the weight is negative.
+
+    Parameters
+    ----------
+    row : ndarray of int32
+        Features of the type.
+    weight : float
+        Weight of each of them.
+    table : ndarray of float64, shape (n_clusters, n_features)
+        Weight of each feature in each cluster; changed in place.
+    sums : ndarray of float64, shape (n_clusters,)
+        Row sums of ``table``; changed in place.
+    b : int
+        Cluster.
+    """
+    # Rounding may leave less than nothing of what was put in and taken out.
     for f in row:
-        marked[b, f] = max(0.0, marked[b, f] + weight)
+        table[b, f] = max(0.0, table[b, f] + weight)
     sums[b] = max(0.0, sums[b] + weight * len(row))

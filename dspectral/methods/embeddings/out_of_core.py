@@ -1,18 +1,18 @@
-"""Context counts that outgrow memory: parts of each block's rows to scratch, then one row block at a time."""
+"""Context counts that outgrow memory: each block's rows go to scratch in parts, then row blocks are added up."""
 
 import json
 from functools import partial
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.cooccurrence.contexts import ContextCounts
-from dspectral.cooccurrence.scaling import row_parts
+from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
 from dspectral.engine import Blocks, run_tasks
-from dspectral.store.blocks import BlockInfo, Location, finished, read_array, write_array, write_block
+from dspectral.linalg.runs import cut_runs
+from dspectral.store.arrays import Location, read_array, write_array
+from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.draft import Draft, begin, finish
 
@@ -21,44 +21,47 @@ def spill_contexts(
     sentences: Blocks,
     corpus: Location,
     entries: NDArray[np.int64],
+    settings: ContextSettings,
     *,
     most: int,
-    **how: Any,
 ) -> CountStore:
-    """Count contexts into a store of row blocks inside a corpus, no matter how many there are in all.
+    """Count contexts into a store of row blocks inside a corpus, however many there are.
 
     Parameters
     ----------
     sentences : Blocks
+        Sentences of the corpus.
     corpus : Location
-        The corpus that the sentences are read from. Counts that were finished there with the same settings are
-        opened.
+        Corpus that the sentences are read from. Counts that were finished there with the same settings are opened.
     entries : ndarray of int64, shape (n_types,)
-        A bound on the contexts of each word type.
+        Bound on the number of contexts of each word type.
+    settings : ContextSettings
+        What counts as a context.
     most : int
-        Entries of a row block, at most (or one row).
-    **how
-        As for :meth:`~dspectral.cooccurrence.contexts.ContextCounts.of`.
+        Largest number of entries of a row block of several rows.
 
     Returns
     -------
     CountStore
-        Of float32, shape (n_types, n_contexts).
+        Counts in single precision, shape (n_types, n_contexts).
 
     Notes
     -----
-    One pass over the sentences. A task holds the counts of one block of sentences, or two times those of one
-    row block. Cut short, it goes on where it was.
+    One pass over the sentences. A task holds the counts of one block of sentences, or two times those of one row
+    block. A run that is cut short continues at the first block that is not finished.
     """
+    how = settings._asdict()
+    # Settings name the folder: another window has counts of its own, and the same ones are found again.
     digest = sha256(json.dumps([how, most], sort_keys=True).encode()).hexdigest()[:16]
     where = corpus._replace(url=f"{corpus.url.rstrip('/')}/contexts/{digest}")
     done = open_finished(where)
     if done is not None:
         return done
-    parts = row_parts(entries, most)
+    parts = cut_runs(entries, most)
     plan = {"contexts": how, "rows": [list(part) for part in parts]}
     draft = begin(where.url, dict(where.options), plan, append=False)
-    count = partial(_count, sentences=sentences, draft=draft.for_tasks(), parts=parts, how=how)
+    count = partial(_count, sentences=sentences, draft=draft.for_tasks(), parts=parts, settings=settings)
+    # First pass: one task for each block of sentences, its rows cut into parts. Second pass: one task for each part.
     widths = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts")
     draft = draft._replace(n_columns=widths[0])
     merge = partial(_merge, draft=draft.for_tasks(), n_blocks=len(widths))
@@ -67,19 +70,20 @@ def spill_contexts(
 
 
 def _count(
-    item: tuple[int, Any],
+    item: tuple[int, object],
     *,
     sentences: Blocks,
     draft: Draft,
     parts: list[tuple[int, int]],
-    how: dict[str, Any],
+    settings: ContextSettings,
 ) -> int:
-    """Write the counts of one block of sentences to scratch, cut by rows; return how many contexts there are."""
+    """Write the counts of one block of sentences to scratch, cut by rows; return the number of contexts."""
     number, block = item
     path = f"{draft.scratch}/{number:06d}"
+    # The mark is written last, so that a block with a mark is whole.
     if there := draft.where.attributes(path):
         return int(there["n_contexts"])
-    counts = ContextCounts.of(sentences.read(block), **how).counts
+    counts = ContextCounts.of(sentences.read(block), **settings._asdict()).counts
     store = draft.where.open(read_only=False)
     for part, (a, b) in enumerate(parts):
         first, last = int(counts.indptr[a]), int(counts.indptr[b])
@@ -91,12 +95,13 @@ def _count(
 
 
 def _merge(item: tuple[int, int], *, draft: Draft, n_blocks: int) -> BlockInfo:
-    """Add up one run of rows over all blocks of sentences."""
+    """Add up one run of rows over all blocks of sentences, in the order of the blocks."""
     part, n_rows = item
     name = draft.name(part)
-    if (done := finished(draft.where, name)) is not None:
+    if (done := find_block(draft.where, name)) is not None:
         return done
     store = draft.where.open()
+    # One block at a time: memory is that of the sum and of one part, not of all parts.
     total = sparse.csr_array((n_rows, draft.n_columns), dtype=np.float64)
     for number in range(n_blocks):
         path = f"{draft.scratch}/{number:06d}/{part}"

@@ -1,103 +1,83 @@
 """Word vectors from a decomposition of context counts: one template for its many named variants."""
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.cooccurrence.contexts import Context, ContextCounts, window_of
-from dspectral.cooccurrence.scaling import ContextScaling, most_entries
-from dspectral.decomposition.spectrum import Certificate, Plan, spectrum
-from dspectral.engine import collect_rows, map_rows, summarize
-from dspectral.inputs.corpora import as_corpus
-from dspectral.linalg import sparse_products
-from dspectral.linalg.dense import unit_rows
-from dspectral.methods.embeddings.nearest import nearest
-from dspectral.methods.embeddings.out_of_core import spill_contexts
+from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling
+from dspectral.decomposition.plan import Plan
+from dspectral.decomposition.spectrum import Certificate
+from dspectral.engine import collect_rows, map_rows
+from dspectral.inputs.lazy_output import LazyOutputMixin
+from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
+from dspectral.inputs.sequences import HoldsSentences, as_corpus, encode, is_corpus
+from dspectral.inputs.token_lists import TokenLists, token_lists
+from dspectral.inputs.word_index import word_numbers
+from dspectral.methods.embeddings.counting import count_corpus
+from dspectral.methods.embeddings.decomposing import word_vectors
+from dspectral.methods.embeddings.queries import WordQueries
+from dspectral.methods.embeddings.recipe import EmbeddingRecipe
+from dspectral.methods.embeddings.sentence_means import sentence_means
 from dspectral.registry import saved
-from dspectral.types import FloatArray
-
-ENTRY_BYTES = 36
-"""Of a count while two matrices are merged: 12 bytes in each of them and in the result."""
-
-
-class Counted(NamedTuple):
-    """Context counts, wherever they lie.
-
-    Attributes
-    ----------
-    rows : csr_array, or a store of counts
-        Shape (n_types, n_contexts).
-    column_sums : ndarray of float64, shape (n_contexts,)
-    """
-
-    rows: Any
-    column_sums: NDArray[np.float64]
+from dspectral.types import Sentences
 
 
 @saved
-class WordEmbedding(BaseEstimator):
+class WordEmbedding(
+    LazyOutputMixin, WordQueries, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Vectors of words from the leading singular vectors of their transformed and scaled context counts.
 
     Parameters
     ----------
-    n_components : int
+    n_components : int, default=300
         Length of a vector.
-    transform : {"sqrt", "log", "none"} or float
-        Of the counts (a float is a power), before they are scaled.
-    scaling : {"cca", "ppmi", "reg", "none"}
-        See :class:`~dspectral.cooccurrence.scaling.ContextScaling`.
-    window : int
-        Words on each side that are contexts, within the sentence.
-    context : {"bag", "list"}
-        Whether a context is a word, or a word at a position.
-    distance_weighting : bool
-        Whether a context at distance d counts 1/d.
-    context_smoothing : float
-        Exponent of the sums of contexts in ``"cca"`` and ``"ppmi"``.
-    shift : float
-        ``"ppmi"`` subtracts its logarithm.
-    power : float
-        p of ``U S^p``, the vectors.
-    n_skipped : int
-        Leading singular vectors that are left out: the first says little but how frequent a word is (with
-        ``transform="none"`` and ``"cca"`` nothing else: it is the trivial pair of correspondence analysis).
-    add_contexts : bool
-        Add the vectors of the same words as contexts (``"bag"`` alone).
-    n_contexts : int, optional
-        Hash contexts to so many columns.
-    min_count : int
-        Words that occur less often are one type, ``"<?>"``.
-    n_passes, sketch_size
-        Of the block Krylov solver, as for :class:`~dspectral.TruncatedSVD`, but ``4 n_components`` rows by
-        default: spectra of contexts are flat.
-    memory_limit : int
-        Bytes that the merged counts may take while they are merged. Where they may take more, a corpus in a
-        store writes them there by row blocks, and everything after works on those, block by block.
-    random_state : int
+    window : int, default=10
+        Number of words on each side that are contexts, within the sentence.
+    min_count : int, default=1
+        Words that occur less often become one type, ``"<?>"``.
+    count_transform : {"sqrt", "log", "none"} or float, default="sqrt"
+        Transform of counts before they are scaled; a float is a power above 0.
+    scaling : {"cca", "ppmi", "reg", "none"}, default="cca"
+        How counts are set off against the sums of their word and context; see
+        :class:`~dspectral.cooccurrence.ContextScaling` for the formulas.
+    power : float, default=0.7
+        Power p of the singular values in the vectors ``U S^p``.
+    n_passes : int, default=6
+        Number of passes of the block Krylov solver over the counts, at least 2.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the solver's random start. The same seed and text give the same bits under every scheduler.
+    recipe : EmbeddingRecipe, optional
+        Settings that studies compare; see :class:`~dspectral.EmbeddingRecipe`.
 
     Attributes
     ----------
     words_ : list of str
-        In order of falling count; the first is ``"<?>"``, for rare and unseen words.
+        Word types in order of falling count; the first is ``"<?>"``, for rare and unknown words.
     word_counts_ : ndarray of int64, shape (n_types,)
+        Number of tokens of each word type.
     vectors_ : ndarray of float32, shape (n_types, n_components)
         Rows of length 1; zeros for a word that never has a context.
     singular_values_ : ndarray of float64, shape (n_components,)
+        Singular values of the scaled counts, without those that are skipped.
     certificate_ : Certificate
-        What is left of the scaled counts outside the space that was searched.
+        Bound on what is left of the scaled counts outside the space that was searched.
     out_of_core_ : bool
         Whether the counts went to the store.
+    random_state_ : int
+        Seed that was used.
     n_passes_ : int
-        Passes over the sentences (one) and over the counts (those of the solver, one for their sums of columns
-        where they are in the store, and one for the vectors).
+        Number of passes over the sentences (one) and over the counts (those of the solver, one for the sums of
+        columns where counts are in the store, and one for the vectors).
 
     Notes
     -----
+    If merging the counts could take more than ``dspectral.memory-limit`` of Dask's configuration (1 GiB where it is
+    not set), a corpus in a store keeps them there by row blocks, and everything after works on those, block by block.
     Beside the counts a task holds ``n_contexts * sketch_size / (n_passes - 1)`` numbers; the vectors are
     ``n_types * n_components``.
 
@@ -109,218 +89,207 @@ class WordEmbedding(BaseEstimator):
     Examples
     --------
     >>> sentences = [["a", "red", "cat"], ["a", "blue", "cat"], ["one", "red", "dog"], ["one", "blue", "dog"]]
-    >>> embedding = WordEmbedding(2, window=1, n_skipped=0).fit(sentences * 5)
-    >>> embedding.most_similar("red", n=1)
+    >>> embedding = WordEmbedding.as_published(2, window=1).fit(sentences * 5)
+    >>> embedding.most_similar("red", topn=1)
     [('blue', 1.0)]
+    >>> embedding.transform([["a", "red", "dog"], ["flurb"]]).shape
+    (2, 2)
     """
 
-    def __init__(  # noqa: PLR0913  each choice that the template leaves is a parameter, as scikit-learn wants
+    def __init__(
         self,
         n_components: int = 300,
         *,
-        transform: Literal["sqrt", "log", "none"] | float = "sqrt",
-        scaling: Literal["cca", "ppmi", "reg", "none"] = "cca",
         window: int = 10,
-        context: Context = "bag",
-        distance_weighting: bool = True,
-        context_smoothing: float = 0.75,
-        shift: float = 1.0,
-        power: float = 0.7,
-        n_skipped: int = 1,
-        add_contexts: bool = False,
-        n_contexts: int | None = None,
         min_count: int = 1,
+        count_transform: CountTransform = "sqrt",
+        scaling: Scaling = "cca",
+        power: float = 0.7,
         n_passes: int = 6,
-        sketch_size: int | None = None,
-        memory_limit: int = 1 << 30,
-        random_state: int = 0,
+        random_state: RandomState = 0,
+        recipe: EmbeddingRecipe | None = None,
     ) -> None:
         self.n_components = n_components
-        self.transform = transform
-        self.scaling = scaling
         self.window = window
-        self.context = context
-        self.distance_weighting = distance_weighting
-        self.context_smoothing = context_smoothing
-        self.shift = shift
-        self.power = power
-        self.n_skipped = n_skipped
-        self.add_contexts = add_contexts
-        self.n_contexts = n_contexts
         self.min_count = min_count
+        self.count_transform = count_transform
+        self.scaling = scaling
+        self.power = power
         self.n_passes = n_passes
-        self.sketch_size = sketch_size
-        self.memory_limit = memory_limit
         self.random_state = random_state
+        self.recipe = recipe
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    @classmethod
+    def as_published(cls, n_components: int = 300, **parameters: Any) -> Self:
+        """Return the plain setting of Stratos et al. 2015: canonical correlation analysis of transformed counts.
+
+        Five words on each side that all count 1, square roots of counts, sums of contexts to the power 0.75, all
+        leading left singular vectors, without singular values. ``count_transform="none"``, ``2 / 3`` and ``"sqrt"``
+        are the powers that the paper compares.
+
+        Parameters
+        ----------
+        n_components : int, default=300
+            Length of a vector.
+        **parameters
+            Other parameters of the constructor, which replace those of the setting.
+
+        Returns
+        -------
+        WordEmbedding
+            An estimator that is not fitted yet.
+
+        Examples
+        --------
+        >>> WordEmbedding.as_published(100, count_transform=2 / 3).window
+        5
+        """
+        recipe = EmbeddingRecipe(distance_weighting=False, n_skipped=0)
+        return cls(n_components, **{"window": 5, "power": 0.0, "recipe": recipe, **parameters})
+
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
         """Count contexts, scale and decompose them.
 
         Parameters
         ----------
-        X : Corpus, or list of token lists
-        y : ignored
+        X : Corpus, or iterable of token lists
+            Sentences. Token lists may be a list, a tuple, a generator or a column of a data frame.
+        y : object, optional
+            Ignored.
 
         Returns
         -------
-        self
+        WordEmbedding
+            The estimator itself.
 
         Raises
         ------
         ValueError
-            If there is no word, or none with a context, or the vocabulary (or the contexts) are fewer than
-            ``n_components``, or have fewer independent directions; or a parameter is out of its range.
+            If there is no word, none with a context, or a parameter is out of its range.
+        TypeError
+            If X is not sentences, or a parameter is of a wrong type.
+
+        Warns
+        -----
+        UserWarning
+            If the counts have fewer independent directions than ``n_components``; the other components are zeros.
         """
+        recipe = self._check()
+        self.random_state_ = resolve_seed(self.random_state)
         corpus = as_corpus(X, min_count=self.min_count)
-        n_types = len(corpus.words)
-        if self.add_contexts and (self.context != "bag" or self.n_contexts is not None):
+        if len(corpus.words) == 1:
             raise ValueError(
-                "add_contexts is True, but contexts are words only where they are a bag, not hashed"
+                f"no word occurs often enough for a vector of its own (min_count = {self.min_count})"
             )
-        if self.n_skipped < 0:
-            raise ValueError(f"n_skipped is {self.n_skipped}, but it must be 0 or more")
-        if not 1 <= self.n_components <= n_types - self.n_skipped:
-            raise ValueError(
-                f"n_components is {self.n_components}, but it must be from 1 to {n_types - self.n_skipped}: there "
-                f"are {n_types} word types (min_count = {self.min_count}) and n_skipped = {self.n_skipped}"
-            )
-        counted = self._count(corpus)
+        counted = count_corpus(corpus, self.window, recipe)
         scaling = ContextScaling.of(
             counted.column_sums,
-            transform=self.transform,
+            transform=self.count_transform,
             scaling=self.scaling,
-            smoothing=self.context_smoothing,
-            shift=self.shift,
+            smoothing=recipe.context_smoothing,
+            shift=recipe.shift,
         )
         if not scaling.total:
             raise ValueError("no word has a context: every sentence is one word, or none")
-        n_columns = len(counted.column_sums)
-        rows = map_rows(
-            counted.rows,
-            scaling.apply,
-            n_columns=n_columns,
+        how: dict[str, Any] = {"dtype": scaling.dtype, "sparse_output": True, "name": "scale"}
+        rows = map_rows(counted.rows, scaling.apply, n_columns=len(counted.column_sums), **how)
+        n_wanted = self.n_components + recipe.n_skipped
+        plan = Plan(
+            n_wanted,
+            n_passes=max(2, self.n_passes),
+            sketch_size=recipe.sketch_size or 4 * n_wanted,
+            seed=self.random_state_,
             dtype=scaling.dtype,
-            sparse_output=True,
-            name="scale",
         )
-        self._decompose(rows, scaling.dtype)
+        found = word_vectors(rows, plan, recipe, self.power)
+        self.out_of_core_ = counted.out_of_core
+        self.vectors_, self.singular_values_ = found.vectors, found.singular_values
+        self.certificate_: Certificate = found.certificate
+        self.n_passes_ = found.n_passes + 1
         self.words_, self.word_counts_ = list(corpus.words), corpus.counts
         return self
 
-    def most_similar(
-        self, positive: str | Sequence[str], negative: str | Sequence[str] = (), *, n: int = 10
-    ) -> list[tuple[str, float]]:
-        """Return the words nearest to a sum of word vectors, by the cosine.
+    def transform(self, X: HoldsSentences | TokenLists) -> Any:
+        """Return the mean vector of the words of each sentence.
 
         Parameters
         ----------
-        positive, negative : str or list of str
-            Words whose vectors are added and subtracted; they are not among the answers.
-        n : int
+        X : Corpus, or iterable of token lists
+            Sentences; words that are not in ``words_`` do not count.
 
         Returns
         -------
-        list of (str, float)
+        ndarray of float32, or (for a corpus in a store) Dask array, shape (n_sentences, n_components)
+            Mean vectors; zeros for a sentence without a known word.
 
         Raises
         ------
-        KeyError
-            If a word is not in the vocabulary.
+        ValueError
+            If a sentence is not a list of strings.
+        TypeError
+            If X is not a list of sentences.
         """
-        given = self._ids(positive), self._ids(negative)
-        return self._answers(*nearest(self.vectors_, *given, n=n, hidden=(0,)))
-
-    def analogy(
-        self, a: str, b: str, c: str, *, method: Literal["add", "mul"] = "add", n: int = 1
-    ) -> list[tuple[str, float]]:
-        """Return what is to ``c`` as ``b`` is to ``a``.
-
-        Parameters
-        ----------
-        a, b, c : str
-            They are not among the answers.
-        method : {"add", "mul"}
-            3CosAdd or 3CosMul (Levy and Goldberg 2014).
-        n : int
-
-        Returns
-        -------
-        list of (str, float)
-
-        Raises
-        ------
-        KeyError
-            If a word is not in the vocabulary.
-        """
-        given = self._ids([b, c]), self._ids(a)
-        return self._answers(*nearest(self.vectors_, *given, n=n, method=method, hidden=(0,)))
-
-    def vector(self, word: str) -> NDArray[np.float32]:
-        """Return the vector of a word; one that is not in the vocabulary has that of ``"<?>"``."""
         check_is_fitted(self)
-        return self.vectors_[self._numbers().get(word, 0)]  # type: ignore[no-any-return]
-
-    def _count(self, corpus: Any) -> Counted:
-        n_types = len(corpus.words)
-        how: dict[str, Any] = {
-            "n_types": n_types,
-            "window": self.window,
-            "context": self.context,
-            "distance_weighting": bool(self.distance_weighting),
-            "n_contexts": self.n_contexts,
-        }
-        near = window_of(**how)
-        entries = most_entries(corpus.counts, n_positions=2 * self.window, n_contexts=near.n_columns)
-        where = getattr(corpus, "where", None)
-        self.out_of_core_ = where is not None and ENTRY_BYTES * int(entries.sum()) > self.memory_limit
-        if where is not None and self.out_of_core_:
-            most = max(1, self.memory_limit // ENTRY_BYTES)
-            store = spill_contexts(corpus.sentences, where, entries, most=most, **how)
-            return Counted(store, store.column_sums)
-        counts = summarize(corpus.sentences, of=partial(ContextCounts.of, **how), name="contexts").counts
-        return Counted(counts, np.asarray(counts.sum(axis=0), dtype=np.float64))
-
-    def _decompose(self, rows: Any, dtype: Any) -> None:
-        n_wanted = self.n_components + self.n_skipped
-        plan = Plan(
-            n_wanted,
-            "auto",
-            max(2, self.n_passes),
-            self.sketch_size or 4 * n_wanted,
-            "full",
-            False,
-            2,
-            self.random_state,
-            dtype,
+        if not is_corpus(X):
+            return sentence_means(encode(token_lists(cast("TokenLists", X)), self.words_), self.vectors_)
+        # Word ids of a corpus are those of its own vocabulary.
+        corpus, numbers = cast("HoldsSentences", X), word_numbers(self)
+        places = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)
+        means = map_rows(
+            corpus.sentences,
+            partial(_corpus_means, places=places, vectors=self.vectors_),
+            n_columns=self._n_features_out,
+            dtype=np.float32,
+            name="means",
+            n_rows=[block.n_sentences for block in corpus.sentences.items],
         )
-        try:
-            found = spectrum(rows, plan)
-        except ValueError as error:
-            asked = f"n_components = {self.n_components} and n_skipped = {self.n_skipped} together"
-            raise ValueError(f"{asked} ask for too much of the counts: {error}") from error
-        values, axes = np.sqrt(found.values[self.n_skipped :]), found.axes[self.n_skipped :]
-        project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
-        vectors = collect_rows(map_rows(rows, project, n_columns=len(values), dtype=dtype, name="vectors"))
-        weights = values ** (self.power - 1.0)
-        vectors = vectors * weights
-        if self.add_contexts:
-            vectors = unit_rows(vectors) + unit_rows(axes.T * (weights * values))
-        self.vectors_ = unit_rows(vectors).astype(np.float32)
-        self.singular_values_ = values
-        self.certificate_: Certificate = found.certificate
-        self.n_passes_ = found.n_passes + 2
+        return collect_rows(means) if corpus.sentences.in_memory else means
 
-    def _numbers(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self.words_)}
+    def fit_transform(self, X: HoldsSentences | TokenLists, y: object = None) -> Any:
+        """Fit to sentences, and return the mean vector of the words of each.
 
-    def _ids(self, words: str | Sequence[str]) -> list[int]:
-        check_is_fitted(self)
-        numbers = self._numbers()
-        asked = [words] if isinstance(words, str) else list(words)
-        for word in asked:
-            if word not in numbers:
-                raise KeyError(f"{word!r} is not among the {len(numbers)} words of the embedding")
-        return [numbers[word] for word in asked]
+        Parameters
+        ----------
+        X : Corpus, or iterable of token lists
+            Sentences; a generator is read once.
+        y : object, optional
+            Ignored.
 
-    def _answers(self, ids: NDArray[np.int64], scores: FloatArray) -> list[tuple[str, float]]:
-        return [(self.words_[i], round(float(s), 6)) for i, s in zip(ids.tolist(), scores, strict=True)]
+        Returns
+        -------
+        ndarray of float32, or (for a corpus in a store) Dask array, shape (n_sentences, n_components)
+            Mean vectors, as :meth:`transform` returns them.
+        """
+        # A list, as a generator could not be read a second time.
+        sentences = X if is_corpus(X) else token_lists(cast("TokenLists", X))
+        return self.fit(sentences).transform(sentences)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.vectors_.shape[1])
+
+    def _check(self) -> EmbeddingRecipe:
+        """Refuse wrong parameters, and return the recipe."""
+        recipe = EmbeddingRecipe() if self.recipe is None else self.recipe
+        if not isinstance(recipe, EmbeddingRecipe):
+            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an EmbeddingRecipe or None")
+        for name in ("n_components", "window", "min_count", "n_passes"):
+            check_integer(name, getattr(self, name), at_least=1)
+        check_integer("n_skipped", recipe.n_skipped, at_least=0)
+        check_real("power", self.power)
+        check_real("context_smoothing", recipe.context_smoothing)
+        check_real("shift", recipe.shift)
+        if recipe.sketch_size is not None:
+            check_integer("sketch_size", recipe.sketch_size, at_least=1)
+        if recipe.add_contexts and (recipe.context != "bag" or recipe.n_contexts is not None):
+            raise ValueError(
+                "add_contexts is True, but contexts are words only where they are a bag, not hashed"
+            )
+        return recipe
+
+
+def _corpus_means(
+    sentences: Sentences, *, places: NDArray[np.int32], vectors: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return the mean vectors of sentences of another vocabulary, whose types have these places in ours."""
+    return sentence_means(sentences._replace(ids=places[sentences.ids]), vectors)

@@ -1,1 +1,8 @@
-"""Hidden Markov models: by expectation maximization, from anchor words, and with refined labels."""
+"""Hidden Markov models of token sequences: by EM, with anchor words, and with latent refinements of labels.
+
+Estimators are imported when they are asked for: data sets are drawn from chains on workers that need no scikit-learn.
+"""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,55 +1,61 @@
 """The plain hidden Markov model, fitted by EM out of core: the baseline of the spectral ones."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import summarize
-from dspectral.inputs.corpora import as_corpus, encode
-from dspectral.methods.hmm.expected_counts import ExpectedCounts
-from dspectral.methods.hmm.inference import HiddenMarkov, maximized, smooth, viterbi
+from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.sequences import HoldsSentences, as_corpus, encode
+from dspectral.inputs.token_lists import TokenLists
+from dspectral.methods.hmm.chain import HiddenMarkov, m_step
+from dspectral.methods.hmm.decoding import DECODINGS, Decoding, StateDecoder
+from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
 from dspectral.registry import saved
-from dspectral.types import Sentences
 
 
 @saved
-class EMHMM(BaseEstimator):
-    """Hidden Markov model by expectation maximisation (Baum-Welch), one pass over the corpus an iteration.
+class EMHMM(StateDecoder):
+    """Hidden Markov model by expectation maximization (Baum-Welch), one pass over the corpus per iteration.
 
     Parameters
     ----------
-    n_states : int
-    n_iter : int
-        Passes at most.
-    tol : float
-        It ends when a pass raises the log-likelihood by less than this share of it.
-    smoothing : float
-        Added to each type's expected count in each state. With 0, no pass lowers the likelihood.
-    min_count : int
-        Rarer words become one type, ``"<?>"``, as unseen ones do.
-    decoding : {"posterior", "viterbi"}
-        The most probable state of each token, or the most probable path.
-    fan_in : int
-    random_state : int
-        Of the start: all probabilities drawn at random.
+    n_states : int, default=12
+        Number of hidden states.
+    n_iter : int, default=100
+        Largest number of passes.
+    tol : float, default=1e-5
+        Fitting ends when a pass raises the log-likelihood by less than this fraction of it.
+    smoothing : float, default=0.0
+        Number added to each type's expected count in each state. With 0, no pass lowers the likelihood; above 0, no
+        sentence is impossible because of a word.
+    min_count : int, default=1
+        Rarer words become one type, ``"<?>"``; unknown words are of that type too.
+    decoding : {"posterior", "viterbi"}, default="posterior"
+        Whether :meth:`predict` gives the most probable state of each token, or the most probable path.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the start: all probabilities are drawn at random.
 
     Attributes
     ----------
     words_ : list of str
+        Word types in order of falling count; the first is ``"<?>"``.
     model_ : HiddenMarkov
-        Without ends: ``final`` is ones.
+        Parameters, without ends: ``final`` is ones.
     log_likelihoods_ : list of float
-        Before each pass.
+        Log-likelihood of all sentences before each pass, in nats.
     n_passes_ : int
+        Number of passes over the sentences.
+    random_state_ : int
+        The seed that was used.
 
     Notes
     -----
-    Memory: ``8 n_types n_states`` bytes a summary; it does not depend on the number of sentences.
+    Memory: ``8 n_types n_states`` bytes for a summary; it does not depend on the number of sentences. Time:
+    ``O(n_tokens n_states^2)`` for a pass.
 
     References
     ----------
@@ -71,9 +77,8 @@ class EMHMM(BaseEstimator):
         tol: float = 1e-5,
         smoothing: float = 0.0,
         min_count: int = 1,
-        decoding: Literal["posterior", "viterbi"] = "posterior",
-        fan_in: int = 2,
-        random_state: int = 0,
+        decoding: Decoding = "posterior",
+        random_state: RandomState = 0,
     ) -> None:
         self.n_states = n_states
         self.n_iter = n_iter
@@ -81,70 +86,69 @@ class EMHMM(BaseEstimator):
         self.smoothing = smoothing
         self.min_count = min_count
         self.decoding = decoding
-        self.fan_in = fan_in
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
         """Learn from sentences.
 
         Parameters
         ----------
-        X : Corpus, or list of token lists
+        X : corpus, or iterable of token lists
+            Sentences of words; a corpus is read block by block in each pass.
         y : ignored
+            There for scikit-learn's sake.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             If there is no token, or a parameter is out of range.
+        TypeError
+            If a parameter is of the wrong type, or X is neither a corpus nor token lists.
         """
-        if self.n_states < 1 or self.n_iter < 1:
-            raise ValueError(
-                f"n_states is {self.n_states} and n_iter {self.n_iter}, but each must be at least 1"
-            )
-        checked_decoding(self.decoding)
+        self._check()
+        self.random_state_ = resolve_seed(self.random_state)
         corpus = as_corpus(X, min_count=self.min_count)
         self.words_ = list(corpus.words)
         self.model_ = self._start(np.asarray(corpus.counts))
         self.log_likelihoods_: list[float] = []
+        # Baum-Welch: each pass adds up p(h_t | x) and p(h_t, h_{t+1} | x) over all blocks under the model so far
+        # (E-step), and normalizes the sums (M-step). The likelihood before a pass is a by-product of that pass.
         for _ in range(self.n_iter):
             of = partial(ExpectedCounts.of, model=self.model_)
-            found = summarize(corpus.sentences, of=of, fan_in=self.fan_in, name="expect")
-            self.model_ = maximized(found.counts, smoothing=self.smoothing, lengths=False)
-            before = self.log_likelihoods_[-1:]
+            found = summarize(corpus.sentences, of=of, name="expect")
+            self.model_ = m_step(found.counts, smoothing=self.smoothing, lengths=False)
             self.log_likelihoods_.append(found.log_likelihood)
-            if before and found.log_likelihood - before[0] < self.tol * abs(found.log_likelihood):
+            if has_converged(self.log_likelihoods_, self.tol):
                 break
         self.n_passes_ = len(self.log_likelihoods_)
         return self
 
-    def predict(self, X: Sequence[Sequence[str]]) -> list[NDArray[np.integer[Any]]]:
-        """Return the state of each token of each sentence; unseen words are ``"<?>"``."""
-        check_is_fitted(self)
-        sentences = encode(X, self.words_)
-        return list(np.split(self.states(sentences), sentences.offsets[1:-1])) if len(X) else []
-
-    def states(self, sentences: Sentences) -> NDArray[np.integer[Any]]:
-        """Return the states of a block of numbered tokens, shape (n_tokens,)."""
-        check_is_fitted(self)
-        if self.decoding == "viterbi":
-            return viterbi(sentences, self.model_).states
-        return np.asarray(np.argmax(smooth(sentences, self.model_).posterior, axis=1))
+    def _check(self) -> None:
+        for name in ("n_states", "n_iter", "min_count"):
+            check_integer(name, getattr(self, name), at_least=1)
+        check_real("tol", self.tol)
+        check_real("smoothing", self.smoothing, at_least=0.0)
+        check_option("decoding", self.decoding, DECODINGS)
 
     def _start(self, counts: NDArray[np.int64]) -> HiddenMarkov:
-        rng = np.random.default_rng(self.random_state)
+        """Draw parameters around the words' own frequencies, so that no state begins without words."""
+        # Equal parameters are a fixed point of EM, so states must differ from the first pass on. Exponential draws,
+        # normalized, are uniform on the simplex; adding 1 keeps words without tokens possible.
+        rng = np.random.default_rng(self.random_state_)
         n = self.n_states
         emission = (counts[:, None] + 1.0) * rng.standard_exponential((len(counts), n))
         start = HiddenMarkov(
             rng.standard_exponential(n), rng.standard_exponential((n, n)), emission, np.zeros(n)
         )
-        return maximized(start, lengths=False)
+        return m_step(start, lengths=False)
 
+    def _type_numbers(self, tokens: Sequence[Hashable]) -> NDArray[np.int32]:
+        return encode([tokens], self.words_).ids
 
-def checked_decoding(decoding: str) -> None:
-    """Raise a ValueError if the name is not known."""
-    if decoding not in ("posterior", "viterbi"):
-        raise ValueError(f"decoding is {decoding!r}, but it must be 'posterior' or 'viterbi'")
+    def _decoding(self) -> Decoding:
+        return self.decoding

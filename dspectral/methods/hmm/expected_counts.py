@@ -1,14 +1,22 @@
-"""What is expected to have happened behind the tokens of sentences: the first half of an EM step, out of core."""
+"""The E-step of EM, out of core: expected counts of starts, steps, emissions and ends, and likelihoods."""
 
-import math
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral._compiled import read_only
-from dspectral.methods.hmm.inference import HiddenMarkov, checked_ids, compact, one_label
-from dspectral.methods.hmm.recursions import expected_block
+from dspectral._compiled import compiled, read_only
+from dspectral.engine.summary import add_fields
+from dspectral.methods.hmm.chain import HiddenMarkov, check_ids, check_labels
+from dspectral.methods.hmm.inference import log_likelihoods
+from dspectral.methods.hmm.recursions import (
+    SEEN,
+    backward_start,
+    backward_step,
+    forward_sentence,
+    longest_sentence,
+)
 from dspectral.types import LabelledSentences, Sentences
 
 
@@ -18,13 +26,13 @@ class ExpectedCounts(NamedTuple):
     Attributes
     ----------
     counts : HiddenMarkov
-        Counts in place of probabilities; :func:`~dspectral.methods.hmm.inference.maximized` makes the next model.
+        Counts in place of probabilities; :func:`~dspectral.methods.hmm.chain.m_step` makes the next model.
     log_likelihood : float
-        Of the sentences that are possible.
+        Sum over the sentences that are possible.
     n_sentences : int
-        How many these are; those without tokens are not counted.
+        Number of sentences that are possible; those without tokens are not counted.
     n_impossible : int
-        Sentences without probability under the model; they add nothing.
+        Number of sentences without probability under the model; they add nothing.
 
     References
     ----------
@@ -51,15 +59,22 @@ class ExpectedCounts(NamedTuple):
         model: HiddenMarkov,
         bounds: NDArray[np.int64] | None = None,
     ) -> Self:
-        """Summarise one block: forward and backward over each sentence.
+        """Summarize one block by the forward and the backward recursion over each sentence.
 
         Parameters
         ----------
         sentences : Sentences or LabelledSentences
+            A block of ids below ``model.n_types``.
         model : HiddenMarkov
+            Parameters before the step.
         bounds : ndarray of int64, shape (n_labels + 1,), optional
             Label ``a`` owns the states ``bounds[a]``, ..., ``bounds[a + 1] - 1``, and tokens with that label are in
-            one of them. If not given, labels are not looked at.
+            one of them. By default labels are ignored.
+
+        Returns
+        -------
+        ExpectedCounts
+            Counts of this block.
 
         Raises
         ------
@@ -68,24 +83,23 @@ class ExpectedCounts(NamedTuple):
 
         Notes
         -----
-        Memory beside the block: the counts, ``8 n_types n_states`` bytes, and a few numbers a token of the longest
-        sentence.
+        Memory beside the block: the counts, ``8 n_types n_states`` bytes, and a few numbers for each token of the
+        longest sentence.
         """
-        checked_ids(Sentences(sentences.ids, sentences.offsets), model.n_types)
-        open_bounds, labels = one_label(model, len(sentences.ids))
+        check_ids(sentences.ids, model.n_types)
         if bounds is not None and isinstance(sentences, LabelledSentences):
-            checked_labels(sentences.labels, len(bounds) - 1)
-            open_bounds, labels = (
-                read_only(np.asarray(bounds, dtype=np.int64)),
-                read_only(sentences.labels),
-            )
-        model = compact(model)
+            check_labels(sentences.labels, len(bounds) - 1)
+            own, labels = np.asarray(bounds, dtype=np.int64), sentences.labels
+        else:  # one label owns every state
+            own, labels = np.array([0, model.n_states]), np.zeros(len(sentences.ids), dtype=np.int32)
+        # Read-only views give the loops one signature for all callers, so they are compiled once.
+        model = model.read_only()
         counts = HiddenMarkov(*(np.zeros(part.shape) for part in model))
         found = expected_block(
             read_only(sentences.ids),
-            labels,
+            read_only(labels),
             read_only(sentences.offsets),
-            open_bounds,
+            read_only(own),
             model,
             read_only(model.transition.T),
             counts,
@@ -94,17 +108,145 @@ class ExpectedCounts(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the counts of all sentences."""
-        parts = (self, *others)
-        return type(self)(
-            HiddenMarkov(*(np.add.reduce(fields) for fields in zip(*(p.counts for p in parts), strict=True))),
-            math.fsum(part.log_likelihood for part in parts),
-            sum(part.n_sentences for part in parts),
-            sum(part.n_impossible for part in parts),
-        )
+        return add_fields(self, *others)
 
 
-def checked_labels(labels: NDArray[np.int32], n_labels: int) -> None:
-    """Raise a ValueError if a label is not below ``n_labels``."""
-    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < n_labels:
-        bad = int(np.flatnonzero((labels < 0) | (labels >= n_labels))[0])
-        raise ValueError(f"token {bad} has label {labels[bad]}, but labels go from 0 to {n_labels - 1}")
+class Likelihood(NamedTuple):
+    """Log-likelihood of sentences under a model.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        Sum over all sentences, minus infinity if one is impossible.
+    n_tokens : int
+        Number of tokens.
+
+    Examples
+    --------
+    >>> import math
+    >>> model = HiddenMarkov.of([1.0], [[1.0]], [[0.25], [0.75]])
+    >>> Likelihood.of(Sentences.of([[0, 0], [0]]), model=model).per_token == math.log(0.25)
+    True
+    """
+
+    log_likelihood: float
+    n_tokens: int
+
+    @classmethod
+    def of(cls, sentences: Sentences, *, model: HiddenMarkov) -> Self:
+        """Summarize one block of ids by the forward recursion over each sentence."""
+        return cls(float(log_likelihoods(sentences, model).sum()), len(sentences.ids))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the log-likelihood of all sentences."""
+        return add_fields(self, *others)
+
+    @property
+    def per_token(self) -> float:
+        """Mean log-likelihood of a token, 0 where there is none."""
+        return self.log_likelihood / max(1, self.n_tokens)
+
+
+def has_converged(log_likelihoods: Sequence[float], tol: float) -> bool:
+    """Report whether the last pass raised the log-likelihood by less than a fraction ``tol`` of it."""
+    if len(log_likelihoods) < 2:
+        return False
+    # Relative to the log-likelihood, as that grows with the number of tokens.
+    before, last = log_likelihoods[-2:]
+    return last - before < tol * abs(last)
+
+
+@compiled
+def expected_block(
+    ids: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    model: HiddenMarkov,
+    transposed: NDArray[np.float64],
+    counts: HiddenMarkov,
+) -> tuple[float, int, int]:
+    """Add the expected counts of each sentence, given its tokens and labels.
+
+    Parameters
+    ----------
+    ids, labels : ndarray of int32, shape (n_tokens,)
+        Type and label of each token.
+    offsets : ndarray of int64, shape (n_sentences + 1,)
+        First token of each sentence.
+    bounds : ndarray of int64, shape (n_labels + 1,)
+        First state of each label.
+    model : HiddenMarkov
+        Parameters.
+    transposed : ndarray of float64, shape (n_states, n_states)
+        Transitions from columns to rows.
+    counts : HiddenMarkov
+        Added to. The counts of transitions are still to be multiplied by the transitions: that factor is the same
+        for all tokens.
+
+    Returns
+    -------
+    log_likelihood : float
+        Sum over the sentences that are possible.
+    n_sentences : int
+        Number of sentences that are possible and not empty.
+    n_impossible : int
+        Number of sentences without probability; they add nothing.
+    """
+    # Time O(n k^2) for k states of a label; memory O(longest k), as only alpha of one sentence is held.
+    longest, width = longest_sentence(offsets), np.max(bounds[1:] - bounds[:-1])
+    alpha, scale = np.empty((longest, width)), np.empty(longest)
+    kind, rows = np.empty(longest, dtype=np.int8), np.empty((3, width))
+    log_likelihood, n_sentences, n_impossible = 0.0, 0, 0
+    for s in range(len(offsets) - 1):
+        words, tags = ids[offsets[s] : offsets[s + 1]], labels[offsets[s] : offsets[s + 1]]
+        found = forward_sentence(words, tags, bounds, model, alpha, scale, kind)
+        if len(words) == 0:
+            continue
+        # An impossible sentence has no posterior: it is counted and left out, so that one does not spoil a corpus.
+        if found == -np.inf:
+            n_impossible += 1
+            continue
+        log_likelihood += found
+        n_sentences += 1
+        expected_sentence(words, tags, bounds, model, transposed, alpha, scale, rows, counts)
+    return log_likelihood, n_sentences, n_impossible
+
+
+@compiled
+def expected_sentence(
+    words: NDArray[np.int32],
+    tags: NDArray[np.int32],
+    bounds: NDArray[np.int64],
+    model: HiddenMarkov,
+    transposed: NDArray[np.float64],
+    alpha: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    rows: NDArray[np.float64],
+    counts: HiddenMarkov,
+) -> None:
+    """Go back over a filtered sentence, and add to the counts; rows are those of ``backward_step``."""
+    n = len(words)
+    backward_start(n, tags, bounds, model, alpha, rows[0])
+    # With rows[0] = beta[t]: p(h_t = j | x) = alpha[t, j] beta[t, j], and
+    # p(h_t = i, h_{t+1} = j | x) = alpha[t, i] A[i, j] (B[x_{t+1}, j] beta[t+1, j] / scale[t+1]), whose bracket
+    # backward_step leaves in rows[1]. A[i, j] is left to the caller, once for all tokens. O(n k^2).
+    for t in range(n - 1, -1, -1):
+        low, high = bounds[tags[t]], bounds[tags[t] + 1]
+        if t < n - 1:
+            after = bounds[tags[t + 1]]
+            backward_step(
+                words[t + 1], tags[t + 1], tags[t], bounds, model, transposed, scale[t + 1], SEEN, rows
+            )
+            for i in range(high - low):
+                steps, weight = counts.transition[low + i], alpha[t, i]
+                for j in range(bounds[tags[t + 1] + 1] - after):
+                    steps[after + j] += weight * rows[1, j]
+            rows[0] = rows[2]
+        for j in range(high - low):
+            share = alpha[t, j] * rows[0, j]
+            counts.emission[words[t], low + j] += share
+            if t == 0:
+                counts.initial[low + j] += share
+            if t == n - 1:
+                counts.final[low + j] += share

@@ -1,40 +1,54 @@
-"""Frames of numbers to codes: what models of discrete tokens need before real-valued observations."""
+"""Frames of numbers to codes, for models of discrete tokens."""
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from typing import Any, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dspectral.engine import is_lazy
+from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
 from dspectral.registry import saved
+
+BATCH_FRAMES = 4096
+"""Number of frames of a mini-batch of k-means."""
+
+Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
+"""Sequences of frames, shape (n_frames_i, n_features) each, or all frames as one matrix."""
 
 
 @saved
-class VectorQuantizer(TransformerMixin, BaseEstimator):
-    """Replace each frame of a sequence by the number of its nearest centre (mini-batch k-means).
+class VectorQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Replace each frame of a sequence by the number of its nearest center (mini-batch k-means).
 
     Parameters
     ----------
-    n_codes : int
-    n_init : int
-        Starts of k-means.
-    batch_size : int
-        Frames of a mini-batch.
-    random_state : int
+    n_codes : int, default=256
+        Number of centers.
+    n_init : int, default=3
+        Number of starts of k-means.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of k-means.
 
     Attributes
     ----------
     mean_, scale_ : ndarray of float64, shape (n_features,)
-        Each feature is first centred and divided by its standard deviation.
+        Mean and standard deviation of each feature, by which frames are first centered and scaled.
     centers_ : ndarray of float64, shape (n_codes, n_features)
-        Of the scaled frames.
+        Centers of the scaled frames.
+    n_features_in_ : int
+        Number of features of a frame.
+    random_state_ : int
+        The seed that was used.
 
     Notes
     -----
-    ``fit`` holds all frames in memory: give it a sample of a long stream.
+    ``fit`` holds all frames in memory: give it a sample of a long stream. ``transform`` may be called for one part
+    of the stream after the other.
 
     Examples
     --------
@@ -44,56 +58,126 @@ class VectorQuantizer(TransformerMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self, n_codes: int = 256, *, n_init: int = 3, batch_size: int = 4096, random_state: int = 0
-    ) -> None:
+    def __init__(self, n_codes: int = 256, *, n_init: int = 3, random_state: RandomState = 0) -> None:
         self.n_codes = n_codes
         self.n_init = n_init
-        self.batch_size = batch_size
         self.random_state = random_state
 
-    def fit(self, X: Sequence[Any], y: Any = None) -> Self:
-        """Find the centres.
+    def fit(self, X: Frames, y: object = None) -> Self:
+        """Find the centers.
 
         Parameters
         ----------
-        X : list of ndarray, shape (n_frames_i, n_features)
+        X : list of array-like, shape (n_frames_i, n_features), or array-like of shape (n_frames, n_features)
+            Sequences of frames, or frames of no sequence in particular.
         y : ignored
+            There for scikit-learn's sake.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            If there are fewer frames than codes, features differ in number, or one is not finite.
+            If there are fewer frames than codes, features differ in number, or an entry is not finite.
+        TypeError
+            If X is not in memory, or a parameter is of the wrong type.
         """
-        frames = stacked(X)
+        check_integer("n_codes", self.n_codes, at_least=1)
+        check_integer("n_init", self.n_init, at_least=1)
+        self.random_state_ = resolve_seed(self.random_state)
+        frames = self._stack(X, reset=True)
         if len(frames) < self.n_codes:
-            raise ValueError(f"there are {len(frames)} frames, too few for n_codes = {self.n_codes}")
+            raise ValueError(f"X has n_samples = {len(frames)} frames, too few for n_codes = {self.n_codes}")
+        # Features in different units must not weigh by their unit; one that is constant stays 0.
         self.mean_, scale = frames.mean(axis=0), frames.std(axis=0)
         self.scale_ = np.where(scale > 0, scale, 1.0)
         means = MiniBatchKMeans(
-            self.n_codes, n_init=self.n_init, batch_size=self.batch_size, random_state=self.random_state
+            self.n_codes, n_init=self.n_init, batch_size=BATCH_FRAMES, random_state=self.random_state_
         )
         self.centers_ = means.fit((frames - self.mean_) / self.scale_).cluster_centers_
         return self
 
-    def transform(self, X: Sequence[Any]) -> list[NDArray[np.int32]]:
-        """Return the codes of each sequence, shape (n_frames_i,); of equally near centres, the first."""
+    def transform(self, X: Frames) -> list[NDArray[np.int32]] | NDArray[np.int32]:
+        """Return the code of each frame; of equally near centers, the first.
+
+        Parameters
+        ----------
+        X : list of array-like, shape (n_frames_i, n_features), or array-like of shape (n_frames, n_features)
+            Sequences of frames, or frames of no sequence in particular.
+
+        Returns
+        -------
+        list of ndarray of int32, shape (n_frames_i,), or ndarray of int32, shape (n_frames, 1)
+            Codes of each sequence, or of each row of a matrix.
+
+        Raises
+        ------
+        ValueError
+            If frames have another number of features than in ``fit``, or an entry is not finite.
+        TypeError
+            If X is not in memory.
+        """
         check_is_fitted(self)
+        if is_lazy(X) or _is_matrix(X):
+            return self._codes(self._stack(X, reset=False))[:, None]
         if not len(X):
             return []
-        scaled = (stacked(X) - self.mean_) / self.scale_
+        codes = self._codes(self._stack(X, reset=False))
+        return list(np.split(codes, np.cumsum([len(np.asarray(frames)) for frames in X])[:-1]))
+
+    def _codes(self, frames: NDArray[np.float64]) -> NDArray[np.int32]:
+        """Return the nearest center of each frame: ``|x - c|^2 = |x|^2 - 2 (x c - |c|^2 / 2)``, a matrix product."""
+        scaled = (frames - self.mean_) / self.scale_
+        # |x|^2 is the same for all centers and left out.
         lengths = 0.5 * np.einsum("ij,ij->i", self.centers_, self.centers_)
-        codes = np.argmax(scaled @ self.centers_.T - lengths, axis=1).astype(np.int32)
-        return list(np.split(codes, np.cumsum([len(frames) for frames in X])[:-1]))
+        return np.asarray(np.argmax(scaled @ self.centers_.T - lengths, axis=1), dtype=np.int32)
+
+    def _stack(self, X: Frames, *, reset: bool) -> NDArray[np.float64]:
+        """Return the frames of all sequences as one matrix, and refuse what k-means cannot take."""
+        if is_lazy(X) or hasattr(X, "sentences"):
+            raise TypeError(
+                f"X is of type {type(X).__name__}, a corpus, a store or a lazy array, but it must be frames in "
+                "memory: give some of them at a time"
+            )
+        if _is_matrix(X):
+            return np.asarray(validate_data(self, X, reset=reset, dtype=np.float64))
+        frames = _stack_sequences(list(X))
+        if reset:
+            self.n_features_in_ = frames.shape[1]
+        elif frames.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {frames.shape[1]} features, but VectorQuantizer is expecting {self.n_features_in_} features "
+                "as input"
+            )
+        return frames
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # codes are int32, whatever the frames are
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return 1
 
 
-def stacked(X: Sequence[Any]) -> NDArray[np.float64]:
-    """Stack the frames of all sequences, and refuse what k-means cannot take."""
+def _is_matrix(X: Frames) -> bool:
+    """Report whether X is one matrix: an array, a table, or lists of numbers; lists of arrays are sequences."""
+    # Only the first entry is looked at: to turn all of a list of sequences into an array would copy it.
+    if not isinstance(X, list | tuple):
+        return True
+    return bool(len(X)) and isinstance(X[0], list | tuple) and np.ndim(X[0]) == 1
+
+
+def _stack_sequences(X: Iterable[ArrayLike]) -> NDArray[np.float64]:
     parts = [np.asarray(frames, dtype=np.float64) for frames in X]
     if not parts:
         raise ValueError("there is no sequence of frames")
     widths = {part.shape[1:] for part in parts}
-    if len(widths) > 1 or len(parts[0].shape) != 2:
+    if len(widths) > 1 or parts[0].ndim != 2:
         shapes = " and ".join(str(part.shape) for part in parts[:2])
         raise ValueError(
             f"sequences of frames have shapes such as {shapes}, but must be (n_frames, n_features)"

@@ -1,35 +1,38 @@
 """Products with rows that are weighted by similarities between them: of classes in closed form, or any."""
 
 import math
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.engine.summary import add_fields
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import energy_of, gram_of, total_of
-from dspectral.types import FloatArray, Rows, is_sparse
+from dspectral.linalg.block_sums import energy_of, float_rows, gram_of, total_of
+from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 
 
-class ClassProduct(NamedTuple):
+class ClassGramProduct(NamedTuple):
     """``A'(W (A Z))`` with W diagonal, beside the sums of the rows of each class.
 
     With K the matrix that is 1 on the diagonal and ``alpha z_i'z_j`` elsewhere (z_i of length 1 holds the classes
     of row i, or is zero), ``A'K A = A'W A + alpha M'M``: W is ``1 - alpha`` for rows with a class and 1 for others,
-    and M holds the class sums ``Z'A``. So K is never formed, and what rows leave has the size of classes.
+    and M holds the class sums ``Z'A``. So K is never formed, and the summary has a size that does not depend on the
+    number of rows.
 
     Attributes
     ----------
     n_rows : int
+        Number of rows.
     total : ndarray of float64, shape (d,)
         Sum of the rows.
     energy : float
         Squared Frobenius norm of the rows.
     product : ndarray, shape (d, r)
-        Of the weighted rows; their Gram matrix, shape (d, d), where there is no factor.
+        Product of the weighted rows' Gram matrix with the factor; without a factor the Gram matrix itself.
     sums : ndarray of float64, shape (n_classes, d)
-        M; without rows where it was not asked for.
+        Class sums M; an array without rows where they were not asked for.
     """
 
     n_rows: int
@@ -48,24 +51,33 @@ class ClassProduct(NamedTuple):
         with_sums: bool = True,
         factor: FloatArray | None = None,
     ) -> Self:
-        """Summarise one block.
+        """Summarize one block.
 
         Parameters
         ----------
         rows : csr_array or ndarray, shape (n, d)
+            The rows A.
         classes : csr_array, shape (n, n_classes)
-            The z_i: rows of length 1, or zero.
+            The vectors z_i: rows of length 1, or zero.
         alpha : float
-        with_sums : bool
-            Whether class sums are wanted: one pass is enough for them.
+            Similarity of two rows of one class, from 0 to 1.
+        with_sums : bool, default=True
+            Whether class sums are wanted: they are the same in every pass, so one pass is enough.
         factor : ndarray, shape (d, r), optional
-            Z.
+            The factor Z.
+
+        Returns
+        -------
+        ClassGramProduct
+            Summary of the block.
 
         Raises
         ------
         ValueError
             If the rows hold NaN or infinity.
         """
+        # A' W A Z is the Gram product of rows that are multiplied by the roots of W. Cost: 4 nnz r operations, or
+        # 4 n d r for dense rows; the sums add one pass over the entries for each class of a row.
         energy = energy_of(rows)
         has_class = np.diff(classes.indptr) > 0
         weighted = scaled(rows, np.where(has_class, math.sqrt(1.0 - alpha), 1.0))
@@ -81,29 +93,22 @@ class ClassProduct(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
-        parts = (self, *others)
-        product, sums = self.product.copy(), self.sums.copy()
-        for other in others:
-            product += other.product
-            sums += other.sums
-        return type(self)(
-            sum(part.n_rows for part in parts),
-            np.add.reduce([part.total for part in parts]),
-            math.fsum(part.energy for part in parts),
-            product,
-            sums,
-        )
+        return add_fields(self, *others)
 
 
 class CrossProduct(NamedTuple):
-    """``A'B`` for rows A and B that belong together, with the sum and the energy of A's.
+    """``A'B`` for rows A and B that belong together, with the sum and the energy of A's rows.
 
     Attributes
     ----------
     n_rows : int
+        Number of rows.
     total : ndarray of float64, shape (d,)
+        Sum of A's rows.
     energy : float
+        Squared Frobenius norm of A.
     product : ndarray, shape (d, r), of B's dtype
+        The product ``A'B``.
     """
 
     n_rows: int
@@ -113,8 +118,8 @@ class CrossProduct(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, others: FloatArray) -> Self:
-        """Summarise one block of A, shape (n, d), and of B, shape (n, r)."""
-        energy = energy_of(rows)
+        """Summarize one block of A, shape (n, d), and of B, shape (n, r)."""
+        energy = energy_of(rows)  # first, so that nothing is multiplied by infinity
         if is_sparse(rows):
             product = sparse_products.transpose_times(rows, np.ascontiguousarray(others))
         else:
@@ -123,28 +128,40 @@ class CrossProduct(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
-        parts = (self, *others)
-        product = self.product.copy()
-        for other in others:
-            product += other.product
-        return type(self)(
-            sum(part.n_rows for part in parts),
-            np.add.reduce([part.total for part in parts]),
-            math.fsum(part.energy for part in parts),
-            product,
-        )
+        return add_fields(self, *others)
 
 
-def class_sums(rows: Rows, classes: sparse.csr_array, wanted: bool = True) -> NDArray[np.float64]:
+def class_sums(rows: Rows, classes: CSRRows, wanted: bool = True) -> NDArray[np.float64]:
     """Return ``Z'A``, shape (n_classes, d), or no rows at all."""
     if not wanted:
-        return np.zeros((0, rows.shape[1]))
+        return np.zeros((0, rows.shape[1]))  # an array, so that summaries of all passes merge in the same way
     sums = sparse.csr_array(classes.T) @ rows
     return np.asarray(sums.toarray() if is_sparse(sums) else sums, dtype=np.float64)
 
 
-def scaled(rows: Rows, factors: NDArray[Any]) -> Rows:
-    """Return rows times one number each, of the rows' own type."""
+def scaled(rows: Rows, factors: NDArray[np.float64]) -> Rows:
+    """Multiply each row by one number; the result is in single precision for float32 rows, else in double.
+
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Rows of any type of numbers.
+    factors : ndarray of float64, shape (n,)
+        Number for each row. In the rows' own type the factors of integer rows would all be 0 or 1.
+
+    Returns
+    -------
+    csr_array or ndarray, shape (n, d)
+        New rows.
+
+    Examples
+    --------
+    >>> scaled(np.array([[2, 4]], dtype=np.int8), np.array([0.25]))
+    array([[0.5, 1. ]])
+    """
+    # Factors take the precision of the rows, never their type: sqrt(1 - alpha) as an integer is 0 and loses every
+    # document that has a class.
+    rows = float_rows(rows)
     if not is_sparse(rows):
         return np.asarray(rows * factors.astype(rows.dtype)[:, None])
     data = rows.data * np.repeat(factors, np.diff(rows.indptr)).astype(rows.dtype)

@@ -1,20 +1,25 @@
-"""Products with ``R'K R``, block by block, for each kind of similarity K between documents."""
+"""Products with ``R'K R``, block by block, for each kind of similarity K between documents, and their spectrum."""
 
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.decomposition.plan import Plan, check_size, chosen_solver
+from dspectral.decomposition.spectrum import Spectrum, krylov_spectrum, of_summary, pad_components
 from dspectral.engine import collect_rows, map_rows, summarize
 from dspectral.inputs.labelled_rows import labelled_streams
-from dspectral.methods.lsi.class_products import ClassProduct, CrossProduct
-from dspectral.types import FloatArray, Rows
+from dspectral.linalg.block_sums import float_rows
+from dspectral.methods.lsi.class_products import ClassGramProduct, CrossProduct
+from dspectral.methods.lsi.similarity_factors import Factor
+from dspectral.types import CheckedRows, FloatArray, Rows
 
 
 class DocumentProducts(Protocol):
-    """What multiplies by ``R'K R``; ``reads`` is how often a product reads each block."""
+    """Products with ``R'K R``; ``reads`` is the number of times that one product reads each block."""
 
     reads: int
 
@@ -27,75 +32,147 @@ class DocumentProducts(Protocol):
         ...
 
 
-class Plain:
-    """K is the identity."""
+class IdentityProducts:
+    """Products for K the identity.
+
+    Parameters
+    ----------
+    X : rows of any kind, shape (n, d)
+        The documents R.
+    """
 
     reads = 1
 
-    def __init__(self, X: Any, fan_in: int) -> None:
-        self._X, self._fan_in = X, fan_in
+    def __init__(self, X: CheckedRows) -> None:
+        self._X = X
 
     def gram(self) -> Moments:
         """Return ``R'R``."""
-        return summarize(self._X, of=Moments.of, fan_in=self._fan_in, name="gram")
+        return summarize(self._X, of=Moments.of, name="gram")
 
     def product(self, Z: FloatArray) -> GramProduct:
         """Return ``R'R Z``."""
-        return summarize(self._X, of=partial(GramProduct.of, factor=Z), fan_in=self._fan_in, name="product")
+        return summarize(self._X, of=partial(GramProduct.of, factor=Z), name="product")
 
 
-class OfClasses:
-    """K is ``1`` on its diagonal and ``alpha z_i'z_j`` elsewhere: the class sums of the first pass serve all."""
+class ClassProducts:
+    """Products for K that is 1 on its diagonal and ``alpha z_i'z_j`` elsewhere, for z_i the classes of document i.
+
+    Parameters
+    ----------
+    X : rows of any kind, shape (n, d)
+        The documents R.
+    classes : csr_array or Dask array of CSR blocks, shape (n, n_classes)
+        The vectors z_i: rows of length 1, or zero.
+    alpha : float
+        Similarity of two documents of one class.
+    """
 
     reads = 1
 
-    def __init__(self, X: Any, classes: Any, alpha: float, fan_in: int) -> None:
+    def __init__(self, X: CheckedRows, classes: CheckedRows, alpha: float) -> None:
         streams = labelled_streams(X, classes)
-        self._words, self._classes = streams.words, streams.labels
-        self._alpha, self._fan_in = alpha, fan_in
-        self._sums: Any = None
+        self._words, self._classes, self._alpha = streams.words, streams.labels, alpha
+        self._sums: NDArray[np.float64] | None = None
 
     def gram(self) -> Moments:
         """Return ``R'W R + alpha M'M``."""
-        of = partial(ClassProduct.of, alpha=self._alpha)
-        part = summarize(self._words, self._classes, of=of, fan_in=self._fan_in, name="gram")
+        of = partial(ClassGramProduct.of, alpha=self._alpha)
+        part = summarize(self._words, self._classes, of=of, name="gram")
         return Moments(part.n_rows, part.total, part.product + self._alpha * (part.sums.T @ part.sums))
 
     def product(self, Z: FloatArray) -> GramProduct:
         """Return ``R'W R Z + alpha M'(M Z)``."""
-        of = partial(ClassProduct.of, factor=Z, alpha=self._alpha, with_sums=self._sums is None)
-        part = summarize(self._words, self._classes, of=of, fan_in=self._fan_in, name="product")
-        if self._sums is None:
+        of = partial(ClassGramProduct.of, factor=Z, alpha=self._alpha, with_sums=self._sums is None)
+        part = summarize(self._words, self._classes, of=of, name="product")
+        if self._sums is None:  # the class sums of the first pass serve all later ones
             self._sums = part.sums
+        # Right to left: n_classes x r in between, and never the d x d matrix M'M.
         between = self._alpha * (self._sums.T @ (self._sums @ Z))
         return GramProduct(part.n_rows, part.total, part.energy, part.product + between.astype(Z.dtype))
 
 
-class OfMatrix:
-    """K is ``I + alpha`` times a sparse matrix: the documents must meet in this process, two reads a product."""
+class SimilarityProducts:
+    """Products for K the identity plus ``alpha`` times a sparse matrix: two reads of the documents each.
+
+    Parameters
+    ----------
+    X : rows of any kind, shape (n, d)
+        The documents R.
+    similarity : csr_array of float64, shape (n, n)
+        Symmetric, with zeros on its diagonal.
+    alpha : float
+        Weight of the similarity.
+    """
 
     reads = 2
 
-    def __init__(self, X: Any, similarity: sparse.csr_array, alpha: float, fan_in: int) -> None:
-        self._X, self._similarity = X, similarity
-        self._alpha, self._fan_in = alpha, fan_in
+    def __init__(self, X: CheckedRows, similarity: sparse.csr_array, alpha: float) -> None:
+        self._X, self._similarity, self._alpha = X, similarity, alpha
 
     def gram(self) -> Moments:
         """Refuse: ``R'K R`` would need all rows at once."""
         raise ValueError("solver 'gram' does not take document_similarity: 'auto' and 'krylov' do")
 
     def product(self, Z: FloatArray) -> GramProduct:
-        """Return ``R'(K (R Z))``."""
+        """Return ``R'(K (R Z))``: the projected documents, ``8 n r`` bytes, meet in this process."""
+        project = partial(_times, Z=Z)
         projected = collect_rows(
-            map_rows(self._X, partial(_times, Z=Z), n_columns=Z.shape[1], dtype=Z.dtype, name="project")
+            map_rows(self._X, project, n_columns=Z.shape[1], dtype=Z.dtype, name="project")
         )
+        # R Z is taken in one pass and R' times the mixed rows in another: K couples documents of different blocks.
         mixed = projected + self._alpha * np.asarray(self._similarity @ projected, dtype=Z.dtype)
         streams = labelled_streams(self._X, mixed)
-        part = summarize(
-            streams.words, streams.labels, of=CrossProduct.of, fan_in=self._fan_in, name="product"
-        )
+        part = summarize(streams.words, streams.labels, of=CrossProduct.of, name="product")
         return GramProduct(part.n_rows, part.total, part.energy, part.product)
 
 
+def hybrid_spectrum(
+    documents: DocumentProducts, root: Factor | None, plan: Plan, shape: tuple[int, int]
+) -> Spectrum:
+    """Return the spectrum of ``K^(1/2) R L``: right singular vectors, and squared singular values.
+
+    Parameters
+    ----------
+    documents : DocumentProducts
+        Products with ``R'K R``.
+    root : Factor or None
+        The factor L of S; None for the identity.
+    plan : Plan
+        Number of components, solver and precision.
+    shape : tuple of int
+        Number of documents and of terms.
+
+    Returns
+    -------
+    Spectrum
+        Vectors in the coordinates of L: components are ``L`` times them.
+    """
+    # The eigenvectors of L'(R'K R) L, of which a pass over the documents gives the matrix itself ("gram") or a
+    # product with a block of vectors ("krylov", "nystrom"). Similarities of documents need every row at once, so
+    # for them "auto" is never the former.
+    check_size(plan, shape[1])
+    solver = chosen_solver(plan, shape[1])
+    if solver == "gram" and documents.reads > 1 and plan.solver == "auto":
+        solver = "krylov"
+    if solver == "gram":
+        moments = documents.gram()
+        if root is not None:  # L' (L' G)' = L' G L, as G is symmetric
+            gram = root.transpose_times(root.transpose_times(moments.gram).T)
+            moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
+        return pad_components(of_summary(moments, plan), plan)
+    if "frequent_directions" in solver:
+        raise ValueError(f"solver {solver!r} does not take similarities: 'auto', 'gram' and 'krylov' do")
+
+    # Rows, sums and energy of the product are those of R itself: they bound the error, and count documents.
+    def multiply(Z: FloatArray) -> GramProduct:
+        if root is None:
+            return documents.product(Z)
+        part = documents.product(root.times(Z))
+        return part._replace(product=root.transpose_times(part.product))
+
+    return pad_components(krylov_spectrum(multiply, shape[1], plan, solver), plan)
+
+
 def _times(rows: Rows, *, Z: FloatArray) -> FloatArray:
-    return np.asarray(rows @ Z, dtype=Z.dtype)
+    return np.asarray(float_rows(rows) @ Z, dtype=Z.dtype)

@@ -4,30 +4,37 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
-from dspectral.engine import is_lazy, map_rows
-from dspectral.inputs.class_labels import ClassRows, class_rows
+from dspectral.engine import is_lazy
+from dspectral.inputs.class_labels import class_rows, label_names
 from dspectral.inputs.labelled_rows import LabelledStreams, labelled_streams
+from dspectral.inputs.parameters import (
+    RandomState,
+    check_integer,
+    check_option,
+    check_real,
+    resolve_seed,
+)
 from dspectral.inputs.rows import checked_rows
-from dspectral.methods.lsi.linear_svm import Training, linear_machines
+from dspectral.methods.lsi.linear_svm import Training, train_linear_svms
+from dspectral.methods.lsi.local_prediction import Classes, LocalPrediction
 from dspectral.methods.lsi.local_regions import (
+    LocalRecipe,
     Region,
-    checked_members,
     local_spaces,
+    members_of_classes,
     relevant_regions,
     weighted_regions,
 )
-from dspectral.methods.lsi.squared_hinge import Relevancy, products
+from dspectral.methods.lsi.squared_hinge import Relevancy
 from dspectral.registry import saved
-from dspectral.types import Rows, is_sparse
+from dspectral.types import RowsLike, is_sparse
 
 
 @saved
-class LocalLSI(ClassifierMixin, TransformerMixin, BaseEstimator):
+class LocalLSI(LocalPrediction):
     """Classify documents, each class in a space that the SVD finds of the documents near it.
 
     ``"rds"``: the space of a class is that of its own documents. ``"lrw"``: a first classifier on all columns gives
@@ -37,51 +44,61 @@ class LocalLSI(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int
-        k. A class whose documents have fewer independent directions has a space of as many as there are.
-    method : {"rds", "lrw"}
-    gamma : float
-        Size of a region of ``"lrw"``, in units of the class.
-    a, b : float
-        Slope and shift of its weights; ``a`` is above 0.
-    C : float
-        Of the SVMs, with squared hinge loss and l2 penalty, the intercept penalised as well.
-    initial_C : float
-        Of the first classifier of ``"lrw"``, such an SVM too.
-    tol : float
-        Where training stops: the largest entry of the gradient, in units of that at the start.
-    max_passes : int
-        Passes that training may take; a ConvergenceWarning says that they were too few.
-    fan_in : int
-        Neighbours that a merge takes.
-    random_state : int
-        The same seed and blocks give the same bits under every scheduler.
+    n_components : int, default=2
+        Largest number of components k of a class's space. A class whose documents have fewer independent directions
+        has a space of as many as there are.
+    method : {"rds", "lrw"}, default="rds"
+        Which documents make the space of a class: its own, or the most relevant ones, weighted.
+    gamma : float, default=3.0
+        Size of a region of ``"lrw"``, divided by that of the class; above 0.
+    C : float, default=1.0
+        Weight of the loss of the SVMs, with squared hinge loss and l2 penalty, where the intercept is penalized as
+        well; above 0.
+    tol : float, default=1e-4
+        Training stops where the largest entry of the gradient, divided by that at the start, is below this number.
+    max_iter : int, default=1000
+        Number of passes that training may take; a ConvergenceWarning says that they were too few.
+    recipe : LocalRecipe, optional
+        Slope and shift of the weights of ``"lrw"``, and C of its first classifier; by default the published ones.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed. The same seed and blocks give the same bits under every scheduler.
 
     Attributes
     ----------
     classes_ : ndarray, shape (L,)
+        Labels in their order; for an indicator matrix its column names, or numbers where it has none.
     exclusive_ : bool
         Whether labels were given, one a document, and not an indicator matrix.
+    indicator_dtype_ : str or None
+        Type of the dense indicator matrix that :meth:`predict` returns; None where y was labels, sparse or lazy.
     components_ : list of ndarray, shape (k_c, d)
         Orthonormal rows for each class; the entry largest in magnitude of each is positive.
     coef_ : ndarray, shape (L, d)
         The SVMs in terms of columns: a class's score is ``f x'coef + intercept``.
     intercept_ : ndarray, shape (L,)
+        Intercepts of the SVMs.
     relevancy_ : Relevancy or None
         The first classifier, with a and b.
     region_sizes_ : ndarray of int64, shape (L,)
-        Documents behind each space.
+        Number of documents behind each space.
+    random_state_ : int
+        Seed that the fit used.
+    n_iter_ : int
+        Passes of the training of the last SVMs.
     n_passes_ : int
         Reads of each block: one for the spaces (more, if there are over a million documents in them), one for
         the relevancies of ``"lrw"``, and one for each gradient of the SVMs.
     n_features_in_ : int
+        Number of columns.
 
     Notes
     -----
     The spaces are a task a class, which holds the class's region alone and is exact. No matrix of all documents is
     made: not of words, and not of features, as ``w'(V x) = x'(V'w)``. In training a task holds its block, ``8 L``
-    bytes for each row of it and ``8 L d`` some three times; this process ``8 L k`` (of the first classifier
+    bytes for each row of it and ``8 L d`` some three times; this process ``8 L k`` (for the first classifier
     ``8 L d``) some twenty times. The model holds ``8 L k d``; labels in memory take theirs.
+
+    A class that none or all of the documents are in, as happens in small folds, has no space and a constant score.
 
     References
     ----------
@@ -103,176 +120,104 @@ class LocalLSI(ClassifierMixin, TransformerMixin, BaseEstimator):
         *,
         method: Literal["rds", "lrw"] = "rds",
         gamma: float = 3.0,
-        a: float = 5.0,
-        b: float = 0.2,
         C: float = 1.0,
-        initial_C: float = 1.0,
         tol: float = 1e-4,
-        max_passes: int = 1000,
-        fan_in: int = 2,
-        random_state: int = 0,
+        max_iter: int = 1000,
+        recipe: LocalRecipe | None = None,
+        random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
         self.method = method
         self.gamma = gamma
-        self.a = a
-        self.b = b
         self.C = C
-        self.initial_C = initial_C
         self.tol = tol
-        self.max_passes = max_passes
-        self.fan_in = fan_in
+        self.max_iter = max_iter
+        self.recipe = recipe
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: "Classes | None" = None) -> Self:
         """Find the spaces, and train the classifiers in them.
 
         Parameters
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n, d)
+            Documents.
         y : array-like of labels, shape (n,), or indicator matrix (array, SciPy sparse or Dask), shape (n, L)
-            A document without a class has the label None, or an empty row. By default the labels of a store.
+            Classes of the documents. A document without a class has the label None, or an empty row. By default the
+            labels of a store.
 
         Returns
         -------
-        self
+        LocalLSI
+            The estimator itself.
 
         Raises
         ------
         ValueError
-            If a class has none, one or all of the documents, no class has ``n_components`` independent directions
-            (the largest usable number is named), a parameter is out of its range, or X holds NaN or infinity.
+            If all documents have the same label, a parameter is out of its range, or X holds NaN or infinity.
         """
-        self._check()
+        # Four steps: which documents make each class's region (LRW trains a first classifier for it), the region's
+        # singular vectors, machines in these spaces, and the machines taken back to columns.
+        recipe = self._check()
         y = getattr(X, "labels", None) if y is None else y
         if y is None:
             raise ValueError("this LocalLSI requires y to be passed, but the target y is None")
         X = checked_rows(self, X, reset=True)
-        known = class_rows(_checked_labels(y), X.shape[0])
-        rows = checked_members(known, X.shape[0])
+        target = _checked_labels(y)
+        known = class_rows(target, X.shape[0])
+        rows = members_of_classes(known, X.shape[0])
         data = labelled_streams(X, known.indicator)
-        regions, passes = self._regions(data, rows)
-        self.components_, n_gathered = local_spaces(
-            X, regions, self.n_components, fan_in=self.fan_in, seed=self.random_state
+        regions, n_first = self._regions(data, rows, recipe)
+        self.components_, n_gathered = local_spaces(X, regions, self.n_components, seed=self.random_state_)
+        machines = train_linear_svms(
+            data,
+            Training(self.C, self.tol, self.max_iter),
+            spaces=self.components_,
+            relevancy=self.relevancy_,
         )
-        training = Training(self.C, self.tol, self.max_passes, self.fan_in)
-        machines = linear_machines(data, training, spaces=self.components_, relevancy=self.relevancy_)
-        self._set(known, regions)
+        self.exclusive_ = known.exclusive
+        self.classes_ = known.classes if known.exclusive else label_names(y, len(known.classes))
+        dense = not (known.exclusive or is_lazy(target) or is_sparse(target))
+        self.indicator_dtype_ = target.dtype.str if dense else None
+        self.region_sizes_ = np.array([len(region.rows) for region in regions])
         self.coef_, self.intercept_ = np.ascontiguousarray(machines.axes.T), machines.offsets
-        self.n_passes_ = passes + n_gathered + machines.n_passes
+        self.n_iter_ = machines.n_passes
+        self.n_passes_ = n_first + n_gathered + machines.n_passes
         return self
 
-    def decision_function(self, X: Any) -> Any:
-        """Score each class: how far beyond the margin of its SVM.
+    def _check(self) -> LocalRecipe:
+        """Refuse parameters that make no sense, resolve the seed, and return the recipe."""
+        recipe = LocalRecipe() if self.recipe is None else self.recipe
+        check_integer("n_components", self.n_components, at_least=1)
+        check_option("method", self.method, ("rds", "lrw"))
+        numbers = {name: getattr(self, name) for name in ("gamma", "C", "tol", "max_iter")}
+        numbers |= {"a": recipe.a, "initial_c": recipe.initial_c}
+        for name, value in numbers.items():
+            if check_real(name, value) <= 0:
+                raise ValueError(f"{name} is {value}, but must be above 0")
+        self.random_state_ = resolve_seed(self.random_state)
+        return recipe
 
-        Parameters
-        ----------
-        X : as for ``fit``, shape (n, d)
-
-        Returns
-        -------
-        ndarray or (for lazy input) Dask array, shape (n, L)
-            For two labels, one a document, shape (n,): the second's score less the first's.
-        """
-        X = self._checked(X)
-        if self._binary:
-            return map_rows(X, self._difference, n_columns=1, name="score")[:, 0]
-        return map_rows(X, self._scores, n_columns=len(self.classes_), name="score")
-
-    def predict(self, X: Any) -> Any:
-        """Return the class with the best score, or, after a fit to an indicator matrix, all with one above 0.
-
-        Parameters
-        ----------
-        X : as for ``fit``, shape (n, d)
-
-        Returns
-        -------
-        ndarray or (for lazy input) Dask array, shape (n,), or csr_array (Dask array of them), shape (n, L)
-        """
-        X = self._checked(X)
-        if self.exclusive_:
-            return map_rows(X, self._best, n_columns=1, dtype=self.classes_.dtype, name="predict")[:, 0]
-        return map_rows(X, self._above, n_columns=len(self.classes_), sparse_output=True, name="predict")
-
-    def transform(self, X: Any) -> Any:
-        """Fold documents into all spaces, one beside the other.
-
-        Parameters
-        ----------
-        X : as for ``fit``, shape (n, d)
-
-        Returns
-        -------
-        ndarray or (for lazy input) Dask array, shape (n, sum of all k_c)
-        """
-        X = self._checked(X)
-        width = sum(len(axes) for axes in self.components_)
-        return map_rows(X, self._folded, n_columns=width, name="fold-in")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    @property
-    def _binary(self) -> bool:
-        return self.exclusive_ and len(self.classes_) == 2
-
-    def _check(self) -> None:
-        if self.method not in ("rds", "lrw"):
-            raise ValueError(f"method is {self.method!r}, but must be 'rds' or 'lrw'")
-        for name in ("gamma", "a", "C", "initial_C", "tol", "max_passes"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be above 0")
-
-    def _checked(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return checked_rows(self, X, reset=False)
-
-    def _regions(self, data: LabelledStreams, rows: list[NDArray[np.int64]]) -> tuple[list[Region], int]:
+    def _regions(
+        self, data: LabelledStreams, rows: list[NDArray[np.int64]], recipe: LocalRecipe
+    ) -> tuple[list[Region], int]:
         """Return each class's region, and the passes over the rows that they took."""
         self.relevancy_: Relevancy | None = None
         if self.method == "rds":
             return relevant_regions(rows), 0
-        training = Training(self.initial_C, self.tol, self.max_passes, self.fan_in)
-        first = linear_machines(data, training)
-        self.relevancy_ = Relevancy(first.axes, first.offsets, float(self.a), float(self.b))
-        return weighted_regions(data, rows, self.relevancy_, self.gamma, self.fan_in), first.n_passes + 1
-
-    def _set(self, known: ClassRows, regions: list[Region]) -> None:
-        self.classes_, self.exclusive_ = known.classes, known.exclusive
-        self.region_sizes_ = np.array([len(region.rows) for region in regions])
-
-    def _weights(self, rows: Rows) -> Any:
-        """Return the weight of each row in each class, or 1 for all."""
-        return 1.0 if self.relevancy_ is None else self.relevancy_.weights(rows)
-
-    def _scores(self, rows: Rows) -> NDArray[np.float64]:
-        return np.asarray(products(rows, self.coef_.T) * self._weights(rows) + self.intercept_)
-
-    def _difference(self, rows: Rows) -> NDArray[np.float64]:
-        return np.diff(self._scores(rows), axis=1)
-
-    def _best(self, rows: Rows) -> NDArray[Any]:
-        return np.asarray(self.classes_[np.argmax(self._scores(rows), axis=1)][:, None])
-
-    def _above(self, rows: Rows) -> sparse.csr_array:
-        return sparse.csr_array((self._scores(rows) > 0).astype(np.float64))
-
-    def _folded(self, rows: Rows) -> NDArray[np.float64]:
-        weights = np.broadcast_to(self._weights(rows), (rows.shape[0], len(self.classes_)))
-        parts = [products(rows, np.ascontiguousarray(axes.T)) for axes in self.components_]
-        return np.concatenate([weights[:, [j]] * part for j, part in enumerate(parts)], axis=1)
+        first = train_linear_svms(data, Training(recipe.initial_c, self.tol, self.max_iter))
+        self.relevancy_ = Relevancy(first.axes, first.offsets, float(recipe.a), float(recipe.b))
+        return weighted_regions(data, rows, self.relevancy_, self.gamma), first.n_passes + 1
 
 
-def _checked_labels(y: Any) -> Any:
+def _checked_labels(y: Classes) -> Any:
     """Return labels; a column of them is flattened, with scikit-learn's warning."""
     if is_lazy(y) or is_sparse(y):
         return y
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = column_or_1d(y, warn=True)
+    # Labels None make an array of objects, which scikit-learn's check would refuse; NaN is refused later, by name.
     if y.ndim == 1 and y.dtype.kind == "f" and np.all(np.isfinite(y)):
         check_classification_targets(y)
     return y

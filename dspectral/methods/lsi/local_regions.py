@@ -1,9 +1,10 @@
 """Local regions: which documents of out-of-core rows make the space of each class, and those spaces."""
 
 import math
+import warnings
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,32 +16,64 @@ from dspectral.inputs.labelled_rows import LabelledStreams
 from dspectral.linalg.block_sums import energy_of
 from dspectral.linalg.svd import right_axes
 from dspectral.methods.lsi.class_products import scaled
-from dspectral.methods.lsi.squared_hinge import Highest, Relevancy
-from dspectral.types import FloatArray, Rows
+from dspectral.methods.lsi.squared_hinge import Relevancy, TopScores
+from dspectral.registry import saved
+from dspectral.types import CheckedRows, Rows
+
+T = TypeVar("T")
+REGION_ROWS = 1 << 20
+"""Documents of all regions that one pass gathers, if there is more than one region."""
+
+
+@saved
+class LocalRecipe(NamedTuple):
+    """Settings of the weights of ``method="lrw"`` that seldom need a change.
+
+    Attributes
+    ----------
+    a : float
+        Slope of the weights ``1 / (1 + exp(-a (r + b)))``, above 0; the published value is 5.0.
+    b : float
+        Shift of the weights; the published value is 0.2.
+    initial_c : float
+        C of the first classifier, the weight of its loss, which gives the relevancies r.
+    """
+
+    a: float = 5.0
+    b: float = 0.2
+    initial_c: float = 1.0
 
 
 class LocalSpaces(NamedTuple):
-    """The right singular vectors of classes.
+    """The right singular vectors of each class's region.
 
     Attributes
     ----------
     axes : tuple of ndarray of float64, shape (at most k, d) each
-        In the order of the classes.
+        Orthonormal rows, in the order of the classes.
     """
 
     axes: tuple[NDArray[np.float64], ...]
 
     @classmethod
-    def of(cls, rows: Rows, weights: FloatArray, *, n_components: int, seed: int) -> Self:
-        """Decompose the rows of one class.
+    def of(cls, rows: Rows, weights: NDArray[np.float64], *, n_components: int, seed: int) -> Self:
+        """Decompose the region of one class.
 
         Parameters
         ----------
         rows : csr_array or ndarray, shape (m, d)
+            Documents of the region; there may be none.
         weights : ndarray, shape (m, 1)
-            By which the rows are multiplied first.
+            Number by which each row is multiplied first.
         n_components : int
+            Largest number of axes.
         seed : int
+            Seed of the solver for large regions.
+
+        Returns
+        -------
+        LocalSpaces
+            The space of this class alone.
 
         Raises
         ------
@@ -48,52 +81,71 @@ class LocalSpaces(NamedTuple):
             If the rows hold NaN or infinity.
         """
         energy_of(rows)
+        if not rows.shape[0]:  # a class that nothing can be told from
+            return cls((np.zeros((0, rows.shape[1])),))
         return cls((right_axes(scaled(rows, weights[:, 0]), n_components, seed=seed),))
 
     def merge(self, *others: Self) -> Self:
-        """Return the spaces of all classes."""
+        """Return the spaces of all classes, in their order."""
         return type(self)(tuple(axes for part in (self, *others) for axes in part.axes))
 
 
-REGION_ROWS = 1 << 20
-"""Documents of all regions that one pass gathers, if there is more than one region."""
-
-
 class Region(NamedTuple):
-    """Documents of a class, in the order of the rows, and by what each is multiplied.
+    """Documents that make the space of a class.
 
     Attributes
     ----------
     rows : ndarray of int64, shape (m,)
+        Numbers of the documents, in their order.
     weights : ndarray of float64, shape (m,)
+        Number by which each document is multiplied.
     """
 
     rows: NDArray[np.int64]
     weights: NDArray[np.float64]
 
 
-def checked_members(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]:
-    """Return the documents of each class.
+def members_of_classes(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]:
+    """Return the documents of each class; none for a class that has none or all, which no machine can learn.
+
+    Parameters
+    ----------
+    known : ClassRows
+        Which documents are in which classes.
+    n_rows : int
+        Number of documents.
+
+    Returns
+    -------
+    list of ndarray of int64
+        Numbers of the documents of each class. The list of a class that nothing can be told from is empty: its
+        machine is then the intercept alone, a constant score, as scikit-learn's ``OneVsRestClassifier`` has it.
 
     Raises
     ------
     ValueError
-        If a class has none, one, or all of the documents.
+        If one label a document was given and all documents have the same, so that there is nothing to tell apart.
     """
     indicator = known.indicator.compute() if is_lazy(known.indicator) else known.indicator
-    by_class = sparse.csc_array(indicator)
+    by_class = sparse.csc_array(indicator)  # its columns are the lists of documents
     by_class.sort_indices()
     rows = [part.astype(np.int64) for part in np.split(by_class.indices, by_class.indptr[1:-1])]
-    for name, mine in zip(known.classes.tolist(), rows, strict=True):
-        if len(mine) == n_rows:
-            raise ValueError(
-                f"class {name!r} has all documents (n_samples = {n_rows}), but must be told from others: leave it out"
+    sizes = np.array([len(mine) for mine in rows])
+    if known.exclusive and len(rows) == 1 and sizes[0] == n_rows:
+        raise ValueError(
+            f"all documents (n_samples = {n_rows}) are in one class, {known.classes.tolist()[0]!r}, but a class "
+            "must be told from others"
+        )
+    for named, amount in (("none", 0), ("all", n_rows)):
+        names = known.classes[sizes == amount].tolist()
+        if names:
+            warnings.warn(
+                f"{named} of the documents are in class {', '.join(map(repr, names[:5]))}"
+                f"{' and others' if len(names) > 5 else ''}: its score is constant",
+                UserWarning,
+                stacklevel=3,
             )
-        if len(mine) < 2:
-            raise ValueError(
-                f"class {name!r} has {len(mine)} document(s), but a local space needs at least 2: leave it out"
-            )
-    return rows
+    return [mine if len(mine) < n_rows else mine[:0] for mine in rows]
 
 
 def relevant_regions(rows: list[NDArray[np.int64]]) -> list[Region]:
@@ -102,9 +154,25 @@ def relevant_regions(rows: list[NDArray[np.int64]]) -> list[Region]:
 
 
 def weighted_regions(
-    data: LabelledStreams, rows: list[NDArray[np.int64]], relevancy: Relevancy, gamma: float, fan_in: int
+    data: LabelledStreams, rows: list[NDArray[np.int64]], relevancy: Relevancy, gamma: float
 ) -> list[Region]:
     """Return regions of the documents with the highest relevancy, ``gamma`` times as many as a class has (LRW).
+
+    Parameters
+    ----------
+    data : LabelledStreams
+        Documents.
+    rows : list of ndarray of int64
+        Numbers of the documents of each class.
+    relevancy : Relevancy
+        Scores and weights of documents in each class.
+    gamma : float
+        Size of a region, divided by that of the class.
+
+    Returns
+    -------
+    list of Region
+        One for each class.
 
     Notes
     -----
@@ -112,69 +180,80 @@ def weighted_regions(
     rows, as many as the regions have.
     """
     limits = np.minimum([math.ceil(gamma * len(mine)) for mine in rows], data.n_rows)
-    of = partial(Highest.of, relevancy=relevancy, limits=limits)
-    found = summarize(data.words, of=of, fan_in=fan_in, name="relevancy")
+    found = summarize(
+        data.words, of=partial(TopScores.of, relevancy=relevancy, limits=limits), name="relevancy"
+    )
     regions = []
     for mine, scores in zip(found.rows, found.scores, strict=True):
+        # Documents in the order of the rows: they are then gathered in one sweep, and sums have one order.
         order = np.argsort(mine, kind="stable")
         regions.append(Region(mine[order], relevancy.of_scores(scores[order])))
     return regions
 
 
 def local_spaces(
-    X: Any, regions: list[Region], n_components: int, *, fan_in: int, seed: int
+    X: CheckedRows, regions: list[Region], n_components: int, *, seed: int
 ) -> tuple[list[NDArray[np.float64]], int]:
-    """Decompose each region, and return its axes, and passes over the rows.
+    """Decompose each region, and return its axes, and the number of passes over the rows.
 
     Parameters
     ----------
     X : ndarray, SciPy sparse, or Dask array, shape (n, d)
+        Documents.
     regions : list of Region
+        Documents of each class's region; a region may be empty.
     n_components : int
-    fan_in, seed : int
+        Largest number of axes of a space, at most d.
+    seed : int
+        Seed of the solver for large regions.
 
     Returns
     -------
     axes : list of ndarray of float64, shape (at most n_components, d)
-        Of each region as many as it has independent directions.
+        As many axes of each region as it has independent directions.
     n_passes : int
+        Passes over the rows.
 
     Raises
     ------
     ValueError
-        If no region has ``n_components`` independent directions; the largest usable number is named.
+        If ``n_components`` is not from 1 to d.
+
+    Warns
+    -----
+    UserWarning
+        If no region has ``n_components`` independent directions: the largest number that there is, is named.
 
     Notes
     -----
     A class is a task, which holds its region. Regions are gathered together while they have ``REGION_ROWS``
     documents; more take more passes.
     """
-    most = min(X.shape[1], max(len(region.rows) for region in regions))
-    if not 1 <= n_components <= most:
-        raise ValueError(_too_many(n_components, most))
+    if not 1 <= n_components <= X.shape[1]:
+        raise ValueError(
+            f"n_components is {n_components}, but it must be from 1 to the number of columns, {X.shape[1]}"
+        )
     of = partial(LocalSpaces.of, n_components=n_components, seed=seed)
     spaces: list[NDArray[np.float64]] = []
     groups = list(_groups(regions))
     for group in groups:
-        streams = _gathered(X, group)
-        spaces += summarize(*streams, of=of, fan_in=fan_in, name="local-svd").axes
+        spaces += summarize(*_gather(X, group), of=of, name="local-svd").axes
     most = max(len(axes) for axes in spaces)
     if most < n_components:
-        raise ValueError(_too_many(n_components, most))
+        warnings.warn(
+            f"n_components is {n_components}, but no class has more than {most} independent direction(s) in its "
+            "region: spaces have as many as there are",
+            UserWarning,
+            stacklevel=3,
+        )
     return spaces, len(groups)
 
 
-def _too_many(n_components: int, most: int) -> str:
-    return (
-        f"n_components is {n_components}, but must be from 1 to {most}: no class has more independent directions "
-        "in its region"
-    )
-
-
 def _groups(regions: list[Region]) -> Iterator[list[Region]]:
-    """Yield neighbours that are small enough together."""
+    """Yield neighbors that have at most ``REGION_ROWS`` documents together."""
     group: list[Region] = []
     for region in regions:
+        # A class larger than the limit is a group of its own: its region must be whole to be decomposed.
         if group and sum(len(one.rows) for one in (*group, region)) > REGION_ROWS:
             yield group
             group = []
@@ -182,17 +261,18 @@ def _groups(regions: list[Region]) -> Iterator[list[Region]]:
     yield group
 
 
-def _gathered(X: Any, regions: list[Region]) -> tuple[Any, Any]:
-    """Return two streams with a block a region: its rows, and their weights."""
+def _gather(X: CheckedRows, regions: list[Region]) -> tuple[Any, Any]:
+    """Return two streams with one block for each region: its rows, and their weights."""
     if not is_lazy(X):
         picked = [X[region.rows] for region in regions]
         weights = [region.weights[:, None] for region in regions]
         return Blocks(_same, picked, in_memory=True), Blocks(_same, weights, in_memory=True)
+    # One fancy index for all regions reads every block once; rechunking makes each region one block, one task.
     sizes = {0: tuple(len(region.rows) for region in regions)}
     rows = lazy_rows(X)[np.concatenate([region.rows for region in regions])]
     weights = lazy_rows(np.concatenate([region.weights for region in regions])[:, None])
     return rows.rechunk(sizes), weights.rechunk(sizes)
 
 
-def _same(block: Any) -> Any:
+def _same(block: T) -> T:
     return block

@@ -1,4 +1,4 @@
-"""Similarity matrices ``I + w W``: from vectors, how large w may be, and factors of them."""
+"""Similarity matrices ``I + w W``: W from vectors, the largest admissible w, and factors of the matrix."""
 
 from typing import Literal, NamedTuple, Protocol
 
@@ -12,14 +12,15 @@ from dspectral.types import CSRRows, FloatArray, is_sparse
 
 FactorKind = Literal["auto", "dense", "sparse", "polynomial"]
 DENSE_COLUMNS = 1024
-"""Columns up to which a dense factor is taken by ``"auto"``, and all eigenvalues are computed."""
+"""Columns up to which ``"auto"`` takes a dense factor, and all eigenvalues are computed."""
 HIGHEST_DEGREE = 500
+"""Largest degree of a polynomial factor."""
 _PRECISION = 1e-9
-_ROWS = 512
+"""Coefficients of a polynomial below this number, relative to the smallest root, are left out."""
 
 
 class Factor(Protocol):
-    """A square ``L`` with ``L L' = S``; which one does not matter to the spectrum."""
+    """A square matrix L with ``L L' = S``; all such L give the same spectrum."""
 
     def times(self, Y: FloatArray) -> FloatArray:
         """Return ``L Y``, for Y of shape (d, r)."""
@@ -31,7 +32,13 @@ class Factor(Protocol):
 
 
 class DenseFactor(NamedTuple):
-    """Cholesky's factor as a dense lower triangle."""
+    """Cholesky's factor as a dense lower triangle.
+
+    Attributes
+    ----------
+    lower : ndarray of float64, shape (d, d)
+        The factor L.
+    """
 
     lower: NDArray[np.float64]
 
@@ -49,9 +56,10 @@ class SparseFactor(NamedTuple):
 
     Attributes
     ----------
-    lower : csr_array
-    order : ndarray of int
-        Row i of the matrix is row ``order[i]`` of the factor.
+    lower : csr_array of float64, shape (d, d)
+        Lower triangle of the reordered matrix.
+    order : ndarray of int64, shape (d,)
+        Row of the factor for each row of the matrix: row i is row ``order[i]``.
     """
 
     lower: sparse.csr_array
@@ -69,14 +77,16 @@ class SparseFactor(NamedTuple):
 
 
 class PolynomialFactor(NamedTuple):
-    """The symmetric root, as a Chebyshev series in the matrix: nothing but products with it.
+    """The symmetric root as a Chebyshev series in the matrix, which takes products with it alone.
 
     Attributes
     ----------
-    matrix : csr_array
+    matrix : csr_array of float64, shape (d, d)
+        The matrix S.
     middle, half : float
-        Its eigenvalues are within ``middle - half`` and ``middle + half``.
+        Bounds of its eigenvalues: they are between ``middle - half`` and ``middle + half``.
     coefficients : ndarray of float64
+        Coefficients of the Chebyshev polynomials of ``(S - middle) / half``, by degree.
     """
 
     matrix: sparse.csr_array
@@ -86,6 +96,8 @@ class PolynomialFactor(NamedTuple):
 
     def times(self, Y: FloatArray) -> FloatArray:
         """Return ``L Y``, by Clenshaw's recurrence."""
+        # b_n = c_n Y + 2 T b_(n+1) - b_(n+2) for T = (S - middle) / half; the sum is c_0 Y + T b_1 - b_2. Invariant:
+        # latest and later are b_(n+1) and b_(n+2). One product with S for each degree, three arrays like Y.
         matrix = self.matrix.astype(Y.dtype)
         later, latest = np.zeros_like(Y), np.zeros_like(Y)
         for coefficient in self.coefficients[:0:-1]:
@@ -99,59 +111,24 @@ class PolynomialFactor(NamedTuple):
         return self.times(Y)
 
 
-def cosine_similarities(
-    vectors: FloatArray, *, n_neighbours: int = 10, threshold: float = 0.0
-) -> sparse.csr_array:
-    """Connect each row to those at the smallest angles.
+def checked_similarity(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
+    """Return a similarity as CSR in double precision, its diagonal left out.
 
     Parameters
     ----------
-    vectors : ndarray, shape (d, m)
-        A row of zeros has no neighbour.
-    n_neighbours : int
-        Of each row; a row may have more, as neighbours are mutual.
-    threshold : float
-        Cosines up to this are left out, and so are all up to 0.
+    similarity : SciPy sparse or array, shape (size, size)
+        Symmetric matrix.
+    size : int
+        Number of rows and columns that it must have.
+    name : str
+        Name of the argument, for the message.
+    of : str
+        Plural noun of its rows, for the message.
 
     Returns
     -------
-    csr_array of float64, shape (d, d)
-        Symmetric, its diagonal zero.
-
-    Notes
-    -----
-    Holds 512 rows of cosines at a time.
-
-    Examples
-    --------
-    >>> cosine_similarities(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), n_neighbours=1).toarray()
-    array([[0., 0., 0.],
-           [0., 0., 1.],
-           [0., 1., 0.]])
-    """
-    if n_neighbours < 1:
-        raise ValueError(f"n_neighbours is {n_neighbours}, but it must be 1 or more")
-    sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = np.divide(vectors, sizes, out=np.zeros_like(vectors, dtype=np.float64), where=sizes > 0)
-    n_neighbours = min(n_neighbours, len(unit) - 1)
-    rows, columns, values = [], [], []
-    for start in range(0, len(unit), _ROWS):
-        cosines = unit[start : start + _ROWS] @ unit.T
-        here = np.arange(len(cosines))
-        cosines[here, start + here] = -np.inf
-        best = np.argpartition(-cosines, n_neighbours - 1, axis=1)[:, :n_neighbours]
-        found = np.take_along_axis(cosines, best, axis=1)
-        row, place = np.nonzero(found > max(threshold, 0.0))
-        rows.append(start + row)
-        columns.append(best[row, place])
-        values.append(found[row, place])
-    parts = [np.concatenate(part) for part in (rows, columns, values)]
-    one_way = sparse.csr_array((parts[2], (parts[0], parts[1])), shape=(len(unit),) * 2)
-    return sparse.csr_array(one_way.maximum(one_way.T))
-
-
-def checked_similarity(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
-    """Return a similarity as CSR in double precision, its diagonal left out.
+    csr_array of float64, shape (size, size)
+        A matrix of its own, exactly symmetric.
 
     Raises
     ------
@@ -171,6 +148,7 @@ def checked_similarity(similarity: object, size: int, name: str, of: str) -> spa
     gap = abs(matrix - matrix.T).max() if matrix.nnz else 0.0
     if gap > 1e-6 * max(1.0, abs(matrix.data).max(initial=0.0)):
         raise ValueError(f"{name} is not symmetric: two entries that mirror each other differ by {gap:.3g}")
+    # Rounding may differ between mirrored entries; Cholesky and the eigenvalue solvers want them equal.
     matrix = sparse.csr_array((matrix + matrix.T) / 2.0)
     matrix = sparse.csr_array(matrix - sparse.diags_array(matrix.diagonal()))
     matrix.eliminate_zeros()
@@ -178,10 +156,17 @@ def checked_similarity(similarity: object, size: int, name: str, of: str) -> spa
 
 
 def eigenvalue_range(matrix: sparse.csr_array) -> tuple[float, float]:
-    """Return the smallest and the largest eigenvalue of a symmetric matrix."""
+    """Return the smallest and the largest eigenvalue of a symmetric matrix.
+
+    Raises
+    ------
+    ValueError
+        If ARPACK does not find them.
+    """
     if matrix.shape[0] <= DENSE_COLUMNS:
         values = scipy.linalg.eigvalsh(matrix.toarray())
         return float(values[0]), float(values[-1])
+    # A start of its own: ARPACK's default draws from a global state, and bits would differ from run to run.
     start = np.random.default_rng(0).standard_normal(matrix.shape[0])
     ends = []
     for which in ("SA", "LA"):
@@ -200,6 +185,7 @@ def largest_weight(lowest: float) -> float:
     >>> largest_weight(-4.0), largest_weight(-0.5)
     (0.25, 1.0)
     """
+    # I + w W has the eigenvalues 1 + w l, all above 0 iff w < -1 / min(l); the papers want w below 1 as well.
     return min(1.0, -1.0 / lowest) if lowest < 0 else 1.0
 
 
@@ -209,7 +195,7 @@ def checked_weight(weight: float, largest: float, name: str, matrix: str) -> Non
     Raises
     ------
     ValueError
-        Which names the largest admissible value.
+        If the weight is negative or not below the largest admissible value, which the message names.
     """
     if not 0.0 <= weight < largest:
         raise ValueError(
@@ -224,19 +210,24 @@ def factor(similarity: sparse.csr_array, weight: float, kind: str, ends: tuple[f
     Parameters
     ----------
     similarity : csr_array, shape (d, d)
-        Symmetric, its diagonal zero.
+        Symmetric matrix with zeros on its diagonal.
     weight : float
-        Admissible.
+        Admissible weight.
     kind : {"auto", "dense", "sparse", "polynomial"}
-        ``"auto"`` is ``"dense"`` up to 1,024 columns, else ``"polynomial"``.
+        Kind of factor; ``"auto"`` is ``"dense"`` up to 1,024 columns, else ``"polynomial"``.
     ends : tuple of float
-        The similarity's smallest and largest eigenvalue.
+        Smallest and largest eigenvalue of the similarity.
+
+    Returns
+    -------
+    Factor
+        The factor L.
 
     Raises
     ------
     ValueError
         If the kind is unknown, or the matrix is so near to singular that a polynomial would need a degree above
-        500, or a sparse factorisation breaks down.
+        500, or a sparse factorization breaks down.
     """
     size = similarity.shape[0]
     matrix = sparse.csr_array(sparse.eye_array(size, format="csr") + weight * similarity)
@@ -252,21 +243,24 @@ def factor(similarity: sparse.csr_array, weight: float, kind: str, ends: tuple[f
 
 
 def _sparse_cholesky(matrix: sparse.csr_array) -> SparseFactor:
-    """SuperLU without row exchanges: of a positive definite matrix U is ``D L'``."""
+    """Factor by SuperLU without row exchanges: for a positive definite matrix ``U = D L'``."""
     found = splu(
         matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )
+    # With no row exchange A = P'(L D L')P, and L sqrt(D) is Cholesky's factor of the reordered matrix.
     pivots = found.U.diagonal()
     if np.any(found.perm_r != found.perm_c) or np.any(pivots <= 0):
         raise ValueError(
-            "the sparse factorisation of a similarity broke down, so near to singular is it: lower its weight"
+            "the sparse factorization of a similarity broke down, because it is nearly singular: lower its weight"
         )
     lower = sparse.csr_array(found.L @ sparse.diags_array(np.sqrt(pivots)))
     return SparseFactor(lower, np.asarray(found.perm_c, dtype=np.int64))
 
 
 def _root_series(matrix: sparse.csr_array, lowest: float, highest: float) -> PolynomialFactor:
-    """Return the root's Chebyshev series on the spectrum, as long as its coefficients count."""
+    """Return the root's Chebyshev series on the spectrum, cut where its coefficients no longer count."""
+    # The coefficients by a cosine transform of the root at the 2 * HIGHEST_DEGREE Chebyshev points; they fall as
+    # ((sqrt(c) - 1) / (sqrt(c) + 1))^n for a condition number c, so a nearly singular matrix needs many.
     margin = 0.01 * lowest  # eigenvalues are found to a few digits
     low, high = lowest - margin, max(highest + margin, lowest * 1.1)
     middle, half = (high + low) / 2.0, (high - low) / 2.0

@@ -1,29 +1,32 @@
-"""What rows leave for linear classifiers with the squared hinge loss, one class against all others."""
+"""Summaries of rows for linear classifiers with the squared hinge loss, one class against all others."""
 
-import math
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dspectral.engine.summary import add_fields
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import energy_of
+from dspectral.linalg.block_sums import energy_of, float_rows
 from dspectral.registry import saved
 from dspectral.types import FloatArray, Rows, is_sparse
 
 
 @saved
 class Relevancy(NamedTuple):
-    """How a document is weighed in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``.
+    """Weight of a document in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``.
 
     Attributes
     ----------
     axes : ndarray of float64, shape (d, L)
-        The w of each class.
+        Vector w of each class.
     offsets : ndarray of float64, shape (L,)
-        The c of each class.
-    a, b : float
+        Intercept c of each class.
+    a : float
+        Slope of the weights, above 0.
+    b : float
+        Shift of the weights.
     """
 
     axes: NDArray[np.float64]
@@ -32,15 +35,48 @@ class Relevancy(NamedTuple):
     b: float
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:
-        """Return ``x'w + c`` of each row and class, shape (n, L)."""
+        """Return ``x'w + c`` for each row and class, shape (n, L).
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+            One block of rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, L)
+            Score of each row for each class.
+        """
         return products(rows, self.axes) + self.offsets
 
     def of_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the weights that belong to scores."""
+        """Return the weights that belong to scores.
+
+        Parameters
+        ----------
+        scores : ndarray of float64, shape (n, L)
+            Score of each row for each class.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, L)
+            Weights between 0 and 1.
+        """
         return np.asarray(expit(self.a * (scores + self.b)))
 
     def weights(self, rows: Rows) -> NDArray[np.float64]:
-        """Return the weight of each row in each class, shape (n, L)."""
+        """Return the weight of each row in each class, shape (n, L).
+
+        Parameters
+        ----------
+        rows : csr_array or ndarray, shape (n, d)
+            One block of rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, L)
+            Weights between 0 and 1.
+        """
         return self.of_scores(self.scores(rows))
 
 
@@ -52,13 +88,15 @@ class SquaredHinge(NamedTuple):
     Attributes
     ----------
     n_rows : int
+        Number of rows.
     energy : float
         Squared Frobenius norm of the rows.
     loss : ndarray of float64, shape (L,)
+        Loss of each class.
     axes : ndarray of float64, shape (d, L)
-        Derivative by the u of each class.
+        Derivative of each class's loss by its u.
     offsets : ndarray of float64, shape (L,)
-        Derivative by the c of each class.
+        Derivative of each class's loss by its c.
     """
 
     n_rows: int
@@ -77,29 +115,41 @@ class SquaredHinge(NamedTuple):
         offsets: NDArray[np.float64],
         relevancy: Relevancy | None = None,
     ) -> Self:
-        """Summarise one block.
+        """Summarize one block.
 
         Parameters
         ----------
         rows : csr_array or ndarray, shape (n, d)
+            The rows x.
         members : csr_array or ndarray, shape (n, L)
-            Not zero where the row is in the class.
+            Matrix that is not zero where the row is in the class.
         axes : ndarray of float64, shape (d, L)
+            Vector u of each class.
         offsets : ndarray of float64, shape (L,)
+            Intercept c of each class.
         relevancy : Relevancy, optional
+            Weights f of the rows; by default all are 1.
+
+        Returns
+        -------
+        SquaredHinge
+            Summary of the block.
 
         Raises
         ------
         ValueError
             If the rows hold NaN or infinity.
         """
+        # With the margin's shortfall h = max(0, 1 - y (f x'u + c)), the loss is sum h^2, its derivative by c is
+        # sum -2 y h, and by u it is sum -2 y h f x: one product with the rows and one with their transpose give
+        # all classes. Cost: 4 nnz L operations (twice that with relevancies), four arrays of n x L numbers.
         energy = energy_of(rows)
         weights = None if relevancy is None else relevancy.weights(rows)
         scores = products(rows, axes)
         if weights is not None:
             scores *= weights
         scores += offsets
-        signs = np.full(scores.shape, -1.0)
+        signs = np.full(scores.shape, -1.0)  # y of each row and class: one class against all others
         signs[(members.toarray() if is_sparse(members) else members) != 0] = 1.0
         short = np.maximum(1.0 - signs * scores, 0.0)
         slope = -2.0 * signs * short
@@ -107,35 +157,26 @@ class SquaredHinge(NamedTuple):
         if weights is not None:
             slope *= weights
         loss = np.einsum("ij,ij->j", short, short)
-        return cls(rows.shape[0], energy, loss, _transposed(rows, slope), by_offset)
+        return cls(rows.shape[0], energy, loss, _transpose_products(rows, slope), by_offset)
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
-        parts = (self, *others)
-        axes = self.axes.copy()
-        for other in others:
-            axes += other.axes
-        return type(self)(
-            sum(part.n_rows for part in parts),
-            math.fsum(part.energy for part in parts),
-            np.add.reduce([part.loss for part in parts]),
-            axes,
-            np.add.reduce([part.offsets for part in parts]),
-        )
+        return add_fields(self, *others)
 
 
-class Highest(NamedTuple):
+class TopScores(NamedTuple):
     """The rows with the highest scores of each class, equal ones in their order.
 
     Attributes
     ----------
     n_rows : int
+        Number of rows seen.
     limits : ndarray of int64, shape (L,)
-        Rows wanted of each class.
+        Number of rows wanted for each class.
     rows : tuple of ndarray of int64
-        For each class the numbers of its rows, highest first.
+        For each class the numbers of its rows, highest score first.
     scores : tuple of ndarray of float64
-        Their scores.
+        For each class the scores of those rows.
     """
 
     n_rows: int
@@ -145,14 +186,14 @@ class Highest(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, *, relevancy: Relevancy, limits: NDArray[np.int64]) -> Self:
-        """Summarise one block, csr_array or ndarray, shape (n, d).
+        """Summarize one block, csr_array or ndarray, shape (n, d).
 
         Raises
         ------
         ValueError
             If the rows hold NaN or infinity.
         """
-        energy_of(rows)
+        energy_of(rows)  # names an entry that is not finite
         scores = relevancy.scores(rows)
         places = [np.argsort(-scores[:, j], kind="stable")[:limit] for j, limit in enumerate(limits)]
         return cls(len(scores), limits, tuple(places), tuple(scores[p, j] for j, p in enumerate(places)))
@@ -160,6 +201,8 @@ class Highest(NamedTuple):
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
         parts = (self, *others)
+        # Row numbers count from the start of each part. A stable sort of parts in row order keeps equal scores in
+        # row order, so the result does not depend on where the rows were cut.
         starts = np.cumsum([0, *(part.n_rows for part in parts)])
         rows, scores = [], []
         for j, limit in enumerate(self.limits):
@@ -174,14 +217,17 @@ class Highest(NamedTuple):
 
 
 def products(rows: Rows, axes: FloatArray) -> NDArray[np.float64]:
-    """Return ``rows @ axes`` in double precision."""
+    """Return ``rows @ axes`` in double precision, for rows of any type of numbers."""
+    rows = float_rows(rows)
     if is_sparse(rows):
         axes = np.asarray(axes, dtype=np.float64)
         return np.asarray(sparse_products.times(rows, axes), dtype=np.float64)
     return np.asarray(rows, dtype=np.float64) @ axes
 
 
-def _transposed(rows: Rows, right: NDArray[np.float64]) -> NDArray[np.float64]:
+def _transpose_products(rows: Rows, right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``rows' @ right`` in double precision, for rows of any type of numbers."""
+    rows = float_rows(rows)
     if is_sparse(rows):
         return np.asarray(sparse_products.transpose_times(rows, right), dtype=np.float64)
     return np.asarray(np.asarray(rows, dtype=np.float64).T @ right)

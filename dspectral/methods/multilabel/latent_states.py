@@ -16,7 +16,7 @@ class Whitening(NamedTuple):
     Attributes
     ----------
     forward : ndarray, shape (d, k)
-        W.
+        The whitening matrix W.
     back : ndarray, shape (d, k)
         Transposed pseudo-inverse of W.
     """
@@ -27,6 +27,18 @@ class Whitening(NamedTuple):
     @classmethod
     def of(cls, axes: FloatArray, values: NDArray[np.float64]) -> "Whitening":
         """Return the whitening of a matrix with these eigenvectors (rows) and positive eigenvalues.
+
+        Parameters
+        ----------
+        axes : ndarray, shape (k, d)
+            Orthonormal eigenvectors.
+        values : ndarray of float64, shape (k,)
+            Eigenvalues above 0.
+
+        Returns
+        -------
+        Whitening
+            The columns ``axes[j] / sqrt(values[j])``, and their pseudo-inverse.
 
         Examples
         --------
@@ -39,18 +51,19 @@ class Whitening(NamedTuple):
         return cls(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots))
 
     def corrected(self, second: NDArray[np.float64]) -> tuple["Whitening", NDArray[np.float64]]:
-        """Whiten what ``second``, the moment in these coordinates, is not yet.
+        """Return a whitening for which the second moment is the identity, within the same directions.
 
         Parameters
         ----------
         second : ndarray of float64, shape (k, k)
-            ``W'M2 W``: the identity, if the directions were exact.
+            Moment ``W'M2 W`` in these coordinates: the identity, if the directions were exact.
 
         Returns
         -------
-        Whitening
+        whitening : Whitening
+            The whitening ``W R``.
         rotation : ndarray of float64, shape (k, k)
-            R with ``R' second R = I``.
+            Symmetric R with ``R' second R = I``, the inverse root of ``second``.
 
         Raises
         ------
@@ -64,6 +77,7 @@ class Whitening(NamedTuple):
                 f"n_states is {len(values)}, but the words have only {usable} independent direction(s): "
                 f"ask for at most {usable} states"
             )
+        # The symmetric root turns the directions least; any R with R' second R = I would whiten.
         R = (vectors / np.sqrt(values)) @ vectors.T
         inverse = (vectors * np.sqrt(values)) @ vectors.T
         dtype = self.forward.dtype
@@ -71,16 +85,16 @@ class Whitening(NamedTuple):
 
 
 class Simplex(NamedTuple):
-    """Distributions, and what was taken away to make them so.
+    """Distributions in columns, and what was taken away to make them so.
 
     Attributes
     ----------
     columns : ndarray, shape (m, k)
-        Not negative; each column sums to 1.
+        Entries of at least 0; each column sums to 1.
     n_negative : int
-        Entries that were below zero.
+        Number of entries that were below zero.
     negative_mass : float
-        Their share of all magnitudes.
+        Share of those entries in the sum of all magnitudes.
     """
 
     columns: FloatArray
@@ -89,27 +103,46 @@ class Simplex(NamedTuple):
 
 
 def word_distributions(back: FloatArray, vectors: NDArray[np.float64]) -> Simplex:
-    """Return ``mu``: the words' probabilities in each state, from the tensor's vectors (section 2.3).
+    """Return ``mu``, the words' probabilities in each state, from the tensor's vectors (section 2.3).
 
     Parameters
     ----------
     back : ndarray, shape (d, k)
-        Of the :class:`Whitening`.
+        Transposed pseudo-inverse of the :class:`Whitening`.
     vectors : ndarray, shape (k, k)
-        Columns.
+        Vectors of the tensor's decomposition, one a column.
+
+    Returns
+    -------
+    Simplex
+        A distribution over the words for each state.
     """
+    # Whitening took mu_j to a multiple of the j-th vector; its sign is lost, and a distribution sums to above 0.
     columns = back @ vectors.astype(back.dtype)
     return on_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(back.dtype))
 
 
 def state_weights(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``pi`` from the tensor's values, which are ``1 / sqrt(pi)``; values below 1 count as 1."""
+    # No probability is above 1, so a value below 1 is noise; the weights of all states then sum to 1.
     weights = 1.0 / np.maximum(values, 1.0) ** 2
     return np.asarray(weights / weights.sum())
 
 
 def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     """Clip each column at zero, add a prior to every entry and divide by the sum; a column of zeros is uniform.
+
+    Parameters
+    ----------
+    columns : ndarray, shape (m, k)
+        Estimates, one distribution a column; left as they are.
+    prior : float, default=0.0
+        Count that is added to every entry.
+
+    Returns
+    -------
+    Simplex
+        Distributions of the same type, and how much was below zero.
 
     Examples
     --------
@@ -122,6 +155,7 @@ def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     below = above - float(columns.sum(dtype=np.float64)) if n_negative else 0.0
     if prior:
         clipped += columns.dtype.type(prior)
+    # Sums in double: a column may have a million entries in single precision.
     total = clipped.sum(axis=0, dtype=np.float64)
     clipped[:, total == 0] = 1
     total[total == 0] = len(columns)
@@ -135,11 +169,18 @@ def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], sh
     Parameters
     ----------
     columns : ndarray, shape (d, k)
+        Distributions.
     background : ndarray of float64, shape (d,)
-        Need not be normalised.
+        Counts of the background distribution, which need not sum to 1.
     share : float
-        Of the background, from 0 to 1.
+        Share of the background in the mixture, from 0 to 1.
+
+    Returns
+    -------
+    ndarray, shape (d, k), of columns' dtype
+        Natural logarithms, at least -27.7.
     """
+    # A word that a state never has would veto the state for good: its logarithm would be minus infinity.
     corpus = background / max(background.sum(), 1e-300)
     mixed = (1.0 - share) * columns + (share * corpus[:, None]).astype(columns.dtype)
     return np.asarray(np.log(np.maximum(mixed, 1e-12)), dtype=columns.dtype)
@@ -157,23 +198,25 @@ def residual_regression(
     Parameters
     ----------
     gram : ndarray, shape (r, r)
-        ``F'F``.
+        ``F'F``, for F the features.
     cross_states : ndarray, shape (r, k)
-        ``F'P``.
+        ``F'P``, for P the posteriors of the states.
     cross_labels : ndarray, shape (L, r)
-        ``Y'F``.
+        ``Y'F``, for Y the labels.
     label_distributions : ndarray, shape (L, k)
-        ``gamma``.
+        ``gamma``, the labels' probabilities in each state.
     alpha : float
-        Of the penalty, in units of the mean eigenvalue of the Gram matrix; above 0.
+        Penalty above 0, in units of the mean eigenvalue of the Gram matrix.
 
     Returns
     -------
     ndarray, shape (L, r), of cross_labels' dtype
+        Coefficients ``(Y'F - gamma P'F) (F'F + penalty)^(-1)``.
     """
+    # Two products of L r^2 and L k r operations: the r x r inverse is taken once, since L may be hundreds of thousands.
     size = len(gram)
-    penalised = gram + alpha * np.trace(gram) / size * np.eye(size)
-    inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(penalised), np.eye(size))
+    penalized = gram + alpha * np.trace(gram) / size * np.eye(size)
+    inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(penalized), np.eye(size))
     dtype = cross_labels.dtype
     return np.asarray(
         cross_labels @ inverse.astype(dtype)

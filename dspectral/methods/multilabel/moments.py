@@ -1,4 +1,4 @@
-"""What the first two passes over words and labels leave behind for the method of moments.
+"""Summaries of the first two passes over words and labels for the method of moments.
 
 Every moment of words is taken in whitened coordinates, every moment of labels against them: nothing of size
 d x d, d x d x d or k^2 x L is ever formed.
@@ -9,15 +9,15 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.random_range import RandomRange
+from dspectral.engine.summary import add_fields
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import total_of
-from dspectral.methods.multilabel.word_rows import label_rows, lengths_of, word_rows
-from dspectral.types import FloatArray, Rows
+from dspectral.methods.multilabel.document_rows import label_rows, lengths_of, word_rows
+from dspectral.types import CSRRows, FloatArray, Rows
 
 WordSketch: TypeAlias = FrequentDirections | Moments | RandomRange
 STEP = 1024
@@ -25,16 +25,18 @@ STEP = 1024
 
 
 class FirstMoments(NamedTuple):
-    """Of the first pass: a sketch of the words' second moment, and the range of the moment of words and labels.
+    """Summary of the first pass: a sketch of the words' second moment, and the range of words' moment with labels.
 
     Attributes
     ----------
     sketch : FrequentDirections, Moments or RandomRange
-        Of the rows of words.
+        Sketch of the rows of words.
     pairs : float
-        Pairs of positions in one document, over all documents.
+        Number of pairs of positions in one document, summed over all documents.
     document_frequency : ndarray of int64, shape (d,)
+        Number of documents that have each word.
     label_totals : ndarray of int64, shape (L,)
+        Number of documents that have each label.
     label_range : ndarray of float32, shape (d, r)
         ``A_u' (Y Omega)``: A_u the rows at unit length, Y the labels, Omega random (the identity where L <= r).
     """
@@ -57,23 +59,29 @@ class FirstMoments(NamedTuple):
         rank: int,
         seed: int = 0,
     ) -> Self:
-        """Summarise one block.
+        """Summarize one block.
 
         Parameters
         ----------
         rows : csr_array or ndarray, shape (n, d)
+            Words of the documents.
         labels : csr_array or ndarray, shape (n, L)
-            Not zero where a document has the label.
+            Matrix that is not zero where a document has the label.
         sketch : callable
-            Of the rows of words.
+            ``sketch(words)`` returns the sketch of the rows of words.
         counts : bool
             Whether words count as often as they occur.
         distinct : bool
             Whether a position is not paired with itself.
         rank : int
-            r, at least 0.
-        seed : int
-            Of Omega.
+            Number of columns r of Omega, at least 0.
+        seed : int, default=0
+            Seed of Omega.
+
+        Returns
+        -------
+        FirstMoments
+            Summary of the block.
 
         Raises
         ------
@@ -83,6 +91,8 @@ class FirstMoments(NamedTuple):
         words = word_rows(rows, counts=counts)
         Y = label_rows(labels, words.shape[0])
         length = lengths_of(words)
+        # A_u' (Y Omega) for rows of unit length: dividing the labels' rows by the lengths is dividing the words' rows,
+        # and Y Omega is far narrower.
         present = word_rows(words, counts=False, dtype=np.float32)
         sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
         mixed = np.divide(_mixed_labels(Y, rank, seed), sizes, dtype=np.float32)
@@ -96,31 +106,23 @@ class FirstMoments(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
-        parts = (self, *others)
-        first, *more = (part.sketch for part in parts)
-        label_range = self.label_range.copy()
-        for part in others:
-            label_range += part.label_range
-        return type(self)(
-            first.merge(*more),  # type: ignore[arg-type]
-            float(np.sum([part.pairs for part in parts])),
-            np.add.reduce([part.document_frequency for part in parts]),
-            np.add.reduce([part.label_totals for part in parts]),
-            label_range,
-        )
+        return add_fields(self, *others)
 
 
 class ThirdMoment(NamedTuple):
-    """Of the second pass: second and third moments of the words in whitened coordinates.
+    """Summary of the second pass: second and third moments of the words in whitened coordinates.
 
     Attributes
     ----------
     second : ndarray of float64, shape (k, k)
+        Second moment.
     third : ndarray of float64, shape (k, k (k + 1) / 2)
         Entries ``(i, j <= l)``; its symmetric part is the moment
         (:func:`dspectral.linalg.tensors.unfolded_symmetric`).
-    pairs, triples : float
-        Pairs and triples of positions in one document, over all documents.
+    pairs : float
+        Number of pairs of positions in one document, summed over all documents.
+    triples : float
+        Number of triples of positions in one document, summed over all documents.
     """
 
     second: NDArray[np.float64]
@@ -130,19 +132,25 @@ class ThirdMoment(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, *, whitening: FloatArray, counts: bool, distinct: bool) -> Self:
-        """Summarise one block.
+        """Summarize one block.
 
         Parameters
         ----------
         rows : csr_array or ndarray, shape (n, d)
+            Words of the documents.
         whitening : ndarray, shape (d, k)
-            W.
+            The whitening matrix W.
         counts : bool
             Whether words count as often as they occur.
         distinct : bool
-            Whether to take pairs and triples of distinct positions only: the unbiased moments. Of
-            ``M3(W,W,W)`` that takes away ``3 sum_v w_v w_v r_v - 2 sum_v s_v w_v w_v w_v``, with ``r_v`` the sum
-            of the whitened documents that have word v, and ``s_v`` its count.
+            Whether to take pairs and triples of distinct positions only: the unbiased moments. They are
+            ``M3(W,W,W)`` less ``3 sum_v w_v w_v r_v - 2 sum_v s_v w_v w_v w_v``, with ``r_v`` the sum of the
+            whitened documents that have word v, and ``s_v`` its count.
+
+        Returns
+        -------
+        ThirdMoment
+            Summary of the block.
 
         Notes
         -----
@@ -153,6 +161,8 @@ class ThirdMoment(NamedTuple):
         second, third = Y.T @ Y, _cubes(Y, Y)
         n, m = (length, length) if not distinct else (length - 1.0, length - 2.0)
         if distinct:
+            # Inclusion and exclusion over coinciding positions: pairs of a word with itself come off the second
+            # moment; off the third the three kinds of coinciding pairs, less twice the triples taken off too often.
             total = total_of(words)
             present = np.flatnonzero(total)
             W, s = np.asarray(whitening[present], dtype=np.float64), total[present][:, None]
@@ -163,24 +173,27 @@ class ThirdMoment(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the moments of all rows."""
-        return type(self)(*(sum(field[1:], field[0]) for field in zip(self, *others, strict=True)))
+        return add_fields(self, *others)
 
 
-def whitened(words: sparse.csr_array, whitening: FloatArray) -> NDArray[np.float64]:
+def whitened(words: CSRRows, whitening: FloatArray) -> NDArray[np.float64]:
     """Return ``A W`` in double precision, shape (n, k)."""
     return np.asarray(sparse_products.times(words, whitening), dtype=np.float64)
 
 
-def _mixed_labels(Y: sparse.csr_array, rank: int, seed: int) -> FloatArray:
-    """``Y Omega``, or Y itself where it is no wider."""
+def _mixed_labels(Y: CSRRows, rank: int, seed: int) -> FloatArray:
+    """Return ``Y Omega``, or Y itself where it is no wider."""
     if Y.shape[1] <= rank:
         return np.asarray(Y.toarray(), dtype=np.float32)
+    # The same Omega in every block, drawn from the seed: it is not part of any message.
     Omega = np.random.default_rng(seed).standard_normal((Y.shape[1], rank), dtype=np.float32)
     return sparse_products.times(Y, Omega)
 
 
 def _cubes(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
+    """Return ``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
+    # For each j one matrix product of left with the columns right_j right_l, l from j on: n k^3 operations as k
+    # products in place of n outer products, and STEP (k + 1) numbers held for them.
     k = left.shape[1]
     starts = np.concatenate([[0], np.cumsum(np.arange(k, 0, -1))])  # of the pairs (j, j), (j, j + 1), ...
     out = np.zeros((k, starts[-1]))

@@ -1,19 +1,15 @@
-"""The passes of the method of moments for many labels, in order; each returns what the next one needs."""
+"""The second and third pass of the method of moments for many labels, and passes of EM after them."""
 
 from functools import partial
-from typing import Literal, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.decomposition.moments import Moments
-from dspectral.decomposition.random_range import RandomRange
-from dspectral.decomposition.spectrum import GRAM_COLUMNS, Certificate, Plan, of_summary, summary_of
 from dspectral.engine import summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
-from dspectral.linalg.dense import eigh_descending, fixed_signs, orthonormal_columns
 from dspectral.linalg.tensors import (
-    Cubes,
+    OrthogonalCP,
     contract,
     power_method,
     simultaneous_diagonalization,
@@ -21,167 +17,96 @@ from dspectral.linalg.tensors import (
 )
 from dspectral.methods.multilabel import latent_states
 from dspectral.methods.multilabel.latent_states import Simplex, Whitening
-from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
-from dspectral.methods.multilabel.state_statistics import StateLabels
-from dspectral.text.weighting import inverse_document_frequency
+from dspectral.methods.multilabel.leading_directions import Leading
+from dspectral.methods.multilabel.moments import ThirdMoment
+from dspectral.methods.multilabel.recipe import Settings
+from dspectral.methods.multilabel.state_statistics import StateStatistics
 from dspectral.types import FloatArray
 
-Tensor = Literal["power", "diagonalise"]
-
-
-class Settings(NamedTuple):
-    """What the estimator asks for; see :class:`~dspectral.MomentMultiLabelClassifier`."""
-
-    n_states: int
-    distinct: bool
-    counts: bool
-    tensor: Tensor
-    smoothing: float
-    rank: int
-    alpha: float
-    solver: str
-    sketch_size: int | None
-    fan_in: int
-    seed: int
-    label_weight: float
-
-    def checked(self) -> Self:
-        """Return the settings.
-
-        Raises
-        ------
-        ValueError
-            If one is out of its range; what depends on the data is checked with it.
-        """
-        if self.tensor not in ("power", "diagonalise"):
-            raise ValueError(f"tensor is {self.tensor!r}, but must be 'power' or 'diagonalise'")
-        if self.rank < 0:
-            raise ValueError(f"correction_rank is {self.rank}, but must be at least 0")
-        if not 0 <= self.smoothing <= 1:
-            raise ValueError(f"smoothing is {self.smoothing}, but is a share, from 0 to 1")
-        if not 0 <= self.label_weight < float("inf"):
-            raise ValueError(f"label_weight is {self.label_weight}, but must be 0 or more, and finite")
-        if self.alpha <= 0:
-            raise ValueError(f"alpha is {self.alpha}, but a ridge penalty is above 0")
-        return self
-
-
 LABEL_PRIOR = 0.5
-"""Count that EM adds to each label of each state."""
-
-
-class Leading(NamedTuple):
-    """Of the first pass.
-
-    Attributes
-    ----------
-    whitening : Whitening
-    document_frequency, label_totals : ndarray of int64, shapes (d,), (L,)
-    column_weights : ndarray of float64, shape (d,)
-        Inverse document frequencies.
-    directions : ndarray, shape (d, r)
-        Orthonormal: where words and labels vary together.
-    certificate : Certificate or None
-        Of the words' sketch; none where a diagonal was taken off a random range.
-    solver : str
-    """
-
-    whitening: Whitening
-    document_frequency: NDArray[np.int64]
-    label_totals: NDArray[np.int64]
-    column_weights: NDArray[np.float64]
-    directions: FloatArray
-    certificate: Certificate | None
-    solver: str
-
-
-def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
-    """Leading directions of the words' second moment, and of their moment with the labels."""
-    plan, solver = _plan(data, settings)
-    of = partial(
-        FirstMoments.of,
-        sketch=(
-            partial(RandomRange.of, size=_width(plan, data), seed=settings.seed)
-            if solver == "range"
-            else summary_of(plan, solver)
-        ),
-        counts=settings.counts,
-        distinct=settings.distinct,
-        rank=min(settings.rank, data.n_words),
-        seed=settings.seed,
-    )
-    found = summarize(data.words, data.labels, of=of, fan_in=settings.fan_in, name="first-moments")
-    if not found.label_totals.any():
-        raise ValueError(f"no document has a label, of n_samples = {data.n_rows}: there is nothing to learn")
-    if found.pairs <= 0:
-        raise ValueError("no document has two words, so words have no second moment")
-    axes, values, certificate = _leading(found, plan, settings)
-    weights = inverse_document_frequency(found.document_frequency, data.n_rows)
-    scaled = found.label_range * weights[:, None].astype(np.float32)
-    directions = orthonormal_columns(scaled.astype(data.dtype, copy=False))
-    return Leading(
-        Whitening.of(axes, values / found.pairs),
-        found.document_frequency,
-        found.label_totals,
-        weights,
-        directions,
-        certificate,
-        solver,
-    )
+"""Count that EM adds to each label of each state: sweeps over few documents would else leave exact zeros."""
 
 
 class States(NamedTuple):
-    """Of the second pass.
+    """Results of the second pass.
 
     Attributes
     ----------
     whitening : Whitening
-        Exact within the directions of the first.
-    cubes : Cubes
+        Whitening that is exact within the directions of the first pass.
+    tensor : OrthogonalCP
+        Decomposition of the whitened third moment.
     words : Simplex
+        Distribution over the words of each state.
     weights : ndarray of float64, shape (k,)
+        Probability of each state.
     """
 
     whitening: Whitening
-    cubes: Cubes
+    tensor: OrthogonalCP
     words: Simplex
     weights: NDArray[np.float64]
 
 
 def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> States:
-    """Whiten exactly, decompose the third moment, and return the states' words and weights."""
+    """Whiten exactly, decompose the third moment, and return the states' words and weights.
+
+    Parameters
+    ----------
+    data : LabelledStreams
+        Words; labels are not read.
+    leading : Leading
+        Results of the first pass.
+    settings : Settings
+        Settings of the fit.
+
+    Returns
+    -------
+    States
+        States in the order of the decomposition.
+
+    Raises
+    ------
+    ValueError
+        If no document has three words.
+    """
+    # With W'M2 W = I, M3(W, W, W) = sum_j pi_j^(-1/2) u_j x u_j x u_j for orthonormal u_j: its decomposition gives
+    # pi from the values and mu_j, up to scale, as (W^+)' u_j. Cost: n k^3 for the moment (in the tasks), and for the
+    # power method some 120 k^4, for the diagonalization some 100 k^4, in this process.
     of = partial(
         ThirdMoment.of,
         whitening=leading.whitening.forward,
         counts=settings.counts,
         distinct=settings.distinct,
     )
-    moments = summarize(data.words, of=of, fan_in=settings.fan_in, name="third-moment")
+    moments = summarize(data.words, of=of, name="third-moment")
     if moments.triples <= 0:
         raise ValueError("no document has three words, so words have no third moment")
+    # The sketch of the first pass errs in the size of its directions; the exact second moment within them, from the
+    # same pass as the third, mends the whitening, and the tensor is turned along with it.
     whitening, rotation = leading.whitening.corrected(moments.second / moments.pairs)
     T = contract(unfolded_symmetric(moments.third / moments.triples), rotation)
-    if settings.tensor == "power":
-        cubes = power_method(T, seed=settings.seed)
-    else:
-        cubes = simultaneous_diagonalization(T, seed=settings.seed)
-    words = latent_states.word_distributions(whitening.back, cubes.vectors)
-    return States(whitening, cubes, words, latent_states.state_weights(cubes.values))
+    decompose = power_method if settings.recipe.tensor == "power" else simultaneous_diagonalization
+    tensor = decompose(T, seed=settings.seed)
+    words = latent_states.word_distributions(whitening.back, tensor.vectors)
+    return States(whitening, tensor, words, latent_states.state_weights(tensor.values))
 
 
 class LabelModel(NamedTuple):
-    """All that prediction needs.
+    """States and linear correction, as prediction needs them.
 
     Attributes
     ----------
     log_words : ndarray, shape (d, k)
+        Logarithms of the words' smoothed probabilities in each state.
     weights : ndarray of float64, shape (k,)
+        Probability of each state.
     words, labels : Simplex
-        Of columns of shapes (d, k) and (L, k).
+        Distributions over the words, shape (d, k), and over the labels, shape (L, k).
     linear : ndarray, shape (L, r + 1), or None
-        Of the correction; its last column is the intercept.
+        Coefficients of the correction; the last column is the intercept.
     log_likelihood : float
-        Of the training words under the states that the pass began with, a document.
+        Mean log-likelihood of a training document's words under the states that the pass began with.
     """
 
     log_words: FloatArray
@@ -193,22 +118,60 @@ class LabelModel(NamedTuple):
 
 
 def third_pass(data: LabelledStreams, leading: Leading, states: States, settings: Settings) -> LabelModel:
-    """Labels of each state by the cross moment, and the linear correction."""
-    directions = states.whitening.forward @ states.cubes.vectors.astype(data.dtype)
+    """Estimate the labels of each state from the cross moment, and the linear correction.
+
+    Parameters
+    ----------
+    data : LabelledStreams
+        Words and labels.
+    leading : Leading
+        Results of the first pass.
+    states : States
+        Results of the second pass.
+    settings : Settings
+        Settings of the fit.
+
+    Returns
+    -------
+    LabelModel
+        Model of the states as the moments give them.
+    """
+    # For w_j = W u_j, E[y (w_j'x)^2] is a multiple of gamma_j: the moment of labels with pairs of words, contracted
+    # document by document, so nothing of size L d^2 is formed. Cost: 2 (nnz of words + nnz of labels) k.
+    directions = states.whitening.forward @ states.tensor.vectors.astype(data.dtype)
     log_words = latent_states.smoothed_logarithms(
         states.words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
     )
-    found = _state_labels(data, log_words, states.weights, leading, settings, squares=directions)
+    found = _state_statistics(data, log_words, states.weights, leading, settings, squares=directions)
     labels = latent_states.on_simplex(found.labels)
     linear = _correction(found, labels, settings)
     likelihood = found.log_likelihood / max(1, found.n_rows)
     return LabelModel(log_words, states.weights, states.words, labels, linear, likelihood)
 
 
-def polishing_pass(
-    data: LabelledStreams, leading: Leading, model: LabelModel, settings: Settings
-) -> LabelModel:
-    """One step of EM on words and weighted labels, labels with a prior count, and the correction anew."""
+def em_pass(data: LabelledStreams, leading: Leading, model: LabelModel, settings: Settings) -> LabelModel:
+    """Take one step of EM on words and weighted labels, and compute the linear correction anew.
+
+    Parameters
+    ----------
+    data : LabelledStreams
+        Words and labels.
+    leading : Leading
+        Results of the first pass.
+    model : LabelModel
+        Model to start from.
+    settings : Settings
+        Settings of the fit.
+
+    Returns
+    -------
+    LabelModel
+        Model after the step.
+    """
+    # E-step: p(j | x, y) proportional to pi_j prod_v mu_vj^(x_v) prod_l gamma_lj^(label_weight y_l), with mu and gamma
+    # smoothed. M-step: pi, mu and gamma are the sums of the posteriors, of the words and of the labels under them,
+    # divided by their totals; gamma with half a count more in every entry. Invariant: without smoothing, label_weight
+    # and prior the likelihood never falls. One pass.
     log_labels = None
     if settings.label_weight:
         log_labels = np.float32(settings.label_weight) * latent_states.smoothed_logarithms(
@@ -216,18 +179,19 @@ def polishing_pass(
             leading.label_totals.astype(np.float64),
             settings.smoothing,
         )
-    found = _state_labels(data, model.log_words, model.weights, leading, settings, log_labels=log_labels)
+    found = _state_statistics(data, model.log_words, model.weights, leading, settings, log_labels=log_labels)
     words = latent_states.on_simplex(found.words)
     labels = latent_states.on_simplex(found.labels, LABEL_PRIOR)
     log_words = latent_states.smoothed_logarithms(
         words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
     )
     linear = _correction(found, labels, settings)
+    # A state that no document is in keeps a weight whose logarithm is finite.
     weights = np.maximum(found.weights / found.weights.sum(), 1e-300)
     return LabelModel(log_words, weights, words, labels, linear, found.log_likelihood / max(1, found.n_rows))
 
 
-def _state_labels(
+def _state_statistics(
     data: LabelledStreams,
     log_words: FloatArray,
     weights: NDArray[np.float64],
@@ -235,9 +199,10 @@ def _state_labels(
     settings: Settings,
     squares: FloatArray | None = None,
     log_labels: FloatArray | None = None,
-) -> StateLabels:
+) -> StateStatistics:
+    """Weight labels and words by the states in one pass: by ``squares`` in the third, else by posteriors."""
     of = partial(
-        StateLabels.of,
+        StateStatistics.of,
         log_words=log_words,
         log_weights=np.log(weights),
         directions=leading.directions,
@@ -248,68 +213,14 @@ def _state_labels(
         distinct=settings.distinct,
     )
     name = "state-labels" if squares is not None else "expectation"
-    return summarize(data.words, data.labels, of=of, fan_in=settings.fan_in, name=name)
+    return summarize(data.words, data.labels, of=of, name=name)
 
 
-def _correction(found: StateLabels, labels: Simplex, settings: Settings) -> FloatArray | None:
+def _correction(found: StateStatistics, labels: Simplex, settings: Settings) -> FloatArray | None:
+    """Return the linear model of what the states leave of the labels; None if there is to be none."""
     if not settings.rank:
         return None
     sums = found.regression
     return latent_states.residual_regression(
         sums.gram, sums.states, sums.labels, labels.columns, settings.alpha
     )
-
-
-def _width(plan: Plan, data: LabelledStreams) -> int:
-    return min(data.n_words, plan.rows_of_sketch)
-
-
-def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
-    """Ask the solvers of a spectrum for one pass; the diagonal is taken off afterwards if it is to be."""
-    known = ("auto", "gram", "frequent_directions", "range")
-    if settings.solver not in known:
-        raise ValueError(f"solver is {settings.solver!r}, but must be one of {', '.join(map(repr, known))}")
-    most = min(data.n_rows, data.n_words)
-    if not 1 <= settings.n_states <= most:
-        raise ValueError(
-            f"n_states is {settings.n_states}, but must be from 1 to {most}: "
-            f"there are {data.n_rows} documents and {data.n_words} words"
-        )
-    solver = settings.solver
-    if solver == "auto":
-        # less its diagonal the moment has no sign, and one product tells too little of it
-        sketch = "frequent_directions" if settings.distinct else "range"
-        solver = "gram" if data.n_words <= GRAM_COLUMNS else sketch
-    k, size = settings.n_states, settings.sketch_size
-    plan = Plan(k, solver, 1, size, "full", False, settings.fan_in, settings.seed, data.dtype)
-    kept = most if solver == "gram" else min(most, plan.rows_of_sketch)
-    return plan._replace(n_components=kept if settings.distinct else k), solver
-
-
-def _leading(
-    found: FirstMoments, plan: Plan, settings: Settings
-) -> tuple[FloatArray, NDArray[np.float64], Certificate | None]:
-    """Eigenvectors of the second moment (rows), and its eigenvalues, not yet divided by the pairs."""
-    k, sketch = settings.n_states, found.sketch
-    if isinstance(sketch, RandomRange):
-        axes, values = sketch.leading(k, off_diagonal=sketch.total if settings.distinct else None)
-        left = max(0.0, sketch.energy - float(values.sum()))
-        certificate = None if settings.distinct else Certificate(left, left / max(sketch.energy, 1e-300))
-    elif settings.distinct and isinstance(sketch, Moments):
-        values, vectors = eigh_descending(sketch.gram - np.diag(sketch.total))
-        axes = fixed_signs(np.ascontiguousarray(vectors.T, dtype=plan.dtype))
-        certificate = of_summary(sketch, plan).certificate
-    else:
-        spectrum = of_summary(sketch, plan)
-        axes, values, certificate = spectrum.axes, spectrum.values, spectrum.certificate
-        if settings.distinct:  # within what the sketch holds
-            inside = np.diag(values) - (axes * sketch.total) @ axes.T.astype(np.float64)
-            values, vectors = eigh_descending(inside)
-            axes = fixed_signs(vectors.T.astype(axes.dtype) @ axes)
-    usable = int(np.sum(values > 1e-7 * values[0])) if len(values) else 0
-    if usable < k:
-        raise ValueError(
-            f"n_states is {k}, but the words have only {usable} independent direction(s): "
-            f"ask for at most {usable} states"
-        )
-    return axes[:k], values[:k], certificate

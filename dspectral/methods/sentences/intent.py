@@ -1,44 +1,35 @@
 """Intent classification: a linear SVM on sentence representations, its few choices made on the training side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.svm import LinearSVC
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
+from dspectral.inputs.shared_parameters import clone_sharing, is_fitted
+from dspectral.inputs.text_columns import TextColumn, as_documents
+from dspectral.methods.sentences.cross_validation import (
+    PLUS_WEIGHTS,
+    Choice,
+    accuracy,
+    can_learn,
+    fit_svm,
+    folds,
+    scores_of_classes,
+    soften,
+    weigh_parts,
+)
 from dspectral.methods.sentences.representation import SentenceRepresentation
+from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
-
-PLUS_WEIGHTS = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.1, 0.25))
-"""Weights of the first words and of the intent scores that SENT+ chooses from."""
-
-saved(LinearSVC, name="sklearn.svm.LinearSVC")
-
-
-@saved
-class Choice(NamedTuple):
-    """What cross-validation chose.
-
-    Attributes
-    ----------
-    C : float
-        Of the SVM.
-    weight : float
-        Of the second half of equation 2.
-    first_words, scores : float
-        Weights of what SENT+ adds.
-    """
-
-    C: float
-    weight: float = 0.0
-    first_words: float = 0.0
-    scores: float = 0.0
+from dspectral.types import CSRRows, Documents
 
 
 @saved
@@ -47,27 +38,41 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    representation : SentenceRepresentation, optional
-        Fitted on unlabelled text. Without one the features are ``x / ||x||`` alone.
-    plus : bool
-        SENT+: features of the first two words by position, and the intent scores of a supervised model (on
-        the training side those of models that did not see the sentence). Their weights are chosen among
+    representation : SentenceRepresentation, WordVectorRepresentation or None, default=None
+        Second half of the features. One that is fitted, on unlabeled text, stays so in clones and cross-validation;
+        one that is not fitted is fitted to the training sentences. Without one the features are ``x / ||x||`` alone.
+    plus : bool, default=False
+        Whether to add the features of SENT+: the first two words by position, and the intent scores of a supervised
+        model (on the training side those of models that did not see the sentence). Their weights are chosen among
         ``PLUS_WEIGHTS``, where 0 leaves them out.
-    C, weights : sequence of float
-        What cross-validation chooses from; single values are taken as they are.
-    n_folds : int
-        Folds; at most 3,000 training sentences are held out of each fit.
-    n_jobs : int, optional
-        Processes of joblib, or whatever joblib back end is in force.
-    random_state : int
+    C : float or sequence of float, default=(0.3, 1.0, 3.0)
+        Inverse penalty of the SVM. Cross-validation chooses from a sequence; a number is taken as it is.
+    weights : float or sequence of float, default=(0.5, 1.0)
+        Weight of the representation beside the counts, a number or a sequence as ``C``.
+    n_folds : int, default=3
+        Number of folds of the cross-validation; at most 3,000 training sentences are held out of each fit.
+    n_jobs : int or None, default=None
+        Number of processes of joblib; None takes what joblib's back end in force says.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the folds and of the SVM's order of coordinates.
 
     Attributes
     ----------
-    classes_ : ndarray
+    classes_ : ndarray, shape (n_classes,)
+        The intents in ascending order.
     choice_ : Choice
+        What cross-validation chose.
     score_ : float
-        Cross-validated accuracy of the choice; NaN where there was nothing to choose.
+        Cross-validated accuracy of the choice; NaN where there was nothing to choose, or too little to hold out.
     svm_ : LinearSVC
+        The SVM on all training sentences.
+    random_state_ : int
+        The seed that was used.
+
+    Notes
+    -----
+    An intent with a single sentence takes part: a fold that holds it out scores it as an error, and a fold whose
+    training side has one intent only is left out.
 
     References
     ----------
@@ -77,7 +82,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
     --------
     >>> texts = ["play some jazz", "play loud rock", "book cheap flight", "book my flight"] * 3
     >>> sent = SentenceRepresentation(2, n_features=1024).fit(texts)
-    >>> IntentClassifier(sent, C=[1.0], weights=[1.0]).fit(texts, ["music", "music", "travel", "travel"] * 3).predict(
+    >>> IntentClassifier(sent, C=1.0, weights=1.0).fit(texts, ["music", "music", "travel", "travel"] * 3).predict(
     ...     ["some rock", "flight"]
     ... )
     array(['music', 'travel'], dtype='<U6')
@@ -85,14 +90,14 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        representation: SentenceRepresentation | None = None,
+        representation: SentenceFeatures | None = None,
         *,
         plus: bool = False,
-        C: Sequence[float] = (0.3, 1.0, 3.0),
-        weights: Sequence[float] = (0.5, 1.0),
+        C: float | Sequence[float] = (0.3, 1.0, 3.0),
+        weights: float | Sequence[float] = (0.5, 1.0),
         n_folds: int = 3,
         n_jobs: int | None = None,
-        random_state: int = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.representation = representation
         self.plus = plus
@@ -102,148 +107,188 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Sequence[str], y: Any) -> Self:
+    _own_representation: SentenceFeatures | None = None
+
+    @property
+    def representation_(self) -> SentenceFeatures | None:
+        """The fitted representation: the given one, or one that was fitted to the training sentences."""
+        return self.representation if self._own_representation is None else self._own_representation
+
+    def fit(self, X: TextColumn, y: ArrayLike) -> Self:
         """Choose by cross-validation on the training sentences, then fit on all of them.
 
         Parameters
         ----------
-        X : list of str
-        y : array-like of labels
+        X : list of str, generator, array of strings, or column of pandas, polars or Hugging Face Datasets
+            Training sentences.
+        y : array-like of labels, shape (n_sentences,)
+            The intent of each sentence.
 
         Returns
         -------
-        self
+        IntentClassifier
+            The classifier itself.
 
         Raises
         ------
+        TypeError
+            If X is a single string, a table or a matrix, or a parameter is of another type.
         ValueError
-            If there are fewer than two intents, as many labels as sentences are not given, or ``plus`` is
-            asked for without a representation.
+            If there are fewer than two intents, as many labels as sentences are not given, ``plus`` is asked for
+            without a representation, or a parameter is out of range.
         """
-        y = np.asarray(y)
-        if len(y) != len(X):
-            raise ValueError(f"there are {len(X)} sentences, but {len(y)} labels")
-        self.classes_ = np.unique(y)
+        texts = as_documents(X)
+        labels = self._check_labels(y, texts.n_documents)
+        choices = self._choices()
+        self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise ValueError(f"there is only one intent in the training labels: {self.classes_.tolist()}")
-        if self.plus and self.representation is None:
-            raise ValueError("plus=True adds to a representation, but none is given")
-        halves = self._halves(X)
-        weights = self.weights if self.representation is not None else [0.0]
-        choices = [Choice(C, weight) for weight in weights for C in self.C]
-        self.choice_, self.score_ = self._best(halves, y, choices)
+        self.random_state_ = resolve_seed(self.random_state)
+        self._fit_representation(texts)
+        parts = self._parts(texts)
+        self.choice_, self.score_ = self._best(parts, labels, choices)
         if self.plus:
-            halves = [*halves, self._base.positions(X), self._scores_out_of_fold(halves[0], y)]
+            # The weights of SENT+ are chosen after C and the weight of the representation, not jointly: with them,
+            # a search over all of them would take four times as many fits.
+            parts = [*parts, self._base.positions(texts), self._scores_out_of_fold(parts[0], labels)]
             more = [self.choice_._replace(first_words=p, scores=s) for p, s in PLUS_WEIGHTS]
-            self.choice_, self.score_ = self._best(halves, y, more)
-        self.svm_ = _svm(_joined(halves, self.choice_), y, self.choice_.C, self.random_state)
+            self.choice_, self.score_ = self._best(parts, labels, more)
+        self.svm_ = fit_svm(weigh_parts(parts, self.choice_), labels, self.choice_.C, self.random_state_)
         return self
 
-    def predict(self, X: Sequence[str]) -> NDArray[Any]:
-        """Return the intent of each sentence."""
-        return np.asarray(self.svm_.predict(self._features(X)))
+    def predict(self, X: TextColumn) -> NDArray[Any]:
+        """Return the intent of each sentence.
 
-    def decision_function(self, X: Sequence[str]) -> NDArray[np.float64]:
-        """Return the SVM's scores, shape (n_sentences, n_intents), or (n_sentences,) for two intents."""
-        return np.asarray(self.svm_.decision_function(self._features(X)))
+        Parameters
+        ----------
+        X : list of str
+            Sentences, as for :meth:`fit`.
 
-    def _features(self, X: Sequence[str]) -> sparse.csr_array:
+        Returns
+        -------
+        ndarray, shape (n_sentences,)
+            Labels, each one of ``classes_``.
+        """
+        features = self._features(X)
+        return np.asarray(self.svm_.predict(features))
+
+    def decision_function(self, X: TextColumn) -> NDArray[np.float64]:
+        """Return the SVM's scores.
+
+        Parameters
+        ----------
+        X : list of str
+            Sentences, as for :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_sentences, n_classes), or (n_sentences,) for two intents
+            The intent with the highest score is predicted; of two, the second if its score is positive.
+        """
+        features = self._features(X)
+        return np.asarray(self.svm_.decision_function(features))
+
+    def _check_labels(self, y: ArrayLike, n_texts: int) -> NDArray[Any]:
+        labels = np.asarray(y)
+        if labels.ndim != 1:
+            raise ValueError(f"y has shape {labels.shape}, but it must hold one label a sentence")
+        if len(labels) != n_texts:
+            raise ValueError(f"there are {n_texts} sentences, but {len(labels)} labels")
+        if labels.dtype.kind == "O":
+            missing = [i for i, label in enumerate(labels.tolist()) if _is_missing(label)]
+            if missing:
+                raise ValueError(
+                    f"label {missing[0]} is {labels[missing[0]]}, but each sentence needs an intent"
+                )
+        check_classification_targets(labels)
+        return labels
+
+    def _choices(self) -> list[Choice]:
+        """Return what to choose from, the first of equals first."""
+        check_integer("n_folds", self.n_folds, at_least=2)
+        if self.plus and self.representation is None:
+            raise ValueError("plus=True adds to a representation, but none is given")
+        penalties = _numbers("C", self.C, at_least=np.nextafter(0.0, 1.0))
+        weights = _numbers("weights", self.weights, at_least=0.0)
+        if self.representation is None:
+            weights = [0.0]
+        return [Choice(C, weight) for weight in weights for C in penalties]
+
+    def _fit_representation(self, texts: Documents) -> None:
+        # Beside the parameter, which fit must not change; a given one is not kept twice in a saved model.
+        self._own_representation = None
+        if self.representation is not None and not is_fitted(self.representation):
+            self._own_representation = clone(self.representation).fit(texts)
+
+    def _features(self, X: TextColumn) -> CSRRows:
         check_is_fitted(self)
-        halves = self._halves(X)
+        texts = as_documents(X)
+        parts = self._parts(texts)
         if self.plus:
-            halves = [
-                *halves,
-                self._base.positions(X),
-                _shares(_decisions(self.scorer_, halves[0], self.classes_)),
-            ]
-        return _joined(halves, self.choice_)
+            scores = scores_of_classes(self.scorer_, parts[0], self.classes_)
+            parts = [*parts, self._base.positions(texts), soften(scores)]
+        return weigh_parts(parts, self.choice_)
 
     @property
-    def _base(self) -> SentenceRepresentation:
-        """What turns text into counts, with or without a fit."""
-        return SentenceRepresentation() if self.representation is None else self.representation
+    def _base(self) -> SentenceFeatures:
+        """The representation that turns text into counts, with or without a fit."""
+        return SentenceRepresentation() if self.representation_ is None else self.representation_
 
-    def _halves(self, X: Sequence[str]) -> list[sparse.csr_array]:
-        counts = self._base.counts(X)
-        if self.representation is None:
+    def _parts(self, texts: Documents) -> list[CSRRows]:
+        """Return the halves of equation 2; the second is left out where there is no representation."""
+        counts = self._base.counts(texts)
+        if self.representation_ is None:
             return [counts]
-        return [counts, sparse.csr_array(self.representation.embed(X).astype(np.float64))]
+        return [counts, sparse.csr_array(self.representation_.embed(texts).astype(np.float64))]
 
-    def _best(
-        self, parts: list[sparse.csr_array], y: NDArray[Any], choices: list[Choice]
-    ) -> tuple[Choice, float]:
-        if len(choices) == 1:
+    def _best(self, parts: list[CSRRows], y: NDArray[Any], choices: list[Choice]) -> tuple[Choice, float]:
+        """Return the choice of highest mean accuracy over the folds, the first of equals."""
+        usable = [fold for fold in folds(y, self.n_folds, self.random_state_) if can_learn(y, *fold)]
+        if len(choices) == 1 or not usable:
             return choices[0], float("nan")
-        folds = list(_folds(y, self.n_folds, self.random_state))
-        score = partial(_accuracy, parts, y, seed=self.random_state)
+        score = partial(accuracy, parts, y, seed=self.random_state_)
         scores = Parallel(n_jobs=self.n_jobs)(
-            delayed(score)(choice, train, test) for choice in choices for train, test in folds
+            delayed(score)(choice, train, test) for choice in choices for train, test in usable
         )
-        means = np.asarray(scores).reshape(len(choices), len(folds)).mean(axis=1)
+        # Jobs run through the folds of one choice, then of the next.
+        means = np.asarray(scores).reshape(len(choices), len(usable)).mean(axis=1)
         best = int(np.argmax(means))
         return choices[best], float(means[best])
 
-    def _scores_out_of_fold(self, counts: sparse.csr_array, y: NDArray[Any]) -> sparse.csr_array:
-        """Scores of the supervised model: for training, each sentence's by a model that did not see it."""
-        scores = np.zeros((counts.shape[0], len(self.classes_)))
-        for train, test in _folds(y, 5, self.random_state + 1, most=len(y)):
-            model = _svm(counts[train], y[train], self.choice_.C, self.random_state)
-            scores[test] = _decisions(model, counts[test], self.classes_)
-        self.scorer_ = _svm(counts, y, self.choice_.C, self.random_state)
-        return _shares(scores)
+    def _scores_out_of_fold(self, counts: CSRRows, y: NDArray[Any]) -> CSRRows:
+        """Return scores of the supervised model: each training sentence's by a model that did not see it."""
+        # A model's scores on its own training sentences are better than those on new ones: features made of them
+        # would be trusted too much.
+        scores = np.zeros((counts.shape[0], len(self.classes_)))  # equal scores where nothing can be learned
+        # Another seed than in the choice, so that the two do not share their folds.
+        for train, test in folds(y, 5, self.random_state_ + 1, most=len(y)):
+            if can_learn(y, train, test):
+                model = fit_svm(counts[train], y[train], self.choice_.C, self.random_state_)
+                scores[test] = scores_of_classes(model, counts[test], self.classes_)
+        self.scorer_ = fit_svm(counts, y, self.choice_.C, self.random_state_)
+        return soften(scores)
+
+    def __sklearn_clone__(self) -> Self:
+        """Return a clone that keeps a fitted representation, which unlabeled text has taught."""
+        if self.representation is not None and is_fitted(self.representation):
+            return clone_sharing(self, "representation")
+        return clone_sharing(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
 
 
-def _svm(features: sparse.csr_array, y: NDArray[Any], C: float, seed: int, tol: float = 0.01) -> LinearSVC:
-    svm = LinearSVC(multi_class="crammer_singer", C=C, tol=tol, max_iter=5000, random_state=seed)
-    return svm.fit(features, y)
+def _is_missing(label: object) -> bool:
+    return not isinstance(label, str) and str(label) in ("None", "nan", "<NA>", "NaT")
 
 
-def _accuracy(
-    parts: list[sparse.csr_array],
-    y: NDArray[Any],
-    choice: Choice,
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
-    *,
-    seed: int,
-) -> float:
-    features = _joined(parts, choice)
-    model = _svm(features[train], y[train], choice.C, seed, tol=0.05)
-    return float(np.mean(model.predict(features[test]) == y[test]))
-
-
-def _joined(parts: list[sparse.csr_array], choice: Choice) -> sparse.csr_array:
-    weights = [1.0, choice.weight, choice.first_words, choice.scores]
-    used = [weight * part for part, weight in zip(parts, weights, strict=False) if weight]
-    return sparse.csr_array(sparse.hstack(used, format="csr"))
-
-
-def _folds(
-    y: NDArray[Any], n_folds: int, seed: int, most: int = 3000
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield train and test rows; each label is dealt over the folds, also one with few rows.
-
-    Large sets have their folds thinned, and one fold is enough where it holds ``most`` rows.
-    """
-    order = np.random.default_rng(seed).permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    enough = 1 if len(y) > 2 * most else n_folds
-    n_folds = max(n_folds, len(y) // most) if enough == 1 else n_folds
-    for fold in range(enough):
-        test = order[fold::n_folds]
-        yield np.setdiff1d(np.arange(len(y)), test), np.sort(test)
-
-
-def _decisions(model: LinearSVC, features: sparse.csr_array, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Scores with a column for every class, also those that the model has not seen."""
-    found = model.decision_function(features)
-    found = np.column_stack([-found, found]) if found.ndim == 1 else found
-    scores = np.full((len(found), len(classes)), found.min())
-    scores[:, np.searchsorted(classes, model.classes_)] = found
-    return scores
-
-
-def _shares(scores: NDArray[np.float64]) -> sparse.csr_array:
-    """Scores as rows of unit length, the best far above the others."""
-    raised = np.exp(3.0 * (scores - scores.max(axis=1, keepdims=True)))
-    return sparse.csr_array(raised / np.linalg.norm(raised, axis=1, keepdims=True))
+def _numbers(name: str, value: float | Sequence[float], *, at_least: float) -> list[float]:
+    """Return a parameter that is one number or several as a list."""
+    # As objects: a text stays a text and None stays None, for check_real to name.
+    numbers = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
+    if not numbers:
+        raise ValueError(f"{name} is empty, but it must be a number or a sequence of numbers")
+    return [check_real(name, number, at_least=at_least) for number in numbers]

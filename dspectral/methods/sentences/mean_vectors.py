@@ -1,29 +1,49 @@
 """Averaged word vectors in the place of a sketch: the paper's comparison."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.inputs.shared_parameters import clone_sharing
+from dspectral.inputs.text_columns import TextColumn, as_documents
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
-from dspectral.methods.sentences.representation import SentenceRepresentation
+from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
 from dspectral.text.term_index import TermIndex, encode_documents
-from dspectral.types import Documents
+from dspectral.types import Documents, FloatArray
 
 
 @saved
-class WordVectorRepresentation(SentenceRepresentation):
+class WordVectorRepresentation(SentenceFeatures):
     """Represent a sentence by its n-grams beside the mean of given word vectors, scaled to unit length.
 
     Parameters
     ----------
-    words : Documents
-        Distinct words, lower-case.
+    words : sequence of str
+        Distinct words, lower-case: for example those that :func:`dspectral.read_word2vec` returns.
     vectors : ndarray of float32, shape (n_words, n_components)
-    n_features : int
-        Columns that n-grams are hashed to.
+        The vector of each word.
+    n_features : int, default=2**18
+        Number of columns that n-grams are hashed to, a power of two.
+    ngram_range : tuple of int, default=(1, 3)
+        Smallest and largest number of words of an n-gram, within 1 to 3.
+    weight : float, default=1.0
+        Factor of the second half.
+    first_words : float, default=0.0
+        Factor of the first two words by position; 0 leaves them out.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Length of a vector.
+
+    Notes
+    -----
+    The vectors are given, so nothing is learned and no fit is needed; ``fit`` checks that they fit the words. Clones
+    share the words and vectors instead of copying them.
 
     References
     ----------
@@ -32,22 +52,97 @@ class WordVectorRepresentation(SentenceRepresentation):
 
     Examples
     --------
-    >>> words = Documents.of(["jazz", "rock", "flight"])
+    >>> words = ["jazz", "rock", "flight"]
     >>> vectors = np.array([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0]], dtype=np.float32)
     >>> WordVectorRepresentation(words, vectors).embed(["jazz rock"]).round(2)
     array([[1.  , 0.05]], dtype=float32)
     """
 
-    def __init__(self, words: Documents, vectors: NDArray[np.float32], *, n_features: int = 2**18) -> None:
-        super().__init__(vectors.shape[1], n_features=n_features)
+    def __init__(
+        self,
+        words: Sequence[str] | Documents,
+        vectors: FloatArray,
+        *,
+        n_features: int = 2**18,
+        ngram_range: tuple[int, int] = (1, 3),
+        weight: float = 1.0,
+        first_words: float = 0.0,
+    ) -> None:
         self.words = words
         self.vectors = vectors
+        self.n_features = n_features
+        self.ngram_range = ngram_range
+        self.weight = weight
+        self.first_words = first_words
 
-    def fit(self, X: Any = None, y: Any = None) -> "WordVectorRepresentation":
-        """Do nothing: the vectors are given."""
+    def fit(self, X: TextColumn | None = None, y: object = None) -> Self:
+        """Check that there is a vector for each word; nothing is learned.
+
+        Parameters
+        ----------
+        X : list of str, optional
+            Sentences, as for :meth:`transform`; nothing is learned from them.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        WordVectorRepresentation
+            The estimator itself.
+
+        Raises
+        ------
+        TypeError
+            If X is a single string or no column of texts.
+        ValueError
+            If the words are not as many as the vectors, or a vector is not finite.
+        """
+        if X is not None:
+            as_documents(X)
+        words, vectors = self._table()
+        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        if len(bad):
+            raise ValueError(
+                f"the vector of {words.text(bad[0]).decode()!r} has NaN or infinity, but every number must be finite"
+            )
+        self.n_components_ = vectors.shape[1]
         return self
 
-    def embed(self, X: Any) -> NDArray[np.float32]:
-        """Return the mean vectors, scaled to unit length, shape (n_sentences, n_components)."""
-        counts = encode_documents(Documents.of(list(X)), TermIndex.of(self.words))
-        return unit_rows(sparse_products.times(counts, self.vectors))
+    def embed(self, X: TextColumn) -> NDArray[np.float32]:
+        """Return the mean vectors of sentences, scaled to unit length.
+
+        Parameters
+        ----------
+        X : list of str
+            Sentences, as for :meth:`transform`.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_sentences, n_components)
+            Zeros where no word is known.
+        """
+        words, vectors = self._table()
+        counts = encode_documents(as_documents(X), TermIndex.of(words))
+        return unit_rows(sparse_products.times(counts, vectors))
+
+    @property
+    def _embedding_size(self) -> int:
+        return int(self._table()[1].shape[1])
+
+    def _table(self) -> tuple[Documents, NDArray[np.float32]]:
+        # Packed anew in each call: parameters may change between calls, and there is no fit to rely on.
+        words = as_documents(self.words)
+        vectors = np.asarray(self.vectors, dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != words.n_documents:
+            raise ValueError(
+                f"vectors has shape {vectors.shape}, but there are {words.n_documents} words: one row a word"
+            )
+        return words, vectors
+
+    def __sklearn_clone__(self) -> Self:
+        """Return a clone that shares the words and vectors."""
+        return clone_sharing(self, "words", "vectors")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True: the vectors are given."""
+        return True

@@ -1,65 +1,94 @@
-"""Sentence representations from unlabelled text: counts beside their projection, equation 2 of the paper."""
+"""Sentence representations from unlabeled text: counts beside their projection, equation 2 of the paper."""
 
-import re
-from typing import Any, Self
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.decomposition.spectrum import Plan, Solver, spectrum
+from dspectral.decomposition.plan import Plan, Solver
+from dspectral.decomposition.spectrum import Spectrum, spectrum
 from dspectral.engine import map_rows, summarize
+from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
+from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
-from dspectral.methods.sentences.document_frequencies import DocumentFrequencies
+from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
-from dspectral.text.hashing import NgramHashing, hash_documents
+from dspectral.store.text_files import TextFiles
+from dspectral.text.document_frequencies import DocumentFrequencies
+from dspectral.text.hashing import hash_documents
 from dspectral.text.weighting import Weighting
-from dspectral.types import Documents
-
-WORD = re.compile(r"(?u)\b\w\w+\b")
+from dspectral.types import CSRRows, IntArray, Rows, RowsLike
 
 
 @saved
-class SentenceRepresentation(TransformerMixin, BaseEstimator):
-    """Represent a sentence by its n-grams and by what its words mean in unlabelled text.
+class SentenceRecipe(NamedTuple):
+    """How :class:`SentenceRepresentation` finds directions; for comparisons, the defaults serve everything else.
 
-    ``x / ||x||`` beside ``weight * b P / ||b P||``: x counts hashed n-grams, b says which words occur, and P
-    holds one vector a word, from the leading directions of the unlabelled sentences. With ``first_words`` the
-    first two words also count by their position, as in the paper's SENT+.
+    Attributes
+    ----------
+    solver : {"auto", "frequent_directions", "gram", "nystrom", "krylov"} or None, default=None
+        Solver of the decomposition, as for :class:`~dspectral.SketchedPCA`. None takes ``"frequent_directions"``
+        where ``n_passes`` is 1, and ``"krylov"`` otherwise.
+    sketch_size : int or None, default=None
+        Number of rows of the sketch, at least ``n_components``. None takes ``2 n_components + 10``, and
+        ``3 n_components + 10`` for ``"krylov"``.
+    """
+
+    solver: Solver | None = None
+    sketch_size: int | None = None
+
+
+@saved
+class SentenceRepresentation(SentenceFeatures):
+    """Represent a sentence by its n-grams and by what its words mean in unlabeled text.
+
+    The result is ``x / ||x||`` beside ``weight * b P / ||b P||``: x counts hashed n-grams, b says which words
+    occur, and P holds one vector a word, from the leading directions of the unlabeled sentences. With
+    ``first_words`` the first two words also count by their position, as in the paper's SENT+.
 
     Parameters
     ----------
-    n_components : int
+    n_components : int, default=200
         Length of a word's vector.
-    n_features : int
-        Columns that n-grams are hashed to, a power of two; so are words.
-    ngram_range : tuple of int
-        Fewest and most words of an n-gram in x, within 1 to 3.
-    weight : float
-        Of the second half.
-    first_words : float
-        Weight of the first two words by position; 0 leaves them out.
-    min_document_frequency : int
-        Words in fewer unlabelled sentences have no vector.
-    solver, n_passes, sketch_size, fan_in, random_state
-        As for :class:`~dspectral.SketchedPCA`.
+    n_features : int, default=2**18
+        Number of columns that n-grams are hashed to, a power of two; words are hashed to as many.
+    ngram_range : tuple of int, default=(1, 3)
+        Smallest and largest number of words of an n-gram in x, within 1 to 3.
+    weight : float, default=1.0
+        Factor of the second half.
+    first_words : float, default=0.0
+        Factor of the first two words by position; 0 leaves them out.
+    min_document_frequency : int, default=2
+        Words in fewer unlabeled sentences have no vector.
+    n_passes : int, default=1
+        How often the sentences are read for the directions. With more than one, block Krylov iteration takes the
+        place of the sketch of one pass, and comes closer to the exact directions with each.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the sketch. The same seed and blocks give the same bits under every scheduler.
+    recipe : SentenceRecipe or None, default=None
+        Solver and size of the sketch, for comparisons; None takes the defaults of :class:`SentenceRecipe`.
 
     Attributes
     ----------
     projection_ : ndarray of float32, shape (n_words, n_components)
-        P.
+        P, the vectors of the words.
     words_ : ndarray of int64, shape (n_words,)
-        The hashed columns that have a vector.
+        The hashed columns that have a vector, in ascending order.
     certificate_ : Certificate
-        Of the sketch of the weighted sentences.
+        Bound on what the sketch of the weighted sentences lost.
     solver_ : str
+        The solver that found the directions.
     n_passes_ : int
-        Reads of each block: one for the spectrum, and one for the document frequencies where X is not a store
+        Reads of each block: those for the directions, and one for the document frequencies where X is not a store
         that already knows them.
     singular_values_ : ndarray of float64, shape (n_components,)
+        Singular values of the weighted sentences, from below.
+    random_state_ : int
+        The seed that was used.
 
     Notes
     -----
@@ -72,7 +101,9 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
       word's inverse document frequency, so that no word drowns the others;
     - words alone are projected, since n-grams inherit their words' directions with more noise.
 
-    Memory: ``(2 n_components + 10) * n_words`` numbers for a sketch, in single precision.
+    Memory: ``(2 n_components + 10) * n_words`` numbers for a sketch, in single precision. Where the sentences have
+    fewer independent directions than ``n_components``, the other columns of P are zero, and a warning says how many
+    there are.
 
     References
     ----------
@@ -81,8 +112,8 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    >>> unlabelled = ["play some jazz music", "play loud rock music", "book one cheap flight", "book my flight"]
-    >>> sent = SentenceRepresentation(2, n_features=1024).fit(unlabelled)
+    >>> unlabeled = ["play some jazz music", "play loud rock music", "book one cheap flight", "book my flight"]
+    >>> sent = SentenceRepresentation(2, n_features=1024).fit(unlabeled)
     >>> sent.transform(["play jazz", "cheap flight"]).shape
     (2, 1026)
     >>> close = sent.embed(["music", "play", "flight"])
@@ -99,11 +130,9 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
         weight: float = 1.0,
         first_words: float = 0.0,
         min_document_frequency: int = 2,
-        solver: Solver = "frequent_directions",
         n_passes: int = 1,
-        sketch_size: int | None = None,
-        fan_in: int = 2,
-        random_state: int = 0,
+        random_state: RandomState = 0,
+        recipe: SentenceRecipe | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_features = n_features
@@ -111,51 +140,49 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
         self.weight = weight
         self.first_words = first_words
         self.min_document_frequency = min_document_frequency
-        self.solver = solver
         self.n_passes = n_passes
-        self.sketch_size = sketch_size
-        self.fan_in = fan_in
         self.random_state = random_state
+        self.recipe = recipe
 
-    @property
-    def word_hashing(self) -> NgramHashing:
-        """How unlabelled text is to be hashed for :meth:`fit`."""
-        return NgramHashing(self.n_features, (1, 1), lowercase=True, alternate_sign=False)
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn a vector for each word from unlabelled sentences.
+    def fit(self, X: "TextsOrCounts | TextFiles", y: object = None) -> Self:
+        """Learn a vector for each word from unlabeled sentences.
 
         Parameters
         ----------
-        X : list of str, or counts of words: a store, Dask array or CSR, shape (n_sentences, n_features)
-            Counts hashed with :attr:`word_hashing`.
-        y : ignored
+        X : list of str, generator, column of texts, TextFiles, or counts of shape (n_sentences, n_features)
+            Sentences as for :meth:`transform`, or the files that hold them; or counts of words hashed with
+            :attr:`word_hashing`: a store, an array, a SciPy sparse matrix or a Dask array of either.
+        y : object, optional
+            Ignored.
 
         Returns
         -------
-        self
+        SentenceRepresentation
+            The estimator itself.
 
         Raises
         ------
+        TypeError
+            If X is a single string or a table, or a parameter is of another type.
         ValueError
-            If the width is not ``n_features``, a store was hashed otherwise, or too few words are frequent
-            enough for ``n_components`` directions.
+            If the width is not ``n_features``, a store was hashed otherwise, no word is frequent enough for a
+            vector, or a parameter is out of range.
         """
-        counts = hash_documents(Documents.of(list(X)), self.word_hashing) if _is_text(X) else X
-        self._check(counts)
-        frequency, n_rows, n_counted = self._document_frequency(counts)
+        self._check_parameters()
+        self.random_state_ = resolve_seed(self.random_state)
+        counts = self._words_of(X)
+        frequency, n_rows, n_counted = _document_frequency(counts)
+        # Words that no sentence has are among the hashed columns too, so 0 means 1.
         words = np.flatnonzero(frequency >= max(1, self.min_document_frequency))
-        if len(words) < self.n_components:
+        if not len(words):
             raise ValueError(
-                f"only {len(words)} word(s) are in {self.min_document_frequency} unlabelled sentences or more, "
-                f"too few for n_components = {self.n_components}"
+                f"no word is in {self.min_document_frequency} of the {n_rows} unlabeled sentences or more: give more "
+                "text, or lower min_document_frequency"
             )
-        weighting = Weighting("binary", frequency[words] ** -0.5, words, "l2")
-        weighted = map_rows(
-            counts, weighting.apply, n_columns=len(words), dtype=np.float32, sparse_output=True, name="weigh"
-        )
-        found = spectrum(weighted, self._plan())
-        vectors = unit_rows(found.axes.T * np.sqrt(found.values))
+        found = self._directions(counts, words, frequency[words])
+        # P: a word's vector times the singular values has the length that its frequency gives it. That length is
+        # replaced by the inverse document frequency, so that no word drowns the others.
+        vectors = unit_rows(found.axes[:, : len(words)].T * np.sqrt(found.values))
         rarity = np.log(n_rows / frequency[words]) + 1.0
         self.projection_ = (vectors * rarity[:, None]).astype(np.float32)
         self.words_ = words
@@ -164,76 +191,90 @@ class SentenceRepresentation(TransformerMixin, BaseEstimator):
         self.n_passes_ = found.n_passes + n_counted
         return self
 
-    def transform(self, X: Any) -> sparse.csr_array:
-        """Represent sentences.
+    def embed(self, X: TextColumn) -> NDArray[np.float32]:
+        """Return the second half of the representation, without its weight.
 
         Parameters
         ----------
         X : list of str
+            Sentences, as for :meth:`transform`.
 
         Returns
         -------
-        csr_array of float64, shape (n_sentences, n_features + n_components)
-            With ``n_features`` columns more where ``first_words`` is not 0.
+        ndarray of float32, shape (n_sentences, n_components)
+            ``b P / ||b P||``; zeros where no word is known.
         """
-        parts: list[Any] = [self.counts(X), self.weight * sparse.csr_array(self.embed(X).astype(np.float64))]
-        if self.first_words:
-            parts.append(self.first_words * self.positions(X))
-        return sparse.csr_array(sparse.hstack(parts, format="csr"))
-
-    def counts(self, X: Any) -> sparse.csr_array:
-        """Return ``x / ||x||``, shape (n_sentences, n_features); it needs no fit."""
-        hashing = NgramHashing(self.n_features, self.ngram_range)
-        rows = hash_documents(Documents.of(list(X)), hashing).astype(np.float64)
-        return Weighting(norm="l2").apply(rows)
-
-    def embed(self, X: Any) -> NDArray[np.float32]:
-        """Return ``b P / ||b P||``, shape (n_sentences, n_components); zero where no word is known."""
         check_is_fitted(self)
         present = Weighting("binary", columns=self.words_).apply(
-            hash_documents(Documents.of(list(X)), self.word_hashing)
+            hash_documents(as_documents(X), self.word_hashing)
         )
         return unit_rows(sparse_products.times(present, self.projection_))
 
-    def positions(self, X: Any) -> sparse.csr_array:
-        """Return the first two words by position, hashed, shape (n_sentences, n_features); it needs no fit."""
-        marked = [
-            " ".join(f"{place}_{word}" for place, word in enumerate(WORD.findall(text.lower())[:2]))
-            for text in X
-        ]
-        return hash_documents(Documents.of(marked), self.word_hashing).astype(np.float64)
+    @property
+    def _embedding_size(self) -> int:
+        check_is_fitted(self)
+        return int(self.projection_.shape[1])
 
-    def _document_frequency(self, counts: Any) -> tuple[NDArray[np.int64], int, int]:
-        """Frequencies, rows, and the passes that it took to know them."""
-        known = getattr(counts, "document_frequency", None)
-        if known is not None:
-            return known, counts.n_rows, 0
-        found = summarize(counts, of=DocumentFrequencies.of, fan_in=self.fan_in, name="count")
-        return found.document_frequency, found.n_rows, 1
+    def _check_parameters(self) -> None:
+        check_integer("n_components", self.n_components, at_least=1)
+        check_integer("min_document_frequency", self.min_document_frequency, at_least=0)
+        check_integer("n_passes", self.n_passes, at_least=1)
+        check_real("weight", self.weight)
+        check_real("first_words", self.first_words)
 
-    def _check(self, counts: Any) -> None:
-        width = counts.shape[1]
-        if width != self.n_features:
-            raise ValueError(f"the counts have {width} columns, but n_features is {self.n_features}")
+    def _words_of(self, X: "TextsOrCounts | TextFiles") -> Any:
+        """Return the counts of words of sentences, or the counts that are given after a check."""
+        if isinstance(X, TextFiles):
+            return X.hashed(self.word_hashing)
+        if is_texts(X):
+            return hash_documents(as_documents(X), self.word_hashing)
+        self._check_counts(X)
+        return X
+
+    def _check_counts(self, counts: Any) -> None:
+        if counts.shape[-1] != self.n_features:
+            raise ValueError(
+                f"the counts have {counts.shape[-1]} columns, but n_features is {self.n_features}"
+            )
+        # Arrays do not say how they were hashed; a store does, and another hashing would mean other words.
         hashing = getattr(counts, "hashing", None)
         if hashing is not None and hashing != self.word_hashing:
             raise ValueError(
                 f"the store was hashed with {hashing}, but words are hashed with {self.word_hashing}"
             )
 
-    def _plan(self) -> Plan:
-        return Plan(
-            self.n_components,
-            self.solver,
-            self.n_passes,
-            self.sketch_size,
-            "full",
-            False,
-            self.fan_in,
-            self.random_state,
-            np.float32,
+    def _directions(self, counts: RowsLike, words: NDArray[np.int64], frequency: IntArray) -> Spectrum:
+        """Decompose the weighted sentences; nothing but the decomposition itself reads them."""
+        # Empty columns stand for missing words, so that few words give zeros as few sentences do.
+        width = max(len(words), self.n_components)
+        weighting = Weighting("binary", frequency**-0.5, words, "l2")
+        weigh = partial(_weigh, weighting=weighting, n_columns=width)
+        weighted = map_rows(
+            counts, weigh, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
         )
+        # Single precision: a sketch loses far more than rounding, and takes half the memory.
+        recipe = self.recipe or SentenceRecipe()
+        plan = Plan(
+            self.n_components,
+            solver=recipe.solver or ("frequent_directions" if self.n_passes == 1 else "krylov"),
+            n_passes=self.n_passes,
+            sketch_size=recipe.sketch_size,
+            seed=self.random_state_,
+            dtype=np.float32,
+        )
+        return spectrum(weighted, plan)
 
 
-def _is_text(X: Any) -> bool:
-    return type(X) in (list, tuple) or getattr(getattr(X, "dtype", None), "kind", "-") in "OUT"
+def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:
+    found = weighting.apply(sparse.csr_array(rows))
+    return sparse.csr_array((found.data, found.indices, found.indptr), shape=(found.shape[0], n_columns))
+
+
+def _document_frequency(counts: Any) -> tuple[NDArray[np.int64], int, int]:
+    """Return the frequency of each column, the number of rows, and the passes that it took to know them."""
+    # A store has counted them when it was built: that pass is saved.
+    known = getattr(counts, "document_frequency", None)
+    if known is not None:
+        return known, counts.n_rows, 0
+    found = summarize(counts, of=DocumentFrequencies.of, name="count")
+    return found.document_frequency, found.n_rows, 1

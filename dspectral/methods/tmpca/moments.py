@@ -1,97 +1,38 @@
-"""What a level of a tree of sentences leaves behind: moments of joined vectors, or counts of adjacent tokens."""
+"""Summaries of a level of the trees of a block: moments of joined vectors, the nodes, or counts of adjacent tokens."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.decomposition.moments import Moments
-from dspectral.methods.tmpca.nodes import PIECE, Nodes, climbed, first_tokens, joined, leaves, pieces, places
+from dspectral.engine.summary import add_fields
+from dspectral.methods.tmpca.nodes import Block, Nodes, Trees, climb, first_tokens, join_neighbors, places
 from dspectral.types import FloatArray, Sentences
 
 PANEL = 8192
 """Word types whose vectors are multiplied at a time."""
 
 
-class Trees(NamedTuple):
-    """How a block becomes the leaves of trees.
-
-    Attributes
-    ----------
-    length : int
-        N, leaves of a tree.
-    arity : int
-        P, children of a node.
-    n_dimensions : int
-        Of a leaf.
-    table : ndarray, shape (n_types, n_dimensions), or None
-        Vectors of token types: a block is then :class:`~dspectral.types.Sentences`, cut after ``length`` tokens,
-        zero vectors in the place of missing ones. None where a block is an ndarray of shape
-        (n, length * n_dimensions), the vectors of a sentence one after the other.
-    """
-
-    length: int
-    arity: int
-    n_dimensions: int
-    table: FloatArray | None = None
-
-    def pieces(self, block: Any) -> Iterator[Nodes]:
-        """Yield the leaves of a block, a few sentences at a time.
-
-        Raises
-        ------
-        ValueError
-            If a vector has NaN or infinity (sentence, position and dimension are named), or a word type is out of
-            range.
-        """
-        most = max(1, PIECE // self.n_dimensions)
-        if isinstance(block, Nodes):
-            ends = np.concatenate([[0], np.cumsum(block.sizes)])
-            for begin, end in pieces(block.sizes, most):
-                yield Nodes(block.rows[ends[begin] : ends[end]], block.sizes[begin:end])
-        elif self.table is None:
-            sizes = np.full(len(block), self.length, dtype=np.int64)
-            for begin, end in pieces(sizes, most):
-                rows = np.asarray(block[begin:end])
-                rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
-                self._check(rows, begin)
-                yield Nodes(rows.reshape(-1, self.n_dimensions), sizes[begin:end])
-        else:
-            offsets = block.offsets
-            for begin, end in pieces(np.minimum(np.diff(offsets), self.length), most):
-                ids = block.ids[offsets[begin] : offsets[end]]
-                part = Sentences(ids, offsets[begin : end + 1] - offsets[begin])
-                yield leaves(part, self.table, self.length)
-
-    def _check(self, rows: FloatArray, begin: int) -> None:
-        bad = np.argwhere(~np.isfinite(rows))
-        if len(bad):
-            sentence, column = map(int, bad[0])
-            position, dimension = divmod(column, self.n_dimensions)
-            raise ValueError(
-                f"sentence {begin + sentence}, position {position}, dimension {dimension} is "
-                f"{rows[sentence, column]}, but every number must be finite"
-            )
-
-
-def level_moments(block: Any, *, trees: Trees, axes: Sequence[FloatArray]) -> Moments:
+def level_moments(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> Moments:
     """Return the moments of the vectors that the next level joins.
 
     Parameters
     ----------
-    block : Sentences or ndarray
-        As ``trees`` says.
+    block : Sentences, Nodes or ndarray of shape (n, length * n_dimensions)
+        A block as ``trees`` says.
     trees : Trees
+        Shape of the trees, and the vectors of their leaves.
     axes : sequence of ndarray
-        Of the levels below, each of shape (k, arity * d): the block is projected through them first.
+        Axes of the levels below, each of shape (k, arity * d): the block is projected through them first.
 
     Returns
     -------
     Moments
-        Of ``n * length / arity**(len(axes) + 1)`` vectors of ``arity * d`` numbers, those of nothing but padding
-        among them.
+        Moments of ``n * length / arity**(len(axes) + 1)`` vectors of ``arity * d`` numbers, those of nothing but
+        padding among them.
 
     Notes
     -----
@@ -107,8 +48,9 @@ def level_moments(block: Any, *, trees: Trees, axes: Sequence[FloatArray]) -> Mo
     """
     width = trees.arity * (axes[-1].shape[0] if axes else trees.n_dimensions)
     total, gram, n_trees = np.zeros(width), np.zeros((width, width)), 0
+    # Sums over the joined vectors x of the pieces so far: total = sum x, gram = sum x x'; width^2 operations a vector.
     for piece in trees.pieces(block):
-        above = joined(climbed(piece, axes, trees.arity), trees.arity)
+        above = join_neighbors(climb(piece, axes, trees.arity), trees.arity)
         part = Moments.of(above.rows)
         total += part.total
         gram += part.gram
@@ -117,19 +59,35 @@ def level_moments(block: Any, *, trees: Trees, axes: Sequence[FloatArray]) -> Mo
 
 
 class KeptNodes(NamedTuple):
-    """The nodes of a level themselves, block by block: what they take is for the caller to bound.
+    """The nodes of a level themselves, block by block: the caller bounds the memory that they take.
 
     Attributes
     ----------
     blocks : tuple of Nodes
+        One entry for each block, in the order of the sentences.
     """
 
     blocks: tuple[Nodes, ...]
 
     @classmethod
-    def of(cls, block: Any, *, trees: Trees, axes: Sequence[FloatArray]) -> Self:
-        """Project a block through the levels that axes are of."""
-        parts = [climbed(piece, axes, trees.arity) for piece in trees.pieces(block)]
+    def of(cls, block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> Self:
+        """Project a block through the levels to which ``axes`` belong.
+
+        Parameters
+        ----------
+        block : Sentences, Nodes or ndarray of shape (n, length * n_dimensions)
+            A block as ``trees`` says.
+        trees : Trees
+            Shape of the trees, and the vectors of their leaves.
+        axes : sequence of ndarray
+            Axes of the lowest levels, at least one, each of shape (k, arity * d).
+
+        Returns
+        -------
+        KeptNodes
+            The nodes of one block.
+        """
+        parts = [climb(piece, axes, trees.arity) for piece in trees.pieces(block)]
         rows = [part.rows for part in parts] or [np.zeros((0, len(axes[-1])))]
         sizes = [part.sizes for part in parts] or [np.zeros(0, dtype=np.int64)]
         return cls((Nodes(np.concatenate(rows), np.concatenate(sizes)),))
@@ -139,20 +97,28 @@ class KeptNodes(NamedTuple):
         return type(self)(tuple(block for part in (self, *others) for block in part.blocks))
 
 
-def roots(block: Any, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
-    """Return the one vector that is left of each sentence, shape (n, k); zeros for an empty one.
+def roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
+    """Return the one vector that is left of each sentence.
 
     Parameters
     ----------
-    block, trees
-        As for :func:`level_moments`.
+    block : Sentences, Nodes or ndarray of shape (n, length * n_dimensions)
+        A block as ``trees`` says.
+    trees : Trees
+        Shape of the trees, and the vectors of their leaves.
     axes : sequence of ndarray
-        Of all levels.
+        Axes of all levels, each of shape (k, arity * d).
+
+    Returns
+    -------
+    ndarray, shape (n, k)
+        Zeros for an empty sentence.
     """
+    # Empty sentences have no node at all: their rows stay zero.
     dtype = np.result_type(*axes)
     parts = [np.zeros((0, len(axes[-1])), dtype=dtype)]
     for piece in trees.pieces(block):
-        top = climbed(piece, axes, trees.arity)
+        top = climb(piece, axes, trees.arity)
         part = np.zeros((len(top.sizes), len(axes[-1])), dtype=dtype)
         part[top.sizes > 0] = top.rows
         parts.append(part)
@@ -160,16 +126,16 @@ def roots(block: Any, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray
 
 
 class PairCounts(NamedTuple):
-    """How often two tokens are neighbours at the first level of trees of arity 2: tokens 0 and 1, 2 and 3, ...
+    """Counts of the pairs that the first level of trees of arity 2 joins: tokens 0 and 1, 2 and 3, ...
 
     Attributes
     ----------
     n_pairs : int
-        With those of padding alone.
+        Number of pairs, those of padding alone included.
     counts : csr_array of float64, shape (n_types, n_types)
-        Pairs of two tokens.
+        How often a type (row) is the left neighbor of another (column).
     alone : ndarray of float64, shape (n_types,)
-        Tokens whose neighbour is padding.
+        How often the neighbor of a type is padding.
 
     Examples
     --------
@@ -190,6 +156,20 @@ class PairCounts(NamedTuple):
     def of(cls, sentences: Sentences, *, n_types: int, length: int) -> Self:
         """Count the pairs among the first ``length`` tokens of each sentence of a block.
 
+        Parameters
+        ----------
+        sentences : Sentences
+            One block.
+        n_types : int
+            Number of word types.
+        length : int
+            N, the number of leaves of a tree.
+
+        Returns
+        -------
+        PairCounts
+            Exact counts.
+
         Raises
         ------
         ValueError
@@ -197,10 +177,12 @@ class PairCounts(NamedTuple):
         """
         ids, sizes = first_tokens(sentences, n_types, length)
         place = places(sizes)
+        # Tokens at even places are left children; the last one of a text of odd length has padding beside it.
         is_left = place % 2 == 0
         has_right = is_left & (place + 1 < np.repeat(sizes, sizes))
         left = ids[has_right].astype(np.int64)
         right = ids[np.flatnonzero(has_right) + 1]
+        # A pair as one number, left * n_types + right: sorted, these are the cells of a CSR matrix in their order.
         keys, values = np.unique(left * n_types + right, return_counts=True)
         indptr = np.searchsorted(keys, np.arange(n_types + 1, dtype=np.int64) * n_types)
         columns = (keys % n_types).astype(np.int32)
@@ -210,13 +192,20 @@ class PairCounts(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the counts of all the sentences; exact, whatever the order."""
-        n_pairs, counts, alone = self
-        for other in others:
-            n_pairs, counts, alone = n_pairs + other.n_pairs, counts + other.counts, alone + other.alone
-        return type(self)(n_pairs, counts, alone)
+        return add_fields(self, *others)
 
     def moments(self, table: FloatArray) -> Moments:
-        """Return the moments of the joined vectors, given the vector of each type: ``table``, (n_types, d).
+        """Return the moments of the joined vectors, given the vector of each type.
+
+        Parameters
+        ----------
+        table : ndarray, shape (n_types, d)
+            The vector of each word type.
+
+        Returns
+        -------
+        Moments
+            Moments of ``n_pairs`` vectors of 2 d numbers.
 
         Notes
         -----
@@ -228,6 +217,8 @@ class PairCounts(NamedTuple):
         d = table.shape[1]
         total, gram = np.zeros(2 * d), np.zeros((2 * d, 2 * d))
         wide = np.asarray(table, dtype=np.float64)
+        # E' F E, E' S E and E' C E as sums over panels of types: a panel of rows of C, times E, is dense, and C E as a
+        # whole need not fit in memory. O(n_types d^2 + nnz(C) d) operations.
         for start in range(0, len(table), PANEL):
             some = slice(start, start + PANEL)
             rows = wide[some]

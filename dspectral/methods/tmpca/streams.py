@@ -1,14 +1,45 @@
-"""What a tree of sentences is made from: texts with a vector for each word, or arrays of vectors, as blocks."""
+"""Sentences in blocks, and the trees made of them: texts with a vector for each word, or arrays of vectors."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from dspectral.engine import is_lazy
-from dspectral.inputs.corpora import as_corpus, check_lists, encode
-from dspectral.methods.tmpca.moments import Trees
-from dspectral.methods.tmpca.token_vectors import n_dimensions_of, token_table
-from dspectral.types import Sentences
+from dspectral.engine import Blocks, is_lazy
+from dspectral.inputs.sequences import HoldsSentences, as_corpus, encode, is_corpus
+from dspectral.inputs.token_lists import TokenLists, token_lists
+from dspectral.methods.tmpca.nodes import Trees
+from dspectral.methods.tmpca.token_vectors import WordVectors, n_dimensions_of, token_table
+from dspectral.types import RowsLike, Sentences, is_sparse
+
+SentencesLike: TypeAlias = "HoldsSentences | TokenLists | RowsLike"
+"""What a tree is fitted to: a corpus, lists of tokens, or vectors in memory or lazily."""
+
+
+class TreeSettings(NamedTuple):
+    """Settings that turn sentences into trees.
+
+    Attributes
+    ----------
+    length : int
+        N, the number of leaves of a tree.
+    arity : int
+        P, the number of children of a node.
+    vectors : WordEmbedding, (words, matrix) or None
+        Vectors of words, as for :func:`~dspectral.methods.tmpca.token_vectors.token_table`.
+    n_hashed : int or None
+        Number of dimensions that words are hashed to where there are no vectors.
+    """
+
+    length: int
+    arity: int
+    vectors: WordVectors | None
+    n_hashed: int | None
+
+    def trees(self, words: Sequence[str]) -> Trees:
+        """Return the trees of sentences of these words."""
+        d = n_dimensions_of(self.vectors, self.n_hashed)
+        return Trees(self.length, self.arity, d, token_table(self.vectors, words, d))
 
 
 class Stream(NamedTuple):
@@ -17,87 +48,112 @@ class Stream(NamedTuple):
     Attributes
     ----------
     blocks : Blocks, ndarray or Dask array
+        The blocks, as :func:`dspectral.summarize` takes them.
     trees : Trees
-        How a block becomes trees.
+        Shape of the trees, and the vectors of their leaves.
     n_rows : list of int or None
-        Sentences of each block, where it does not say itself.
+        Number of sentences of each block, where the blocks do not say it themselves.
     n_tokens : int or None
-        Of all texts, before they are cut.
+        Number of tokens of all texts, before they are cut.
     """
 
-    blocks: Any
+    blocks: "Blocks | RowsLike"
     trees: Trees
     n_rows: list[int] | None = None
     n_tokens: int | None = None
 
     def most_nodes(self, n_trees: int, level: int) -> int:
-        """Return how many nodes a level has at most, without those of padding alone."""
+        """Return the largest possible number of nodes of a level, without those of padding alone."""
         full: int = n_trees * (self.trees.length // self.trees.arity**level)
         return (
             full if self.n_tokens is None else min(full, self.n_tokens // self.trees.arity**level + n_trees)
         )
 
 
-def is_text(X: Any) -> bool:
-    """Whether X is a corpus, or anything that is not an array of numbers: lists of tokens."""
-    if hasattr(X, "sentences"):
+def is_text(X: object) -> bool:
+    """Report whether X is a corpus or lists of tokens, and not an array of numbers, in memory or lazy."""
+    if is_corpus(X):
         return True
-    return not (is_lazy(X) or (hasattr(X, "ndim") and X.dtype.kind != "O"))
+    if is_lazy(X) or is_sparse(X) or hasattr(X, "columns") or len(getattr(X, "shape", ())) > 2:
+        return False
+    return getattr(getattr(X, "dtype", None), "kind", "O") not in "biufcV"
 
 
-def stream_of(X: Any, *, length: int, arity: int, vectors: Any, n_hashed: int | None) -> Stream:
+def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
     """Return a corpus, lists of tokens or an array of vectors as a stream.
 
     Parameters
     ----------
-    X : Corpus, list of token lists, ndarray or Dask array of shape (n, length, d)
-    length, arity
-        Of the trees.
-    vectors, n_hashed
-        As for :func:`~dspectral.methods.tmpca.token_vectors.token_table`.
+    X : Corpus, token lists, or ndarray or Dask array of shape (n, length, d) or (n, length * d)
+        Sentences of words or of vectors.
+    settings : TreeSettings
+        Settings that turn sentences into trees.
+
+    Returns
+    -------
+    Stream
+        Nothing is read yet of a corpus or a Dask array.
 
     Raises
     ------
     ValueError
-        If X is of another shape or kind, or holds no word.
+        If X is of another shape, or holds no word.
+    TypeError
+        If X is of another kind.
     """
     if not is_text(X):
-        return _of_array(X, length, arity)
-    corpus = as_corpus(X)
-    trees = _trees(list(corpus.words), length, arity, vectors, n_hashed)
+        return _of_array(X, settings)
+    corpus = as_corpus(cast("HoldsSentences | TokenLists", X))
+    trees = settings.trees(list(corpus.words))
     items = corpus.sentences.items
+    # A lazy result needs the rows of each block; a corpus in a store knows them, other streams may not.
     known = all(hasattr(item, "n_sentences") for item in items)
     n_rows = [item.n_sentences for item in items] if known else None
     return Stream(corpus.sentences, trees, n_rows, int(corpus.counts.sum()))
 
 
-def block_of_lists(
-    X: Any, *, length: int, arity: int, vectors: Any, n_hashed: int | None
-) -> tuple[Sentences, Trees]:
+def block_of_lists(X: TokenLists, settings: TreeSettings) -> tuple[Sentences, Trees]:
     """Return lists of tokens, which may all be empty, as one block.
+
+    Parameters
+    ----------
+    X : token lists
+        A list, generator or column of lists of strings.
+    settings : TreeSettings
+        Settings that turn sentences into trees.
+
+    Returns
+    -------
+    sentences : Sentences
+        The block.
+    trees : Trees
+        Shape of the trees, and the vectors of their leaves.
 
     Raises
     ------
     ValueError
         If one is not a list of strings.
     """
-    sentences = list(X)
-    check_lists(sentences)
+    sentences = token_lists(X)
     words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
-    return encode(sentences, words), _trees(words, length, arity, vectors, n_hashed)
+    return encode(sentences, words), settings.trees(words)
 
 
-def _trees(words: list[str], length: int, arity: int, vectors: Any, n_hashed: int | None) -> Trees:
-    d = n_dimensions_of(vectors, n_hashed)
-    return Trees(length, arity, d, token_table(vectors, words, d))
-
-
-def _of_array(X: Any, length: int, arity: int) -> Stream:
-    lazy = is_lazy(X)
+def _of_array(X: Any, settings: TreeSettings) -> Stream:
+    lazy, length = is_lazy(X), settings.length
+    if is_sparse(X) or (lazy and not hasattr(X, "chunks")):
+        raise TypeError(
+            f"X is a {type(X).__name__}, but it must be a corpus, lists of tokens, or an array of vectors of shape "
+            "(sentences, length, dimensions)"
+        )
     if not lazy:
         X = np.asarray(X)
-    if X.ndim != 3 or X.shape[1] != length or not X.shape[2]:
-        raise ValueError(f"X has shape {X.shape}, but it must be (sentences, length = {length}, dimensions)")
+    joined = X.ndim == 2 and X.shape[1] and X.shape[1] % length == 0
+    if not joined and (X.ndim != 3 or X.shape[1] != length or not X.shape[2]):
+        raise ValueError(
+            f"X has shape {X.shape}, but it must be (sentences, length = {length}, dimensions), or have the vectors "
+            "of a sentence one after the other in each row"
+        )
     if X.dtype.kind not in "biuf":
         raise ValueError(f"X is an array of {X.dtype}, but it must be one of numbers")
     if lazy and any(len(sizes) > 1 for sizes in X.chunks[1:]):
@@ -105,4 +161,8 @@ def _of_array(X: Any, length: int, arity: int) -> Stream:
             "the Dask array is cut within sentences, but a block must hold whole ones: call "
             "X.rechunk({1: -1, 2: -1}) first"
         )
-    return Stream(X.reshape(X.shape[0], length * X.shape[2]), Trees(length, arity, X.shape[2]))
+    if lazy and np.isnan(X.chunks[0]).any():
+        raise ValueError("the Dask array has blocks of unknown size: call X.compute_chunk_sizes() first")
+    # One row a sentence: blocks are then rows, which every reduction takes, and no number is moved.
+    rows = X if joined else X.reshape(X.shape[0], length * X.shape[2])
+    return Stream(rows, Trees(length, settings.arity, rows.shape[1] // length))

@@ -1,22 +1,52 @@
-"""Vectors of tokens, whatever they come from: an embedding, words and a matrix, or nothing but hashing."""
+"""Vectors of tokens from a fitted embedding, from words and a matrix, or from hashing alone."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from sklearn.utils import murmurhash3_32
 
-from dspectral.inputs.corpora import RARE
+from dspectral.inputs.sequences import RARE
 from dspectral.types import Documents, FloatArray
 
 
-def n_dimensions_of(vectors: Any, n_hashed: int | None) -> int:
-    """Return how long the vectors are that :func:`token_table` gives.
+class HoldsVectors(Protocol):
+    """A fitted embedding."""
+
+    @property
+    def words_(self) -> Sequence[str]:
+        """Distinct words."""
+        ...
+
+    @property
+    def vectors_(self) -> FloatArray:
+        """The vector of each word, shape ``(n_words, n_dimensions)``."""
+        ...
+
+
+WordVectors: TypeAlias = HoldsVectors | tuple[Sequence[str] | Documents, FloatArray]
+"""A fitted embedding, or distinct words and their vectors."""
+
+
+def n_dimensions_of(vectors: WordVectors | None, n_hashed: int | None) -> int:
+    """Return the length of the vectors that :func:`token_table` gives.
+
+    Parameters
+    ----------
+    vectors : fitted WordEmbedding, (words, matrix), or None
+        As for :func:`token_table`.
+    n_hashed : int or None
+        Number of dimensions that words are hashed to where there are no vectors.
+
+    Returns
+    -------
+    int
+        Number of dimensions.
 
     Raises
     ------
     ValueError
-        If they are neither given nor can be hashed.
+        If vectors are neither given nor can be hashed.
     """
     if vectors is not None:
         return int(_pair(vectors)[1].shape[1])
@@ -27,18 +57,24 @@ def n_dimensions_of(vectors: Any, n_hashed: int | None) -> int:
     return n_hashed
 
 
-def token_table(vectors: Any, words: Sequence[str], n_dimensions: int) -> FloatArray:
-    """Return the vector of each word, shape (n_words, n_dimensions).
+def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions: int) -> FloatArray:
+    """Return the vector of each word.
 
     Parameters
     ----------
     vectors : fitted WordEmbedding, (words, matrix), or None
-        What has ``words_`` and ``vectors_``; or distinct words (strings, or Documents as
-        :func:`dspectral.read_word2vec` returns them) and their vectors. A word that is not among them has the
-        vector of ``"<?>"`` where there is one, else zeros. With None a word is one-hot in the dimension that it is
-        hashed to.
+        An estimator with ``words_`` and ``vectors_``; or distinct words and their vectors, for example as
+        :func:`dspectral.read_word2vec` returns them. A word that is not among them has the vector of ``"<?>"`` where
+        there is one, else zeros. With None a word is one-hot in the dimension that it is hashed to.
     words : sequence of str
+        Words to look up.
     n_dimensions : int
+        Number of dimensions that words are hashed to where there are no vectors.
+
+    Returns
+    -------
+    ndarray of float32 or float64, shape (n_words, n_dimensions)
+        One row for each word of ``words``.
 
     Raises
     ------
@@ -52,10 +88,12 @@ def token_table(vectors: Any, words: Sequence[str], n_dimensions: int) -> FloatA
            [0., 0.]])
     """
     if vectors is None:
+        # One-hot rows: the table is as if drawn by hashing, and seen and unseen words are treated alike.
         columns = [murmurhash3_32(word, positive=True) % n_dimensions for word in words]
         return np.eye(n_dimensions)[columns]
     known, matrix = _pair(vectors)
     numbers = {word: i for i, word in enumerate(known)}
+    # Words without a vector take that of rare ones, or -1: any row for now, zeroed below.
     unknown = numbers.get(RARE, -1)
     at = np.fromiter((numbers.get(word, unknown) for word in words), np.int64, len(words))
     table = matrix[np.maximum(at, 0)]
@@ -68,11 +106,12 @@ def token_table(vectors: Any, words: Sequence[str], n_dimensions: int) -> FloatA
     return table
 
 
-def _pair(vectors: Any) -> tuple[list[str], FloatArray]:
-    if hasattr(vectors, "words_") and hasattr(vectors, "vectors_"):
-        words, matrix = vectors.words_, vectors.vectors_
-    elif isinstance(vectors, tuple | list) and len(vectors) == 2:
+def _pair(vectors: WordVectors) -> tuple[list[str], FloatArray]:
+    words: Sequence[str] | Documents
+    if isinstance(vectors, tuple | list) and len(vectors) == 2:
         words, matrix = vectors
+    elif hasattr(vectors, "words_") and hasattr(vectors, "vectors_"):
+        words, matrix = vectors.words_, vectors.vectors_
     else:
         raise ValueError(
             f"vectors is a {type(vectors).__name__}, but it must be a fitted WordEmbedding, a pair of words and "
@@ -80,6 +119,7 @@ def _pair(vectors: Any) -> tuple[list[str], FloatArray]:
         )
     if isinstance(words, Documents):
         words = [words.text(i).decode(errors="replace") for i in range(words.n_documents)]
+    # Single precision stays: the table, the vectors and the products then take half the memory.
     matrix = np.asarray(matrix)
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)

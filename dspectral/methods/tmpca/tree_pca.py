@@ -1,91 +1,91 @@
-"""Sentences to vectors that know the order of words: principal components of neighbours, level by level."""
+"""Sentences to vectors that know the order of words: principal components of neighbors, level by level."""
 
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Self, cast
+from warnings import warn
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.decomposition.moments import Moments
-from dspectral.decomposition.spectrum import Plan, Spectrum, of_summary
-from dspectral.engine import Blocks, blas_in_one_thread, map_rows, summarize
-from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees, level_moments, roots
-from dspectral.methods.tmpca.nodes import Nodes
-from dspectral.methods.tmpca.streams import Stream, block_of_lists, is_text, stream_of
+from dspectral.decomposition.spectrum import Spectrum
+from dspectral.engine import blas_in_one_thread, map_rows
+from dspectral.inputs.lazy_output import LazyOutputMixin
+from dspectral.inputs.parameters import check_integer, check_option
+from dspectral.inputs.sequences import is_corpus
+from dspectral.inputs.shared_parameters import clone_sharing
+from dspectral.inputs.token_lists import TokenLists, token_lists
+from dspectral.methods.tmpca.levels import FirstLevel, LevelSettings, find_levels, n_levels_of
+from dspectral.methods.tmpca.moments import roots
+from dspectral.methods.tmpca.nodes import Trees
+from dspectral.methods.tmpca.streams import SentencesLike, TreeSettings, block_of_lists, is_text, stream_of
+from dspectral.methods.tmpca.token_vectors import WordVectors
 from dspectral.registry import saved
-from dspectral.types import FloatArray
-
-
-class Climb(NamedTuple):
-    """Blocks, the axes of the levels that they are projected through as they are read, and whether they are kept."""
-
-    stream: Stream
-    axes: list[FloatArray]
-    kept: bool
 
 
 @saved
-class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class TreePCA(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Tree-structured multilinear principal component analysis (TMPCA) of sequences of vectors.
 
-    A sentence is N = P^L vectors. At each of L levels, P neighbours are concatenated and projected on the leading
+    A sentence is N = P^L vectors. At each of L levels, P neighbors are concatenated and projected on the leading
     principal components of all such concatenations, of all positions and sentences alike; after the last level one
     vector is left. Time is linear in N, where the components of the whole sentence take its cube.
 
     Parameters
     ----------
-    n_components : int, optional
+    n_components : int or None, default=None
         Length of the vectors of each level but the lowest, from 1 to ``arity`` times the length of a given vector.
-        By default as long as those (the paper's).
-    length : int
+        None takes the length of those (the paper's).
+    length : int, default=64
         N, a power of ``arity``. A longer text is cut after N tokens; in the place of missing ones, at its end, are
         zero vectors.
-    arity : int
-        P. With ``length == arity`` this is plain PCA of the concatenated vectors.
-    vectors : WordEmbedding, (words, matrix) or None
-        For texts: a fitted embedding, or words and their vectors as :func:`dspectral.read_word2vec` returns them.
-        An unknown word has the vector of ``"<?>"`` where there is one, else zeros. With None a word is one-hot in
-        one of ``n_components`` dimensions that it is hashed to.
-    center : bool
-        Whether principal components are those of the covariance (the paper's) or, uncentred, of the second moments.
+    arity : int, default=2
+        P, the number of neighbors that are joined. With ``length == arity`` this is plain PCA of the concatenated
+        vectors.
+    vectors : WordEmbedding, (words, matrix) or None, default=None
+        Vectors of words, for texts: a fitted embedding, or words and their vectors as
+        :func:`dspectral.read_word2vec` returns them. An unknown word has the vector of ``"<?>"`` where there is one,
+        else zeros. With None a word is one-hot in one of ``n_components`` dimensions that it is hashed to. Clones
+        share the vectors instead of copying them.
+    center : bool, default=True
+        Whether principal components are those of the covariance (the paper's) or, uncentered, of the second moments.
         Projections are linear in both cases, as the paper's equation: what is projected is not shifted, so that
         padding stays zero at all levels and an empty text is a row of zeros. scikit-learn's PCA subtracts the mean,
         a constant, from every row.
-    whiten : bool
-        Whether projections are scaled to unit variance, at each level. Of whitened neighbours, components come from
-        what they have in common, not from what is large.
-    first_level : {"auto", "pairs", "vectors"}
-        ``"pairs"`` counts pairs of neighbouring tokens, from which with the vectors of the words the covariance of
-        the first level follows: exact sums, the same bits for any blocks, in memory for the distinct pairs. For
-        texts and arity 2 alone, where ``"auto"`` means it.
-    memory_limit : int
-        Bytes that the projected vectors of a level may take in this process: where they fit, they are kept, and the
-        levels above are found without another read. 0 keeps none. (The next level, a share of 1/P, is made beside.)
-    fan_in : int
-        Neighbours that a merge takes.
+    whiten : bool, default=False
+        Whether projections are scaled to unit variance, at each level. Components of whitened neighbors come
+        from what they have in common, not from what is large.
+    first_level : {"auto", "pairs", "vectors"}, default="auto"
+        How the covariance of the first level is found. ``"pairs"`` counts pairs of neighboring tokens, from which it
+        follows by the vectors of the words: exact sums, the same bits for any blocks, in memory for the distinct
+        pairs. ``"vectors"`` joins the vectors themselves. ``"auto"`` takes pairs for texts and arity 2, where alone
+        they exist.
 
     Attributes
     ----------
     components_ : list of ndarray, L of shape (n_components, arity * d)
         Orthonormal rows, the lowest level first; the entry largest in magnitude of each is positive. d is
-        ``n_dimensions_`` in the first, ``n_components`` in the others.
+        ``n_dimensions_`` in the first, ``n_components`` in the others. Rows are zero where a level has fewer
+        independent directions.
     means_ : list of ndarray of float64, L of shape (arity * d,)
-        Of the concatenated vectors.
+        Mean of the concatenated vectors of each level.
     explained_variance_, explained_variance_ratio_ : ndarray of float64, shape (L, n_components)
-        About the mean, or (``center=False``) about the origin.
+        Variance along each component about the mean, or (``center=False``) about the origin, and its share.
     n_dimensions_ : int
-        D, of a given vector.
+        D, the length of a given vector.
     n_sentences_ : int
+        Number of sentences.
     n_passes_ : int
         Reads of each block: L, or fewer where a level is kept.
 
     Notes
     -----
     A task holds its block, 16 MiB of vectors a few times over, and ``(arity * d)^2`` numbers; pairs of tokens take
-    12 bytes for each distinct one. While no level is kept, each pass projects through the levels below once more,
-    which costs a factor of up to L - 1 in time. Zero vectors at the end of a text cost nothing.
+    12 bytes for each distinct one. Where the projected vectors of a level fit into
+    :func:`dspectral.engine.memory_limit` (``dspectral.memory-limit`` in Dask's configuration, 1 GiB; the next level,
+    a share of 1/P, is made beside), they are kept in this process and the levels above are found without another
+    read. While no level is kept, each pass projects through the levels below once more, which costs a factor of up
+    to L - 1 in time. Zero vectors at the end of a text cost nothing.
 
     References
     ----------
@@ -111,12 +111,10 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         *,
         length: int = 64,
         arity: int = 2,
-        vectors: Any = None,
+        vectors: WordVectors | None = None,
         center: bool = True,
         whiten: bool = False,
-        first_level: Literal["auto", "pairs", "vectors"] = "auto",
-        memory_limit: int = 1 << 30,
-        fan_in: int = 2,
+        first_level: FirstLevel = "auto",
     ) -> None:
         self.n_components = n_components
         self.length = length
@@ -125,50 +123,75 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.center = center
         self.whiten = whiten
         self.first_level = first_level
-        self.memory_limit = memory_limit
-        self.fan_in = fan_in
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: SentencesLike, y: object = None) -> Self:
         """Find the components of each level, in one pass each at most.
 
         Parameters
         ----------
-        X : Corpus, list of token lists, ndarray or Dask array of shape (n, length, n_dimensions)
-            Dask arrays are cut along the first axis alone.
-        y : ignored
+        X : Corpus, token lists, or ndarray or Dask array of shape (n, length, n_dimensions)
+            Token lists are a list, generator or column of lists of strings. Arrays may have the vectors of a sentence
+            one after the other, shape (n, length * n_dimensions); Dask arrays are cut along the first axis alone.
+        y : object, optional
+            Ignored.
 
         Returns
         -------
-        self
+        TreePCA
+            The estimator itself.
 
         Raises
         ------
+        TypeError
+            If X or a parameter is of another type.
         ValueError
             If ``length`` is not a power of ``arity``, there is no sentence, a number is not finite (block, sentence,
             position and dimension are named), X has another shape, or ``n_components`` is more than
-            ``arity * n_dimensions`` or than a level has independent directions (the level is named).
+            ``arity * n_dimensions``.
+
+        Warns
+        -----
+        UserWarning
+            If levels have fewer independent directions than ``n_components``: the other components are zero.
         """
         n_levels = n_levels_of(self.length, self.arity)
-        stream = stream_of(X, **self._how())
+        if self.n_components is not None:
+            check_integer("n_components", self.n_components)
+        stream = stream_of(X, self._settings())
         self._check(stream.trees)
         self.n_dimensions_ = stream.trees.n_dimensions
-        self.n_passes_ = 0
-        levels: list[Spectrum] = []
-        climb = Climb(stream, [], kept=False)
-        while True:
-            levels.append(self._solve(self._moments(climb), stream.trees, len(levels) + 1))
-            if len(levels) == n_levels:
-                break
-            climb = self._above(climb, levels[-1], n_levels - len(levels))
-        self._set(levels)
+        settings = self._level_settings()
+        levels, self.n_passes_ = find_levels(stream, n_levels, settings)
+        self._set(levels, settings)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def fit_transform(self, X: SentencesLike, y: object = None, **fit_params: Any) -> Any:
+        """Find the components, then return the one vector that is left of each sentence.
+
+        Parameters
+        ----------
+        X : Corpus, token lists, or ndarray or Dask array of shape (n, length, n_dimensions)
+            Sentences as for :meth:`fit`; a generator is read once.
+        y : object, optional
+            Ignored.
+        **fit_params : dict
+            Ignored.
+
+        Returns
+        -------
+        ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components)
+            As :meth:`transform` returns it.
+        """
+        X = token_lists(cast("TokenLists", X)) if is_text(X) and not is_corpus(X) else X
+        return self.fit(X, y).transform(X)
+
+    def transform(self, X: SentencesLike) -> Any:
         """Return the one vector that is left of each sentence.
 
         Parameters
         ----------
-        X : as for ``fit``
+        X : Corpus, token lists, or ndarray or Dask array of shape (n, length, n_dimensions)
+            Sentences as for :meth:`fit`.
 
         Returns
         -------
@@ -177,17 +200,22 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         Raises
         ------
+        TypeError
+            If X is of another type.
         ValueError
             If a number is not finite, or X has another shape than what was fitted.
         """
         check_is_fitted(self)
-        axes = [self._scaled(*of) for of in zip(self.components_, self.explained_variance_, strict=True)]
-        if is_text(X) and not hasattr(X, "sentences"):
-            block, trees = block_of_lists(X, **self._how())
+        scaled = self._level_settings().scaled
+        axes = list(map(scaled, self.components_, self.explained_variance_))
+        # Token lists are numbered by their own words, so a vector is looked up once for each distinct one; and they
+        # may all be empty, which a corpus may not.
+        if is_text(X) and not is_corpus(X):
+            block, trees = block_of_lists(cast("TokenLists", X), self._settings())
             self._check_fitted(trees)
             with blas_in_one_thread():
                 return roots(block, trees=trees, axes=axes)
-        stream = stream_of(X, **self._how())
+        stream = stream_of(X, self._settings())
         self._check_fitted(stream.trees)
         project = partial(roots, trees=stream.trees, axes=axes)
         return map_rows(stream.blocks, project, n_columns=len(axes[-1]), name="climb", n_rows=stream.n_rows)
@@ -196,6 +224,10 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _n_features_out(self) -> int:
         return len(self.components_[-1])
 
+    def __sklearn_clone__(self) -> Self:
+        """Return a clone that shares the vectors, which may be those of a fitted embedding."""
+        return clone_sharing(self, "vectors")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
@@ -203,9 +235,12 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         return tags
 
-    def _how(self) -> dict[str, Any]:
-        how = {"length": self.length, "arity": self.arity}
-        return {**how, "vectors": self.vectors, "n_hashed": self.n_components}
+    def _settings(self) -> TreeSettings:
+        return TreeSettings(self.length, self.arity, self.vectors, self.n_components)
+
+    def _level_settings(self) -> LevelSettings:
+        k = self.n_components or self.n_dimensions_
+        return LevelSettings(k, self.center, self.whiten, self.first_level)
 
     def _check_fitted(self, trees: Trees) -> None:
         if trees.n_dimensions != self.n_dimensions_:
@@ -214,16 +249,13 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
 
     def _check(self, trees: Trees) -> None:
-        most, asked = self.arity * trees.n_dimensions, self.n_components
-        if asked is not None and not 1 <= asked <= most:
+        most = self.arity * trees.n_dimensions
+        if self.n_components is not None and not 1 <= self.n_components <= most:
             raise ValueError(
-                f"n_components is {asked}, but it must be from 1 to {most}: arity = {self.arity} vectors of "
-                f"{trees.n_dimensions} dimensions are joined"
+                f"n_components is {self.n_components}, but it must be from 1 to {most}: arity = {self.arity} vectors "
+                f"of {trees.n_dimensions} dimensions are joined"
             )
-        if self.first_level not in ("auto", "pairs", "vectors"):
-            raise ValueError(
-                f"first_level is {self.first_level!r}, but it must be 'auto', 'pairs' or 'vectors'"
-            )
+        check_option("first_level", self.first_level, ("auto", "pairs", "vectors"))
         if self.first_level == "pairs" and (trees.table is None or self.arity != 2):
             raise ValueError(
                 f"first_level is 'pairs', but arity is {self.arity}: pairs of tokens are of texts, and of arity 2"
@@ -231,90 +263,18 @@ class TreePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 else "first_level is 'pairs', but X is an array of vectors: pairs of tokens are of texts"
             )
 
-    def _moments(self, climb: Climb) -> Moments:
-        """Read every block once, for the level above those that axes are of."""
-        blocks, trees = climb.stream.blocks, climb.stream.trees
-        self.n_passes_ += not climb.kept
-        if not climb.axes and trees.table is not None and trees.arity == 2 and self.first_level != "vectors":
-            of_pairs = partial(PairCounts.of, n_types=len(trees.table), length=trees.length)
-            counted = summarize(blocks, of=of_pairs, fan_in=self.fan_in, name="pairs")
-            with blas_in_one_thread():
-                return counted.moments(trees.table)
-        of = partial(level_moments, trees=trees, axes=climb.axes)
-        return summarize(blocks, of=of, fan_in=self.fan_in, name="moments")
-
-    def _above(self, climb: Climb, found: Spectrum, n_left: int) -> Climb:
-        """Climb on with the axes of a level, below n_left others; keep the nodes if they fit."""
-        stream, trees = climb.stream, climb.stream.trees
-        axes = [*climb.axes, self._scaled(found.axes, self._variances(found))]
-        n_trees = found.n_rows * trees.arity ** len(axes) // trees.length
-        fits = 8 * len(found.axes) * stream.most_nodes(n_trees, len(axes)) <= self.memory_limit
-        if not climb.kept and (n_left == 1 or not fits):
-            return Climb(stream, axes, kept=False)
-        self.n_passes_ += not climb.kept
-        of = partial(KeptNodes.of, trees=trees, axes=axes)
-        nodes = summarize(stream.blocks, of=of, fan_in=self.fan_in, name="keep").blocks
-        above = Trees(trees.length // trees.arity ** len(axes), trees.arity, len(found.axes))
-        return Climb(Stream(Blocks(_itself, nodes, in_memory=True), above), [], kept=True)
-
-    def _solve(self, moments: Moments, trees: Trees, level: int) -> Spectrum:
-        if not moments.n_rows:
-            raise ValueError("there is no sentence, but principal components are of at least one")
-        k = self.n_components or trees.n_dimensions
-        plan = Plan(k, "gram", 1, None, "full", self.center, self.fan_in, 0, np.float64)
-        with blas_in_one_thread():
-            found = of_summary(moments, plan)
-        if len(found.values) < k:
-            raise ValueError(
-                f"n_components is {k}, but the {moments.n_rows} vectors of level {level} have only "
-                f"{len(found.values)} independent direction(s): ask for at most that many components"
+    def _set(self, levels: list[Spectrum], settings: LevelSettings) -> None:
+        ranks = [int(np.count_nonzero(level.values)) for level in levels]
+        if min(ranks) < len(levels[0].values):
+            warn(
+                f"n_components is {len(levels[0].values)}, but the levels have only {', '.join(map(str, ranks))} "
+                "independent direction(s), the lowest first: the other components are zero",
+                UserWarning,
+                stacklevel=3,
             )
-        return found
-
-    def _freedom(self, level: Spectrum) -> int:
-        return max(1, level.n_rows - 1) if self.center else level.n_rows
-
-    def _variances(self, level: Spectrum) -> NDArray[np.float64]:
-        return level.values / self._freedom(level)
-
-    def _scaled(self, axes: FloatArray, variances: NDArray[np.float64]) -> FloatArray:
-        """Return what joined vectors are multiplied by."""
-        return axes / np.sqrt(variances)[:, None] if self.whiten else axes
-
-    def _set(self, levels: list[Spectrum]) -> None:
         self.components_ = [level.axes for level in levels]
         self.means_ = [level.mean for level in levels]
-        self.explained_variance_ = np.stack([self._variances(level) for level in levels])
-        totals = np.array([level.energy / self._freedom(level) for level in levels])
-        self.explained_variance_ratio_ = self.explained_variance_ / totals[:, None]
+        self.explained_variance_ = np.stack([settings.variances(level) for level in levels])
+        totals = np.array([level.energy / settings.freedom(level) for level in levels])
+        self.explained_variance_ratio_ = self.explained_variance_ / np.where(totals > 0, totals, 1.0)[:, None]
         self.n_sentences_ = levels[-1].n_rows
-
-
-def n_levels_of(length: int, arity: int) -> int:
-    """Return L, of which ``length == arity**L``.
-
-    Raises
-    ------
-    ValueError
-        If there is none: the nearest lengths that have one are named.
-
-    Examples
-    --------
-    >>> n_levels_of(64, 2), n_levels_of(9, 3), n_levels_of(7, 7)
-    (6, 2, 1)
-    """
-    if arity < 2:
-        raise ValueError(f"arity is {arity}, but at least 2 neighbours are joined")
-    n_levels, reached = 1, arity
-    while reached < length:
-        n_levels, reached = n_levels + 1, reached * arity
-    if reached != length:
-        below = f"{reached // arity} or " if n_levels > 1 else ""
-        raise ValueError(
-            f"length is {length}, but it must be a power of arity = {arity}: {below}{reached}, for instance"
-        )
-    return n_levels
-
-
-def _itself(block: Nodes) -> Nodes:
-    return block

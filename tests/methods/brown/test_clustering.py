@@ -6,16 +6,18 @@ from uuid import uuid4
 import dask
 import fsspec
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 from dspectral.datasets.brown_model import brown_model_sentences
-from dspectral.io.brown_paths import read_paths, write_paths
-from dspectral.methods.brown.clustering import SpectralBrownClustering
+from dspectral.io import read_brown_paths, write_brown_paths
+from dspectral.methods.brown import BrownRecipe, SpectralBrownClustering
 from dspectral.persistence import load, save
-from dspectral.store.corpus import build_corpus
+from dspectral.store.corpus_build import build_corpus
 
 TOY = [["a", "red", "cat"], ["a", "blue", "cat"], ["one", "red", "dog"], ["one", "blue", "dog"]] * 5
 
@@ -36,11 +38,8 @@ def share_recovered(estimator, n_sentences):
 @pytest.mark.parametrize("power", [1.0, 0.5, 2 / 3])
 @pytest.mark.parametrize("plain", [True, False])
 def test_clusters_equal_the_classes_once_there_is_text_enough(power, plain):
-    options = {"sides": "right", "power": 0, "weighting": "types", "refine": 0} if plain else {}
-    shares = [
-        share_recovered(SpectralBrownClustering(4, transform=power, n_dimensions=4, **options), n)
-        for n in (10, 100, 20_000)
-    ]
+    make = SpectralBrownClustering.as_published if plain else SpectralBrownClustering
+    shares = [share_recovered(make(4, count_transform=power, n_dimensions=4), n) for n in (10, 100, 20_000)]
     assert shares == sorted(shares)
     assert shares[0] < 1
     assert shares[-1] == 1
@@ -102,8 +101,8 @@ def _stored(sentences, block_bytes, folder="memory://brown"):
 
 def test_a_paths_file_is_read_as_written():
     brown = SpectralBrownClustering(3).fit(TOY)
-    write_paths("memory://brown-paths", brown.codes(), brown.words_, brown.word_counts_)
-    kept = {word: (code, count) for code, word, count in read_paths("memory://brown-paths")}
+    write_brown_paths("memory://brown-paths", brown.codes(), brown.words_, brown.word_counts_)
+    kept = {word: (code, count) for code, word, count in read_brown_paths("memory://brown-paths")}
     codes = zip(brown.codes(), brown.word_counts_.tolist(), strict=True)
     assert kept == dict(zip(brown.words_, codes, strict=True))
 
@@ -111,7 +110,7 @@ def test_a_paths_file_is_read_as_written():
 def test_a_line_that_is_no_path_is_named(tmp_path):
     (tmp_path / "paths").write_text("01\ta\t3\n0x\tb\t1\n", encoding="utf-8")
     with pytest.raises(ValueError, match="line 2"):
-        read_paths(str(tmp_path / "paths"))
+        read_brown_paths(str(tmp_path / "paths"))
 
 
 def test_a_word_without_neighbours_joins_the_largest_cluster():
@@ -124,19 +123,87 @@ def test_a_word_without_neighbours_joins_the_largest_cluster():
     ("sentences", "options", "message"),
     [
         ([], {}, "no word"),
-        ([["a"]], {}, "no word has a neighbour"),
+        ([["a"]], {}, "no word has a neighbor"),
         (TOY, {"n_clusters": 7}, "from 1 to 6"),
         (TOY, {"n_clusters": 0}, "from 1 to 6"),
         (TOY, {"n_dimensions": 0}, "n_dimensions is 0"),
-        (TOY, {"refine": -1}, "refine is -1"),
-        (TOY, {"sides": "left"}, "sides is 'left'"),
-        (TOY, {"weighting": "none"}, "weighting is 'none'"),
-        (TOY, {"transform": "cube"}, "transform is 'cube'"),
+        (TOY, {"n_sweeps": -1}, "n_sweeps is -1"),
+        (TOY, {"recipe": BrownRecipe(sides="left")}, "sides is 'left'"),
+        (TOY, {"recipe": BrownRecipe(weighting="none")}, "weighting is 'none'"),
+        (TOY, {"recipe": BrownRecipe(power=np.nan)}, "power is nan"),
+        (TOY, {"count_transform": "cube"}, "count_transform is 'cube'"),
     ],
 )
 def test_what_cannot_be_clustered_is_said(sentences, options, message):
     with pytest.raises(ValueError, match=message):
         SpectralBrownClustering(**{"n_clusters": 2, **options}).fit(sentences)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_clusters": "two"}, "n_clusters is 'two'"),
+        ({"n_dimensions": 2.5}, "n_dimensions is 2.5"),
+        ({"random_state": "now"}, "random_state is 'now'"),
+        ({"recipe": ("right", 0.0, "types")}, "it must be a BrownRecipe"),
+    ],
+)
+def test_a_parameter_of_a_wrong_type_is_named(options, message):
+    with pytest.raises(TypeError, match=message):
+        SpectralBrownClustering(**{"n_clusters": 2, **options}).fit(TOY)
+
+
+def test_words_are_predicted_from_a_list_and_an_unknown_one_as_a_rare_one():
+    brown = SpectralBrownClustering(3).fit(TOY)
+    assert brown.predict(iter(["red", "flurb"])).tolist() == [
+        brown.labels_[brown.words_.index("red")],
+        brown.labels_[0],
+    ]
+    assert brown.predict([]).shape == (0,)
+    assert "red" in brown
+    assert "flurb" not in brown
+    for wrong in ("red", [1, 2], [["red"]]):
+        with pytest.raises(TypeError, match="must be a list of words"):
+            brown.predict(wrong)
+
+
+def test_words_of_a_model_that_is_fitted_again_are_those_of_the_new_text():
+    brown = SpectralBrownClustering(2).fit(TOY)
+    brown.predict(["red"])
+    brown.fit([["x", "y", "z"]] * 4)
+    assert "red" not in brown
+    assert brown.predict(["x"])[0] == brown.labels_[brown.words_.index("x")]
+
+
+def test_the_setting_of_the_paper_takes_other_parameters_too():
+    brown = SpectralBrownClustering.as_published(3, min_count=2, n_sweeps=1).fit(TOY)
+    assert (brown.n_dimensions, brown.n_sweeps, brown.recipe.sides) == (3, 1, "right")
+    assert clone(brown).get_params() == brown.get_params()
+
+
+def test_a_search_over_clusters_is_scored_by_mutual_information():
+    sentences = brown_model_sentences(60, seed=1).sentences
+    grid = {"n_clusters": [1, 3], "recipe": [None, BrownRecipe(sides="right")]}
+    search = GridSearchCV(SpectralBrownClustering(), grid, cv=2, error_score="raise").fit(sentences)
+    assert search.best_params_["n_clusters"] == 3
+    assert search.score(sentences) == search.best_estimator_.score(sentences)
+
+
+def test_a_random_state_that_draws_is_kept_as_a_seed():
+    brown = SpectralBrownClustering(3, random_state=np.random.default_rng(1)).fit(TOY)
+    again = SpectralBrownClustering(3, random_state=brown.random_state_).fit(TOY)
+    assert brown.history_ == again.history_
+    assert isinstance(SpectralBrownClustering(3, random_state=None).fit(TOY).random_state_, int)
+
+
+@pytest.mark.parametrize("kind", [tuple, iter, pd.Series])
+def test_sentences_come_in_any_collection(kind):
+    assert SpectralBrownClustering(3).fit(kind(TOY)).codes() == SpectralBrownClustering(3).fit(TOY).codes()
+
+
+def test_a_model_names_its_tree_as_the_first_version_did(tmp_path):
+    save(SpectralBrownClustering(3).fit(TOY), tmp_path / "model")
+    assert '"class": "Tree"' in (tmp_path / "model" / "zarr.json").read_text()
 
 
 def test_one_word_again_and_again_is_one_cluster():

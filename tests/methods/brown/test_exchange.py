@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from dspectral.methods.brown.agglomeration import merge_by_information, merge_window
-from dspectral.methods.brown.exchange import Adjacent, exchange_sweep
-from dspectral.methods.brown.type_features import Marks
+from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
+from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.metrics.mutual_information import average_mutual_information
 
 
@@ -87,7 +87,7 @@ def test_a_sweep_moves_each_word_to_where_information_is_highest(seed):
     counts = random_counts(seed)
     labels = np.random.default_rng(seed).permutation(np.arange(25) % 4).astype(np.int32)
     expected = slow_sweep(counts, labels.copy(), 4)
-    exchange_sweep(Adjacent.of(sparse.csr_array(counts)), labels, 4)
+    exchange_sweep(BigramCounts.of(sparse.csr_array(counts)), labels, 4)
     assert labels.tolist() == expected.tolist()
 
 
@@ -95,7 +95,7 @@ def test_a_sweep_moves_each_word_to_where_information_is_highest(seed):
 def test_sweeps_never_lower_information_and_empty_no_cluster(seed):
     counts = random_counts(seed, n=40)
     labels = (np.arange(40) % 7).astype(np.int32)
-    adjacent, moved, values = Adjacent.of(sparse.csr_array(counts)), 1, []
+    adjacent, moved, values = BigramCounts.of(sparse.csr_array(counts)), 1, []
     while moved:
         values.append(average_mutual_information(counts, labels))
         moved = exchange_sweep(adjacent, labels, 7)
@@ -106,29 +106,31 @@ def test_sweeps_never_lower_information_and_empty_no_cluster(seed):
 def test_large_counts_are_beyond_the_table():
     counts = random_counts(1) * 100_000
     few, many = (np.arange(25) % 3).astype(np.int32), (np.arange(25) % 3).astype(np.int32)
-    exchange_sweep(Adjacent.of(sparse.csr_array(random_counts(1))), few, 3)
-    exchange_sweep(Adjacent.of(sparse.csr_array(counts)), many, 3)
+    exchange_sweep(BigramCounts.of(sparse.csr_array(random_counts(1))), few, 3)
+    exchange_sweep(BigramCounts.of(sparse.csr_array(counts)), many, 3)
     assert few.tolist() == many.tolist()
 
 
-def marks_of(seed, n=25, n_marks=6):
+def features_of(seed, n=25, n_features=6):
     rng = np.random.default_rng(seed)
-    rows = [np.sort(rng.choice(n_marks, rng.integers(0, 4), replace=False)) for _ in range(n)]
+    rows = [np.sort(rng.choice(n_features, rng.integers(0, 4), replace=False)) for _ in range(n)]
     starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    return Marks(starts, np.concatenate(rows).astype(np.int32), rng.random(n) * 20, n_marks)
+    return TypeFeatures(starts, np.concatenate(rows).astype(np.int32), rng.random(n) * 20, n_features)
 
 
-def worth_of_marks(marks, labels, m):
-    table = np.zeros((m, marks.n_marks))
+def worth_of_features(features, labels, m):
+    table = np.zeros((m, features.n_features))
     for word, label in enumerate(labels):
-        table[label, marks.marks[marks.starts[word] : marks.starts[word + 1]]] += marks.weights[word]
+        table[label, features.features[features.starts[word] : features.starts[word + 1]]] += (
+            features.weights[word]
+        )
     cells, sums = table[table > 0], table.sum(axis=1)
     return np.sum(cells * np.log(cells)) - np.sum(sums[sums > 0] * np.log(sums[sums > 0]))
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_sweep_with_marks_moves_each_word_to_where_both_are_worth_most(seed):
-    counts, marks, m = random_counts(seed), marks_of(seed), 4
+def test_a_sweep_with_features_moves_each_word_to_where_both_are_worth_most(seed):
+    counts, features, m = random_counts(seed), features_of(seed), 4
     labels = np.random.default_rng(seed).permutation(np.arange(25) % m).astype(np.int32)
     expected, pairs = labels.copy(), counts.sum() * np.log(2)
     for word in range(25):
@@ -139,10 +141,10 @@ def test_a_sweep_with_marks_moves_each_word_to_where_both_are_worth_most(seed):
             trial = expected.copy()
             trial[word] = cluster
             information = average_mutual_information(counts, trial) * pairs
-            trials.append(information + worth_of_marks(marks, trial, m))
+            trials.append(information + worth_of_features(features, trial, m))
         if max(trials) > trials[expected[word]] + 1e-8:
             expected[word] = int(np.argmax(trials))
     plain = labels.copy()
-    exchange_sweep(Adjacent.of(sparse.csr_array(counts)), labels, m, marks)
-    exchange_sweep(Adjacent.of(sparse.csr_array(counts)), plain, m)
+    exchange_sweep(BigramCounts.of(sparse.csr_array(counts)), labels, m, features)
+    exchange_sweep(BigramCounts.of(sparse.csr_array(counts)), plain, m)
     assert labels.tolist() == expected.tolist() != plain.tolist()

@@ -5,21 +5,34 @@ import pickle
 from pathlib import Path
 
 import dask
+import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 from dspectral import WordEmbedding, build_corpus, load, save
-from dspectral.cooccurrence.scaling import ContextScaling, row_parts
-from dspectral.inputs.corpora import as_corpus
-from dspectral.io.word2vec import read_word2vec, write_word2vec
+from dspectral.cooccurrence.scaling import ContextScaling
+from dspectral.inputs.sequences import as_corpus
+from dspectral.linalg.runs import cut_runs
+from dspectral.methods.embeddings import EmbeddingRecipe
 from dspectral.methods.embeddings import out_of_core as contexts
+from dspectral.methods.embeddings.counting import count_corpus
 from dspectral.methods.embeddings.nearest import nearest
 from dspectral.store import blocks
-from dspectral.store.blocks import write_array
+from dspectral.store.arrays import write_array
 
 CLASSES = [["red", "blue", "green"], ["cat", "dog", "cow"], ["runs", "sleeps", "eats"]]
+
+
+def memory(limit):
+    """Set the bytes that counts may take in memory."""
+    return dask.config.set({"dspectral.memory-limit": limit})
 
 
 def language(n, seed=0):
@@ -79,8 +92,9 @@ def test_vectors_are_those_of_a_dense_decomposition():
     draws = np.random.default_rng(5).zipf(1.5, size=(80, 7))
     sentences = [[f"w{i}" for i in row if i < 12] for row in draws.tolist()]
     for context, n_contexts in (("bag", None), ("list", None), ("list", 16)):
-        model = WordEmbedding(3, window=2, context=context, n_contexts=n_contexts, power=0.5).fit(sentences)
-        counts = model._count(as_corpus(sentences)).rows.toarray()
+        recipe = EmbeddingRecipe(context=context, n_contexts=n_contexts)
+        model = WordEmbedding(3, window=2, power=0.5, recipe=recipe).fit(sentences)
+        counts = count_corpus(as_corpus(sentences), 2, recipe).rows.toarray()
         U, s, _ = np.linalg.svd(dense(counts, "sqrt", "cca", 0.75, 1.0))
         np.testing.assert_allclose(model.singular_values_, s[1:4], rtol=1e-4)
         expected = U[:, 1:4] * np.sqrt(s[1:4])
@@ -91,14 +105,14 @@ def test_vectors_are_those_of_a_dense_decomposition():
 def test_raw_counts_keep_their_small_directions():
     draws = np.minimum(np.random.default_rng(2).zipf(1.3, size=(3000, 8)), 400)
     text = [[f"w{i}" for i in row] for row in draws.tolist()]
-    model = WordEmbedding(60, transform="none", scaling="none", window=2).fit(text)
+    model = WordEmbedding(60, count_transform="none", scaling="none", window=2).fit(text)
     assert model.vectors_.shape[1] == 60
 
 
 def test_words_of_a_class_are_neighbours_and_more_so_with_more_text():
     spreads = []
     for n in (20, 2000):
-        model = WordEmbedding(2, window=1, context="list").fit(language(n, seed=n))
+        model = WordEmbedding(2, window=1, recipe=EmbeddingRecipe(context="list")).fit(language(n, seed=n))
         spreads.append(np.mean([1 - model.vector(a) @ model.vector(b) for a, b, _ in CLASSES]))
     assert spreads[1] < spreads[0] / 5
     assert spreads[1] < 0.01
@@ -109,20 +123,25 @@ def test_words_of_a_class_are_neighbours_and_more_so_with_more_text():
 def test_counts_in_the_store_give_the_same_vectors_as_counts_in_memory(corpus, sentences):
     whole = WordEmbedding(3, window=3).fit(sentences)
     for limit, out_of_core in ((1 << 30, False), (2000, True), (1, True)):
-        model = WordEmbedding(3, window=3, memory_limit=limit).fit(corpus)
+        with memory(limit):
+            model = WordEmbedding(3, window=3).fit(corpus)
         assert model.out_of_core_ is out_of_core
         assert model.words_ == whole.words_
         np.testing.assert_allclose(model.vectors_, whole.vectors_, atol=1e-4)
-    rare = [WordEmbedding(3, window=3, min_count=205, memory_limit=m).fit(corpus) for m in (1, 1 << 30)]
+    rare = []
+    for limit in (1, 1 << 30):
+        with memory(limit):
+            rare.append(WordEmbedding(3, window=3, min_count=205).fit(corpus))
     assert rare[0].words_ == rare[1].words_
     assert 3 < len(rare[0].words_) < len(whole.words_)
     np.testing.assert_allclose(rare[0].vectors_, rare[1].vectors_, atol=1e-4)
 
 
 def test_counts_in_the_store_are_made_once(corpus, monkeypatch):
-    first = WordEmbedding(3, window=3, memory_limit=1).fit(corpus)
-    monkeypatch.setattr("dspectral.methods.embeddings.out_of_core._count", None)
-    again = WordEmbedding(3, window=3, memory_limit=1, scaling="ppmi", n_skipped=0).fit(corpus)
+    with memory(1):
+        first = WordEmbedding(3, window=3).fit(corpus)
+        monkeypatch.setattr("dspectral.methods.embeddings.out_of_core._count", None)
+        again = WordEmbedding(3, window=3, scaling="ppmi", recipe=EmbeddingRecipe(n_skipped=0)).fit(corpus)
     assert again.vectors_.shape == first.vectors_.shape
 
 
@@ -139,8 +158,8 @@ def test_counts_cut_short_by_a_full_disk_go_on_where_they_were(n_written, corpus
         write_array(store, path, values)
 
     written = []
-    model = WordEmbedding(3, window=3, memory_limit=1)
-    with monkeypatch.context() as patched, dask.config.set(scheduler="sync"):
+    model = WordEmbedding(3, window=3)
+    with monkeypatch.context() as patched, memory(1), dask.config.set(scheduler="sync"):
         for module in (blocks, contexts):
             patched.setattr(module, "write_array", full)
         with pytest.raises(OSError, match="No space"):
@@ -151,7 +170,7 @@ def test_counts_cut_short_by_a_full_disk_go_on_where_they_were(n_written, corpus
         str(array.relative_to(folder)) for mark in marks for array in mark.rglob("*") if array.is_dir()
     }
     assert bool(marks) == (n_written > 4)  # a block of sentences leaves 30 arrays
-    with monkeypatch.context() as patched:
+    with monkeypatch.context() as patched, memory(1):
         for module in (blocks, contexts):
             patched.setattr(module, "write_array", refused)
         model.fit(corpus)
@@ -162,13 +181,13 @@ def test_counts_cut_short_by_a_full_disk_go_on_where_they_were(n_written, corpus
 def test_schedulers_agree_to_the_last_bit(corpus):
     found = []
     for scheduler in ("sync", "threads"):
-        with dask.config.set(scheduler=scheduler):
-            found.append(WordEmbedding(3, window=2, memory_limit=3000).fit(corpus).vectors_)
+        with memory(3000), dask.config.set(scheduler=scheduler):
+            found.append(WordEmbedding(3, window=2).fit(corpus).vectors_)
     np.testing.assert_array_equal(*found)
 
 
 def test_a_model_is_cloned_pickled_and_saved(sentences, tmp_path):
-    model = WordEmbedding(2, window=1, add_contexts=True).fit(sentences)
+    model = WordEmbedding(2, window=1, recipe=EmbeddingRecipe(add_contexts=True)).fit(sentences)
     assert clone(model).get_params() == model.get_params()
     save(model, tmp_path / "model")
     for copy in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model")):  # noqa: S301  our own
@@ -184,9 +203,110 @@ def test_queries_leave_out_what_is_given_and_the_rare_type(sentences):
     for method in ("add", "mul"):
         ((word, _),) = model.analogy("red", "blue", "cat", method=method)
         assert word not in ("red", "blue", "cat")
-    np.testing.assert_array_equal(model.vector("never seen"), model.vectors_[0])
-    with pytest.raises(KeyError, match="'owl' is not among the"):
-        model.most_similar("owl")
+    for ask in (model.most_similar, model.vector, model.get_vector, model.__getitem__):
+        with pytest.raises(KeyError, match="'owl' is not among the"):
+            ask("owl")
+    np.testing.assert_array_equal(model.vector("owl", default=model["<?>"]), model.vectors_[0])
+    assert model.vector("owl", default=None) is None
+
+
+def test_gensims_names_stand_beside_ours(sentences):
+    model = WordEmbedding(2, window=1).fit(sentences)
+    assert model.most_similar(positive=["cat"], negative=["red"], topn=3) == model.most_similar(
+        "cat", "red", n=3
+    )
+    assert model.most_similar(negative="red", topn=1)[0][0] != "red"
+    assert model.index_to_key[model.key_to_index["cat"]] == "cat"
+    np.testing.assert_array_equal(model.get_vector("cat"), model["cat"])
+    np.testing.assert_array_equal(model[["cat", "red"]], [model["cat"], model["red"]])
+    assert "cat" in model
+    assert "owl" not in model
+    with pytest.raises(ValueError, match="at least one word"):
+        model.most_similar()
+    with pytest.raises(TypeError, match="n is 'ten'"):
+        model.most_similar("cat", topn="ten")
+    with pytest.raises(TypeError):
+        model.key_to_index["owl"] = 1
+
+
+def test_a_sentence_becomes_the_mean_of_its_known_words(sentences, corpus):
+    model = WordEmbedding(2, window=1).fit(sentences)
+    found = model.transform([["cat", "owl", "red", "cat"], ["owl"], []])
+    np.testing.assert_allclose(found[0], (2 * model["cat"] + model["red"]) / 3, rtol=1e-6)
+    assert not found[1:].any()
+    assert list(model.get_feature_names_out()) == ["wordembedding0", "wordembedding1"]
+    lazy = model.set_output(transform="pandas").transform(corpus)
+    model.set_output(transform="default")
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_array_equal(lazy.compute(), model.transform(sentences))
+    other = WordEmbedding(2, window=1).fit([[w for w in s if w != "cat"] for s in sentences])
+    np.testing.assert_array_equal(other.transform(corpus).compute(), other.transform(sentences))
+    with pytest.raises(ValueError, match="must be a list of strings, one for each token"):
+        model.transform(["red cat"])
+
+
+def test_it_stands_before_a_classifier_and_takes_a_frame_of_pandas(sentences):
+    y = np.arange(len(sentences)) % 2
+    line = make_pipeline(WordEmbedding(2, window=1), LogisticRegression())
+    assert line.fit(sentences, y).predict(sentences).shape == y.shape
+    model = WordEmbedding(2, window=1).set_output(transform="pandas")
+    frame = model.fit_transform(iter(sentences))
+    assert list(frame.columns) == ["wordembedding0", "wordembedding1"]
+    column = pd.DataFrame({"n": y, "tokens": sentences})
+    table = ColumnTransformer([("mean", WordEmbedding(2, window=1), "tokens")], remainder="passthrough")
+    np.testing.assert_array_equal(table.fit_transform(column)[:, :2], frame.to_numpy())
+
+
+def test_a_search_over_parameters_is_scored_by_word_similarity(sentences):
+    def score(model, X, y=None):
+        return float(np.mean([model[a] @ model[b] for a, b, _ in CLASSES]))
+
+    grid = {"count_transform": ["sqrt", 1.0], "recipe": [None, EmbeddingRecipe(context="list")]}
+    search = GridSearchCV(WordEmbedding(2, window=1), grid, cv=2, scoring=score, error_score="raise")
+    search.fit(sentences)
+    assert search.best_params_["recipe"] == EmbeddingRecipe(context="list")
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("kind", [tuple, iter, pd.Series])
+def test_sentences_come_in_any_collection(kind, sentences):
+    found = WordEmbedding(2, window=1).fit(kind(sentences))
+    np.testing.assert_array_equal(found.vectors_, WordEmbedding(2, window=1).fit(sentences).vectors_)
+
+
+@pytest.mark.parametrize("X", ["red cat", ["red cat", "blue dog"], np.ones((3, 2)), sparse.eye_array(3)])
+def test_what_is_no_sentences_is_one_sentence(X):
+    with pytest.raises((TypeError, ValueError), match="must be a list of"):
+        WordEmbedding(2).fit(X)
+
+
+def test_a_random_state_that_draws_is_kept_as_a_seed(sentences):
+    free = WordEmbedding(2, window=1, random_state=None).fit(sentences)
+    again = WordEmbedding(2, window=1, random_state=free.random_state_).fit(sentences)
+    np.testing.assert_array_equal(free.vectors_, again.vectors_)
+
+
+def test_the_setting_of_the_paper_is_a_plain_decomposition(sentences):
+    model = WordEmbedding.as_published(3, count_transform="none").fit(sentences)
+    assert clone(model).get_params() == model.get_params()
+    recipe = EmbeddingRecipe(distance_weighting=False, n_skipped=0)
+    counts = count_corpus(as_corpus(sentences), 5, recipe).rows.toarray()
+    U, s, _ = np.linalg.svd(dense(counts, "none", "cca", 0.75, 1.0))
+    expected = U[:, :3] / np.maximum(np.linalg.norm(U[:, :3], axis=1, keepdims=True), 1e-9)
+    np.testing.assert_allclose(model.singular_values_, s[:3], rtol=1e-4)
+    np.testing.assert_allclose(
+        model.vectors_[1:] @ model.vectors_[1:].T, expected[1:] @ expected[1:].T, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("n_components", [2, 9])
+def test_directions_that_the_counts_do_not_have_are_zeros(n_components):
+    with pytest.warns(UserWarning, match="have only 1 direction") as seen:
+        model = WordEmbedding(n_components, window=1).fit([["a", "b"]] * 3)
+    assert len(seen) == 1
+    assert model.vectors_.shape == (3, n_components)
+    assert not model.vectors_[:, 1:].any()
+    assert not model.singular_values_[1:].any()
 
 
 def test_a_word_without_a_context_has_no_direction(sentences):
@@ -203,19 +323,21 @@ def test_ties_are_answered_in_the_order_of_the_vocabulary():
     ("text", "how", "message"),
     [
         ([], {}, "no word in the 0 sentence"),
-        ([["a"]], {}, "n_components is 300, but it must be from 1 to 1"),
         ([["a"], ["b"], ["c"], ["d"]], {"n_components": 2}, "no word has a context"),
-        ([["a", "b"]] * 3, {"n_components": 2}, "n_components = 2 and n_skipped = 1 together"),
         ([["a", "b"]] * 3, {"n_components": 1, "min_count": 4}, "min_count = 4"),
-        ([["a", "b", "c"]], {"n_components": 1, "transform": -1.0}, "transform is -1.0"),
+        ([["a", "b", "c"]], {"n_components": 1, "count_transform": -1.0}, "count_transform is -1.0"),
         ([["a", "b", "c"]], {"n_components": 1, "scaling": "pmi"}, "scaling is 'pmi'"),
-        ([["a", "b", "c"]], {"n_components": 1, "context_smoothing": 2}, "context_smoothing is 2"),
-        ([["a", "b", "c"]], {"n_components": 1, "shift": 0}, "shift is 0"),
-        ([["a", "b", "c"]], {"n_components": 1, "window": 0}, "window is 0"),
-        ([["a", "b", "c"]], {"n_components": 1, "n_skipped": -1}, "n_skipped is -1"),
         (
             [["a", "b", "c"]],
-            {"n_components": 1, "context": "list", "add_contexts": True},
+            {"n_components": 1, "recipe": EmbeddingRecipe(context_smoothing=2)},
+            "context_smoothing is 2",
+        ),
+        ([["a", "b", "c"]], {"n_components": 1, "recipe": EmbeddingRecipe(shift=0)}, "shift is 0"),
+        ([["a", "b", "c"]], {"n_components": 1, "window": 0}, "window is 0"),
+        ([["a", "b", "c"]], {"n_components": 1, "recipe": EmbeddingRecipe(n_skipped=-1)}, "n_skipped is -1"),
+        (
+            [["a", "b", "c"]],
+            {"n_components": 1, "recipe": EmbeddingRecipe(context="list", add_contexts=True)},
             "add_contexts is True",
         ),
     ],
@@ -225,36 +347,25 @@ def test_what_cannot_be_fitted_is_said(text, how, message):
         WordEmbedding(**how).fit(text)
 
 
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"n_components": "ten"}, "n_components is 'ten'"),
+        ({"window": 2.5}, "window is 2.5"),
+        ({"power": "half"}, "power is 'half'"),
+        ({"random_state": "now"}, "random_state is 'now'"),
+        ({"recipe": {"n_skipped": 0}}, "it must be an EmbeddingRecipe"),
+    ],
+)
+def test_a_parameter_of_a_wrong_type_is_named(how, message):
+    with pytest.raises(TypeError, match=message):
+        WordEmbedding(**{"n_components": 1, **how}).fit([["a", "b", "c"]])
+
+
 def test_rows_are_cut_into_parts_that_fit():
     entries = np.random.default_rng(0).integers(1, 30, size=100)
     for most in (1, 40, 300, 10**6):
-        parts = row_parts(entries, most)
+        parts = cut_runs(entries, most)
         assert [a for a, _ in parts] == [0, *(b for _, b in parts[:-1])]
         assert parts[-1][1] == 100
         assert all(b - a == 1 or entries[a:b].sum() <= most for a, b in parts)
-
-
-@pytest.mark.parametrize("name", ["v.txt", "v.bin", "v.txt.gz", "v.bin.bz2"])
-def test_vectors_are_read_as_they_were_written(name, tmp_path):
-    vectors = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
-    words = ["a", "\u00e9t\u00e9", "<?>"]
-    write_word2vec(str(tmp_path / name), words, vectors)
-    found, read = read_word2vec(str(tmp_path / name))
-    assert [found.text(i).decode() for i in range(3)] == words
-    np.testing.assert_array_equal(read, vectors)
-
-
-def test_gensim_reads_what_was_written(tmp_path):
-    models = pytest.importorskip("gensim.models")
-    vectors = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
-    for name in ("v.txt", "v.bin"):
-        write_word2vec(str(tmp_path / name), ["a", "b"], vectors)
-        read = models.KeyedVectors.load_word2vec_format(str(tmp_path / name), binary=name.endswith("bin"))
-        assert read.index_to_key == ["a", "b"]
-        np.testing.assert_array_equal(read.vectors, vectors)
-
-
-@pytest.mark.parametrize("words", [["a", "a"], ["a", ""], ["a", "b c"], ["a"], ["a", " b"]])
-def test_words_that_would_not_come_back_are_refused(words, tmp_path):
-    with pytest.raises(ValueError, match="words"):
-        write_word2vec(str(tmp_path / "v.txt"), words, np.ones((2, 3)))

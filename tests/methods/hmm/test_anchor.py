@@ -5,14 +5,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from dspectral import AnchorHMM, load, save
+from dspectral import AnchorHMM, AnchorRecipe, load, save
 from dspectral.datasets import anchor_sentences
 from dspectral.engine import Blocks
-from dspectral.inputs.corpora import as_corpus
+from dspectral.inputs.sequences import as_corpus
 from dspectral.methods.hmm.inference import smooth, viterbi
 from dspectral.types import Sentences
 
-PLAIN = {"transform": "none", "min_count": 1, "sweeps": 0, "n_candidates": 1000}
+PLAIN = AnchorRecipe(count_transform="none", n_candidates=1000)
 SENTENCES = [
     ["the", "cat", "sees", "a", "dog"],
     ["a", "cat", "likes", "the", "bird"],
@@ -53,7 +53,8 @@ def test_a_sampled_anchor_hmm_is_recovered_at_the_rate_of_a_mean(reduction, size
         trials = []
         for seed in range(5):
             stream = sampled(n_sentences, seed)
-            hmm = AnchorHMM(3, reduction=reduction, **PLAIN, **size).fit(stream)
+            recipe = PLAIN._replace(reduction=reduction, **size)
+            hmm = AnchorHMM.as_consistent(3, recipe=recipe).fit(stream)
             assert hmm.n_passes_ == 1
             trials.append(np.log(distance(hmm.model_, stream.model)))
         gaps.append(np.mean(trials))
@@ -63,22 +64,22 @@ def test_a_sampled_anchor_hmm_is_recovered_at_the_rate_of_a_mean(reduction, size
     assert gaps[-1] < np.log(0.04)
 
 
-def test_polish_and_transition_passes_never_lower_the_likelihood_and_are_counted():
+def test_passes_of_em_and_those_for_transitions_never_lower_the_likelihood_and_are_counted():
     stream = anchor_sentences(2_000, n_states=3, n_types=20, seed=4)
-    hmm = AnchorHMM(3, min_count=1, transition_iter=4, polish=6).fit(stream)
+    hmm = AnchorHMM(3, min_count=1, recipe=AnchorRecipe(n_transition_em_iter=4), n_em_iter=6).fit(stream)
     assert hmm.n_passes_ == 11
     assert len(hmm.log_likelihoods_) == 10
     assert (np.diff(hmm.log_likelihoods_[:4]) > -1e-8).all()
     assert (np.diff(hmm.log_likelihoods_[4:]) > -1e-8).all()
-    with_o_fixed = AnchorHMM(3, min_count=1, transition_iter=4).fit(stream)
+    with_o_fixed = AnchorHMM(3, min_count=1, recipe=AnchorRecipe(n_transition_em_iter=4)).fit(stream)
     plain = AnchorHMM(3, min_count=1).fit(stream)
     assert np.array_equal(with_o_fixed.model_.emission, plain.model_.emission)
 
 
-def test_polish_raises_the_likelihood_of_the_moment_estimate():
+def test_em_raises_the_likelihood_of_the_moment_estimate():
     stream = anchor_sentences(500, n_states=3, n_types=20, seed=0)
-    start = AnchorHMM(3, reduction="svd", **PLAIN).fit(stream)
-    polished = AnchorHMM(3, reduction="svd", polish=20, **PLAIN).fit(stream)
+    start = AnchorHMM.as_consistent(3).fit(stream)
+    polished = AnchorHMM.as_consistent(3, n_em_iter=20).fit(stream)
     blocks = [stream.sentences.read(item) for item in stream.sentences.items]
     before, after = (
         sum(smooth(block, model.model_).log_likelihood.sum() for block in blocks)
@@ -90,7 +91,7 @@ def test_polish_raises_the_likelihood_of_the_moment_estimate():
 @pytest.mark.parametrize("decoding", ["posterior", "viterbi"])
 def test_blocks_of_a_corpus_are_decoded_as_the_solvers_do(decoding):
     stream = anchor_sentences(300, n_states=3, n_types=20, block_sentences=100, seed=2)
-    hmm = AnchorHMM(3, min_count=3, decoding=decoding).fit(stream)
+    hmm = AnchorHMM(3, min_count=3, recipe=AnchorRecipe(decoding=decoding)).fit(stream)
     blocks = hmm.blocks(stream)
     for item in blocks.items:
         block = blocks.read(item)
@@ -109,7 +110,7 @@ def test_cuts_into_blocks_do_not_matter():
     whole = corpus.sentences.read(corpus.sentences.items[0])
     parts = [Sentences.of([whole.sentence(i) for i in range(a, a + 5)]) for a in (0, 5, 10)]
     cut = corpus._replace(sentences=Blocks(lambda block: block, parts))
-    one, two = (AnchorHMM(3, min_count=2, polish=3).fit(c) for c in (corpus, cut))
+    one, two = (AnchorHMM(3, min_count=2, n_em_iter=3).fit(c) for c in (corpus, cut))
     np.testing.assert_allclose(one.model_.emission, two.model_.emission, rtol=1e-12)
     assert one.anchors_ == two.anchors_
 
@@ -129,10 +130,10 @@ def test_rare_and_unseen_words_are_of_the_class_with_the_longest_ending_in_commo
     ] * 3
     hmm = AnchorHMM(2, spelling=0.3, min_count=4).fit(sentences)
     assert hmm.words_ == ["<?>", "the"]
-    assert hmm.classes_ == ["<a*er>", "<a*ing>"]
+    assert hmm.spelling_classes_ == ["<a*er>", "<a*ing>"]
     assert hmm.encode([["smoking", "driver", "Xyz", "the", ""]]).ids.tolist() == [3, 2, 0, 1, 0]
     plain = AnchorHMM(1, min_count=4).fit(sentences)
-    assert plain.classes_ == []
+    assert plain.spelling_classes_ == []
     assert plain.encode([["smoking", "the"]]).ids.tolist() == [0, 1]
 
 
@@ -165,9 +166,9 @@ def test_saved_and_pickled_models_decode_alike(tmp_path):
 @pytest.mark.parametrize("reduction", ["clusters", "cca", "svd", "random"])
 @pytest.mark.parametrize("context", ["list", "bag"])
 def test_every_reduction_gives_distributions(reduction, context):
-    hmm = AnchorHMM(
-        3, reduction=reduction, context=context, min_count=1, sweeps=0, smoothing=1.0, n_dimensions=4
-    ).fit([*SENTENCES, ["alone"]])
+    recipe = AnchorRecipe(reduction=reduction, context=context, n_dimensions=4)
+    hmm = AnchorHMM(3, min_count=1, n_sweeps=0, smoothing=1.0, recipe=recipe)
+    hmm.fit([*SENTENCES, ["alone"]])
     model = hmm.model_
     for part, axis in ((model.initial, 0), (model.transition, 1), (model.emission, 0), (hmm.membership_, 1)):
         np.testing.assert_allclose(part.sum(axis=axis), 1.0)
@@ -194,20 +195,20 @@ def test_a_word_given_twice_is_refused():
     ("options", "sentences", "message"),
     [
         ({"n_states": 4}, [["a", "b"]] * 9, "n_states is 4, but there are 2 candidates"),
-        ({"n_states": 3, "n_candidates": 2}, SENTENCES, "n_candidates = 2"),
+        ({"n_states": 3, "recipe": AnchorRecipe(n_candidates=2)}, SENTENCES, "n_candidates = 2"),
         ({"anchors": ["fish"]}, SENTENCES, "the anchor 'fish' is no word type"),
         ({"min_count": 8, "anchors": ["likes"]}, SENTENCES, "the anchor 'likes' is no word type"),
-        ({}, [["a"], ["b"]], "no word has a neighbour"),
+        ({}, [["a"], ["b"]], "no word has a neighbor"),
         ({}, [[], []], "there is no word"),
         ({"n_states": 1, "anchors": ["cat", "dog"]}, SENTENCES, "2 anchors are given"),
         ({"n_states": 0}, SENTENCES, "n_states is 0"),
         ({"smoothing": -1.0}, SENTENCES, "smoothing is -1.0"),
         ({"spelling": float("nan")}, SENTENCES, "spelling is nan"),
-        ({"n_dimensions": 0}, SENTENCES, "n_dimensions is 0"),
-        ({"reduction": "pca"}, SENTENCES, "reduction is 'pca'"),
-        ({"context": "window"}, SENTENCES, "context is 'window'"),
-        ({"decoding": "mbr"}, SENTENCES, "decoding is 'mbr'"),
-        ({"transform": "cube"}, SENTENCES, "transform is 'cube'"),
+        ({"recipe": AnchorRecipe(n_dimensions=0)}, SENTENCES, "n_dimensions is 0"),
+        ({"recipe": AnchorRecipe(reduction="pca")}, SENTENCES, "reduction is 'pca'"),
+        ({"recipe": AnchorRecipe(context="window")}, SENTENCES, "context is 'window'"),
+        ({"recipe": AnchorRecipe(decoding="mbr")}, SENTENCES, "decoding is 'mbr'"),
+        ({"recipe": AnchorRecipe(count_transform="cube")}, SENTENCES, "count_transform is 'cube'"),
     ],
 )
 def test_what_cannot_be_is_named(options, sentences, message):

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral.methods.hmm.anchor.points import Neighbours, Reducing, context_points, joined, spelled_points
-from dspectral.methods.hmm.anchor.spelling import mark_table
+from dspectral.methods.hmm.anchor.points import (
+    AnchorRecipe,
+    NeighborCounts,
+    context_points,
+    join_points,
+    spelling_points,
+)
+from dspectral.methods.hmm.anchor.spelling import feature_table
 
 
 @pytest.fixture
@@ -13,11 +19,12 @@ def near():
     rng = np.random.default_rng(0)
     pairs = rng.poisson(2.0, (12, 12)).astype(float)
     counts = np.maximum(pairs.sum(axis=0), pairs.sum(axis=1)) + rng.integers(0, 3, 12)
-    return Neighbours(sparse.csr_array(pairs), counts.astype(np.int64))
+    return NeighborCounts(sparse.csr_array(pairs), counts.astype(np.int64))
 
 
-def how(reduction, *, context="list", transform="sqrt", k=4):
-    return Reducing(reduction, context, transform, k, 3, 0)
+def reduced(near, reduction, *, context="list", transform="sqrt", k=4):
+    recipe = AnchorRecipe(reduction, context, transform, n_clusters=3)
+    return context_points(near, recipe, k, 0)
 
 
 def distances(points):
@@ -38,20 +45,20 @@ def test_each_reduction_is_the_projection_it_says(near, context, transform):
     t = np.sqrt if transform == "sqrt" else np.asarray
     rows = t(counts) / t(counts.sum(axis=1))[:, None]
     _, _, directions = np.linalg.svd(np.sqrt(near.counts)[:, None] * rows, full_matrices=False)
-    found = context_points(near, how("svd", context=context, transform=transform, k=8))
+    found = reduced(near, "svd", context=context, transform=transform, k=8)
     np.testing.assert_allclose(distances(found), distances(rows @ directions[:8].T), atol=1e-4)
     columns = np.where(counts.sum(axis=0) > 0, t(counts.sum(axis=0)), 1.0)
     scaled = t(counts) / np.sqrt(np.outer(t(counts.sum(axis=1)), columns))
     _, _, directions = np.linalg.svd(scaled, full_matrices=False)
-    found = context_points(near, how("cca", context=context, transform=transform, k=8))
+    found = reduced(near, "cca", context=context, transform=transform, k=8)
     np.testing.assert_allclose(
         distances(found), distances(rows / np.sqrt(columns) @ directions[:8].T), atol=1e-4
     )
-    assert context_points(near, how("random", context=context, transform=transform)).shape == (12, 4)
+    assert reduced(near, "random", context=context, transform=transform).shape == (12, 4)
 
 
 def test_clusters_are_columns_of_their_own_and_rows_add_up(near):
-    points = context_points(near, how("clusters", transform="none"))
+    points = reduced(near, "clusters", transform="none")
     np.testing.assert_allclose(points.sum(axis=1), 1.0)
     assert points.shape == (12, 2 * (3 + 1))
 
@@ -60,17 +67,17 @@ def test_parts_weigh_as_much_as_is_said_whatever_their_units():
     rng = np.random.default_rng(1)
     counts, one, two = rng.integers(1, 9, 50), rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
     share = counts / counts.sum()
-    first = joined([(one, 1.0), (two, 0.5)], counts, 5)
-    again = joined([(1000.0 * one + 7.0, 1.0), (two / 50.0, 0.5)], counts, 5)
+    first = join_points([(one, 1.0), (two, 0.5)], counts, 5)
+    again = join_points([(1000.0 * one + 7.0, 1.0), (two / 50.0, 0.5)], counts, 5)
     np.testing.assert_allclose(distances(first), distances(again), atol=1e-9)
     assert share @ (first**2).sum(axis=1) == pytest.approx(1.25)
     np.testing.assert_allclose(share @ first, 0.0, atol=1e-12)
-    assert not joined([(np.full((50, 3), 0.1), 1.0)], counts, 2).any()
+    assert not join_points([(np.full((50, 3), 0.1), 1.0)], counts, 2).any()
 
 
-def test_words_with_the_same_marks_are_the_same_point():
-    table = mark_table([None, ("a", "ed"), ("A", "ing"), ("a", "ed"), ("0", "")])
-    points = spelled_points(table, np.array([0, 3, 2, 1, 1]), 4, 0)
+def test_words_with_the_same_spelling_features_are_the_same_point():
+    table = feature_table([None, ("a", "ed"), ("A", "ing"), ("a", "ed"), ("0", "")])
+    points = spelling_points(table, np.array([0, 3, 2, 1, 1]), 4, 0)
     np.testing.assert_allclose(points[1], points[3], atol=1e-12)
     np.testing.assert_allclose(points[0], 0.0, atol=1e-12)
     assert distances(points)[1, 2] > 0.1

@@ -38,7 +38,7 @@ def test_more_states_than_words_and_identical_sentences_are_fitted():
     ("options", "message"),
     [
         ({"n_states": 0}, "n_states is 0"),
-        ({"n_iter": 0}, "n_iter 0"),
+        ({"n_iter": 0}, "n_iter is 0"),
         ({"decoding": "mbr"}, "decoding is 'mbr'"),
     ],
 )

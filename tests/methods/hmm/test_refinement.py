@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from dspectral import RefinementHMM, VectorQuantizer, load, save
+from dspectral import RefinementHMM, RefinementRecipe, VectorQuantizer, load, save
 from dspectral.datasets import refinement_sequences
 from dspectral.engine import Blocks
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
@@ -83,7 +83,7 @@ def error(stream, held_out, **options):
 @pytest.mark.parametrize("decoding", ["parameters", "operators"])
 def test_the_error_falls_as_one_over_the_root_of_the_data(decoding):
     sizes = np.array([2000, 8000, 32000])
-    options = {"decoding": decoding, "run_memory": (), "memory": (0.3,)}
+    options = {"decoding": decoding, "recipe": RefinementRecipe(run_memory=(), memory=(0.3,))}
     rng = np.random.default_rng(0)
     held_out = Sentences.of([rng.integers(1, 13, size=10).tolist() for _ in range(200)])
     errors = [
@@ -102,14 +102,16 @@ def test_held_out_joint_probabilities_approach_those_of_the_true_model():
     stream = refinement_sequences(20000, mean_length=8.0, seed=5)
     held_out = refinement_sequences(20400, mean_length=8.0, seed=5).sentences.read((20, 400))
     true = joint_log_likelihood(held_out, stream.model, stream.bounds)
-    plain, spectral = (RefinementHMM(m, run_memory=(), smoothing=0.5).fit(stream) for m in (1, 2))
+    plain, spectral = (
+        RefinementHMM(m, recipe=RefinementRecipe(run_memory=()), smoothing=0.5).fit(stream) for m in (1, 2)
+    )
     gap = true - joint_log_likelihood(held_out, spectral.model_, spectral.bounds_)
     assert 0 < gap < 0.15 * (true - joint_log_likelihood(held_out, plain.model_, plain.bounds_))
 
 
 @pytest.mark.parametrize("start", ["spectral", "random"])
 def test_em_never_lowers_the_likelihood(data, start):
-    model = RefinementHMM(3, start=start, smoothing=0.0, polish=25, tol=-1.0).fit(*data)
+    model = RefinementHMM(3, start=start, smoothing=0.0, n_em_iter=25, tol=-1.0).fit(*data)
     assert len(model.log_likelihoods_) == 25
     assert np.all(np.diff(model.log_likelihoods_) > -1e-7)
     assert model.n_passes_ == 25 + 2 * (start == "spectral")
@@ -134,19 +136,20 @@ def recut(X, y, sizes, reads=None):
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
 def test_blocks_and_schedulers_do_not_matter(data, scheduler):
-    one = RefinementHMM(2, polish=2).fit(recut(*data, [300]))
-    with dask.config.set(scheduler=scheduler):
-        other = RefinementHMM(2, polish=2, fan_in=3).fit(recut(*data, [10, 0, 200, 60, 30]))
+    one = RefinementHMM(2, n_em_iter=2).fit(recut(*data, [300]))
+    with dask.config.set({"scheduler": scheduler, "dspectral.fan-in": 3}):
+        other = RefinementHMM(2, n_em_iter=2).fit(recut(*data, [10, 0, 200, 60, 30]))
     for ours, expected in zip(other.model_, one.model_, strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-7)
-    again = RefinementHMM(2, polish=2, fan_in=3).fit(recut(*data, [10, 0, 200, 60, 30]))
+    with dask.config.set({"dspectral.fan-in": 3}):
+        again = RefinementHMM(2, n_em_iter=2).fit(recut(*data, [10, 0, 200, 60, 30]))
     for ours, expected in zip(again.model_, other.model_, strict=True):
         np.testing.assert_array_equal(ours, expected)
 
 
 def test_each_block_is_read_once_a_pass(data):
     reads = Counter()
-    model = RefinementHMM(2, polish=3, tol=-1.0).fit(recut(*data, [100, 100, 100], reads))
+    model = RefinementHMM(2, n_em_iter=3, tol=-1.0).fit(recut(*data, [100, 100, 100], reads))
     assert set(reads.values()) == {model.n_passes_} == {5}
 
 
@@ -156,7 +159,7 @@ def test_memory_does_not_grow_with_the_number_of_sequences():
         stream = refinement_sequences(n, block_sequences=1000, seed=0)
         with dask.config.set(scheduler="sync"):
             tracemalloc.start()
-            RefinementHMM(2, polish=1).fit(stream)
+            RefinementHMM(2, n_em_iter=1).fit(stream)
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     assert peaks[1] < 1.25 * peaks[0]
@@ -197,7 +200,7 @@ def test_a_label_seen_once_has_one_refinement(data):
 def test_a_label_with_fewer_types_than_refinements_has_as_many_refinements_as_types():
     rng = np.random.default_rng(0)
     X = [rng.integers(2, size=9).tolist() for _ in range(50)]
-    model = RefinementHMM(4, polish=1).fit(X, [["a"] * 9 for _ in X])
+    model = RefinementHMM(4, n_em_iter=1).fit(X, [["a"] * 9 for _ in X])
     assert model.n_refinements_.tolist() == [2]
     assert np.isfinite(model.log_likelihoods_[0])
 
@@ -232,9 +235,9 @@ def test_frames_of_numbers_are_sent_to_the_quantizer():
         ({"n_refinements": 0}, "n_refinements is 0"),
         ({"start": "em"}, "start is 'em'"),
         ({"decoding": "viterbi"}, "decoding is 'viterbi'"),
-        ({"memory": (), "run_memory": ()}, "at least one decay"),
-        ({"memory": (1.5,)}, r"are \[1.5, 0.9\]"),
-        ({"decoding": "operators", "polish": 1}, "set start='spectral' and polish=0"),
+        ({"recipe": RefinementRecipe((), ())}, "at least one decay"),
+        ({"recipe": RefinementRecipe((1.5,))}, r"are \[1.5, 0.9\]"),
+        ({"decoding": "operators", "n_em_iter": 1}, "set start='spectral' and n_em_iter=0"),
     ],
 )
 def test_bad_parameters_are_named(data, options, message):
@@ -266,7 +269,7 @@ def test_a_quantizer_gives_the_nearest_centre_and_can_be_saved(tmp_path):
 @pytest.mark.parametrize(
     ("frames", "message"),
     [
-        ([np.zeros((3, 2))], "there are 3 frames, too few for n_codes = 4"),
+        ([np.zeros((3, 2))], "X has n_samples = 3 frames, too few for n_codes = 4"),
         ([np.zeros((9, 2)), np.zeros((9, 3))], r"shapes such as \(9, 2\) and \(9, 3\)"),
         ([np.zeros(9)], r"must be \(n_frames, n_features\)"),
         ([np.full((9, 1), np.nan)], "frame 0 .* not finite"),
@@ -280,7 +283,7 @@ def test_bad_frames_are_named(frames, message):
 
 def test_summaries_merge_like_the_whole():
     stream = refinement_sequences(60, block_sequences=20, seed=2)
-    model = RefinementHMM(2, polish=1).fit(stream)
+    model = RefinementHMM(2, n_em_iter=1).fit(stream)
     of = partial(ExpectedCounts.of, model=model.model_, bounds=model.bounds_)
     first, *others = [of(stream.sentences.read(item)) for item in stream.sentences.items]
     assert first.merge(*others).n_sentences == 60

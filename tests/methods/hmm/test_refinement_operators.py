@@ -7,8 +7,9 @@ import pytest
 
 from dspectral._compiled import read_only
 from dspectral.datasets.refinements import refinement_model
-from dspectral.methods.hmm.inference import maximized, smooth
-from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recovered
+from dspectral.methods.hmm.chain import m_step
+from dspectral.methods.hmm.inference import smooth
+from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recover
 from dspectral.methods.hmm.refinement.recursions import decode_block
 from dspectral.types import Sentences
 
@@ -61,8 +62,8 @@ def matched(found, model, m):
 @pytest.mark.parametrize(("n_labels", "m", "seed"), [(2, 1, 0), (2, 2, 1), (3, 2, 2), (2, 3, 3), (2, 4, 4)])
 def test_population_moments_give_the_model_back(n_labels, m, seed):
     model = refinement_model(n_labels * m, 15, 10.0, seed)
-    found = recovered(*population(model, n_labels, m))
-    again = maximized(found.counts)
+    found = recover(*population(model, n_labels, m))
+    again = m_step(found.counts)
     order = matched(again, model, m)
     assert sorted(order) == list(range(model.n_states))
     np.testing.assert_allclose(again.emission[:, order], model.emission, atol=2e-6)

@@ -3,10 +3,23 @@ import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from dspectral import HybridLSI, TruncatedSVD, VocabularySettings, build_store, load, save, term_similarity
+from dspectral import (
+    HybridLSI,
+    LocalLSI,
+    TruncatedSVD,
+    VocabularySettings,
+    build_store,
+    load,
+    save,
+    term_similarity,
+)
 from tests.strategies import zipf_counts
 
 N, D, K = 60, 25, 4
@@ -48,8 +61,8 @@ def assert_equals_dense(hybrid, expected, rows=ROWS):
 def test_without_weights_it_is_lsi_to_the_bit(solver, dtype):
     rows = zipf_counts(200, 60, 10).astype(dtype)
     lsi = TruncatedSVD(5, solver=solver, random_state=3).fit(rows)
-    hybrid = HybridLSI(5, solver=solver, random_state=3, term_similarity=np.zeros((60, 60)))
-    hybrid.fit(rows, np.arange(200) % 3)
+    hybrid = HybridLSI(5, solver=solver, random_state=3)
+    hybrid.fit(rows, np.arange(200) % 3, term_similarity=np.zeros((60, 60)))
     np.testing.assert_array_equal(hybrid.components_, lsi.components_)
     np.testing.assert_array_equal(hybrid.singular_values_, lsi.singular_values_)
     np.testing.assert_array_equal(hybrid.transform(rows), lsi.transform(rows))
@@ -59,18 +72,18 @@ def test_without_weights_it_is_lsi_to_the_bit(solver, dtype):
 @pytest.mark.parametrize("factor", ["dense", "sparse", "polynomial"])
 @pytest.mark.parametrize("solver", ["gram", "krylov"])
 def test_classes_and_terms_give_the_dense_formula_whatever_the_factor(factor, solver):
-    hybrid = HybridLSI(K, alpha=0.6, beta=0.5, term_similarity=TERMS, factor=factor, solver=solver)
-    assert_equals_dense(hybrid.fit(ROWS, CLASSES), dense(ROWS, K, SAME, 0.6, TERMS, 0.5))
+    hybrid = HybridLSI(K, alpha=0.6, beta=0.5, factor=factor, solver=solver)
+    hybrid.fit(ROWS, CLASSES, term_similarity=TERMS)
+    assert_equals_dense(hybrid, dense(ROWS, K, SAME, 0.6, TERMS, 0.5))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.4])
 def test_any_similarity_of_documents_gives_the_dense_formula(beta):
     similarity = symmetric(N, 2, share=0.1)
     terms = TERMS if beta else None
-    hybrid = HybridLSI(
-        K, document_similarity=sparse.csr_array(similarity), alpha=0.1, term_similarity=terms, beta=beta
-    )
-    assert_equals_dense(hybrid.fit(ROWS), dense(ROWS, K, similarity, 0.1, TERMS, beta))
+    hybrid = HybridLSI(K, alpha=0.1, beta=beta)
+    hybrid.fit(ROWS, document_similarity=sparse.csr_array(similarity), term_similarity=terms)
+    assert_equals_dense(hybrid, dense(ROWS, K, similarity, 0.1, TERMS, beta))
     assert hybrid.solver_ == "krylov"
     assert hybrid.n_passes_ == 10
 
@@ -89,7 +102,7 @@ def test_a_document_without_a_class_is_similar_to_none():
     labels = [None if i < 20 else f"class {c}" for i, c in enumerate(CLASSES)]
     same = SAME.copy()
     same[:20] = same[:, :20] = 0
-    hybrid = HybridLSI(K, document_classes=labels, alpha=0.3).fit(ROWS)
+    hybrid = HybridLSI(K, alpha=0.3).fit(ROWS, labels)
     assert_equals_dense(hybrid, dense(ROWS, K, same, 0.3, TERMS, 0.0))
     assert hybrid.classes_.tolist() == ["class 0", "class 1", "class 2", "class 3"]
 
@@ -104,12 +117,12 @@ def test_classes_of_one_document_change_nothing():
 @pytest.mark.parametrize("solver", ["gram", "krylov"])
 @pytest.mark.parametrize("block", [7, 60])
 def test_cuts_schedulers_and_kinds_of_arrays_do_not_matter(solver, block):
-    whole = HybridLSI(K, alpha=0.4, beta=0.2, term_similarity=TERMS, solver=solver).fit(ROWS, CLASSES)
+    whole = HybridLSI(K, alpha=0.4, beta=0.2, solver=solver).fit(ROWS, CLASSES, term_similarity=TERMS)
     lazy = da.from_array(ROWS, chunks=(block, -1)).map_blocks(sparse.csr_array)
     found = []
     for scheduler in ("sync", "threads"):
         with dask.config.set(scheduler=scheduler):
-            found.append(clone(whole).fit(lazy, CLASSES))
+            found.append(clone(whole).fit(lazy, CLASSES, term_similarity=TERMS))
     np.testing.assert_array_equal(found[0].components_, found[1].components_)
     np.testing.assert_allclose(found[0].components_, whole.components_, atol=1e-9)
     folded = found[0].transform(lazy)
@@ -132,7 +145,7 @@ def test_each_block_is_read_once_a_pass(solver, passes):
     assert hybrid.n_passes_ == passes
 
 
-@pytest.mark.parametrize("alpha", [-0.1, 1.0, np.nan])
+@pytest.mark.parametrize("alpha", [-0.1, 1.0])
 def test_alpha_out_of_range_names_the_largest_admissible(alpha):
     with pytest.raises(ValueError, match=r"alpha is .*, but K, of class similarities, .* just under 1"):
         HybridLSI(2, alpha=alpha).fit(ROWS, CLASSES)
@@ -142,36 +155,40 @@ def test_a_similarity_that_leaves_positive_definiteness_names_the_largest_weight
     bad = np.zeros((N, N))
     bad[0, 1] = bad[1, 0] = 4.0
     with pytest.raises(ValueError, match=r"alpha is 0.3, .* admissible alpha is just under 0.25"):
-        HybridLSI(2, document_similarity=bad, alpha=0.3).fit(ROWS)
+        HybridLSI(2, alpha=0.3).fit(ROWS, document_similarity=bad)
     with pytest.raises(ValueError, match=r"beta is 0.25, .* admissible beta is just under 0.25"):
-        HybridLSI(2, term_similarity=bad[:D, :D], beta=0.25).fit(ROWS)
-    found = HybridLSI(2, term_similarity=bad[:D, :D], beta=0.2499).fit(ROWS)
+        HybridLSI(2, beta=0.25).fit(ROWS, term_similarity=bad[:D, :D])
+    found = HybridLSI(2, beta=0.2499).fit(ROWS, term_similarity=bad[:D, :D])
     assert found.admissible_beta_ == pytest.approx(0.25)
     with pytest.raises(ValueError, match="too far for a polynomial"):
-        HybridLSI(2, term_similarity=bad[:D, :D], beta=0.25 - 1e-9, factor="polynomial").fit(ROWS)
+        HybridLSI(2, beta=0.25 - 1e-9, factor="polynomial").fit(ROWS, term_similarity=bad[:D, :D])
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "data", "sentence"),
     [
-        ({"alpha": 0.5}, "nothing says which documents are alike"),
-        ({"beta": 0.5}, "no term_similarity"),
-        ({"term_similarity": np.eye(3), "beta": 0.1}, "there are 25 terms: it must be 25 x 25"),
-        ({"document_similarity": np.eye(3), "alpha": 0.1}, "there are 60 documents"),
-        ({"term_similarity": np.triu(np.ones((D, D)))}, "term_similarity is not symmetric"),
-        ({"term_similarity": np.full((D, D), np.nan)}, "NaN or infinity"),
-        ({"document_classes": CLASSES, "document_similarity": SAME}, "give one"),
-        ({"document_classes": CLASSES[:9], "alpha": 0.1}, "classes for 9 documents, but X has 60"),
-        ({"document_classes": [None] * N, "alpha": 0.1}, "no document has a class"),
-        ({"document_similarity": SAME, "alpha": 0.1, "solver": "gram"}, "does not take document_similarity"),
-        ({"solver": "frequent_directions"}, "does not take similarities"),
-        ({"term_similarity": TERMS, "beta": 0.1, "factor": "lu"}, "factor is 'lu'"),
-        ({"n_components": 26}, "n_components is 26"),
+        ({"alpha": 0.5}, {}, "nothing says which documents are alike"),
+        ({"alpha": np.nan}, {}, "alpha is nan, but it must be a finite number"),
+        ({"beta": 0.5}, {}, "no term_similarity"),
+        ({"beta": 0.1}, {"term_similarity": np.eye(3)}, "there are 25 terms: it must be 25 x 25"),
+        ({"alpha": 0.1}, {"document_similarity": np.eye(3)}, "there are 60 documents"),
+        ({}, {"term_similarity": np.triu(np.ones((D, D)))}, "term_similarity is not symmetric"),
+        ({}, {"term_similarity": np.full((D, D), np.nan)}, "NaN or infinity"),
+        ({"alpha": 0.1}, {"y": CLASSES[:9]}, "classes for 9 documents, but X has 60"),
+        ({"alpha": 0.1}, {"y": [None] * N}, "no document has a class"),
+        (
+            {"alpha": 0.1, "solver": "gram"},
+            {"document_similarity": SAME},
+            "does not take document_similarity",
+        ),
+        ({"solver": "frequent_directions"}, {}, "does not take similarities"),
+        ({"beta": 0.1, "factor": "lu"}, {"term_similarity": TERMS}, "factor is 'lu'"),
+        ({"n_components": 26}, {}, "n_components is 26"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence(settings, sentence):
+def test_what_is_wrong_is_said_in_a_sentence(settings, data, sentence):
     with pytest.raises(ValueError, match=sentence):
-        HybridLSI(**{"n_components": 2, **settings}).fit(ROWS)
+        HybridLSI(**{"n_components": 2, **settings}).fit(ROWS, **data)
 
 
 def test_similarity_for_other_terms_than_the_vocabulary_is_refused(tmp_path):
@@ -180,10 +197,10 @@ def test_similarity_for_other_terms_than_the_vocabulary_is_refused(tmp_path):
     vectors = np.array([[1.0, 0.1], [0.9, 0.2], [0.1, 1.0], [0.2, 0.8]])
     words = ["red", "blue", "cat", "dog"]
     right = term_similarity(store.vocabulary.terms, words, vectors)
-    hybrid = HybridLSI(1, term_similarity=right, beta=0.5).fit(store)
+    hybrid = HybridLSI(1, beta=0.5).fit(store, term_similarity=right)
     assert hybrid.components_.shape == (1, 4)
     with pytest.raises(ValueError, match=r"is for 4 other terms than the 4 .* column 0"):
-        HybridLSI(1, term_similarity=term_similarity(words, words, vectors), beta=0.5).fit(store)
+        HybridLSI(1, beta=0.5).fit(store, term_similarity=term_similarity(words, words, vectors))
     with pytest.raises(ValueError, match="none of the 4 terms has a vector"):
         term_similarity(store.vocabulary.terms, ["rot"], vectors[:1])
 
@@ -192,21 +209,81 @@ def test_similar_terms_bring_documents_without_a_common_term_together():
     counts = np.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1.0]] * 3)
     similarity = np.zeros((4, 4))
     similarity[0, 1] = similarity[1, 0] = 0.9
-    folded = HybridLSI(2, term_similarity=similarity, beta=0.9).fit(counts).transform(counts)
+    folded = HybridLSI(2, beta=0.9).fit(counts, term_similarity=similarity).transform(counts)
     cosine = folded[0] @ folded[1] / np.linalg.norm(folded[0]) / np.linalg.norm(folded[1])
     assert cosine > 0.8
 
 
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.int64, np.uint8, np.uint64, np.bool_, np.float16, np.float32, np.float64]
+)
+@pytest.mark.parametrize("solver", ["gram", "krylov"])
+def test_rows_of_any_numbers_give_the_answer_of_their_values(dtype, solver):
+    rows = ROWS.astype(dtype)
+    expected = dense(rows.astype(np.float64), K, SAME, 0.5, TERMS, 0.0)[0]
+    kinds = [rows, da.from_array(rows, chunks=(20, -1))]
+    if dtype is not np.float16:  # SciPy has no sparse half precision
+        kinds += [sparse.csr_array(rows), kinds[1].map_blocks(sparse.csr_array)]
+    for X in kinds:
+        found = HybridLSI(K, alpha=0.5, solver=solver).fit(X, CLASSES)
+        np.testing.assert_allclose(found.singular_values_, expected, rtol=1e-5)
+    for X in kinds:
+        found = HybridLSI(K, alpha=0.05, solver="krylov").fit(X, document_similarity=symmetric(N, 2, 0.1))
+        assert found.singular_values_[0] == pytest.approx(
+            dense(rows.astype(np.float64), 1, symmetric(N, 2, 0.1), 0.05, TERMS, 0.0)[0][0], rel=1e-5
+        )
+
+
+def test_classes_are_cut_by_cross_validation():
+    pipeline = make_pipeline(HybridLSI(4), LogisticRegression())
+    found = GridSearchCV(pipeline, {"hybridlsi__alpha": [0.0, 0.5]}, cv=3).fit(ROWS, CLASSES)
+    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+
+
+def test_similarities_reach_it_through_pipelines_by_name_and_by_routing():
+    expected = HybridLSI(K, beta=0.3).fit(ROWS, term_similarity=TERMS).transform(ROWS)
+    plain = make_pipeline(HybridLSI(K, beta=0.3), StandardScaler(with_mean=False, with_std=False))
+    found = plain.fit_transform(ROWS, hybridlsi__term_similarity=TERMS)
+    np.testing.assert_array_equal(found, expected)
+    with config_context(enable_metadata_routing=True):
+        hybrid = HybridLSI(K, beta=0.3).set_fit_request(term_similarity=True)
+        routed = make_pipeline(hybrid, StandardScaler(with_mean=False, with_std=False))
+        np.testing.assert_array_equal(routed.fit_transform(ROWS, term_similarity=TERMS), expected)
+
+
+@pytest.mark.parametrize("solver", ["gram", "krylov"])
+def test_folds_of_few_documents_are_padded_with_zeros_and_said_once(solver):
+    hybrid = HybridLSI(5, alpha=0.5, beta=0.3, solver=solver)
+    with pytest.warns(UserWarning, match="have only 3 independent") as told:
+        hybrid.fit(ROWS[:3], CLASSES[:3], term_similarity=TERMS)
+    assert len(told) == 1
+    assert (hybrid.singular_values_ > 0).tolist() == [True] * 3 + [False] * 2
+    assert not hybrid.components_[3:].any()
+    assert hybrid.transform(ROWS).shape == (N, 5)
+
+
+@pytest.mark.parametrize("make", [HybridLSI, LocalLSI])
+def test_lazy_documents_stay_lazy_whatever_output_is_set(make):
+    lazy = da.from_array(ROWS, chunks=(20, -1))
+    model = make(2).set_output(transform="pandas").fit(lazy, CLASSES)
+    assert isinstance(model.transform(lazy), da.Array)
+    assert type(model.transform(ROWS)).__name__ == "DataFrame"
+
+
+def test_frames_have_the_names_of_components_and_seeds_are_resolved_once():
+    hybrid = HybridLSI(3, random_state=np.random.default_rng(0)).set_output(transform="pandas")
+    assert list(hybrid.fit_transform(ROWS).columns) == ["hybridlsi0", "hybridlsi1", "hybridlsi2"]
+    assert isinstance(hybrid.random_state_, int)
+    assert HybridLSI(2, random_state=None, solver="krylov").fit(ROWS).singular_values_[0] == pytest.approx(
+        hybrid.singular_values_[0], rel=1e-3
+    )
+
+
 def test_a_saved_model_folds_in_as_before(tmp_path):
     similarity = term_similarity([f"t{i}" for i in range(D)], [f"t{i}" for i in range(D)], RNG.random((D, 3)))
-    model = HybridLSI(3, alpha=0.2, term_similarity=similarity, beta=0.01).fit(ROWS, CLASSES)
+    model = HybridLSI(3, alpha=0.2, beta=0.01).fit(ROWS, CLASSES, term_similarity=similarity)
     save(model, str(tmp_path / "model"))
     loaded = load(str(tmp_path / "model"))
     np.testing.assert_array_equal(loaded.transform(ROWS), model.transform(ROWS))
-    np.testing.assert_array_equal(loaded.term_similarity.matrix.toarray(), similarity.matrix.toarray())
-    np.testing.assert_array_equal(clone(loaded).fit(ROWS, CLASSES).components_, model.components_)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_it_is_an_estimator_of_scikit_learn():
-    check_estimator(HybridLSI(1))
+    again = clone(loaded).fit(ROWS, CLASSES, term_similarity=similarity)
+    np.testing.assert_array_equal(again.components_, model.components_)

@@ -1,17 +1,21 @@
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import check_estimator
 
 from dspectral import LocalLSI, load, save, write_counts
-from dspectral.methods.lsi import local_regions
+from dspectral.methods.lsi import LocalRecipe, local_regions
+from dspectral.methods.lsi.class_products import scaled
+from dspectral.methods.lsi.squared_hinge import products
 from tests.strategies import cuts
 
 N, D, K, L = 90, 30, 4, 3
@@ -19,8 +23,9 @@ RNG = np.random.default_rng(0)
 CLASSES = RNG.integers(L, size=N)
 ROWS = RNG.poisson(0.3 + (np.arange(D) % L == CLASSES[:, None]), (N, D)) / 3.0
 SEVERAL = (RNG.random((N, L)) < 0.4) | (np.arange(L) == CLASSES[:, None])
-EXACT = {"tol": 1e-9, "C": 0.7, "initial_C": 0.4}
-LRW = {**EXACT, "method": "lrw", "gamma": 1.5, "a": 3.0, "b": -0.1}
+RECIPE = LocalRecipe(a=3.0, b=-0.1, initial_c=0.4)
+EXACT = {"tol": 1e-9, "C": 0.7, "recipe": RECIPE}
+LRW = {**EXACT, "method": "lrw", "gamma": 1.5}
 NAMES = np.array(["red", "green", "blue"])
 
 
@@ -35,10 +40,10 @@ def plain(method, members, new):
         mine = members[:, j].astype(bool)
         f, f_new, region = np.ones(N), np.ones(len(new)), ROWS[mine]
         if method == "lrw":
-            first = svm(ROWS, mine, LRW["initial_C"])
+            first = svm(ROWS, mine, RECIPE.initial_c)
             rs = first.decision_function(ROWS)
             f, f_new = (
-                1 / (1 + np.exp(-LRW["a"] * (r + LRW["b"]))) for r in (rs, first.decision_function(new))
+                1 / (1 + np.exp(-RECIPE.a * (r + RECIPE.b))) for r in (rs, first.decision_function(new))
             )
             top = np.argsort(-rs)[: int(np.ceil(LRW["gamma"] * mine.sum()))]
             region = (f[:, None] * ROWS)[top]
@@ -117,7 +122,8 @@ def test_a_store_with_labels_fits_and_folds_in(tmp_path):
     local = LocalLSI(K).fit(store)
     whole = LocalLSI(K).fit(ROWS * 3, SEVERAL)
     assert not local.exclusive_
-    np.testing.assert_array_equal(local.predict(store).compute().toarray(), whole.predict(ROWS * 3).toarray())
+    np.testing.assert_array_equal(local.predict(store).compute().toarray(), whole.predict(ROWS * 3))
+    assert local.score(store) == whole.score(ROWS * 3, SEVERAL)
 
 
 def test_labels_may_be_lazy_and_documents_without_a_label_are_of_no_class():
@@ -148,15 +154,17 @@ def test_large_regions_are_decomposed_without_their_gram_matrix():
 @pytest.mark.parametrize(
     ("settings", "labels", "sentence"),
     [
-        ({}, [0] * (N - 1) + [1], "class 1 has 1 document"),
-        ({}, np.eye(L)[CLASSES] * [1, 1, 0], "class 2 has 0 document"),
-        ({}, ["x"] * N, "class 'x' has all documents"),
-        ({"n_components": 31}, CLASSES, "n_components is 31, but must be from 1 to 30: no class"),
-        ({"n_components": 0}, CLASSES, "n_components is 0, but must be from 1 to 30"),
-        ({"n_components": 5}, [0] * 4 + [None] * (N - 4), "n_components is 5, but must be from 1 to 4"),
-        ({"method": "gds"}, CLASSES, "method is 'gds'"),
-        ({"a": 0.0}, CLASSES, "a is 0.0, but must be above 0"),
-        ({"gamma": np.nan}, CLASSES, "gamma is nan, but must be above 0"),
+        ({}, ["x"] * N, "are in one class, 'x'"),
+        (
+            {"n_components": 31},
+            CLASSES,
+            "n_components is 31, but it must be from 1 to the number of columns, 30",
+        ),
+        ({"n_components": 0}, CLASSES, "n_components is 0, but it must be an integer of at least 1"),
+        ({"method": "gds"}, CLASSES, "method is 'gds', but it must be one of 'rds', 'lrw'"),
+        ({"recipe": LocalRecipe(a=0.0)}, CLASSES, "a is 0.0, but must be above 0"),
+        ({"gamma": np.nan}, CLASSES, "gamma is nan, but it must be a finite number"),
+        ({"C": -1.0}, CLASSES, "C is -1.0, but must be above 0"),
         ({}, CLASSES[:9], "classes for 9 documents, but X has 90"),
         ({}, None, "requires y"),
     ],
@@ -166,9 +174,98 @@ def test_what_is_wrong_is_said_in_a_sentence(settings, labels, sentence):
         LocalLSI(**{"n_components": 2, **settings}).fit(ROWS, labels)
 
 
-def test_a_region_of_equal_documents_has_one_direction():
-    with pytest.raises(ValueError, match="n_components is 2, but must be from 1 to 1"):
-        LocalLSI(2).fit(np.tile([[1.0, 2.0, 0.0]], (6, 1)), [0, 0, 0, 1, 1, 1])
+@pytest.mark.parametrize("lazily", [False, True])
+@pytest.mark.parametrize("method", ["rds", "lrw"])
+def test_a_class_that_none_or_all_are_in_has_a_constant_score(method, lazily):
+    rows = lazy(ROWS, 40) if lazily else ROWS
+    members = np.column_stack([SEVERAL, np.zeros(N), np.ones(N)])
+    with pytest.warns(UserWarning, match=r"(none|all) of the documents are in class [34]") as told:
+        local = LocalLSI(2, method=method).fit(rows, members)
+    assert len(told) == 2
+    scores = local.decision_function(ROWS)
+    np.testing.assert_array_equal(scores[:, 3:], np.tile(local.intercept_[3:], (N, 1)))
+    np.testing.assert_array_equal(local.predict(ROWS)[:, 3:], np.tile([0, 1], (N, 1)))
+    assert local.region_sizes_[3:].tolist() == [0, 0]
+    np.testing.assert_allclose(
+        scores[:, :3], LocalLSI(2, method=method).fit(ROWS, SEVERAL).decision_function(ROWS)
+    )
+
+
+def test_folds_that_lack_a_class_or_hold_one_document_of_it_are_learned_from():
+    labels = np.array(["common"] * 44 + ["other"] * 44 + ["rare"] * 2)
+    with pytest.warns(UserWarning, match="least populated class"):
+        scores = cross_val_score(LocalLSI(2), ROWS, labels, cv=4, error_score="raise")
+    assert np.isfinite(scores).all()
+    one = LocalLSI(2).fit(ROWS[:89], labels[:89])
+    assert [len(axes) for axes in one.components_] == [2, 2, 1]
+
+
+def test_too_few_directions_are_a_warning_and_spaces_have_what_there_is():
+    rows = np.tile([[1.0, 2.0, 0.0]], (6, 1))
+    with pytest.warns(UserWarning, match=r"n_components is 2, but no class has more than 1 independent"):
+        local = LocalLSI(2).fit(rows, [0, 0, 0, 1, 1, 1])
+    assert local.transform(rows).shape == (6, 2)
+
+
+DTYPES = [np.int8, np.int64, np.uint16, np.bool_, np.float16, np.float32, np.float64]
+
+
+@pytest.mark.parametrize("method", ["rds", "lrw"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_any_numbers_give_the_answer_of_their_values(method, dtype):
+    counts = np.round(3 * ROWS).astype(dtype)
+    expected = LocalLSI(K, method=method).fit(counts.astype(np.float64), CLASSES)
+    kinds = [counts, da.from_array(counts, chunks=(40, -1))]
+    if dtype is not np.float16:  # SciPy has no sparse half precision
+        kinds += [sparse.csr_array(counts), lazy(counts, 40)]
+    for rows in kinds:
+        found = LocalLSI(K, method=method).fit(rows, CLASSES)
+        np.testing.assert_allclose(found.coef_, expected.coef_, atol=2e-4)
+        np.testing.assert_allclose(
+            np.asarray(found.transform(rows)), expected.transform(counts), atol=1e-4, rtol=1e-4
+        )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernels_multiply_rows_of_any_numbers_in_double_precision(dtype):
+    counts = np.round(3 * ROWS).astype(dtype)
+    factors = np.linspace(0.1, 0.9, N)
+    expected = counts.astype(np.float64) * factors[:, None]
+    kinds = [counts] if dtype is np.float16 else [counts, sparse.csr_array(counts)]
+    for rows in kinds:
+        found = scaled(rows, factors)
+        found = found.toarray() if sparse.issparse(found) else found
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            products(rows, expected.T), counts.astype(np.float64) @ expected.T, rtol=1e-6
+        )
+
+
+def test_predictions_are_dense_where_the_indicator_was_and_names_come_from_its_columns():
+    frame = pd.DataFrame(SEVERAL, columns=NAMES)
+    local = LocalLSI(2).fit(ROWS, frame)
+    assert local.classes_.tolist() == NAMES.tolist()
+    found = local.predict(ROWS)
+    assert (type(found), found.dtype) == (np.ndarray, np.bool_)
+    assert sparse.issparse(LocalLSI(2).fit(ROWS, sparse.csr_array(SEVERAL)).predict(ROWS))
+    expected = np.mean((found == SEVERAL).all(axis=1))
+    assert local.score(ROWS, SEVERAL) == expected
+    assert local.score(lazy(ROWS, 40), da.from_array(SEVERAL, chunks=(15, -1))) == expected
+
+
+def test_grids_are_searched_and_frames_come_out():
+    grid = {"n_components": [2, 3], "method": ["rds", "lrw"]}
+    found = GridSearchCV(LocalLSI(random_state=None), grid, cv=3).fit(ROWS, NAMES[CLASSES])
+    assert found.best_score_ > 0.6
+    found = GridSearchCV(LocalLSI(), grid, cv=3, scoring="average_precision").fit(ROWS, SEVERAL.astype(int))
+    assert found.best_score_ > 0.6
+    frame = make_pipeline(LocalLSI(2)).set_output(transform="pandas").fit(ROWS, CLASSES).transform(ROWS)
+    assert list(frame.columns) == [f"locallsi{i}" for i in range(6)]
+
+
+@pytest.mark.parametrize("seed", [np.random.RandomState(3), np.random.default_rng(3), None, 3])
+def test_seeds_of_every_kind_are_resolved_once(seed):
+    assert isinstance(LocalLSI(2, random_state=seed).fit(ROWS, CLASSES).random_state_, int)
 
 
 @pytest.mark.parametrize("method", ["rds", "lrw"])
@@ -192,7 +289,7 @@ def test_rows_of_another_width_are_refused():
 
 def test_too_few_passes_are_said():
     with pytest.warns(ConvergenceWarning, match="stopped after .* passes"):
-        LocalLSI(K, tol=1e-12, max_passes=3).fit(ROWS, CLASSES)
+        LocalLSI(K, tol=1e-12, max_iter=3).fit(ROWS, CLASSES)
 
 
 @pytest.mark.parametrize("method", ["rds", "lrw"])
@@ -203,8 +300,3 @@ def test_a_saved_model_scores_as_before(method, tmp_path):
     np.testing.assert_array_equal(loaded.decision_function(ROWS), model.decision_function(ROWS))
     np.testing.assert_array_equal(loaded.transform(ROWS), model.transform(ROWS))
     np.testing.assert_array_equal(loaded.predict(ROWS), model.predict(ROWS))
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_it_is_an_estimator_of_scikit_learn():
-    check_estimator(LocalLSI(1))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import approx_fprime
 
-from dspectral.methods.lsi.squared_hinge import Highest, Relevancy, SquaredHinge
+from dspectral.methods.lsi.squared_hinge import Relevancy, SquaredHinge, TopScores
 from tests.strategies import cuts, split
 
 N, D, L = 25, 6, 3
@@ -40,7 +40,7 @@ def test_the_gradient_is_that_of_the_loss(relevancy):
 def test_the_highest_rows_are_those_of_a_stable_sort_however_it_is_cut(borders, limit):
     whole = RELEVANCY._replace(axes=np.round(RELEVANCY.axes))  # counts and whole axes: many scores are equal
     limits = np.array([limit, 1, N])
-    first, *others = [Highest.of(block, relevancy=whole, limits=limits) for block in split(ROWS, borders)]
+    first, *others = [TopScores.of(block, relevancy=whole, limits=limits) for block in split(ROWS, borders)]
     found = first.merge(*others)
     scores = whole.scores(ROWS)
     for j in range(L):

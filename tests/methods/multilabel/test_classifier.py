@@ -3,36 +3,31 @@
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.feature_selection import SelectKBest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 from dspectral import MomentMultiLabelClassifier, load, save, write_counts
 from dspectral.datasets import sample_labelled_documents, state_parameters
 from dspectral.inputs.labelled_rows import labelled_streams
 from dspectral.linalg.tensors import contract, from_cubes, power_method, simultaneous_diagonalization
-from dspectral.methods.multilabel import latent_states
+from dspectral.methods.multilabel import MultiLabelRecipe, latent_states
 from dspectral.methods.multilabel.latent_states import Whitening
-from dspectral.methods.multilabel.passes import first_pass, polishing_pass, second_pass, third_pass
-from dspectral.metrics.ranking import document_auc
+from dspectral.methods.multilabel.leading_directions import first_pass
+from dspectral.methods.multilabel.passes import em_pass, second_pass, third_pass
+from dspectral.metrics import document_auc
 
 K, D, L = 4, 40, 12
 TRUTH = state_parameters(D, L, K, concentration=0.3, seed=5)
 
 
-def not_for_many_labels(_):
-    """What scikit-learn checks only of classifiers of one label."""
-    why = "asks which classes predict_proba has, but its columns are labels"
-    return {"check_estimator_sparse_array": why, "check_estimator_sparse_matrix": why}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([MomentMultiLabelClassifier(1)], expected_failed_checks=not_for_many_labels)
-def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
-    check(estimator)
+COUNTS = MultiLabelRecipe(counts=True)
 
 
 def sampled(n, seed=0, length=30.0):
@@ -103,8 +98,8 @@ def test_the_unbiased_error_falls_as_one_over_the_root_of_documents_and_the_prin
                 np.mean(
                     [
                         errors(
-                            MomentMultiLabelClassifier(
-                                K, moments=moments, counts=True, smoothing=0, correction_rank=0
+                            MomentMultiLabelClassifier.as_published(
+                                K, recipe=MultiLabelRecipe(moments, counts=True)
                             ).fit(*sampled(n, seed))
                         )
                         for seed in range(3)
@@ -127,7 +122,7 @@ def test_the_unbiased_error_falls_as_one_over_the_root_of_documents_and_the_prin
 def test_longer_documents_make_the_printed_bias_smaller():
     bias = []
     for length in (10.0, 80.0):
-        model = MomentMultiLabelClassifier(K, counts=True, smoothing=0, correction_rank=0)
+        model = MomentMultiLabelClassifier.as_published(K, recipe=COUNTS)
         bias.append(errors(model.fit(*sampled(16000, length=length)))[0])
     assert bias[1] < 0.6 * bias[0]
 
@@ -135,7 +130,9 @@ def test_longer_documents_make_the_printed_bias_smaller():
 def test_states_predict_the_labels_that_they_were_drawn_with(small):
     words, labels = sampled(4000, seed=1)
     for moments in ("paper", "unbiased"):
-        model = MomentMultiLabelClassifier(K, moments=moments, counts=True, correction_rank=0)
+        model = MomentMultiLabelClassifier(
+            K, correction_rank=0, recipe=MultiLabelRecipe(moments, counts=True)
+        )
         scores = model.fit(words, labels).decision_function(small[0])
         np.testing.assert_allclose(scores.sum(axis=1), 1.0, rtol=1e-5)
         knowing = model.state_probabilities(small[0]) @ model.label_distributions_.T
@@ -145,10 +142,10 @@ def test_states_predict_the_labels_that_they_were_drawn_with(small):
 
 def test_a_step_of_em_does_not_lower_the_likelihood(small):
     likelihoods = [
-        MomentMultiLabelClassifier(K, counts=True, smoothing=0, polish=polish, label_weight=0)
+        MomentMultiLabelClassifier(K, smoothing=0, n_em_iter=n_em_iter, label_weight=0, recipe=COUNTS)
         .fit(*small)
         .log_likelihood_
-        for polish in range(4)
+        for n_em_iter in range(4)
     ]
     assert (np.diff(likelihoods[1:]) > -1e-6).all()  # 0 and 1 begin with the same states
 
@@ -158,7 +155,7 @@ def test_steps_of_em_are_those_of_the_formula(small, label_weight):
     words, labels = (part.toarray().astype(np.float64) for part in small)
     words = (words > 0).astype(np.float64)
     start = MomentMultiLabelClassifier(K, smoothing=0.2, correction_rank=0).fit(words, labels)
-    found = clone(start).set_params(polish=2, label_weight=label_weight).fit(words, labels)
+    found = clone(start).set_params(n_em_iter=2, label_weight=label_weight).fit(words, labels)
     mu, gamma, pi = start.word_distributions_, start.label_distributions_, start.state_weights_
     for _ in range(2):
         of_words = 0.8 * mu + 0.2 * words.sum(axis=0)[:, None] / words.sum()
@@ -181,7 +178,7 @@ def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
     model = third_pass(data, leading, second_pass(data, leading, settings), settings)
     log_words = model.log_words.copy()
     log_words[:, 1] = -30.0  # whatever a document says, it is in another state
-    polished = polishing_pass(data, leading, model._replace(log_words=log_words), settings)
+    polished = em_pass(data, leading, model._replace(log_words=log_words), settings)
     # else its words, which are uniform now, would draw documents in the next pass
     assert 0 < polished.weights[1] < 1e-30
     assert np.isfinite(polished.log_words).all()
@@ -189,8 +186,8 @@ def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
 
 def test_the_linear_correction_is_the_ridge_regression_of_what_the_states_leave(small):
     words, labels = small
-    model = MomentMultiLabelClassifier(K, polish=1, alpha=0.2).fit(words.astype(np.float64), labels)
-    plain = MomentMultiLabelClassifier(K, polish=0, correction_rank=0).fit(words.astype(np.float64), labels)
+    model = MomentMultiLabelClassifier(K, n_em_iter=1, alpha=0.2).fit(words.astype(np.float64), labels)
+    plain = MomentMultiLabelClassifier(K, correction_rank=0).fit(words.astype(np.float64), labels)
     idf = np.log((1 + words.shape[0]) / (1 + (words > 0).sum(axis=0))) + 1
     rows = (words > 0).toarray() * idf
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
@@ -214,7 +211,9 @@ def as_kinds(words, labels, tmp_path):
     yield write_counts(words, str(tmp_path / "a.zarr"), labels=labels, block_rows=230), None
 
 
-@pytest.mark.parametrize("parameters", [{}, {"moments": "unbiased", "counts": True, "polish": 1}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"recipe": MultiLabelRecipe("unbiased", counts=True), "n_em_iter": 1}]
+)
 def test_dense_sparse_lazy_and_stored_documents_give_one_answer(small, tmp_path, parameters):
     model = MomentMultiLabelClassifier(K, **parameters)
     expected = clone(model).fit(*small)
@@ -233,7 +232,9 @@ def test_every_scheduler_gives_the_same_bits(small, tmp_path):
     found = []
     for scheduler in ("synchronous", "threads"):
         with dask.config.set(scheduler=scheduler):
-            model = MomentMultiLabelClassifier(K, solver="frequent_directions", polish=1).fit(store)
+            model = MomentMultiLabelClassifier(
+                K, recipe=MultiLabelRecipe(solver="frequent_directions"), n_em_iter=1
+            ).fit(store)
             found.append(
                 (model.log_words_.tobytes(), model.linear_.tobytes(), model.label_distributions_.tobytes())
             )
@@ -242,7 +243,7 @@ def test_every_scheduler_gives_the_same_bits(small, tmp_path):
 
 def test_a_cluster_gives_the_same_bits_as_this_thread(small, tmp_path):
     store = write_counts(small[0], str(tmp_path / "a.zarr"), labels=small[1], block_rows=150)
-    model = MomentMultiLabelClassifier(K, solver="range", polish=1)
+    model = MomentMultiLabelClassifier(K, recipe=MultiLabelRecipe(solver="range"), n_em_iter=1)
     with dask.config.set(scheduler="synchronous"):
         expected = clone(model).fit(store)
     with (
@@ -271,7 +272,7 @@ def test_each_block_is_read_as_often_as_is_said(small):
         )
         for name, part in (("words", words), ("labels", labels))
     ]
-    model = MomentMultiLabelClassifier(K, polish=2).fit(*lazy)
+    model = MomentMultiLabelClassifier(K, n_em_iter=2).fit(*lazy)
     assert model.n_passes_ == 5
     assert reads == {"words": 3 * 5, "labels": 3 * 4}  # the second pass is of words alone
 
@@ -280,8 +281,9 @@ def test_each_block_is_read_as_often_as_is_said(small):
 @pytest.mark.parametrize("moments", ["paper", "unbiased"])
 def test_a_sketch_finds_what_the_exact_matrix_does(solver, moments):
     words, labels = sampled(8000)
-    exact = MomentMultiLabelClassifier(K, moments=moments, solver="gram", counts=True).fit(words, labels)
-    sketched = clone(exact).set_params(solver=solver).fit(words, labels)
+    recipe = MultiLabelRecipe(moments, counts=True, solver="gram")
+    exact = MomentMultiLabelClassifier(K, recipe=recipe).fit(words, labels)
+    sketched = clone(exact).set_params(recipe=recipe._replace(solver=solver)).fit(words, labels)
     assert (exact.solver_, sketched.solver_) == ("gram", solver)
     order = matched(sketched.word_distributions_, exact.word_distributions_)
     assert np.abs(sketched.word_distributions_[:, order] - exact.word_distributions_).sum(axis=0).max() < 0.1
@@ -290,19 +292,25 @@ def test_a_sketch_finds_what_the_exact_matrix_does(solver, moments):
 def test_the_best_labels_are_sparse_and_their_shares_are_of_all_scores(small):
     model = MomentMultiLabelClassifier(K).fit(*small)
     scores = np.maximum(model.decision_function(small[0]), 0)
-    best = model.predict_proba(small[0], top=3)
+    best = model.top_labels(small[0], 3)
     assert best.shape == (600, L)
     assert (np.diff(best.indptr) == 3).all()
     shares = scores / scores.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(
         best.data.reshape(-1, 3).sum(axis=1), np.sort(shares, axis=1)[:, -3:].sum(axis=1), rtol=1e-5
     )
-    np.testing.assert_allclose(model.predict_proba(small[0], top=L).toarray(), shares, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(model.top_labels(small[0], L + 1).toarray(), shares, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(model.predict_proba(small[0]), shares, rtol=1e-6)
+    assert (np.diff(model.top_labels(small[0]).indptr) == 10).all()
     predicted = model.predict(small[0])
     assert set(np.diff(predicted.indptr)) == {round(small[1].nnz / 600)}
     assert set(predicted.data) == {1.0}
-    lazy = model.predict_proba(da.from_array(small[0].toarray(), chunks=(200, -1)), top=3)
-    np.testing.assert_allclose(lazy.compute().toarray(), best.toarray(), atol=1e-6)
+    rows = da.from_array(small[0].toarray(), chunks=(200, -1))
+    np.testing.assert_allclose(model.top_labels(rows, 3).compute().toarray(), best.toarray(), atol=1e-6)
+    lazy = model.predict_proba(rows)
+    assert isinstance(lazy, da.Array)
+    assert isinstance(lazy._meta, np.ndarray)
+    np.testing.assert_allclose(lazy.compute(), shares, atol=1e-6)
 
 
 def test_documents_without_words_or_labels_have_their_documented_result(small):
@@ -312,12 +320,12 @@ def test_documents_without_words_or_labels_have_their_documented_result(small):
     assert (model.label_distributions_[3] == 0).all()  # a label that is never seen
     prior = model.label_distributions_ @ model.state_weights_
     np.testing.assert_allclose(model.decision_function(np.zeros((1, D)))[0], prior, rtol=1e-5)
-    polished = MomentMultiLabelClassifier(K, polish=1, correction_rank=0).fit(words, labels)
+    polished = MomentMultiLabelClassifier(K, n_em_iter=1, correction_rank=0).fit(words, labels)
     assert (polished.label_distributions_[3] > 0).all()
 
 
 def test_topics_name_the_most_probable_words_and_labels(small):
-    topics = MomentMultiLabelClassifier(K, counts=True).fit(*small).topics_
+    topics = MomentMultiLabelClassifier(K, recipe=COUNTS).fit(*small).topics_
     assert len(topics) == K
     weights = [topic.weight for topic in topics]
     assert weights == sorted(weights, reverse=True)
@@ -328,17 +336,24 @@ def test_topics_name_the_most_probable_words_and_labels(small):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"moments": "exact"}, "moments is 'exact', but must be 'paper' or 'unbiased'"),
-        ({"tensor": "als"}, "tensor is 'als'"),
-        ({"solver": "arpack"}, "solver is 'arpack'"),
-        ({"smoothing": 1.5}, "smoothing is 1.5, but is a share"),
-        ({"polish": -1}, "polish is -1"),
+        (
+            {"recipe": MultiLabelRecipe("exact")},
+            "moments is 'exact', but it must be one of 'paper', 'unbiased'",
+        ),
+        ({"recipe": MultiLabelRecipe(tensor="als")}, "tensor is 'als'"),
+        ({"recipe": MultiLabelRecipe(solver="arpack")}, "solver is 'arpack'"),
+        (
+            {"recipe": MultiLabelRecipe(sketch_size=3)},
+            "sketch_size is 3, but it must be an integer of at least 4",
+        ),
+        ({"smoothing": 1.5}, "smoothing is 1.5, but it must be a finite number from 0.0 to 1.0"),
+        ({"n_em_iter": -1}, "n_em_iter is -1"),
         ({"alpha": 0.0}, "alpha is 0.0"),
-        ({"label_weight": -1.0}, "label_weight is -1.0, but must be 0 or more, and finite"),
+        ({"label_weight": -1.0}, "label_weight is -1.0, but it must be a finite number of at least 0.0"),
         ({"label_weight": np.inf}, "label_weight is inf"),
         ({"correction_rank": -2}, "correction_rank is -2"),
-        ({"n_states": 0}, "n_states is 0, but must be from 1 to 40"),
-        ({"n_states": 41}, "n_states is 41, but must be from 1 to 40"),
+        ({"n_states": 0}, "n_states is 0, but it must be an integer of at least 1"),
+        ({"n_states": 41}, "n_states is 41, but it must be from 1 to 40"),
     ],
 )
 def test_a_parameter_out_of_its_range_is_named(small, parameters, message):
@@ -353,8 +368,9 @@ def test_more_states_than_independent_directions_names_the_most_there_are(solver
     words = np.repeat(np.eye(3), 4, axis=1)[rng.integers(3, size=200)]  # three kinds of document
     labels = np.ones((200, 2))
     with pytest.raises(ValueError, match=r"only 3 independent direction.*at most 3 states"):
-        MomentMultiLabelClassifier(5, moments=moments, solver=solver).fit(words, labels)
-    assert MomentMultiLabelClassifier(3, moments=moments, solver=solver).fit(words, labels).n_passes_ == 3
+        MomentMultiLabelClassifier(5, recipe=MultiLabelRecipe(moments, solver=solver)).fit(words, labels)
+    model = MomentMultiLabelClassifier(3, recipe=MultiLabelRecipe(moments, solver=solver))
+    assert model.fit(words, labels).n_passes_ == 3
 
 
 def bad_inputs():
@@ -373,19 +389,108 @@ def bad_inputs():
 @pytest.mark.parametrize(("words", "labels", "message"), list(bad_inputs()))
 def test_documents_that_cannot_be_learned_from_are_an_error(words, labels, message):
     with pytest.raises(ValueError, match=message):
-        MomentMultiLabelClassifier(1, moments="unbiased").fit(words, labels)
+        MomentMultiLabelClassifier(1, recipe=MultiLabelRecipe("unbiased")).fit(words, labels)
 
 
-def test_a_width_other_than_the_fitted_one_and_too_many_labels_are_errors(small):
+def test_a_width_other_than_the_fitted_one_and_no_label_at_all_are_errors(small):
     model = MomentMultiLabelClassifier(K).fit(*small)
     with pytest.raises(ValueError, match="features"):
         model.decision_function(np.ones((2, D + 1)))
-    with pytest.raises(ValueError, match=f"top is 13, but must be from 1 to the number of labels, {L}"):
-        model.predict_proba(small[0], top=13)
+    with pytest.raises(ValueError, match="n is 0, but it must be an integer of at least 1"):
+        model.top_labels(small[0], 0)
+
+
+def test_entries_that_are_stored_twice_are_one_word_and_one_label(small):
+    words, labels = small
+    halves = [
+        sparse.csr_array(
+            (np.repeat(part.data / 2, 2), np.repeat(part.indices, 2), 2 * part.indptr), shape=part.shape
+        )
+        for part in (words.astype(np.float64), labels.astype(np.float64))
+    ]
+    assert not halves[0].has_canonical_format
+    expected = MomentMultiLabelClassifier(K).fit(words.astype(np.float64), labels)
+    found = MomentMultiLabelClassifier(K).fit(*halves)
+    np.testing.assert_allclose(found.predict_proba(halves[0]), expected.predict_proba(words), atol=1e-9)
+    np.testing.assert_array_equal(found.label_totals_, expected.label_totals_)
+    assert halves[0].nnz == 2 * words.nnz  # what was given is left as it is
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.int64, np.uint16, np.bool_, np.float16, np.float32, np.float64]
+)
+def test_counts_of_any_numbers_give_the_answer_of_their_values(small, dtype):
+    rows, labels = small[0].toarray().astype(dtype), small[1].toarray()
+    expected = MomentMultiLabelClassifier(K, recipe=COUNTS).fit(rows.astype(np.float64), labels)
+    kinds = [rows, da.from_array(rows, chunks=(200, -1))]
+    kinds += [] if dtype is np.float16 else [sparse.csr_array(rows)]  # SciPy has no sparse half precision
+    for X in kinds:
+        found = MomentMultiLabelClassifier(K, recipe=COUNTS).fit(X, labels)
+        np.testing.assert_allclose(found.word_distributions_, expected.word_distributions_, atol=1e-5)
+        np.testing.assert_allclose(
+            np.asarray(found.predict_proba(X)), expected.predict_proba(rows), atol=1e-4
+        )
+
+
+def test_labels_have_the_names_of_the_columns_and_predictions_the_kind_of_y(small):
+    words, labels = small[0], small[1].toarray().astype(np.int64)
+    names = [f"label {j}" for j in range(L)]
+    model = MomentMultiLabelClassifier(K).fit(words, pd.DataFrame(labels, columns=names))
+    assert model.classes_.tolist() == names
+    found = model.predict(words)
+    assert (type(found), found.dtype) == (np.ndarray, np.int64)
+    by_matrix = MomentMultiLabelClassifier(K).fit(words, small[1])
+    assert by_matrix.classes_.tolist() == list(range(L))
+    assert (by_matrix.predict(words).toarray() == found).all()
+    assert (
+        by_matrix.score(words, small[1])
+        == model.score(words, labels)
+        == np.mean((found == labels).all(axis=1))
+    )
+    weights = np.arange(600.0)
+    assert model.score(words, labels, weights) == pytest.approx(
+        np.average((found == labels).all(axis=1), weights=weights)
+    )
+
+
+def test_a_store_scores_itself_and_its_shares_stay_lazy(small, tmp_path):
+    store = write_counts(small[0], str(tmp_path / "a.zarr"), labels=small[1], block_rows=200)
+    model = MomentMultiLabelClassifier(K).fit(store)
+    whole = MomentMultiLabelClassifier(K).fit(*small)
+    assert model.score(store) == pytest.approx(whole.score(*small), abs=0.01)
+    for lazy in (model.predict_proba(store), model.top_labels(store), model.predict(store)):
+        assert isinstance(lazy, da.Array)
+        assert lazy.shape == (600, L)
+
+
+@pytest.mark.parametrize("scoring", ["average_precision", "roc_auc", "neg_log_loss", None])
+def test_grids_are_searched_by_scores_of_scikit_learn(small, scoring):
+    words, labels = small[0], small[1].toarray()
+    if scoring == "neg_log_loss":  # of one label a document, each as probable as its share
+        words, labels = words[(chosen := labels.sum(axis=1) == 1)], labels[chosen]
+    labels = labels[:, labels.any(axis=0)]
+    grid = {"n_states": [1, K]}
+    model = MomentMultiLabelClassifier(random_state=np.random.default_rng(1))
+    found = GridSearchCV(model, grid, cv=2, scoring=scoring, error_score="raise").fit(words, labels)
+    assert found.best_params_["n_states"] == K
+    assert isinstance(found.best_estimator_.random_state_, int)
+
+
+def test_a_pipeline_learns_labels(small):
+    pipeline = make_pipeline(SelectKBest(lambda X, _: X.sum(axis=0), k=30), MomentMultiLabelClassifier(K))
+    shares = pipeline.fit(small[0], small[1].toarray()).predict_proba(small[0])
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-5)
+
+
+def test_the_published_settings_can_be_replaced_one_by_one():
+    found = MomentMultiLabelClassifier.as_published(7, smoothing=0.2, correction_rank=None).get_params()
+    assert (found["n_states"], found["smoothing"], found["correction_rank"]) == (7, 0.2, None)
+    with pytest.raises(ValueError, match="Unknown label type: y holds fractions"):
+        MomentMultiLabelClassifier(1).fit(np.ones((3, 4)), np.full((3, 2), 0.5))
 
 
 def test_a_loaded_model_predicts_to_the_bit(small, tmp_path):
-    model = MomentMultiLabelClassifier(K, polish=1).fit(*small)
+    model = MomentMultiLabelClassifier(K, n_em_iter=1).fit(*small)
     save(model, str(tmp_path / "model.zarr"))
     loaded = load(str(tmp_path / "model.zarr"))
     assert loaded.get_params() == model.get_params()

@@ -10,7 +10,7 @@ from scipy import sparse
 from dspectral.decomposition.moments import Moments
 from dspectral.linalg.tensors import unfolded_symmetric
 from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
-from dspectral.methods.multilabel.state_statistics import StateLabels
+from dspectral.methods.multilabel.state_statistics import StateStatistics
 from tests.strategies import cuts, split
 
 
@@ -60,7 +60,7 @@ def test_the_printed_moments_pair_each_word_with_itself():
 def summaries(rng):
     log_words = np.log(rng.dirichlet(np.ones(7), size=3).T)
     state = partial(
-        StateLabels.of,
+        StateStatistics.of,
         log_words=log_words,
         log_weights=np.log(np.ones(3) / 3),
         directions=np.eye(7)[:, :2],

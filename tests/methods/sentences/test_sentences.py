@@ -4,9 +4,15 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from dspectral import IntentClassifier, SentenceRepresentation, build_store, write_counts
-from dspectral.methods.sentences.intent import _folds
-from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
+from dspectral import (
+    IntentClassifier,
+    SentenceRecipe,
+    SentenceRepresentation,
+    WordVectorRepresentation,
+    build_store,
+    write_counts,
+)
+from dspectral.methods.sentences.cross_validation import folds
 from dspectral.text.hashing import hash_documents
 from dspectral.types import Documents
 
@@ -55,7 +61,7 @@ def test_second_half_follows_equation_two_written_out():
     present = hash_documents(Documents.of(texts), SENT.word_hashing).toarray()[:, words] > 0
     expected = present @ vectors
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    exact = clone(SENT).set_params(solver="gram").fit(UNLABELLED)
+    exact = clone(SENT).set_params(recipe=SentenceRecipe(solver="gram")).fit(UNLABELLED)
     ours = exact.embed(texts)
     np.testing.assert_array_equal(exact.words_, words)
     np.testing.assert_allclose(
@@ -89,8 +95,8 @@ def test_first_words_are_told_apart_by_position():
 def test_what_does_not_fit_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match="4096 columns, but n_features is 1024"):
         SentenceRepresentation(2, n_features=1024).fit(sparse.csr_array((5, 4096), dtype=np.float32))
-    with pytest.raises(ValueError, match="too few for n_components = 200"):
-        SentenceRepresentation(200, n_features=2**12).fit(UNLABELLED)
+    with pytest.raises(ValueError, match="no word is in 2 of the 3 unlabeled sentences"):
+        SentenceRepresentation(2, n_features=2**12).fit(["only one", "word each", ""])
     (tmp_path / "text.txt").write_text("\n".join(UNLABELLED))
     wrong = SENT.word_hashing._replace(ngram_range=(1, 2))
     store = build_store(str(tmp_path / "text.txt"), str(tmp_path / "s.zarr"), hashing=wrong)
@@ -131,12 +137,12 @@ def test_bad_labels_are_refused(texts, labels, plus, match):
 @pytest.mark.parametrize("n", [10, 50, 7000])
 def test_folds_hold_out_every_kind_of_row_once_and_never_train_on_it(n):
     y = np.arange(n) % 7
-    folds = list(_folds(y, 3, seed=0))
-    for train, test in folds:
+    found = list(folds(y, 3, seed=0))
+    for train, test in found:
         assert not np.intersect1d(train, test).size
         assert len(train) + len(test) == n
     if n <= 6000:
-        np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(n))
+        np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in found])), np.arange(n))
 
 
 def test_averaged_word_vectors_are_those_of_the_words():

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dspectral.decomposition.moments import Moments
 from dspectral.methods.tmpca import moments as summaries
 from dspectral.methods.tmpca import nodes as kernel
-from dspectral.methods.tmpca.moments import PairCounts, Trees, level_moments, roots
-from dspectral.methods.tmpca.nodes import Nodes, joined, places
+from dspectral.methods.tmpca.moments import PairCounts, level_moments, roots
+from dspectral.methods.tmpca.nodes import Nodes, Trees, join_neighbors, places
 from dspectral.types import Sentences
 
 N_TYPES, D = 7, 3
@@ -103,13 +103,13 @@ def test_pieces_of_any_size_give_the_same_roots_of_texts_and_arrays(cut, most):
     table, axes = table_of(), bases(3, 2)
     array = padded(sentences, 8, table)
     expected = climbed_by_hand(array, axes, 2)[:, 0]
-    before = summaries.PIECE
-    summaries.PIECE = most
+    before = kernel.PIECE
+    kernel.PIECE = most
     try:
         ours = roots(Sentences.of(sentences), trees=Trees(8, 2, D, table), axes=axes)
         dense = roots(array.reshape(len(array), 8 * D), trees=Trees(8, 2, D), axes=axes)
     finally:
-        summaries.PIECE = before
+        kernel.PIECE = before
     np.testing.assert_allclose(ours, expected, atol=1e-9)
     np.testing.assert_allclose(dense, expected, atol=1e-9)
     empty = [not sentence for sentence in sentences]
@@ -157,8 +157,7 @@ def test_inputs_are_not_written_to():
 
 def test_trees_of_full_size_are_joined_without_a_copy():
     rows = np.ones((8, 3))
-    above = joined(Nodes(rows, np.array([4, 4])), 2)
+    above = join_neighbors(Nodes(rows, np.array([4, 4])), 2)
     assert np.shares_memory(above.rows, rows)
     assert above.rows.shape == (4, 6)
     assert places(np.array([], dtype=np.int64)).shape == (0,)
-    assert list(kernel.pieces(np.array([], dtype=np.int64), 3)) == []

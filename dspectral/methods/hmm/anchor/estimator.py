@@ -1,112 +1,92 @@
-"""A hidden Markov model whose states have a word of their own each, found from counts of neighbours."""
+"""A hidden Markov model whose states have a word of their own each, found from counts of neighbors."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import Blocks, blas_in_one_thread, summarize
-from dspectral.inputs.corpora import as_corpus
+from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
+from dspectral.inputs.sequences import HoldsSentences, as_corpus
+from dspectral.inputs.token_lists import TokenLists
 from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.methods.brown.clustering import adjacent_counts
-from dspectral.methods.brown.exchange import Adjacent, exchange_sweep
-from dspectral.methods.brown.type_features import Marks
+from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
 from dspectral.methods.hmm.anchor.points import (
-    REDUCTIONS,
-    Neighbours,
-    Reducing,
-    Reduction,
-    context_points,
-    joined,
-    spelled_points,
+    AnchorRecipe,
+    NeighborCounts,
+    weigh_features,
+    word_points,
 )
 from dspectral.methods.hmm.anchor.search import chain_from_moments, emissions, find_anchors
 from dspectral.methods.hmm.anchor.word_types import WordTypes
-from dspectral.methods.hmm.em import checked_decoding
+from dspectral.methods.hmm.chain import m_step
+from dspectral.methods.hmm.decoding import Decoding, StateDecoder, renumber
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
-from dspectral.methods.hmm.inference import maximized, smooth, viterbi
 from dspectral.registry import saved
-from dspectral.types import FloatArray, Sentences
+from dspectral.types import CSRRows
 
-DOUBT = 0.05
-"""Share of the states' marginals that EM mixes into ``p(h | x)`` before it: from 0 it could not come away."""
+MARGINAL_WEIGHT = 0.05
+"""Weight of p(h) mixed into p(h|x) before the first EM pass for all parameters: sweeps leave exact zeros, and EM never
+changes a zero probability."""
 
 
 @saved
-class AnchorHMM(BaseEstimator):
+class AnchorHMM(StateDecoder):
     """Hidden Markov model each of whose states has an anchor: a word that no other state emits.
 
     The contexts of a word are a mixture of the states' contexts, and those of an anchor are its state's: anchors are
-    corners among the points that words are, and convex coefficients of the other words say ``p(h | x)``. Bayes'
-    rule turns that into emissions; transitions follow from how often words are adjacent. Sweeps may then give each
-    word but the anchors to the one state where that explains its neighbours, and its spelling, best.
+    corners among the points that words are, and convex coefficients of the other words give ``p(h | x)``. Bayes'
+    rule turns that into emissions; transitions follow from how often words are adjacent. Sweeps may then assign each
+    word but the anchors to the one state that explains its neighbors and its spelling best.
 
     Parameters
     ----------
-    n_states : int
-    reduction : {"clusters", "cca", "svd", "random"}
-        How contexts become coordinates: counted by clusters of the neighbours, on canonical or singular vectors,
-        or on random ones.
-    context : {"list", "bag"}
-        Whether the neighbours on the left and on the right are apart.
-    transform : {"sqrt", "log", "none"} or float
-        Of the counts of contexts (a float is a power).
-    n_dimensions : int, optional
-        Coordinates; ``n_states`` if not given.
-    n_clusters : int
-        Of neighbours, for ``"clusters"``.
-    n_candidates : int
-        The most frequent words: anchors are among them.
-    anchors : sequence of str, optional
-        Words that are the anchors of the first states.
-    reselect : int
-        Most rounds in which each anchor is picked again, given the others.
-    smoothing : float
-        Tokens with average contexts, added to each word's.
-    spelling : float
-        Weight of what words look like beside their contexts, in the points and in the sweeps. Above 0, rare words
-        are merged by their spelling.
-    min_count : int
+    n_states : int, default=12
+        Number of hidden states.
+    anchors : sequence of str or None, default=None
+        Words that are the anchors of the first states; the others are found.
+    spelling : float, default=0.0
+        Weight of a word's spelling relative to its contexts, in the points and in the sweeps. Above 0, rare words are
+        merged by their spelling.
+    smoothing : float, default=0.0
+        Number of tokens with average contexts that are added to each word's.
+    min_count : int, default=4
         Words that occur less often are merged: into ``"<?>"``, or into classes by spelling.
-    sweeps : int
-        Most exchange sweeps. With 0, ``p(h | x)`` are the convex coefficients.
-    transition_iter : int
-        EM passes for the transitions alone, after they were set from moments.
-    polish : int
-        EM passes for all parameters.
-    decoding : {"posterior", "viterbi"}
-        The most probable state of each token, or the most probable path.
-    fan_in : int
-    random_state : int
+    n_sweeps : int, default=10
+        Largest number of exchange sweeps. With 0, ``p(h | x)`` are the convex coefficients.
+    n_em_iter : int, default=0
+        Number of EM passes for all parameters at the end.
+    recipe : AnchorRecipe or None, default=None
+        Settings of the reduction, the search and the decoding; None takes ``AnchorRecipe()``.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of clusters, singular vectors and random projections.
 
     Attributes
     ----------
     anchors_ : list of str
-        Of each state.
+        Anchor of each state.
     words_ : list of str
-        Types of their own, in order of falling count; the first is ``"<?>"``.
-    classes_ : list of str
-        Types of rare words: ``"<a*ing>"`` is that of those in lower case that end so.
+        Words with a type of their own, in order of falling count; the first is ``"<?>"``.
+    spelling_classes_ : list of str
+        Types of rare words: ``"<a*ing>"`` is that of words in lower case that end in "ing".
     membership_ : ndarray of float64, shape (n_types, n_states)
-        ``p(h | x)`` of ``words_``, then ``classes_``, before any EM.
+        ``p(h | x)`` of ``words_``, then ``spelling_classes_``, before any EM.
     model_ : HiddenMarkov
-        Over the same types. Without ends: ``final`` is ones.
+        Parameters over the same types, without ends: ``final`` is ones.
     log_likelihoods_ : list of float
-        Before each pass of EM.
+        Log-likelihood of all sentences before each pass of EM, in nats.
     n_passes_ : int
-        Over the sentences: one, and those of EM.
+        Number of passes over the sentences: one, and those of EM.
+    random_state_ : int
+        The seed that was used.
 
     Notes
     -----
-    ``reduction="cca", sweeps=0, reselect=0, transition_iter=10`` comes nearest to the paper; with
-    ``transform="none", min_count=1`` too, the model is recovered as the counts grow. Memory: the counts of adjacent
-    types a few times over, and ``n_types * (2 n_clusters + n_states)`` numbers; it does not grow with the sentences
-    otherwise.
+    Memory: a few copies of the counts of adjacent types, and ``n_types * (2 n_clusters + n_states)`` numbers; it does
+    not depend on the number of sentences otherwise.
 
     References
     ----------
@@ -121,209 +101,217 @@ class AnchorHMM(BaseEstimator):
     [array([0, 1])]
     """
 
-    def __init__(  # noqa: PLR0913  each choice is a parameter, as scikit-learn wants
+    def __init__(
         self,
         n_states: int = 12,
         *,
-        reduction: Reduction = "clusters",
-        context: Literal["list", "bag"] = "list",
-        transform: Literal["sqrt", "log", "none"] | float = "sqrt",
-        n_dimensions: int | None = None,
-        n_clusters: int = 30,
-        n_candidates: int = 300,
         anchors: Sequence[str] | None = None,
-        reselect: int = 5,
-        smoothing: float = 0.0,
         spelling: float = 0.0,
+        smoothing: float = 0.0,
         min_count: int = 4,
-        sweeps: int = 10,
-        transition_iter: int = 0,
-        polish: int = 0,
-        decoding: Literal["posterior", "viterbi"] = "posterior",
-        fan_in: int = 2,
-        random_state: int = 0,
+        n_sweeps: int = 10,
+        n_em_iter: int = 0,
+        recipe: AnchorRecipe | None = None,
+        random_state: RandomState = 0,
     ) -> None:
         self.n_states = n_states
-        self.reduction = reduction
-        self.context = context
-        self.transform = transform
-        self.n_dimensions = n_dimensions
-        self.n_clusters = n_clusters
-        self.n_candidates = n_candidates
         self.anchors = anchors
-        self.reselect = reselect
-        self.smoothing = smoothing
         self.spelling = spelling
+        self.smoothing = smoothing
         self.min_count = min_count
-        self.sweeps = sweeps
-        self.transition_iter = transition_iter
-        self.polish = polish
-        self.decoding = decoding
-        self.fan_in = fan_in
+        self.n_sweeps = n_sweeps
+        self.n_em_iter = n_em_iter
+        self.recipe = recipe
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Count neighbours, find anchors, and make the model.
+    @classmethod
+    def as_published(cls, n_states: int = 12, **parameters: Any) -> Self:
+        """Return the estimator with the settings nearest to those of Stratos, Collins and Hsu (2016).
+
+        Contexts are reduced by CCA, anchors are picked once, no word is merged or swept, and ten EM passes set the
+        transitions.
 
         Parameters
         ----------
-        X : Corpus, or list of token lists
+        n_states : int, default=12
+            Number of hidden states.
+        **parameters
+            Other arguments of the constructor; they replace those of the preset.
+
+        Returns
+        -------
+        AnchorHMM
+            The estimator, not fitted.
+
+        Examples
+        --------
+        >>> AnchorHMM.as_published(random_state=3).n_sweeps
+        0
+        """
+        recipe = AnchorRecipe(reduction="cca", reselect=0, n_transition_em_iter=10)
+        return cls(n_states, **{"min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters})
+
+    @classmethod
+    def as_consistent(cls, n_states: int = 12, **parameters: Any) -> Self:
+        """Return the estimator with settings under which the model is recovered as the number of sentences grows.
+
+        Counts are not transformed, no word is merged or swept, and contexts are reduced by SVD. On real text the
+        default settings do better.
+
+        Parameters
+        ----------
+        n_states : int, default=12
+            Number of hidden states.
+        **parameters
+            Other arguments of the constructor; they replace those of the preset.
+
+        Returns
+        -------
+        AnchorHMM
+            The estimator, not fitted.
+
+        Examples
+        --------
+        >>> AnchorHMM.as_consistent(3).recipe.count_transform
+        'none'
+        """
+        recipe = AnchorRecipe(reduction="svd", count_transform="none")
+        return cls(n_states, **{"min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters})
+
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
+        """Count neighbors, find anchors, and make the model.
+
+        Parameters
+        ----------
+        X : corpus, or iterable of token lists
+            Sentences of words; a corpus is read block by block, once and for each EM pass.
         y : ignored
+            There for scikit-learn's sake.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            If there is no word, none with a neighbour, or fewer types or candidates than states; if a given anchor
-            is no type of its own; or a parameter is out of its range.
+            If there is no word, none with a neighbor, or fewer types or candidates than states; if a given anchor
+            has no type of its own; or if a parameter is out of its range.
+        TypeError
+            If a parameter is of the wrong type, or X is neither a corpus nor token lists.
         """
         self._check()
+        self.random_state_ = resolve_seed(self.random_state)
         corpus = as_corpus(X)
         types = WordTypes.of(corpus.words, corpus.counts, self.min_count, spelled=self.spelling > 0)
-        sentences = types.blocks(corpus)
-        self.words_, self.classes_ = types.words, types.classes
-        near = Neighbours(adjacent_counts(sentences, types.n_types), types.counts(corpus))
+        self.words_, self.spelling_classes_ = types.words, types.classes
+        sentences = renumber(corpus.sentences, types.numbers(corpus.words))
+        near = NeighborCounts(adjacent_counts(sentences, types.n_types), types.counts(corpus))
         self.n_passes_ = 1
         if not near.pairs.nnz:
-            raise ValueError("no word has a neighbour: every sentence is one word, or none")
+            raise ValueError("no word has a neighbor: every sentence is one word, or none")
         candidates, given = self._candidates(types, near.counts)
-        table = types.marks() if self.spelling else None
+        features = types.features() if self.spelling else None
+        # One thread of BLAS: its sums, and so the anchors, do not depend on the number of cores.
         with blas_in_one_thread():
-            points = self._points(near, table)
-            anchors = find_anchors(points, candidates, self.n_states, given=given, reselect=self.reselect)
+            points = self._points(near, features)
+            anchors = find_anchors(
+                points, candidates, self.n_states, given=given, reselect=self._recipe.reselect
+            )
             membership = nearest_in_simplex(points, points[anchors])
-        if self.sweeps:
-            membership = self._swept(near, table, membership, anchors)
+        if self.n_sweeps:
+            membership = self._sweep(near, features, membership, anchors)
         self.anchors_ = [types.name(i) for i in anchors]
-        self._set_model(sentences, near, membership)
+        self._set_model(near, membership)
+        self._run_em(sentences, near)
         return self
 
-    def predict(self, X: Any) -> list[NDArray[np.integer[Any]]]:
-        """Return the state of each token of each sentence.
+    @property
+    def _recipe(self) -> AnchorRecipe:
+        return AnchorRecipe() if self.recipe is None else self.recipe
 
-        Parameters
-        ----------
-        X : list of token lists
-            A word that was never seen is of the class with the longest ending in common, if words are spelled, or
-            else ``"<?>"``.
-        """
-        sentences = self.encode(X)
-        return list(np.split(self.states(sentences), sentences.offsets[1:-1])) if len(X) else []
+    def _decoding(self) -> Decoding:
+        return self._recipe.decoding
 
-    def encode(self, X: Sequence[Sequence[str]]) -> Sentences:
-        """Return sentences as ids of types: ``words_``, then ``classes_``."""
-        check_is_fitted(self)
-        return WordTypes(self.words_, self.classes_).encode(X)
-
-    def blocks(self, corpus: Any) -> Blocks:
-        """Return the sentences of a corpus as blocks of ids of types, each for :meth:`states`."""
-        check_is_fitted(self)
-        return WordTypes(self.words_, self.classes_).blocks(corpus)
-
-    def states(self, sentences: Sentences) -> NDArray[np.integer[Any]]:
-        """Return the states of a block of ids of types, shape (n_tokens,)."""
-        check_is_fitted(self)
-        if self.decoding == "viterbi":
-            return viterbi(sentences, self.model_).states
-        return np.asarray(np.argmax(smooth(sentences, self.model_).posterior, axis=1))
+    def _type_numbers(self, tokens: Sequence[Hashable]) -> NDArray[np.int32]:
+        return WordTypes(self.words_, self.spelling_classes_).numbers(cast("Sequence[str]", tokens))
 
     def _candidates(self, types: WordTypes, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
-        """Return the types that may be anchors: the most frequent words, classes where there are few."""
-        own = np.arange(1, len(types.words))
-        rest = np.concatenate([np.arange(len(types.words), types.n_types), [0]])
-        order = np.concatenate([own, rest[np.argsort(-counts[rest], kind="stable")]])
-        candidates = order[counts[order] > 0][: self.n_candidates]
+        """Return the types that may be anchors, and those that are given."""
+        n_candidates = self._recipe.n_candidates
+        candidates = types.by_frequency(counts)[:n_candidates]
         given = [types.own(word) for word in self.anchors or ()]
         if len(set(candidates.tolist()) | set(given)) < self.n_states:
             raise ValueError(
                 f"n_states is {self.n_states}, but there are {len(candidates)} candidates for their anchors "
-                f"(n_candidates = {self.n_candidates}, min_count = {self.min_count})"
+                f"(n_candidates = {n_candidates}, min_count = {self.min_count})"
             )
         return candidates, given
 
-    def _points(self, near: Neighbours, table: sparse.csr_array | None) -> NDArray[np.float64]:
-        k = self.n_dimensions or self.n_states
-        how = Reducing(
-            self.reduction, self.context, self.transform, k, self.n_clusters, int(self.random_state)
-        )
-        parts = [(context_points(near, how), 1.0)]
-        if table is not None:
-            parts.append((spelled_points(table, near.counts, 2 * k, int(self.random_state)), self.spelling))
-        points = joined(parts, near.counts, k)
+    def _points(self, near: NeighborCounts, features: "CSRRows | None") -> NDArray[np.float64]:
+        """Return a point for each type, shrunk to the mean where a word has few tokens beside ``smoothing``."""
+        k = self._recipe.n_dimensions or self.n_states
+        points = word_points(near, features, self._recipe, k, self.spelling, self.random_state_)
         shrunk = near.counts / np.maximum(near.counts + self.smoothing, 1.0)
         return np.asarray(points * shrunk[:, None])
 
-    def _swept(
+    def _sweep(
         self,
-        near: Neighbours,
-        table: sparse.csr_array | None,
+        near: NeighborCounts,
+        features: "CSRRows | None",
         membership: NDArray[np.float64],
         anchors: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """Give each type to one state, that of its largest coefficient first."""
+        """Assign each type to one state, beginning with that of its largest coefficient."""
+        # Anchors stay in their own states: without them, states could change places and lose their meaning.
         labels = np.argmax(membership, axis=1).astype(np.int32)
         labels[anchors] = np.arange(self.n_states)
-        marks = None if table is None else _marks(table, self.spelling * near.counts)
-        adjacent = Adjacent.of(near.pairs)
-        for _ in range(self.sweeps):
+        marks = None if features is None else weigh_features(features, self.spelling * near.counts)
+        adjacent = BigramCounts.of(near.pairs)
+        # A sweep never lowers the mutual information of adjacent states (plus that with the spelling), so sweeps end;
+        # the last ones move next to nothing, and stop where fewer than one type in a thousand moves.
+        for _ in range(self.n_sweeps):
             moved = exchange_sweep(adjacent, labels, self.n_states, marks, fixed=anchors)
             if moved <= len(labels) // 1000:
                 break
         return np.asarray(np.eye(self.n_states)[labels])
 
-    def _set_model(self, sentences: Blocks, near: Neighbours, membership: NDArray[np.float64]) -> None:
+    def _set_model(self, near: NeighborCounts, membership: NDArray[np.float64]) -> None:
+        """Set the model from moments."""
         counts = near.counts.astype(np.float64)
         emission, marginal = emissions(membership, counts)
+        # A type without tokens ("<?>" of a corpus without rare words) has no contexts: it is as probable as the states.
         self.membership_ = np.where(counts[:, None] > 0, membership, marginal)
         self.model_ = chain_from_moments(self.membership_, emission, near.pairs, near.first, prior=1.0)
+
+    def _run_em(self, sentences: Blocks, near: NeighborCounts) -> None:
+        """Run EM: first for the transitions alone, with emissions fixed, then for all parameters."""
         self.log_likelihoods_: list[float] = []
-        for step in range(self.transition_iter + self.polish):
-            if step == self.transition_iter:
-                doubted = (1.0 - DOUBT) * self.membership_ + DOUBT * marginal
-                self.model_ = self.model_._replace(emission=emissions(doubted, counts)[0])
+        n_fixed = self._recipe.n_transition_em_iter
+        for step in range(n_fixed + self.n_em_iter):
+            if step == n_fixed:
+                counts = near.counts.astype(np.float64)
+                marginal = emissions(self.membership_, counts)[1]
+                mixed = (1.0 - MARGINAL_WEIGHT) * self.membership_ + MARGINAL_WEIGHT * marginal
+                self.model_ = self.model_._replace(emission=emissions(mixed, counts)[0])
             of = partial(ExpectedCounts.of, model=self.model_)
-            found = summarize(sentences, of=of, fan_in=self.fan_in, name="expect")
-            after = maximized(found.counts, lengths=False)
-            fixed = step < self.transition_iter
-            self.model_ = after._replace(emission=self.model_.emission) if fixed else after
+            found = summarize(sentences, of=of, name="expect")
+            # Emissions come from contexts and anchors, transitions from inverted moments: the first passes mend these.
+            after = m_step(found.counts, lengths=False)
+            self.model_ = after._replace(emission=self.model_.emission) if step < n_fixed else after
             self.log_likelihoods_.append(found.log_likelihood)
-        self.n_passes_ += self.transition_iter + self.polish
+        self.n_passes_ += n_fixed + self.n_em_iter
 
     def _check(self) -> None:
-        for name, least in (
-            ("n_states", 1),
-            ("n_clusters", 1),
-            ("n_candidates", 1),
-            ("min_count", 1),
-            ("reselect", 0),
-            ("sweeps", 0),
-            ("transition_iter", 0),
-            ("polish", 0),
-            ("smoothing", 0),
-            ("spelling", 0),
-        ):
-            if not getattr(self, name) >= least:
-                raise ValueError(f"{name} is {getattr(self, name)}, but it must be at least {least}")
-        if self.n_dimensions is not None and self.n_dimensions < 1:
-            raise ValueError(f"n_dimensions is {self.n_dimensions}, but it must be at least 1, or None")
-        if self.reduction not in REDUCTIONS:
-            raise ValueError(
-                f"reduction is {self.reduction!r}, but it must be one of {', '.join(REDUCTIONS)}"
-            )
-        if self.context not in ("list", "bag"):
-            raise ValueError(f"context is {self.context!r}, but it must be 'list' or 'bag'")
-        checked_decoding(self.decoding)
-
-
-def _marks(table: sparse.csr_array, weights: FloatArray) -> Marks:
-    """Let the marks of a type share its weight."""
-    sizes = np.maximum(np.diff(table.indptr), 1)
-    return Marks(
-        table.indptr.astype(np.int64),
-        table.indices.astype(np.int32),
-        np.asarray(weights / sizes, dtype=np.float64),
-        table.shape[1],
-    )
+        check_integer("n_states", self.n_states, at_least=1)
+        check_integer("min_count", self.min_count, at_least=1)
+        check_integer("n_sweeps", self.n_sweeps, at_least=0)
+        check_integer("n_em_iter", self.n_em_iter, at_least=0)
+        check_real("smoothing", self.smoothing, at_least=0.0)
+        check_real("spelling", self.spelling, at_least=0.0)
+        if isinstance(self.anchors, str):
+            raise TypeError(f"anchors is {self.anchors!r}, but it must be a list of words, or None")
+        if self.recipe is not None and not isinstance(self.recipe, AnchorRecipe):
+            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an AnchorRecipe, or None")
+        self._recipe.check()

@@ -1,119 +1,205 @@
-"""Word types as points: what stands beside them in few coordinates, and how they are spelled in some more."""
+"""Word types as points: their contexts in few coordinates, and their spelling in some more."""
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.cooccurrence.scaling import ContextScaling
+from dspectral.inputs.parameters import check_integer, check_option, check_real
 from dspectral.linalg.dense import eigh_descending, fixed_signs
 from dspectral.linalg.svd import leading_left
 from dspectral.methods.brown.clustering import SpectralBrownClustering
+from dspectral.methods.brown.type_features import TypeFeatures
+from dspectral.methods.hmm.decoding import DECODINGS, Decoding
+from dspectral.registry import saved
+from dspectral.types import CSRRows, FloatArray
 
 Reduction: TypeAlias = Literal["clusters", "cca", "svd", "random"]
-REDUCTIONS = ("clusters", "cca", "svd", "random")
 ROUNDING = 1e-20
-"""Share of the mean square below which a variance is rounding: points are then all the same."""
+"""Fraction of the mean square below which a variance is rounding: all points are then the same."""
 
 
-class Neighbours(NamedTuple):
+@saved
+class AnchorRecipe(NamedTuple):
+    """Settings of an anchor HMM that ablations and papers change, and users rarely.
+
+    Attributes
+    ----------
+    reduction : {"clusters", "cca", "svd", "random"}, default="clusters"
+        Way in which contexts become coordinates: counted by Brown clusters of the neighbors; projected on canonical
+        vectors (CCA) or singular vectors (SVD) of all contexts; or projected on random vectors.
+    context : {"list", "bag"}, default="list"
+        Whether the neighbors on the left and on the right are counted apart ("list") or together ("bag").
+    count_transform : {"sqrt", "log", "none"} or float, default="sqrt"
+        Transform of the counts of contexts; a float is a power above 0. "none" keeps the estimate consistent.
+    n_dimensions : int or None, default=None
+        Number of coordinates of a point; None takes ``n_states``.
+    n_clusters : int, default=30
+        Number of clusters of neighbors, for ``reduction="clusters"``.
+    n_candidates : int, default=300
+        Anchors are chosen among so many of the most frequent words.
+    reselect : int, default=5
+        Largest number of rounds in which each anchor is picked again, given the others.
+    n_transition_em_iter : int, default=0
+        Number of EM passes for the transitions alone, after they were set from moments.
+    decoding : {"posterior", "viterbi"}, default="posterior"
+        Whether ``predict`` gives the most probable state of each token, or the most probable path.
+
+    Examples
+    --------
+    >>> AnchorRecipe(reduction="cca").context
+    'list'
+    """
+
+    reduction: Reduction = "clusters"
+    context: Literal["list", "bag"] = "list"
+    count_transform: Literal["sqrt", "log", "none"] | float = "sqrt"
+    n_dimensions: int | None = None
+    n_clusters: int = 30
+    n_candidates: int = 300
+    reselect: int = 5
+    n_transition_em_iter: int = 0
+    decoding: Decoding = "posterior"
+
+    def check(self) -> None:
+        """Raise a ValueError or a TypeError that names the first field which cannot be."""
+        check_option("reduction", self.reduction, ("clusters", "cca", "svd", "random"))
+        check_option("context", self.context, ("list", "bag"))
+        if isinstance(self.count_transform, str):
+            check_option("count_transform", self.count_transform, ("sqrt", "log", "none"))
+        elif not check_real("count_transform", self.count_transform, at_least=0.0):
+            raise ValueError("count_transform is 0, but a power must be above 0")
+        if self.n_dimensions is not None:
+            check_integer("n_dimensions", self.n_dimensions, at_least=1)
+        for name, value in (("n_clusters", self.n_clusters), ("n_candidates", self.n_candidates)):
+            check_integer(name, value, at_least=1)
+        check_integer("reselect", self.reselect, at_least=0)
+        check_integer("n_transition_em_iter", self.n_transition_em_iter, at_least=0)
+        check_option("decoding", self.decoding, DECODINGS)
+
+
+class NeighborCounts(NamedTuple):
     """How often types stand beside each other, and at the ends of sentences.
 
     Attributes
     ----------
     pairs : csr_array of float64, shape (n_types, n_types)
-        How often the second directly follows the first.
+        Number of times that the type of the column directly follows that of the row.
     counts : ndarray of int64, shape (n_types,)
-        Tokens of each type.
+        Number of tokens of each type.
     """
 
-    pairs: sparse.csr_array
+    pairs: CSRRows
     counts: NDArray[np.int64]
 
     @property
     def first(self) -> NDArray[np.float64]:
-        """How often each type begins a sentence."""
+        """Number of sentences that begin with each type."""
         return np.asarray(self.counts - self.pairs.sum(axis=0), dtype=np.float64)
 
     @property
     def last(self) -> NDArray[np.float64]:
-        """How often each type ends a sentence."""
+        """Number of sentences that end with each type."""
         return np.asarray(self.counts - self.pairs.sum(axis=1), dtype=np.float64)
 
-    def contexts(self, groups: Any, *, context: str) -> sparse.csr_array:
-        """Count the neighbours of each type by group, the ends of sentences as one more on each side.
+    def contexts(self, groups: CSRRows, *, context: str) -> CSRRows:
+        """Count the neighbors of each type by group, the ends of sentences as one more group on each side.
 
         Parameters
         ----------
         groups : csr_array, shape (n_types, n_groups)
-            Ones.
+            Ones where a type is in a group.
         context : {"list", "bag"}
-            Whether the two sides are apart.
+            Whether the two sides are counted apart or together.
+
+        Returns
+        -------
+        csr_array, shape (n_types, n_groups + 1), or twice as many columns for a list
+            Counts, without zeros stored.
         """
-        before: Any = [self.pairs.T @ groups, self.first[:, None]]
-        after: Any = [self.pairs @ groups, self.last[:, None]]
-        left, right = sparse.hstack(before, format="csr"), sparse.hstack(after, format="csr")
-        counts = left + right if context == "bag" else sparse.hstack([left, right], format="csr")
-        counts = sparse.csr_array(counts)
+        # Through coordinates, so that the entries of each row are in the order of columns, and sums in one order.
+        first, last = sparse.coo_array(self.first[:, None]), sparse.coo_array(self.last[:, None])
+        before = sparse.hstack([self.pairs.T @ groups, first], format="csr")
+        after = sparse.hstack([self.pairs @ groups, last], format="csr")
+        sides = before + after if context == "bag" else sparse.hstack([before, after], format="csr")
+        counts = sparse.csr_array(sides)
         counts.eliminate_zeros()
         return counts
 
 
-class Reducing(NamedTuple):
-    """How contexts become coordinates.
+def word_points(
+    near: NeighborCounts,
+    features: "CSRRows | None",
+    recipe: AnchorRecipe,
+    n_dimensions: int,
+    spelling: float,
+    random_state: int,
+) -> NDArray[np.float64]:
+    """Return a point for each type from its contexts and, with a weight of ``spelling``, from its spelling."""
+    parts = [(context_points(near, recipe, n_dimensions, random_state), 1.0)]
+    if features is not None:
+        parts.append((spelling_points(features, near.counts, 2 * n_dimensions, random_state), spelling))
+    return join_points(parts, near.counts, n_dimensions)
 
-    Attributes
+
+def context_points(
+    near: NeighborCounts, recipe: AnchorRecipe, n_dimensions: int, random_state: int
+) -> NDArray[np.float64]:
+    """Return a point for each type from the types beside it.
+
+    Parameters
     ----------
-    reduction : str
-    context : str
-    transform : str or float
+    near : NeighborCounts
+        Counts of adjacent types.
+    recipe : AnchorRecipe
+        Settings by which contexts are counted, transformed and reduced.
     n_dimensions : int
-    n_clusters : int
+        Largest number of coordinates, unless contexts are reduced by clusters.
     random_state : int
+        Seed of clusters, singular vectors and random projections.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_types, n_coordinates)
+        With T the transform, a row is ``T(contexts) / T(sum of contexts)`` projected: by random numbers, by the
+        leading right singular vectors of all rows weighted by tokens, by those of the rows scaled for CCA, or, with
+        ``"clusters"``, not at all, but contexts are then clusters of words.
     """
-
-    reduction: Reduction
-    context: str
-    transform: Any
-    n_dimensions: int
-    n_clusters: int
-    random_state: int
-
-
-def context_points(near: Neighbours, how: Reducing) -> NDArray[np.float64]:
-    """Return a point for each type, shape (n_types, at most n_dimensions, or as many as clusters give).
-
-    With T the transform, a row is ``T(contexts) / T(sum of contexts)`` projected: by random numbers, by the leading
-    right singular vectors of all rows weighted by tokens, by those of the rows scaled for CCA, or, with
-    ``"clusters"``, not at all, but contexts are then clusters of words.
-    """
-    clustered = how.reduction == "clusters"
-    groups = cluster_groups(near, how) if clustered else sparse.eye_array(len(near.counts), format="csr")
-    counts = near.contexts(groups, context=how.context)
+    clustered = recipe.reduction == "clusters"
+    n_types = len(near.counts)
+    groups = cluster_groups(near, recipe, random_state) if clustered else sparse.eye_array(n_types).tocsr()
+    counts = near.contexts(sparse.csr_array(groups), context=recipe.context)
     columns = np.asarray(counts.sum(axis=0), dtype=np.float64)
-    rows = ContextScaling.of(columns, transform=how.transform, scaling="reg").apply(counts)
+    # "reg" divides each row by its own transformed sum: a row is an estimate of the distribution of contexts.
+    rows = ContextScaling.of(columns, transform=recipe.count_transform, scaling="reg").apply(counts)
     if clustered:
         return np.asarray(rows.toarray(), dtype=np.float64)
-    if how.reduction == "random":
-        rng = np.random.default_rng(how.random_state)
-        return np.asarray(rows @ rng.standard_normal((rows.shape[1], how.n_dimensions)))
-    if how.reduction == "svd":
-        return leading_points(rows, near.counts, how.n_dimensions, how.random_state)
-    scaling = ContextScaling.of(columns, transform=how.transform, scaling="cca")
+    if recipe.reduction == "random":
+        rng = np.random.default_rng(random_state)
+        return np.asarray(rows @ rng.standard_normal((rows.shape[1], n_dimensions)))
+    if recipe.reduction == "svd":
+        return leading_points(rows, near.counts, n_dimensions, random_state)
+    # CCA: the left singular vectors of T(counts) scaled by the roots of both sums, times the singular values, are
+    # the projected rows times the root of their own sum, which is divided out.
+    scaling = ContextScaling.of(columns, transform=recipe.count_transform, scaling="cca")
     scaled = scaling.apply(counts).astype(np.float64)
     sizes = np.sqrt(scaling.transformed(np.asarray(counts.sum(axis=1))))
-    k = min(how.n_dimensions, *scaled.shape)
-    vectors, values = leading_left(scaled, k, random_state=how.random_state)
+    k = min(n_dimensions, *scaled.shape)
+    vectors, values = leading_left(scaled, k, random_state=random_state)
     return vectors * values / np.where(sizes > 0, sizes, 1.0)[:, None]
 
 
-def cluster_groups(near: Neighbours, how: Reducing) -> sparse.csr_array:
-    """Return which type is in which cluster, as ones."""
+def cluster_groups(near: NeighborCounts, recipe: AnchorRecipe, random_state: int) -> CSRRows:
+    """Return which type is in which cluster, as ones, shape (n_types, n_clusters)."""
     n_types = len(near.counts)
-    beside = int(np.sum(np.asarray(near.pairs.sum(axis=0) + near.pairs.sum(axis=1)) > 0))
+    # Clusters are of words that stand beside another word: no more than those can be asked for.
+    n_beside = int(np.sum(np.asarray(near.pairs.sum(axis=0) + near.pairs.sum(axis=1)) > 0))
     brown = SpectralBrownClustering(
-        max(1, min(how.n_clusters, beside)), transform=how.transform, random_state=how.random_state
+        max(1, min(recipe.n_clusters, n_beside)),
+        count_transform=recipe.count_transform,
+        random_state=random_state,
     )
     labels = brown.clusters(near.pairs, near.counts)
     ones = np.ones(n_types)
@@ -121,47 +207,64 @@ def cluster_groups(near: Neighbours, how: Reducing) -> sparse.csr_array:
 
 
 def leading_points(
-    rows: sparse.csr_array, counts: NDArray[np.int64], k: int, random_state: int
+    rows: CSRRows, counts: NDArray[np.int64], k: int, random_state: int
 ) -> NDArray[np.float64]:
     """Project rows on their leading right singular vectors, each row weighted by its count."""
+    # Rows times the roots of their counts: least squares then weigh a type by its tokens, not as one of many types.
     weights = np.sqrt(counts)
     scaled = sparse.csr_array(sparse.diags_array(weights) @ rows)
     vectors, values = leading_left(scaled, min(k, *scaled.shape), random_state=random_state)
     return vectors * values / np.where(weights > 0, weights, 1.0)[:, None]
 
 
-def spelled_points(
-    table: sparse.csr_array, counts: NDArray[np.int64], k: int, random_state: int
+def spelling_points(
+    features: CSRRows, counts: NDArray[np.int64], k: int, random_state: int
 ) -> NDArray[np.float64]:
-    """Return a point for each type from its marks: rows of unit length, in their leading directions."""
-    sizes = np.sqrt(np.diff(table.indptr))
-    rows = sparse.csr_array(sparse.diags_array(1.0 / np.where(sizes > 0, sizes, 1.0)) @ table)
+    """Return a point for each type from its spelling: rows of unit length, in their leading directions."""
+    # The features are ones, so a row's length is the root of their number.
+    sizes = np.sqrt(np.diff(features.indptr))
+    rows = sparse.csr_array(sparse.diags_array(1.0 / np.where(sizes > 0, sizes, 1.0)) @ features)
     return leading_points(rows, counts, k, random_state)
 
 
-def joined(
+def join_points(
     parts: list[tuple[NDArray[np.float64], float]], counts: NDArray[np.int64], n_dimensions: int
 ) -> NDArray[np.float64]:
-    """Put points side by side, each part centred, scaled to variance 1 and times its weight, in few dimensions.
+    """Put points side by side and keep their principal components.
 
     Parameters
     ----------
     parts : list of (ndarray of shape (n_types, d_i), float)
+        Points and their weight: each part is centered, scaled to variance 1 and multiplied by its weight.
     counts : ndarray of int64, shape (n_types,)
         Weights of the types in means and variances.
     n_dimensions : int
-        Of the principal components kept.
+        Number of principal components to keep.
 
     Returns
     -------
     ndarray of float64, shape (n_types, at most n_dimensions)
+        One point for each type.
     """
+    # Means and variances are over tokens, so that rare types with noisy contexts do not set the scale.
     share = counts / counts.sum()
     columns = []
     for points, weight in parts:
-        centred = points - share @ points
-        variance, size = (float(share @ np.einsum("ij,ij->i", x, x)) for x in (centred, points))
-        columns.append(centred * (weight / np.sqrt(variance) if variance > ROUNDING * size else 0.0))
+        centered = points - share @ points
+        variance, size = (float(share @ np.einsum("ij,ij->i", x, x)) for x in (centered, points))
+        columns.append(centered * (weight / np.sqrt(variance) if variance > ROUNDING * size else 0.0))
     whole = np.concatenate(columns, axis=1)
+    # Principal components through the small second-moment matrix: (contexts + spelling) coordinates squared.
     _, axes = eigh_descending(whole.T @ (share[:, None] * whole))
     return np.asarray(whole @ fixed_signs(axes[:, :n_dimensions].T).T)
+
+
+def weigh_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
+    """Divide the weight of each type equally among its spelling features, for exchange sweeps."""
+    sizes = np.maximum(np.diff(features.indptr), 1)
+    return TypeFeatures(
+        features.indptr.astype(np.int64),
+        features.indices.astype(np.int32),
+        np.asarray(weights / sizes, dtype=np.float64),
+        features.shape[1],
+    )

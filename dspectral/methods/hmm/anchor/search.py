@@ -1,15 +1,15 @@
-"""Anchors of hidden states among points, and the hidden Markov chain that follows from them: all pure."""
+"""Anchors of hidden states among points, and the hidden Markov chain that follows from them."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.methods.hmm.inference import HiddenMarkov, shares
+from dspectral.methods.hmm.chain import HiddenMarkov, normalize
+from dspectral.types import CSRRows
 
 NOTHING = 1e-10
-"""What is nearer to a span than this share of the largest distance from the mean is taken to lie in it."""
+"""A squared distance from a span below this fraction of the largest one from the mean counts as rounding."""
 
 
 def find_anchors(
@@ -20,26 +20,29 @@ def find_anchors(
     given: Sequence[int] = (),
     reselect: int = 5,
 ) -> NDArray[np.int64]:
-    """Pick the candidates that come nearest to being the corners of a simplex which holds all points.
+    """Pick the candidates that come nearest to being the corners of a simplex around all points.
 
-    Each is the candidate furthest from the affine span of those picked before it, the first that furthest from the
-    candidates' mean. Then, in turn, each is picked again as the one furthest from the span of all others.
+    The first is the candidate furthest from the candidates' mean, each of the others the one furthest from the affine
+    span of those picked before it. Then, in turn, each is picked again as the one furthest from the span of all others.
 
     Parameters
     ----------
     points : ndarray of float64, shape (n, d)
+        One point for each word type.
     candidates : ndarray of int64, shape (n_candidates,)
-        Rows of ``points``.
+        Rows of ``points`` that may become anchors.
     n_anchors : int
-    given : sequence of int
+        Number of anchors.
+    given : sequence of int, default=()
         Rows that are the first anchors and stay.
-    reselect : int
-        Most rounds of picking again; they end when none changes.
+    reselect : int, default=5
+        Largest number of rounds of picking again; they end when no anchor changes.
 
     Returns
     -------
     ndarray of int64, shape (n_anchors,)
-        Rows of ``points``, all different: where the candidates span too little, the first of those left.
+        Rows of ``points``, all different. Where the candidates span too few dimensions, the rest are the first
+        candidates that are left.
 
     Raises
     ------
@@ -49,7 +52,7 @@ def find_anchors(
     References
     ----------
     Arora et al. 2012, "A practical algorithm for topic modeling with provable guarantees", algorithm 4; its first
-    anchor is never looked at again.
+    anchor is never picked again.
 
     Examples
     --------
@@ -61,6 +64,7 @@ def find_anchors(
         raise ValueError(f"given anchors are {list(given)}, but each must be another row")
     if len(given) > n_anchors:
         raise ValueError(f"{len(given)} anchors are given, but there are {n_anchors} states")
+    # Given anchors are rows 0, 1, ... of the pool, so that choices are indices into it throughout.
     pool = np.concatenate(
         [np.array(list(given), dtype=np.int64), candidates[~np.isin(candidates, list(given))]]
     )
@@ -68,6 +72,8 @@ def find_anchors(
         raise ValueError(f"there are {len(pool)} candidates for {n_anchors} anchors")
     rows = np.asarray(points[pool], dtype=np.float64)
     least = NOTHING * float(np.max(_from_span(rows, [])))
+    # Each pick is a farthest point: O(n_candidates d n_anchors) for the first ones, and as much again for each anchor
+    # of a round, since the span of all others changes with it. A round that changes nothing is a fixed point.
     chosen = list(range(len(given)))
     while len(chosen) < n_anchors:
         chosen.append(_furthest(rows, chosen, least))
@@ -81,18 +87,23 @@ def find_anchors(
     return np.asarray(pool[chosen])
 
 
-def _furthest(rows: Any, chosen: list[int], least: float, instead_of: int | None = None) -> int:
+def _furthest(
+    rows: NDArray[np.float64], chosen: list[int], least: float, instead_of: int | None = None
+) -> int:
     distances = _from_span(rows, chosen)
+    # A chosen row must not be chosen again, even where all others lie in the span.
     distances[chosen] = -1.0
     best = int(np.argmax(distances))
     if distances[best] > least:
         return best
+    # The candidates span too little: keep what is there, or fill up with the first one that is left.
     return instead_of if instead_of is not None else int(np.flatnonzero(distances >= 0)[0])
 
 
-def _from_span(rows: Any, chosen: list[int]) -> NDArray[np.float64]:
-    """Squared distance of each row from the affine span of some; of none, from the mean."""
+def _from_span(rows: NDArray[np.float64], chosen: list[int]) -> NDArray[np.float64]:
+    """Return the squared distance of each row from the affine span of the chosen ones; with none, from the mean."""
     offset = rows - (rows[chosen[0]] if chosen else rows.mean(axis=0))
+    # Singular vectors rather than QR: directions that are rounding can be told by their singular value.
     if len(chosen) > 1:
         basis, sizes, _ = np.linalg.svd(offset[chosen[1:]].T, full_matrices=False)
         basis = basis[:, sizes > NOTHING * sizes[0]] if sizes[0] > 0 else basis[:, :0]
@@ -103,14 +114,14 @@ def _from_span(rows: Any, chosen: list[int]) -> NDArray[np.float64]:
 def emissions(
     membership: NDArray[np.float64], counts: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Turn ``p(h | x)`` around by Bayes' rule.
+    """Turn ``p(h | x)`` into ``o(x | h)`` by Bayes' rule.
 
     Parameters
     ----------
     membership : ndarray of float64, shape (n_types, n_states)
         ``p(h | x)``; rows sum to 1.
     counts : ndarray of float64, shape (n_types,)
-        Of types.
+        Number of tokens of each type, proportional to ``p(x)``.
 
     Returns
     -------
@@ -126,13 +137,13 @@ def emissions(
            [0.5, 1. ]]), array([0.66666667, 0.33333333]))
     """
     joint = membership * counts[:, None]
-    return shares(joint, axis=0), shares(joint.sum(axis=0), axis=0)
+    return normalize(joint, axis=0), normalize(joint.sum(axis=0), axis=0)
 
 
 def chain_from_moments(
     membership: NDArray[np.float64],
     emission: NDArray[np.float64],
-    pairs: Any,
+    pairs: CSRRows,
     first: NDArray[np.float64],
     *,
     prior: float = 0.0,
@@ -146,29 +157,33 @@ def chain_from_moments(
     emission : ndarray of float64, shape (n_types, n_states)
         ``o(x | h)``.
     pairs : csr_array, shape (n_types, n_types)
-        How often the second follows the first.
+        Number of times that the type of the column follows that of the row.
     first : ndarray of float64, shape (n_types,)
-        How often each begins a sentence.
-    prior : float
-        Sentences, and steps from each state, that are added with all states alike: then none is impossible.
+        Number of sentences that begin with each type.
+    prior : float, default=0.0
+        Number of sentences, and of steps from each state, that are added in equal parts for all states, so that no
+        step is impossible.
 
     Returns
     -------
     HiddenMarkov
-        Without ends. Negative solutions are made 0.
+        The chain without ends. Negative solutions are set to 0.
 
     Notes
     -----
     With ``C`` of entries ``C[g, h] = sum over x of p(g | x) o(x | h)``, the expected pairs of states are
     ``C^-1 P' N P C^-T`` and the expected first states ``C^-1 P' n``: exact where the counts are expectations.
     """
+    # Expected counts seen through p(h | x) are mixed by C on each side; its inverse on each side undoes that.
     confusion = membership.T @ emission
     back = np.linalg.pinv(confusion)
     steps = back @ (membership.T @ np.asarray(pairs @ membership)) @ back.T
     initial = back @ (membership.T @ first)
+    # The inverse amplifies noise, and entries may come out negative: they are cut off, and the prior keeps every
+    # step possible, which EM could not make so later.
     share = prior / emission.shape[1]
     return HiddenMarkov.of(
-        shares(np.maximum(initial, 0.0) + share, axis=0),
-        shares(np.maximum(steps, 0.0) + share, axis=1),
+        normalize(np.maximum(initial, 0.0) + share, axis=0),
+        normalize(np.maximum(steps, 0.0) + share, axis=1),
         emission,
     )

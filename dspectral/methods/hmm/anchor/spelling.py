@@ -1,4 +1,4 @@
-"""What words look like: case, digits, hyphens and endings, and classes of rare words that look alike."""
+"""Spelling of words: case, digits, hyphens and endings, and classes of rare words that are spelled alike."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,12 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-LONGEST = 3
-"""Letters of an ending, at most."""
+from dspectral.types import CSRRows
+
+LONGEST_ENDING = 3
+"""Largest number of letters of an ending."""
 
 
 def spelling(word: str) -> tuple[str, str]:
     """Return the shape of a word and its ending.
+
+    Parameters
+    ----------
+    word : str
+        A word of at least one letter.
 
     Returns
     -------
@@ -33,21 +40,22 @@ def spelling(word: str) -> tuple[str, str]:
         return ".", ""
     capitals = word.isupper() and len(word) > 1
     shape = "AA" if capitals else "A" if word[0].isupper() else "a"
-    ending = word.lower()[max(1, len(word) - LONGEST) :]
+    # The first letter is no part of the ending, so that short words share it with longer ones.
+    ending = word.lower()[max(1, len(word) - LONGEST_ENDING) :]
     return shape + ("-" if "-" in word[1:-1] else ""), ending
 
 
-def spelling_marks(shape: str, ending: str) -> list[str]:
-    """Return the features of a spelling: of its shape, and each ending of the ending.
+def spelling_features(shape: str, ending: str) -> list[str]:
+    """Return the names of the features of a spelling: one or two for its shape, and one for each length of its ending.
 
     Examples
     --------
-    >>> spelling_marks("A-", "ons")
+    >>> spelling_features("A-", "ons")
     ['A', '-', '*s', '*ns', '*ons']
     """
-    marks = ["A", "AA"] if shape.startswith("AA") else [shape[0]]
-    marks += ["-"] if shape.endswith("-") else []
-    return marks + ["*" + ending[-n:] for n in range(1, len(ending) + 1)]
+    features = ["A", "AA"] if shape.startswith("AA") else [shape[0]]
+    features += ["-"] if shape.endswith("-") else []
+    return features + ["*" + ending[-n:] for n in range(1, len(ending) + 1)]
 
 
 def class_name(shape: str, ending: str) -> str:
@@ -74,14 +82,21 @@ def name_spelling(name: str) -> tuple[str, str]:
 
 
 def spelling_classes(words: Sequence[str], counts: Iterable[int], *, least: int = 20) -> list[str]:
-    """Return the class of each word: that of its longest ending which has enough tokens, or of its shape.
+    """Return the class of each word: that of its longest ending with enough tokens, or else of its shape.
 
     Parameters
     ----------
     words : sequence of str
+        Rare words.
     counts : iterable of int
-    least : int
-        Tokens of a class, of these words alone.
+        Number of tokens of each word.
+    least : int, default=20
+        Smallest number of tokens of a class of an ending, counted over these words alone.
+
+    Returns
+    -------
+    list of str
+        Name of the class of each word.
 
     Examples
     --------
@@ -93,6 +108,7 @@ def spelling_classes(words: Sequence[str], counts: Iterable[int], *, least: int 
     for (shape, ending), count in zip(spelled, counts, strict=True):
         for n in range(1, len(ending) + 1):
             tokens[shape, ending[-n:]] += count
+    # An ending is a class of its own only if it has the tokens that its contexts need to be estimated from.
     enough = {class_name(*key): 0 for key, count in tokens.items() if count >= least}
     return [class_of(shape, ending, enough) or class_name(shape, "") for shape, ending in spelled]
 
@@ -105,6 +121,7 @@ def class_of(shape: str, ending: str, known: Mapping[str, int]) -> str:
     >>> class_of("a", "ing", {"<a*g>": 0, "<a>": 1}), class_of("A", "ing", {"<a>": 1})
     ('<a*g>', '')
     """
+    # The longest known ending says most; the bare shape, at n = 0, comes last.
     for n in range(len(ending), -1, -1):
         name = class_name(shape, ending[len(ending) - n :])
         if name in known:
@@ -112,12 +129,12 @@ def class_of(shape: str, ending: str, known: Mapping[str, int]) -> str:
     return ""
 
 
-def mark_table(spellings: Sequence[tuple[str, str] | None]) -> sparse.csr_array:
-    """Return which type has which mark, shape (n_types, n_marks), as ones; None has none.
+def feature_table(spellings: Sequence[tuple[str, str] | None]) -> CSRRows:
+    """Return the features of each spelling as ones in a matrix, shape (n_types, n_features); None has no feature.
 
     Examples
     --------
-    >>> mark_table([None, ("a", "t"), ("a", "s")]).toarray()
+    >>> feature_table([None, ("a", "t"), ("a", "s")]).toarray()
     array([[0., 0., 0.],
            [1., 1., 0.],
            [1., 0., 1.]])
@@ -125,8 +142,8 @@ def mark_table(spellings: Sequence[tuple[str, str] | None]) -> sparse.csr_array:
     numbers: dict[str, int] = {}
     starts, columns = np.zeros(len(spellings) + 1, dtype=np.int64), []
     for i, spelled in enumerate(spellings):
-        marks = spelling_marks(*spelled) if spelled is not None else []
-        columns += sorted(numbers.setdefault(mark, len(numbers)) for mark in marks)
+        features = spelling_features(*spelled) if spelled is not None else []
+        columns += sorted(numbers.setdefault(feature, len(numbers)) for feature in features)
         starts[i + 1] = len(columns)
     indices: NDArray[np.int32] = np.array(columns, dtype=np.int32)
     return sparse.csr_array(

@@ -1,33 +1,31 @@
 """Words as types: frequent ones by themselves, rare and unseen ones together with those that are spelled alike."""
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from dspectral.engine import Blocks
+from dspectral.inputs.sequences import HoldsSentences
 from dspectral.methods.hmm.anchor.spelling import (
     class_of,
-    mark_table,
+    feature_table,
     name_spelling,
     spelling,
     spelling_classes,
 )
-from dspectral.types import Sentences
+from dspectral.types import CSRRows
 
 
 class WordTypes(NamedTuple):
-    """What words are counted as.
+    """Types that words are counted as.
 
     Attributes
     ----------
     words : list of str
-        Types of their own; the first is ``"<?>"``, for all that is in no class.
+        Words with a type of their own; the first is ``"<?>"``, for words in no class.
     classes : list of str
-        The types after them: rare words by their spelling.
+        Names of the types after them: classes of rare words that are spelled alike.
     """
 
     words: list[str]
@@ -37,28 +35,37 @@ class WordTypes(NamedTuple):
     def of(
         cls, words: Sequence[str], counts: NDArray[np.int64], min_count: int, *, spelled: bool
     ) -> "WordTypes":
-        """Keep frequent words, and make classes of the others if they are to be spelled.
+        """Keep frequent words, and put the others into classes by spelling if that is asked for.
 
         Parameters
         ----------
         words : sequence of str
-            Of a corpus: ``"<?>"``, then words in order of falling count.
-        counts : ndarray of int64
+            Words of a corpus: ``"<?>"``, then words in order of falling count.
+        counts : ndarray of int64, shape (len(words),)
+            Number of tokens of each word.
         min_count : int
+            Words that occur less often have no type of their own.
         spelled : bool
+            Whether there are classes; otherwise rare words are ``"<?>"``.
+
+        Returns
+        -------
+        WordTypes
+            Frequent words and sorted classes.
 
         Examples
         --------
         >>> WordTypes.of(["<?>", "the", "cat", "1989"], np.array([0, 5, 1, 1]), 2, spelled=True)
         WordTypes(words=['<?>', 'the'], classes=['<0>', '<a>'])
         """
+        # Words are in order of falling count: those with a type of their own are the first.
         n_own = 1 + int(np.sum(np.asarray(counts[1:]) >= min_count))
         classes = spelling_classes(words[n_own:], counts[n_own:].tolist()) if spelled else []
         return cls(list(words[:n_own]), sorted(set(classes)))
 
     @property
     def n_types(self) -> int:
-        """Words and classes."""
+        """Number of words and classes."""
         return len(self.words) + len(self.classes)
 
     def name(self, number: int) -> str:
@@ -71,7 +78,7 @@ class WordTypes(NamedTuple):
         Raises
         ------
         ValueError
-            If it is none.
+            If it has no type of its own.
         """
         if word not in self.words[1:]:
             raise ValueError(
@@ -85,38 +92,32 @@ class WordTypes(NamedTuple):
         classes = {name: len(self.words) + i for i, name in enumerate(self.classes)}
         return np.array([_number(word, known, classes) for word in words], dtype=np.int32)
 
-    def counts(self, corpus: Any) -> NDArray[np.int64]:
-        """Return how many tokens of a corpus each type has."""
+    def counts(self, corpus: HoldsSentences) -> NDArray[np.int64]:
+        """Return the number of tokens that each type has in a corpus, shape (n_types,)."""
+        # Several words may be of one class: add.at adds them all, where fancy indexing would keep the last.
         tokens = np.zeros(self.n_types, dtype=np.int64)
         np.add.at(tokens, self.numbers(corpus.words), np.asarray(corpus.counts))
         return tokens
 
-    def blocks(self, corpus: Any) -> Blocks:
-        """Return the sentences of a corpus as types, each block when it is read."""
-        sentences: Blocks = corpus.sentences
-        numbers = self.numbers(corpus.words)
-        return sentences._replace(read=partial(_read_types, read=sentences.read, numbers=numbers))
+    def by_frequency(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the types that have tokens: words in order of falling count, then classes and ``"<?>"``."""
+        # Words come first, as an anchor should be a word that can be read; classes serve where words are few.
+        rest = np.concatenate([np.arange(len(self.words), self.n_types), [0]])
+        order = np.concatenate(
+            [np.arange(1, len(self.words)), rest[np.argsort(-counts[rest], kind="stable")]]
+        )
+        return np.asarray(order[counts[order] > 0])
 
-    def encode(self, sentences: Sequence[Sequence[str]]) -> Sentences:
-        """Return lists of tokens as types."""
-        offsets = np.zeros(len(sentences) + 1, dtype=np.int64)
-        np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
-        return Sentences(self.numbers([word for sentence in sentences for word in sentence]), offsets)
-
-    def marks(self) -> sparse.csr_array:
-        """Return the spelling of each type as marks; ``"<?>"`` has none."""
-        return mark_table(
+    def features(self) -> CSRRows:
+        """Return the spelling features of each type, shape (n_types, n_features); ``"<?>"`` has none."""
+        return feature_table(
             [None, *(spelling(word) for word in self.words[1:]), *(name_spelling(c) for c in self.classes)]
         )
 
 
 def _number(word: str, known: dict[str, int], classes: dict[str, int]) -> int:
+    # Spelling is looked at only where a word is unknown, which is what makes this fast on running text.
     found = known.get(word)
     if found is None:
         found = classes.get(class_of(*spelling(word), classes), 0) if classes and word else 0
     return found
-
-
-def _read_types(item: Any, *, read: Any, numbers: NDArray[np.int32]) -> Sentences:
-    ids, offsets = read(item)
-    return Sentences(numbers[ids], offsets)

@@ -1,88 +1,96 @@
 """Labels of sequences by a hidden Markov model whose labels have latent refinements."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
 from dspectral.engine import summarize
-from dspectral.inputs.labelled import LabelledCorpus, as_labelled, as_sentences
-from dspectral.methods.hmm.expected_counts import ExpectedCounts
-from dspectral.methods.hmm.inference import HiddenMarkov, checked_ids, maximized, smooth
-from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
-from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recovered
+from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.sequences import HoldsLabelledSentences, LabelledCorpus, as_labelled, encode
+from dspectral.inputs.token_lists import TokenLists
+from dspectral.methods.hmm.chain import check_ids, m_step
+from dspectral.methods.hmm.decoding import ChainDecoder, HoldsBlocks, map_blocks
+from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
+from dspectral.methods.hmm.inference import smooth
+from dspectral.methods.hmm.refinement.operators import Operators
 from dspectral.methods.hmm.refinement.recursions import decode_block
+from dspectral.methods.hmm.refinement.starts import (
+    RefinementRecipe,
+    mix_refinements,
+    start_at_random,
+    start_with_moments,
+)
 from dspectral.registry import saved
-from dspectral.types import Sentences
-
-MIXING = 0.05
-"""Share of the mean over its label that each refinement gets before EM."""
+from dspectral.types import LabelledSentences, Sentences
 
 
 @saved
-class RefinementHMM(BaseEstimator):
+class RefinementHMM(ChainDecoder):
     """Label each token of a sequence; within a label, the model has hidden refinements that it learns.
 
-    ``p(a, h, x) = pi(a_1, h_1) prod t(a', h' | a, h) prod o(x | a, h) f(stop | a, h)``: the labels a are there when
-    it is fitted, the refinements h never. With one refinement it is the supervised hidden Markov model.
+    ``p(a, h, x) = pi(a_1, h_1) prod t(a', h' | a, h) prod o(x | a, h) f(stop | a, h)``: the labels a are known in
+    training, the refinements h never. With one refinement it is the supervised hidden Markov model.
 
     Parameters
     ----------
-    n_refinements : int
-        m, for each label. Labels whose moments tell fewer apart, or that have fewer types of tokens, get fewer:
-        ``n_refinements_``.
-    start : {"spectral", "random"}
+    n_refinements : int, default=4
+        Number m of refinements of each label. Labels whose moments tell fewer apart, or that have fewer types of
+        tokens, get fewer: ``n_refinements_``.
+    start : {"spectral", "random"}, default="spectral"
         Moments in two passes, consistent and without a random start; or the random start of plain EM.
-    decoding : {"parameters", "operators"}
+    decoding : {"parameters", "operators"}, default="parameters"
         Whether labels are found with the parameters recovered from the moments (all positive), or by chain
-        products of observable operators, whose negative shares are set to 0 and counted. Operators allow no
-        ``polish``.
-    polish : int
-        EM passes after the start, at most. Moments are first mixed with 5 % of their means over each label's
-        refinements, since what is zero would stay zero.
-    tol : float
-        EM ends when a pass raises the log-likelihood by less than this share of it.
-    smoothing : float
-        Added to each type's count in each refinement.
-    memory, run_memory : sequence of float
-        How the sums that stand for past and future decay from token to token: over the whole sequence, and ending
-        where the label changes. At least one in all.
-    n_dimensions : int
-        Types of tokens are summed as random vectors of this length, if there are more types.
-    regularization : float
-        Of the canonical correlations between past and future.
-    fan_in : int
-    random_state : int
+        products of observable operators, whose negative shares are set to 0 and counted. Operators allow no EM.
+    n_em_iter : int, default=0
+        Largest number of EM passes after the start. Moments are first mixed with 5 % of their means over each
+        label's refinements, since EM never changes a zero.
+    tol : float, default=1e-5
+        EM ends when a pass raises the log-likelihood by less than this fraction of it.
+    smoothing : float, default=0.1
+        Number added to each type's count in each refinement.
+    recipe : RefinementRecipe or None, default=None
+        Settings of the views of past and future; None takes ``RefinementRecipe()``.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of random starts and of the random vectors of types.
 
     Attributes
     ----------
     words_ : list
-        The types; 0 stands for tokens that were not there.
+        Types of tokens; type 0 stands for unknown ones.
     labels_ : list
+        Labels by number, in the order of their first appearance; ``classes_`` is the same as an array.
     n_refinements_ : ndarray of int64, shape (n_labels,)
+        Number of refinements of each label.
     model_ : HiddenMarkov
-        Its states are the refinements, one label's after the other's; within a label the heaviest comes first.
+        Parameters. The states are the refinements, one label's after the other's; within a label the heaviest comes
+        first.
     bounds_ : ndarray of int64, shape (n_labels + 1,)
         Label ``a`` has the states ``bounds_[a]``, ..., ``bounds_[a + 1] - 1``.
-    operators_ : Operators
-        From the moments; None after a random start.
-    correlations_ : ndarray of float64, shape (n_labels, m - 1)
+    operators_ : Operators or None
+        Observable operators from the moments; None after a random start.
+    correlations_ : ndarray of float64, shape (n_labels, m - 1), or None
         Canonical correlations of past and future within each label; None after a random start.
     n_negative_ : int
-        Expected counts that came out of the moments negative, and were set to 0.
+        Number of expected counts that came out of the moments negative, and were set to 0.
     log_likelihoods_ : list of float
-        Of tokens and labels, before each EM pass.
+        Log-likelihood of tokens and labels before each EM pass, in nats.
     n_passes_ : int
-        Two for the moments (one for a single refinement), none for a random start, and one for each EM pass.
+        Number of passes over the sequences: two for the moments (one for a single refinement), none for a random
+        start, and one for each EM pass.
+    random_state_ : int
+        The seed that was used.
 
     Notes
     -----
+    The estimator has ``classes_``, ``predict``, ``predict_proba`` and ``score`` of a classifier, for the tokens of
+    sequences. scikit-learn's tag "classifier" is not set: with it, cross-validation stratifies by y and refuses lists
+    of different lengths.
+
     Memory: for the first pass ``n_labels (2 width + 1)^2`` numbers, where a view has ``n_dimensions + n_labels +
     1`` numbers for each ``memory`` and ``n_dimensions + 1`` for each ``run_memory``; for the second ``n_labels
     (n_types + n_labels) m^2``; for EM ``n_types n_labels m``. It does not depend on the number of sequences.
@@ -103,97 +111,176 @@ class RefinementHMM(BaseEstimator):
     [['V', 'K', 'V']]
     """
 
+    _tokens_are_strings = False
+
     def __init__(
         self,
         n_refinements: int = 4,
         *,
         start: Literal["spectral", "random"] = "spectral",
         decoding: Literal["parameters", "operators"] = "parameters",
-        polish: int = 0,
+        n_em_iter: int = 0,
         tol: float = 1e-5,
         smoothing: float = 0.1,
-        memory: Sequence[float] = (0.5,),
-        run_memory: Sequence[float] = (0.9,),
-        n_dimensions: int = 12,
-        regularization: float = 1e-2,
-        fan_in: int = 2,
-        random_state: int = 0,
+        recipe: RefinementRecipe | None = None,
+        random_state: RandomState = 0,
     ) -> None:
         self.n_refinements = n_refinements
         self.start = start
         self.decoding = decoding
-        self.polish = polish
+        self.n_em_iter = n_em_iter
         self.tol = tol
         self.smoothing = smoothing
-        self.memory = memory
-        self.run_memory = run_memory
-        self.n_dimensions = n_dimensions
-        self.regularization = regularization
-        self.fan_in = fan_in
+        self.recipe = recipe
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from labelled sequences.
+    def fit(self, X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None) -> Self:
+        """Learn from labeled sequences.
 
         Parameters
         ----------
-        X : list of sequences of hashable tokens, or an object with ``words``, ``labels`` and ``sentences``
-            The latter a stream of :class:`~dspectral.types.LabelledSentences`; y is then not needed.
-        y : list of sequences of hashable labels
+        X : iterable of sequences of hashable tokens, or an object with ``words``, ``labels`` and ``sentences``
+            Sequences; of an object, the blocks of :class:`~dspectral.types.LabelledSentences` are read in each pass.
+        y : iterable of sequences of hashable labels, optional
+            One label for each token; not needed if X has labels.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             If a parameter is out of range, there is no token, or lengths differ.
         TypeError
-            If a token or a label is not hashable.
+            If a parameter is of the wrong type, or a token or a label is not hashable.
         """
         self._check()
+        self.random_state_ = resolve_seed(self.random_state)
         corpus = as_labelled(X, y)
         self.words_, self.labels_ = corpus.words, corpus.labels
-        self.n_negative_, self.n_passes_ = 0, 0
-        self.operators_: Any = None
-        self.correlations_: Any = None
         if self.start == "spectral":
-            self._start_with_moments(corpus)
+            start = start_with_moments(
+                corpus,
+                self.n_refinements,
+                recipe=self._recipe,
+                smoothing=self.smoothing,
+                random_state=self.random_state_,
+            )
         else:
-            self._start_at_random()
-        self._polish(corpus)
+            start = start_at_random(corpus, self.n_refinements, random_state=self.random_state_)
+        self.model_, self.n_refinements_, self.operators_, self.correlations_ = start[:4]
+        self.n_negative_, self.n_passes_ = start.n_negative, start.n_passes
+        self.bounds_ = np.concatenate([[0], np.cumsum(self.n_refinements_)])
+        self._run_em(corpus)
         return self
 
-    def predict(self, X: Sequence[Any]) -> list[list[Any]]:
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Array of the labels by number, shape (n_labels,): the columns of :meth:`predict_proba`."""
+        check_is_fitted(self)
+        kinds = {type(label) for label in self.labels_}
+        if len(kinds) == 1 and kinds <= {str, int, bool}:
+            return np.array(self.labels_)
+        # Through an object array: NumPy would make a table of labels that are tuples.
+        names = np.empty(len(self.labels_), dtype=object)
+        names[:] = self.labels_
+        return names
+
+    def predict(self, X: HoldsBlocks | TokenLists) -> list[list[Hashable]]:
         """Return the most probable label of each token, each by itself, in lists like X.
 
         Parameters
         ----------
-        X : list of sequences of tokens
-            Tokens that were not there when it was fitted say nothing.
+        X : iterable of sequences of tokens, or an object with ``words`` and ``sentences``
+            Sequences to label. Unknown tokens are type 0, which was never seen in training.
+
+        Returns
+        -------
+        list of lists
+            One label for each token.
         """
         return [[self.labels_[a] for a in share.argmax(axis=1)] for share in self.predict_proba(X)]
 
-    def predict_proba(self, X: Sequence[Any]) -> list[NDArray[np.float64]]:
-        """Return ``p(a_i = a | x)`` for each token of each sequence, shape (n_i, n_labels)."""
-        check_is_fitted(self)
-        sentences = as_sentences(X, self.words_)
-        return list(np.split(self.label_shares(sentences), sentences.offsets[1:-1])) if len(X) else []
+    def predict_proba(self, X: HoldsBlocks | TokenLists) -> list[NDArray[np.float64]]:
+        """Return the probability of each label at each token of each sequence, ``p(a_i = a | x)``.
 
-    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
-        """Return the share of tokens whose label is right."""
-        found = [label for labels in self.predict(X) for label in labels]
-        true = [label for labels in y for label in labels]
-        return float(np.mean([a == b for a, b in zip(found, true, strict=True)]))
+        Parameters
+        ----------
+        X : iterable of sequences of tokens, or an object with ``words`` and ``sentences``
+            Sequences as for :meth:`predict`.
+
+        Returns
+        -------
+        list of ndarray of float64, shape (n_tokens_i, n_labels)
+            One array for each sequence, its columns in the order of ``classes_``; rows sum to 1.
+        """
+        check_is_fitted(self)
+        return self._each_sentence(X, self.label_shares)
+
+    def decode(self, X: HoldsBlocks | TokenLists) -> tuple[NDArray[np.float64], list[list[Hashable]]]:
+        """Return the labels on the most probable path of refinements through each sequence.
+
+        Parameters
+        ----------
+        X : iterable of sequences of tokens, or an object with ``words`` and ``sentences``
+            Sequences as for :meth:`predict`.
+
+        Returns
+        -------
+        log_prob : ndarray of float64, shape (n_sequences,)
+            Log-probability of each sequence and its path together, minus infinity where it is impossible.
+        labels : list of lists
+            One label for each token, by the parameters, whatever ``decoding`` is.
+        """
+        log_prob, paths = self._best_paths(X)
+        # States are numbered label by label, so the label of a state is where its number falls.
+        owners = np.repeat(np.arange(len(self.labels_)), self.n_refinements_)
+        return log_prob, [[self.labels_[a] for a in owners[path]] for path in paths]
+
+    def score(self, X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None) -> float:
+        """Return the accuracy: the fraction of tokens whose label is right.
+
+        Parameters
+        ----------
+        X : iterable of sequences of tokens, or an object with ``words``, ``labels`` and ``sentences``
+            Sequences as for :meth:`predict`.
+        y : iterable of sequences of labels, optional
+            True labels; not needed if X has them.
+
+        Returns
+        -------
+        float
+            Accuracy between 0 and 1.
+
+        Raises
+        ------
+        ValueError
+            If there is no token, lengths differ or labels are missing.
+        """
+        check_is_fitted(self)
+        corpus = as_labelled(X, y)
+        # Labels that were never seen in training are -1, which no prediction is.
+        known = {label: a for a, label in enumerate(self.labels_)}
+        labels = np.array([known.get(label, -1) for label in corpus.labels])
+        count = partial(self._count_right, types=self._type_numbers(corpus.words), labels=labels)
+        n_right, n_tokens = np.sum(map_blocks(corpus.sentences, count), axis=0).tolist()
+        return float(n_right / n_tokens)
+
+    def _count_right(
+        self, block: LabelledSentences, *, types: NDArray[np.int32], labels: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        found = self.label_shares(Sentences(types[block.ids], block.offsets)).argmax(axis=1)
+        return int(np.sum(found == labels[block.labels])), len(block.ids)
 
     def label_shares(self, sentences: Sentences) -> NDArray[np.float64]:
-        """Decode a block of numbered tokens.
+        """Return the probability of each label at each token of a block.
 
         Parameters
         ----------
         sentences : Sentences
-            Ids are places in ``words_``.
+            A block of ids, places in ``words_``, as :meth:`encode` gives it.
 
         Returns
         -------
@@ -204,98 +291,66 @@ class RefinementHMM(BaseEstimator):
         -----
         ``O(n_tokens (n_labels m)^2)`` time.
         """
-        return self.decode(sentences)[0]
+        return self.clipped_label_shares(sentences)[0]
 
-    def decode(self, sentences: Sentences) -> tuple[NDArray[np.float64], int]:
-        """Return what :meth:`label_shares` does, and how many shares came out negative and were set to 0."""
+    def clipped_label_shares(self, sentences: Sentences) -> tuple[NDArray[np.float64], int]:
+        """Return what :meth:`label_shares` does, and how many shares came out negative and were set to 0.
+
+        Parameters
+        ----------
+        sentences : Sentences
+            A block of ids, as for :meth:`label_shares`.
+
+        Returns
+        -------
+        shares : ndarray of float64, shape (n_tokens, n_labels)
+            ``p(a_i = a | x)``; rows sum to 1.
+        n_negative : int
+            Number of negative shares, always 0 with ``decoding="parameters"``.
+        """
         check_is_fitted(self)
         if self.decoding == "parameters":
             posterior = smooth(sentences, self.model_).posterior
             return np.add.reduceat(posterior, self.bounds_[:-1], axis=1), 0
-        checked_ids(sentences, len(self.words_))
+        check_ids(sentences.ids, len(self.words_))
         out = np.empty((len(sentences.ids), len(self.labels_)))
-        chain = Operators(*(read_only(part) for part in self.operators_))
+        chain = Operators(*(read_only(part) for part in self.operators_ or ()))
         n_negative = decode_block(read_only(sentences.ids), read_only(sentences.offsets), chain, out)
         return out, int(n_negative)
 
+    @property
+    def _recipe(self) -> RefinementRecipe:
+        return RefinementRecipe() if self.recipe is None else self.recipe
+
+    def _type_numbers(self, tokens: Sequence[Hashable]) -> NDArray[np.int32]:
+        return encode([tokens], self.words_).ids
+
     def _check(self) -> None:
-        if self.n_refinements < 1:
-            raise ValueError(f"n_refinements is {self.n_refinements}, but must be at least 1")
-        for name, value, known in (
-            ("start", self.start, ("spectral", "random")),
-            ("decoding", self.decoding, ("parameters", "operators")),
-        ):
-            if value not in known:
-                raise ValueError(f"{name} is {value!r}, but it must be {known[0]!r} or {known[1]!r}")
-        decays = [*self.memory, *self.run_memory]
-        if not decays or not all(0.0 <= decay <= 1.0 for decay in decays):
+        check_integer("n_refinements", self.n_refinements, at_least=1)
+        check_option("start", self.start, ("spectral", "random"))
+        check_option("decoding", self.decoding, ("parameters", "operators"))
+        check_integer("n_em_iter", self.n_em_iter, at_least=0)
+        check_real("tol", self.tol)
+        check_real("smoothing", self.smoothing, at_least=0.0)
+        if self.recipe is not None and not isinstance(self.recipe, RefinementRecipe):
+            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a RefinementRecipe, or None")
+        self._recipe.check()
+        if self.decoding == "operators" and (self.n_em_iter or self.start == "random"):
             raise ValueError(
-                f"memory and run_memory are {decays}, but must hold at least one decay from 0 to 1"
-            )
-        if self.decoding == "operators" and (self.polish or self.start == "random"):
-            raise ValueError(
-                "decoding is 'operators', which only moments give: set start='spectral' and polish=0"
+                "decoding is 'operators', which only moments give: set start='spectral' and n_em_iter=0"
             )
 
-    def _start_with_moments(self, corpus: LabelledCorpus) -> None:
-        views, m = self._views(len(corpus.words), len(corpus.labels)), self.n_refinements
-        if m == 1:  # nothing to tell apart: the views are nothing but their constant
-            views = views._replace(memory=np.empty(0), run_memory=np.empty(0))
-            found = projections(np.zeros((views.n_labels, 1, 1)), m)
-        else:
-            of_views = partial(ViewMoments.of, views=views)
-            gram = summarize(corpus.sentences, of=of_views, fan_in=self.fan_in, name="views").gram
-            found = projections(gram, m, regularization=self.regularization)
-        of = partial(OperatorMoments.of, views=views, past=found.past, future=found.future)
-        moments = summarize(corpus.sentences, of=of, fan_in=self.fan_in, name="moments")
-        n_types = np.sum(moments.joint[:, :, 0, 0] > 0, axis=1)
-        self.n_refinements_ = np.clip(n_types, 1, found.n_refinements)
-        self.operators_ = operators(*moments, self.n_refinements_)
-        shares = recovered(*moments, self.n_refinements_)
-        self.model_, self.n_negative_ = maximized(shares.counts, smoothing=self.smoothing), shares.n_negative
-        self.correlations_, self.n_passes_ = found.correlations, 1 + (m > 1)
-        self.bounds_ = np.concatenate([[0], np.cumsum(self.n_refinements_)])
-
-    def _start_at_random(self) -> None:
-        rng = np.random.default_rng(self.random_state)
-        self.n_refinements_ = np.full(len(self.labels_), self.n_refinements)
-        self.bounds_ = np.concatenate([[0], np.cumsum(self.n_refinements_)])
-        n = int(self.bounds_[-1])
-        shapes = HiddenMarkov(*(np.empty(0),) * 4)._replace(
-            initial=np.ones(n),
-            transition=np.ones((n, n)),
-            emission=np.ones((len(self.words_), n)),
-            final=np.ones(n),
-        )
-        self.model_ = maximized(HiddenMarkov(*(rng.standard_exponential(part.shape) for part in shapes)))
-
-    def _polish(self, corpus: LabelledCorpus) -> None:
+    def _run_em(self, corpus: LabelledCorpus) -> None:
+        """Run EM with the labels known: each token is in one of the refinements of its label."""
         self.log_likelihoods_: list[float] = []
-        if self.polish and self.start == "spectral":
-            self.model_ = mixed(self.model_, self.bounds_)
-        for _ in range(self.polish):
+        # A random start has no zeros; moments have, and EM multiplies: what is 0 stays 0.
+        if self.n_em_iter and self.start == "spectral":
+            self.model_ = mix_refinements(self.model_, self.bounds_)
+        for _ in range(self.n_em_iter):
             of = partial(ExpectedCounts.of, model=self.model_, bounds=self.bounds_)
-            found = summarize(corpus.sentences, of=of, fan_in=self.fan_in, name="expect")
-            self.model_ = maximized(found.counts, smoothing=self.smoothing)
+            found = summarize(corpus.sentences, of=of, name="expect")
+            self.model_ = m_step(found.counts, smoothing=self.smoothing)
             self.n_passes_ += 1
-            before = self.log_likelihoods_[-1:]
             self.log_likelihoods_.append(found.log_likelihood)
-            if before and found.log_likelihood - before[0] < self.tol * abs(found.log_likelihood):
+            if has_converged(self.log_likelihoods_, self.tol):
                 return
-
-    def _views(self, n_types: int, n_labels: int) -> Views:
-        vectors = np.eye(n_types)
-        if n_types > self.n_dimensions:
-            rng = np.random.default_rng(self.random_state)
-            vectors = rng.standard_normal((n_types, self.n_dimensions))
-        return Views(vectors, np.asarray(self.memory, float), np.asarray(self.run_memory, float), n_labels)
-
-
-def mixed(model: HiddenMarkov, bounds: NDArray[np.int64]) -> HiddenMarkov:
-    """Mix what differs between a label's refinements with a little of its mean: EM never brings back a zero."""
-    initial, transition, emission = (np.array(part) for part in model[:3])
-    for start, end in pairwise(bounds):
-        for part in (initial, transition, emission):
-            own = part[..., start:end]
-            own += MIXING * (own.mean(axis=-1, keepdims=True) - own)
-    return HiddenMarkov.of(initial, transition, emission, model.final)

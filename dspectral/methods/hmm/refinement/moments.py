@@ -1,34 +1,34 @@
 """Moments of labelled sequences: the past, the future and the token itself, for each label."""
 
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterator
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import read_only
-from dspectral.methods.hmm.expected_counts import checked_labels
-from dspectral.methods.hmm.inference import checked_ids
-from dspectral.methods.hmm.refinement import recursions as refinements
-from dspectral.types import LabelledSentences, Sentences
+from dspectral.engine.summary import add_fields
+from dspectral.methods.hmm.chain import check_ids, check_labels
+from dspectral.methods.hmm.refinement.recursions import add_products, write_views
+from dspectral.types import LabelledSentences
 
 PIECE = 1 << 12
-"""Tokens whose views are held at once, whole sentences at least."""
+"""Number of tokens whose views are held at once; a longer sentence is a piece of its own."""
 
 
 class Views(NamedTuple):
-    """How the past and the future of a token are turned into numbers.
-
-    Each is made of sums over the tokens on its side, which decay with distance.
+    """How the past and the future of a token become numbers: sums over its side that decay with distance.
 
     Attributes
     ----------
     vectors : ndarray of float64, shape (n_types, k)
-        One for each type of token.
+        Vector of each type of token.
     memory : ndarray of float64
-        Decays of sums over the whole side of the sentence: of vectors, of labels and of ones.
+        Decay rates of sums of vectors, of labels and of ones over the whole side of the sentence.
     run_memory : ndarray of float64
-        Decays of sums of vectors and ones that end where the label changes.
+        Decay rates of sums of vectors and of ones that restart where the label changes.
     n_labels : int
+        Number of labels.
     """
 
     vectors: NDArray[np.float64]
@@ -38,7 +38,7 @@ class Views(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Numbers in one view."""
+        """Number of entries of one view."""
         k = int(self.vectors.shape[1])
         return len(self.memory) * (k + self.n_labels + 1) + len(self.run_memory) * (k + 1)
 
@@ -49,7 +49,7 @@ class Views(NamedTuple):
         rows[:, -1] = 1.0
         vectors, memory, run_memory = (read_only(part) for part in self[:3])
         for step, out in ((1, rows[:, :width]), (-1, rows[:, width : 2 * width])):
-            refinements.views(block, vectors, memory, run_memory, self.n_labels, step, out)
+            write_views(block, vectors, memory, run_memory, self.n_labels, step, out)
         return rows
 
 
@@ -59,7 +59,7 @@ class ViewMoments(NamedTuple):
     Attributes
     ----------
     gram : ndarray of float64, shape (n_labels, 2 width + 1, 2 width + 1)
-        Of rows ``[past, future, 1]``; the last entry counts tokens.
+        Sum over the tokens of a label of ``row' row`` with ``row = [past, future, 1]``; the last entry counts tokens.
 
     Examples
     --------
@@ -74,18 +74,32 @@ class ViewMoments(NamedTuple):
 
     @classmethod
     def of(cls, block: LabelledSentences, *, views: Views) -> Self:
-        """Summarise one block.
+        """Summarize one block.
+
+        Parameters
+        ----------
+        block : LabelledSentences
+            Tokens and labels.
+        views : Views
+            Views of past and future.
+
+        Returns
+        -------
+        ViewMoments
+            Moments of this block.
 
         Raises
         ------
         ValueError
             If an id or a label is out of range.
         """
-        checked_block(block, len(views.vectors), views.n_labels)
+        check_block(block, len(views.vectors), views.n_labels)
+        # The views of a piece are held, not those of the block: 8 PIECE (2 width + 1) bytes. Time is O(n width^2).
         width = 2 * views.width + 1
         gram = np.zeros((views.n_labels, width, width))
-        for piece in pieces(block):
+        for piece in cut_block(block):
             rows = views.of(piece)
+            # Grouped by label, the moments are matrix products rather than a loop over tokens.
             for label in np.unique(piece.labels):
                 own = rows[piece.labels == label]
                 gram[label] += own.T @ own
@@ -93,24 +107,24 @@ class ViewMoments(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the moments of all sentences."""
-        return type(self)(np.add.reduce([part.gram for part in (self, *others)]))
+        return add_fields(self, *others)
 
 
 class OperatorMoments(NamedTuple):
-    """Second and third moments of projected past, token and projected future, all that operators are made of.
+    """Second and third moments of projected past, token and projected future.
 
     The first coordinate of each projected view is 1.
 
     Attributes
     ----------
     joint : ndarray of float64, shape (n_labels, n_types, m, m)
-        Sum of ``future past'`` at each token, for its label and type: ``joint[a, x, 0, 0]`` counts.
+        Sum of ``future past'`` at each token, by its label and type; ``joint[a, x, 0, 0]`` is the number of tokens.
     steps : ndarray of float64, shape (n_labels, n_labels, m, m)
-        Sum of the next token's future times the token's past, for the label and the next.
+        Sum of the next token's future times the token's past, by the token's label and the next one's.
     first : ndarray of float64, shape (n_labels, m)
-        Sum of the future of first tokens.
+        Sum of the future of first tokens, by label.
     last : ndarray of float64, shape (n_labels, m)
-        Sum of the past of last tokens.
+        Sum of the past of last tokens, by label.
 
     Notes
     -----
@@ -131,14 +145,21 @@ class OperatorMoments(NamedTuple):
         past: NDArray[np.float64],
         future: NDArray[np.float64],
     ) -> Self:
-        """Summarise one block.
+        """Summarize one block.
 
         Parameters
         ----------
         block : LabelledSentences
+            Tokens and labels.
         views : Views
+            Views of past and future.
         past, future : ndarray of float64, shape (n_labels, width + 1, m)
             Projections of ``[view, 1]``.
+
+        Returns
+        -------
+        OperatorMoments
+            Moments of this block.
 
         Raises
         ------
@@ -146,26 +167,26 @@ class OperatorMoments(NamedTuple):
             If an id or a label is out of range.
         """
         n_types, n_labels, m = len(views.vectors), views.n_labels, past.shape[2]
-        checked_block(block, n_types, n_labels)
+        check_block(block, n_types, n_labels)
         out = cls(
             np.zeros((n_labels, n_types, m, m)),
             np.zeros((n_labels, n_labels, m, m)),
             np.zeros((n_labels, m)),
             np.zeros((n_labels, m)),
         )
-        both = both_projections(past, future)
-        for piece in pieces(block):
-            rows = projected(views.of(piece), piece.labels, both)
-            refinements.add_products(piece, rows[:, :m], rows[:, m:], *out)
+        both = join_projections(past, future)
+        for piece in cut_block(block):
+            rows = project(views.of(piece), piece.labels, both)
+            add_products(piece, rows[:, :m], rows[:, m:], *out)
         return out
 
     def merge(self, *others: Self) -> Self:
         """Return the moments of all sentences."""
-        return type(self)(*(np.add.reduce(fields) for fields in zip(self, *others, strict=True)))
+        return add_fields(self, *others)
 
 
-def both_projections(past: NDArray[np.float64], future: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what projects ``[past, future, 1]`` to both at once, shape (n_labels, 2 width + 1, 2 m)."""
+def join_projections(past: NDArray[np.float64], future: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return one projection of ``[past, future, 1]`` to both, shape (n_labels, 2 width + 1, 2 m)."""
     n_labels, width, m = past.shape[0], past.shape[1] - 1, past.shape[2]
     both = np.zeros((n_labels, 2 * width + 1, 2 * m))
     both[:, :width, :m], both[:, width:-1, m:] = past[:, :-1], future[:, :-1]
@@ -173,25 +194,27 @@ def both_projections(past: NDArray[np.float64], future: NDArray[np.float64]) -> 
     return both
 
 
-def projected(
+def project(
     rows: NDArray[np.float64], labels: NDArray[np.int32], projections: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Project each row by its label's projection, shape (n_tokens, 2 m)."""
     out = np.empty((len(rows), projections.shape[2]))
     for label in np.unique(labels):
+        # One product for each label, as each has a projection of its own.
         own = labels == label
         out[own] = rows[own] @ projections[label]
     return out
 
 
-def checked_block(block: LabelledSentences, n_types: int, n_labels: int) -> None:
+def check_block(block: LabelledSentences, n_types: int, n_labels: int) -> None:
     """Raise a ValueError if an id or a label is out of range."""
-    checked_ids(Sentences(block.ids, block.offsets), n_types)
-    checked_labels(block.labels, n_labels)
+    check_ids(block.ids, n_types)
+    check_labels(block.labels, n_labels)
 
 
-def pieces(block: LabelledSentences) -> Any:
-    """Cut a block into pieces of whole sentences, of some ``PIECE`` tokens each."""
+def cut_block(block: LabelledSentences) -> Iterator[LabelledSentences]:
+    """Yield pieces of whole sentences with about ``PIECE`` tokens each."""
+    # Sums restart at sentences, so only whole ones may be cut off; a search in the offsets finds where.
     start, n = 0, len(block.offsets) - 1
     while start < n:
         stop = int(np.searchsorted(block.offsets, block.offsets[start] + PIECE, side="right")) - 1

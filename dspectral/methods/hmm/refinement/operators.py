@@ -1,4 +1,4 @@
-"""From moments of labelled sequences to the operators, or the parameters, of a refinement HMM."""
+"""From moments of labeled sequences to the operators, or the parameters, of a refinement HMM."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -7,22 +7,23 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from dspectral.linalg.joint_diagonalization import joint_diagonalize
-from dspectral.methods.hmm.inference import HiddenMarkov
+from dspectral.methods.hmm.chain import HiddenMarkov
+from dspectral.methods.hmm.refinement.mixtures import Mixture
 from dspectral.registry import saved
 
 
 class Projections(NamedTuple):
-    """From the views of a token to what they say about its refinement.
+    """Projections of the views of a token to coordinates that tell its refinement.
 
     Attributes
     ----------
     past, future : ndarray of float64, shape (n_labels, width + 1, m)
-        Of ``[view, 1]``. The first coordinate is 1, the others have mean 0 within each label, and there the two
-        have the canonical correlations as their only covariances.
+        Projections of ``[view, 1]``. The first coordinate is 1, the others have mean 0 within each label, and there
+        the two have the canonical correlations as their only covariances.
     correlations : ndarray of float64, shape (n_labels, m - 1)
+        Canonical correlations in falling order.
     n_refinements : ndarray of int64, shape (n_labels,)
-        How many refinements of each label the moments can tell apart; further coordinates are 0.
+        Number of refinements of each label that the moments can tell apart; further coordinates are 0.
     """
 
     past: NDArray[np.float64]
@@ -38,11 +39,11 @@ class Operators(NamedTuple):
     Attributes
     ----------
     emission : ndarray of float64, shape (n_labels, n_types, m, m)
-        O[a][x], similar to a diagonal matrix of ``o(x | a, h)``.
+        ``O[a][x]``, similar to a diagonal matrix of ``o(x | a, h)``.
     transition : ndarray of float64, shape (n_labels, n_labels, m, m)
-        T[a][b], from a to b.
+        ``T[a][b]``, from label a to label b.
     first, last : ndarray of float64, shape (n_labels, m)
-        ``p(a_1 = a_n = a, x, n = 1)`` is ``last[a] O[a][x] first[a]``.
+        Ends of the products: ``last[a] O[a][x] first[a]`` is the probability of label a and type x alone.
     """
 
     emission: NDArray[np.float64]
@@ -52,13 +53,14 @@ class Operators(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """What tokens, steps, starts and ends count for each refinement, and how many of these came out negative.
+    """Expected counts of tokens, steps, starts and ends for each refinement.
 
     Attributes
     ----------
     counts : HiddenMarkov
-        Of all labels' refinements, one label's after the other's; negative ones set to 0.
+        Counts of all labels' refinements, one label's after the other's; negative ones are set to 0.
     n_negative : int
+        Number of counts that came out negative.
     """
 
     counts: HiddenMarkov
@@ -71,11 +73,16 @@ def projections(gram: NDArray[np.float64], m: int, *, regularization: float = 1e
     Parameters
     ----------
     gram : ndarray of float64, shape (n_labels, 2 width + 1, 2 width + 1)
-        Of rows ``[past, future, 1]``.
+        Second moments of rows ``[past, future, 1]``, for each label.
     m : int
-        Refinements asked for: the constant and ``m - 1`` pairs of canonical directions.
-    regularization : float
-        Added to variances before whitening, in units of their mean.
+        Number of refinements asked for: the constant and ``m - 1`` pairs of canonical directions.
+    regularization : float, default=1e-2
+        Number added to variances before whitening, in units of their mean.
+
+    Returns
+    -------
+    Projections
+        Projections of past and future, with their canonical correlations.
 
     Notes
     -----
@@ -101,6 +108,8 @@ def projections(gram: NDArray[np.float64], m: int, *, regularization: float = 1e
         np.ones(n_labels, dtype=np.int64),
     )
     out.past[:, -1, 0] = out.future[:, -1, 0] = 1.0
+    # For each label: the SVD of Cov(future, future)^-1/2 Cov(future, past) Cov(past, past)^-1/2. Its singular values
+    # are the canonical correlations; means are taken off by the last row, that of the constant. O(n_labels width^3).
     for label in range(n_labels):
         count = gram[label, -1, -1]
         if m == 1 or count == 0:
@@ -112,6 +121,7 @@ def projections(gram: NDArray[np.float64], m: int, *, regularization: float = 1e
             inverse_root(covariance[width:, width:], regularization),
         ]
         left, values, right = scipy.linalg.svd(sides[1] @ covariance[width:, :width] @ sides[0])
+        # A correlation of 0 tells nothing apart: the label gets fewer refinements than asked for.
         rank = min(m - 1, int(np.sum(values > 1e-9)))
         for side, axes, at in (
             (out.past, sides[0] @ right[:rank].T, 0),
@@ -129,6 +139,7 @@ def inverse_root(covariance: NDArray[np.float64], regularization: float) -> NDAr
     values, vectors = scipy.linalg.eigh(covariance)
     floor = 1e-12 * max(values[-1], 0.0)
     ridge = regularization * float(np.mean(np.maximum(values, 0.0)))
+    # The ridge is relative to the mean variance, so it does not depend on the unit of the views.
     scales = np.where(values > floor, (np.maximum(values, floor) + ridge + 1e-300) ** -0.5, 0.0)
     return np.asarray((vectors * scales) @ vectors.T)
 
@@ -144,9 +155,15 @@ def operators(
 
     Parameters
     ----------
-    joint, steps, first, last
-        As in :class:`~dspectral.methods.hmm.refinement.moments.OperatorMoments`.
+    joint, steps, first, last : ndarray of float64
+        Fields of :class:`~dspectral.methods.hmm.refinement.moments.OperatorMoments`.
     n_refinements : ndarray of int64, shape (n_labels,)
+        Number of refinements of each label.
+
+    Returns
+    -------
+    Operators
+        Operators of all labels; rows and columns beyond ``n_refinements`` are 0.
 
     References
     ----------
@@ -155,6 +172,7 @@ def operators(
     inverses = np.zeros_like(joint[:, 0])
     for label, m in enumerate(n_refinements):
         total = joint[label, :, :m, :m].sum(axis=0)
+        # Padded coordinates are left out: their zeros have no inverse.
         if total[0, 0] > 0:
             inverses[label, :m, :m] = np.linalg.pinv(total)
     return Operators(
@@ -165,7 +183,7 @@ def operators(
     )
 
 
-def recovered(
+def recover(
     joint: NDArray[np.float64],
     steps: NDArray[np.float64],
     first: NDArray[np.float64],
@@ -176,20 +194,21 @@ def recovered(
 
     Parameters
     ----------
-    joint, steps, first, last
-        As in :class:`~dspectral.methods.hmm.refinement.moments.OperatorMoments`.
+    joint, steps, first, last : ndarray of float64
+        Fields of :class:`~dspectral.methods.hmm.refinement.moments.OperatorMoments`.
     n_refinements : ndarray of int64, shape (n_labels,)
+        Number of refinements of each label.
 
     Returns
     -------
     Recovered
-        Refinements in order of falling weight within each label.
+        Counts, the refinements in order of falling weight within each label.
 
     Notes
     -----
-    Past, token and future are three independent views of a refinement: the third moment, symmetrised and
-    whitened, is diagonal in one orthogonal basis, which Jacobi's rotations find (no random start). It gives what
-    the views expect of each refinement; solving for these shares turns each moment into counts.
+    Past, token and future are three independent views of a refinement: the third moment, symmetrized and
+    whitened, is diagonal in one orthogonal basis, which Jacobi's rotations find (no random start). It gives the mean
+    of each view in each refinement; solving for these means turns each moment into counts.
 
     References
     ----------
@@ -205,6 +224,8 @@ def recovered(
         np.empty((joint.shape[1], n_states)),
         np.empty(n_states),
     )
+    # ``here.future`` and ``here.past`` map a view to shares of refinements, whose mean in refinement h is the h-th unit
+    # vector: a moment between views becomes a count between refinements when it is multiplied by them on both sides.
     for a, (here, own, m) in enumerate(zip(solved, parts, n_refinements, strict=True)):
         counts.emission[:, own] = here.tokens
         counts.initial[own] = here.future @ first[a, :m]
@@ -214,91 +235,3 @@ def recovered(
             counts.transition[own, others] = (there.future @ moment @ here.past.T).T
     n_negative = sum(int(np.sum(part < 0)) for part in counts)
     return Recovered(HiddenMarkov(*(np.maximum(part, 0.0) for part in counts)), n_negative)
-
-
-class Mixture(NamedTuple):
-    """One label's refinements.
-
-    Attributes
-    ----------
-    past, future : ndarray of float64, shape (m, m)
-        From a view to shares of refinements; the mean over all views of a refinement is 1 for it, 0 for others.
-    tokens : ndarray of float64, shape (n_types, m)
-        What each type counts for each refinement.
-    """
-
-    past: NDArray[np.float64]
-    future: NDArray[np.float64]
-    tokens: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, joint: NDArray[np.float64]) -> "Mixture":
-        """Solve for one label, from ``joint`` of shape (n_types, m, m)."""
-        m, count = joint.shape[2], float(joint[:, 0, 0].sum())
-        if m == 1 or count == 0:
-            return cls(np.eye(m), np.eye(m), joint[:, 0, :])
-        token = token_view(joint, m)
-        between = joint.sum(axis=0) / count
-        apart = ridge_inverse(between, count)
-        # Past and future are mapped to where they expect of each refinement what the token view expects.
-        from_past = token.T @ joint[:, :, 0] @ apart.T / count
-        from_future = token.T @ joint[:, 0, :] @ apart / count
-        pairs = from_future @ between @ from_past.T
-        triples = np.einsum("xij,xk->ijk", joint, token, optimize=True) / count
-        triples = np.einsum("ijk,ai,bj->abk", triples, from_future, from_past, optimize=True)
-        means = component_means(pairs, triples)
-        shares = np.linalg.inv(means)
-        past, future = shares @ from_past, shares @ from_future
-        tokens = 0.5 * (joint[:, 0, :] @ past.T + joint[:, :, 0] @ future.T)
-        order = np.argsort(-tokens.sum(axis=0), kind="stable")
-        return cls(past[order], future[order], tokens[:, order])
-
-
-def token_view(joint: NDArray[np.float64], m: int) -> NDArray[np.float64]:
-    """Return numbers for each type that tell refinements apart, shape (n_types, m); the first is 1.
-
-    The leading left singular vectors of what past and future are at each type, weighted by its count.
-    """
-    count = joint[:, 0, 0]
-    root = np.sqrt(np.maximum(count, 1e-300))
-    rows = np.hstack([joint[:, 0, 1:], joint[:, 1:, 0]]) / root[:, None]
-    rows[count <= 0] = 0.0
-    share = root / np.linalg.norm(root)
-    rows -= np.outer(share, share @ rows)
-    left, _, _ = scipy.linalg.svd(rows, full_matrices=False)
-    view = np.zeros((len(joint), m))
-    view[:, 0] = 1.0
-    width = min(m - 1, left.shape[1])
-    view[:, 1 : width + 1] = left[:, :width] / root[:, None] * np.sqrt(count.sum())
-    view[count <= 0, 1:] = 0.0
-    return view
-
-
-def ridge_inverse(between: NDArray[np.float64], count: float) -> NDArray[np.float64]:
-    """Invert the moment of past and future, whose noise is of the order ``count ** -0.5``."""
-    left, values, right = scipy.linalg.svd(between)
-    return np.asarray((right.T * (values / (values**2 + 1.0 / count))) @ left.T)
-
-
-def component_means(pairs: NDArray[np.float64], triples: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what a view expects of each refinement, shape (m, m), one a column; the first row is 1.
-
-    Parameters
-    ----------
-    pairs : ndarray, shape (m, m)
-        ``sum_h w_h y_h y_h'``, up to noise.
-    triples : ndarray, shape (m, m, m)
-        ``sum_h w_h y_h (x) y_h (x) y_h``.
-    """
-    values, vectors = scipy.linalg.eigh((pairs + pairs.T) / 2)
-    values = np.maximum(values, 1e-6 * values[-1])
-    white, colour = vectors / np.sqrt(values), vectors * np.sqrt(values)
-    whitened = np.einsum("ijk,ia,jb,kc->abc", triples, white, white, white, optimize=True)
-    orders = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
-    slices = np.ascontiguousarray(sum(np.transpose(whitened, order) for order in orders) / 6)
-    scaled = colour @ joint_diagonalize(
-        slices
-    )  # columns are sqrt(w_h) y_h, and the first coordinate of y_h is 1
-    heads = scaled[0]
-    heads = np.where(np.abs(heads) < 1e-3, np.where(heads < 0, -1e-3, 1e-3), heads)
-    return np.asarray(scaled / heads)

@@ -1,28 +1,43 @@
-"""Loops over labelled sequences: what came before and what comes after a token, and products of the two."""
+"""Loops over labeled sequences: sums before and after each token, products of the two, and products of operators."""
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
+from dspectral.methods.hmm.refinement.operators import Operators
+from dspectral.types import LabelledSentences
 
 
 @compiled
-def views(block: Any, vectors: Any, memory: Any, run_memory: Any, n_labels: Any, step: Any, out: Any) -> None:
+def write_views(
+    block: LabelledSentences,
+    vectors: NDArray[np.float64],
+    memory: NDArray[np.float64],
+    run_memory: NDArray[np.float64],
+    n_labels: int,
+    step: int,
+    out: NDArray[np.float64],
+) -> None:
     """Write decaying sums over the tokens on one side of each token, itself left out.
 
     Parameters
     ----------
     block : LabelledSentences
+        Tokens and labels.
     vectors : ndarray of float64, shape (n_types, k)
-        One for each type.
+        Vector of each type.
     memory, run_memory : ndarray of float64
-        Decays from token to token, of sums over all of the sentence, and of sums that end where the label changes.
+        Decay rates from token to token of sums over the whole side, and of sums that restart where the label changes.
     n_labels : int
+        Number of labels.
     step : {1, -1}
-        1 sums what came before, -1 what comes after.
+        1 sums the tokens before, -1 those after.
     out : ndarray of float64, shape (n_tokens, len(memory) * (k + n_labels + 1) + len(run_memory) * (k + 1))
-        Written. For each decay: the sum of the vectors, of each label, and of ones.
+        Written. For each rate: the sum of the vectors, of each label (in ``memory`` alone), and of ones.
     """
     k, width = vectors.shape[1], out.shape[1]
+    # out[i] = decay * out[j] + [vector, label, 1] of token j, where j = i - step is the neighbor on the side that is
+    # summed: one pass along the sentence, O(width) for each token. Invariant: row j is finished before row i.
     for s in range(len(block.offsets) - 1):
         first, last = block.offsets[s], block.offsets[s + 1]
         for q in range(last - first):
@@ -42,6 +57,7 @@ def views(block: Any, vectors: Any, memory: Any, run_memory: Any, n_labels: Any,
                 row[place + k + label] += 1.0
                 row[place + k + n_labels] += 1.0
                 place += k + n_labels + 1
+            # A run ends where the label changes: its sums then start from nothing.
             same = label == block.labels[i]
             for decay in run_memory:
                 for c in range(k):
@@ -51,13 +67,23 @@ def views(block: Any, vectors: Any, memory: Any, run_memory: Any, n_labels: Any,
 
 
 @compiled
-def add_products(block: Any, past: Any, future: Any, joint: Any, steps: Any, first: Any, last: Any) -> None:
-    """Add the products of projected views to the sums of their kind.
+def add_products(
+    block: LabelledSentences,
+    past: NDArray[np.float64],
+    future: NDArray[np.float64],
+    joint: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    first: NDArray[np.float64],
+    last: NDArray[np.float64],
+) -> None:
+    """Add the products of projected views to the moments, O(m^2) for each token.
 
     Parameters
     ----------
     block : LabelledSentences
+        Tokens and labels.
     past, future : ndarray of float64, shape (n_tokens, m)
+        Projected views of each token.
     joint : ndarray of float64, shape (n_labels, n_types, m, m)
         Added to: future times past at each token, for its label and type.
     steps : ndarray of float64, shape (n_labels, n_labels, m, m)
@@ -80,7 +106,7 @@ def add_products(block: Any, past: Any, future: Any, joint: Any, steps: Any, fir
 
 
 @compiled
-def add_outer(total: Any, left: Any, right: Any) -> None:
+def add_outer(total: NDArray[np.float64], left: NDArray[np.float64], right: NDArray[np.float64]) -> None:
     """Add the outer product of two vectors."""
     for r in range(len(left)):
         for c in range(len(right)):
@@ -88,21 +114,29 @@ def add_outer(total: Any, left: Any, right: Any) -> None:
 
 
 @compiled
-def decode_block(ids: Any, offsets: Any, operators: Any, out: Any) -> Any:
-    """Find what each label has of each token, by chain products of operators.
+def decode_block(
+    ids: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    operators: Operators,
+    out: NDArray[np.float64],
+) -> int:
+    """Find the probability of each label at each token, by chain products of operators.
 
     Parameters
     ----------
     ids : ndarray of int32, shape (n_tokens,)
+        Types of the tokens.
     offsets : ndarray of int64, shape (n_sentences + 1,)
+        First token of each sentence.
     operators : Operators
+        Operators of all labels.
     out : ndarray of float64, shape (n_tokens, n_labels)
         Written; rows sum to 1.
 
     Returns
     -------
     int
-        How many shares came out negative, and were set to 0.
+        Number of shares that came out negative, and were set to 0.
     """
     n_labels, _, m, _ = operators.emission.shape
     n_negative, longest = 0, 0
@@ -110,6 +144,10 @@ def decode_block(ids: Any, offsets: Any, operators: Any, out: Any) -> Any:
         longest = max(longest, offsets[s + 1] - offsets[s])
     states, here, back = operators.first.copy(), operators.first.copy(), operators.first.copy()
     kept = operators.first.repeat(max(1, longest)).reshape(n_labels, m, max(1, longest))
+    # Column vectors go forward: s_0 = first, s_{t+1}[b] = sum_a T[a][b] O[a][x_t] s_t[a]. Row vectors come back:
+    # r_{n-1} = last, r_{t-1}[a] = sum_b r_t[b] O[b][x_t] T[a][b]. The share of label a at token t is
+    # r_t[a] O[a][x_t] s_t[a] over the sum of all labels. Both are rescaled at each token, as products of many
+    # operators underflow; only ratios count. O(n (n_labels m)^2) time; ``kept`` holds s_t of one sentence.
     for s in range(len(offsets) - 1):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
         states[:] = operators.first
@@ -121,14 +159,16 @@ def decode_block(ids: Any, offsets: Any, operators: Any, out: Any) -> Any:
         back[:] = operators.last
         for t in range(n - 1, -1, -1):
             absorb(operators.emission, ids[start + t], back, here)
-            n_negative += label_shares(here, kept[:, :, t], out[start + t])
+            n_negative += write_label_shares(here, kept[:, :, t], out[start + t])
             retreat(operators.transition, here, back)
             rescale(back)
     return n_negative
 
 
 @compiled
-def emit(emission: Any, token: Any, states: Any, out: Any) -> None:
+def emit(
+    emission: NDArray[np.float64], token: int, states: NDArray[np.float64], out: NDArray[np.float64]
+) -> None:
     """Apply a token's operators to column vectors, label by label."""
     n_labels, m = states.shape
     for a in range(n_labels):
@@ -140,7 +180,9 @@ def emit(emission: Any, token: Any, states: Any, out: Any) -> None:
 
 
 @compiled
-def absorb(emission: Any, token: Any, states: Any, out: Any) -> None:
+def absorb(
+    emission: NDArray[np.float64], token: int, states: NDArray[np.float64], out: NDArray[np.float64]
+) -> None:
     """Apply a token's operators to row vectors, label by label."""
     n_labels, m = states.shape
     for a in range(n_labels):
@@ -152,7 +194,7 @@ def absorb(emission: Any, token: Any, states: Any, out: Any) -> None:
 
 
 @compiled
-def move(transition: Any, states: Any, out: Any) -> None:
+def move(transition: NDArray[np.float64], states: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Apply the operators from label to label to column vectors."""
     n_labels, m = states.shape
     for b in range(n_labels):
@@ -165,7 +207,7 @@ def move(transition: Any, states: Any, out: Any) -> None:
 
 
 @compiled
-def retreat(transition: Any, states: Any, out: Any) -> None:
+def retreat(transition: NDArray[np.float64], states: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Apply the operators from label to label to row vectors."""
     n_labels, m = states.shape
     for a in range(n_labels):
@@ -178,9 +220,10 @@ def retreat(transition: Any, states: Any, out: Any) -> None:
 
 
 @compiled
-def rescale(states: Any) -> None:
-    """Divide by the largest magnitude, in place: the sign and the ratios are what counts."""
+def rescale(states: NDArray[np.float64]) -> None:
+    """Divide by the largest magnitude, in place: only the sign and the ratios count."""
     n_labels, m = states.shape
+    # Not the sum, which may be 0 or negative: shares of operators have no sign.
     top = 0.0
     for a in range(n_labels):
         for c in range(m):
@@ -192,9 +235,12 @@ def rescale(states: Any) -> None:
 
 
 @compiled
-def label_shares(back: Any, states: Any, out: Any) -> Any:
-    """Write each label's share, negative ones as 0, and return how many those are."""
+def write_label_shares(
+    back: NDArray[np.float64], states: NDArray[np.float64], out: NDArray[np.float64]
+) -> int:
+    """Write the share of each label, negative ones as 0, and return the number of negative ones."""
     n_labels, m = states.shape
+    # Noise can make a probability negative. It is set to 0 and counted, so that a user sees how much was cut off.
     n_negative, total = 0, 0.0
     for a in range(n_labels):
         out[a] = 0.0

@@ -1,33 +1,31 @@
-"""Count rows as the moment methods read them: which words a document has, or how often."""
-
-from typing import Any
+"""Rows of counts as the moment methods read them: which words a document has, or how often."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of
 from dspectral.text.weighting import Weighting
-from dspectral.types import FloatArray, Rows, is_sparse
+from dspectral.types import CSRRows, FloatArray, Rows
 
 
-def word_rows(rows: Rows, *, counts: bool, dtype: Any = None) -> sparse.csr_array:
+def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CSRRows:
     """Return rows as CSR with ones for the words that occur, or with their counts.
 
     Parameters
     ----------
     rows : csr_array or ndarray, shape (n, d)
-        Not negative; left as they are.
+        Numbers that are not negative, of any type; left as they are.
     counts : bool
         Whether a word counts as often as it occurs.
     dtype : dtype, optional
-        Of the result; by default float32 for float32 rows, else float64.
+        Type of the result; by default float32 for float32 rows, else float64.
 
     Returns
     -------
     csr_array, shape (n, d)
-        Without stored zeros.
+        Rows without stored zeros; entries that are stored twice are summed.
 
     Raises
     ------
@@ -40,7 +38,11 @@ def word_rows(rows: Rows, *, counts: bool, dtype: Any = None) -> sparse.csr_arra
     array([[0., 1.]])
     """
     energy_of(rows)  # names an entry that is not finite
-    csr = rows if is_sparse(rows) else sparse.csr_array(rows)
+    if rows.dtype == np.float16:  # which SciPy's sparse arrays do not know
+        rows = rows.astype(np.float64)
+    csr = sparse_products.canonical_rows(
+        sparse.csr_array(rows)
+    )  # two entries in one place would be two words
     if csr.nnz and csr.data.min() < 0:
         entry = int(np.argmax(csr.data < 0))
         row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
@@ -59,8 +61,20 @@ def word_rows(rows: Rows, *, counts: bool, dtype: Any = None) -> sparse.csr_arra
     return out
 
 
-def label_rows(labels: Rows, n_rows: int) -> sparse.csr_array:
-    """Return labels as CSR of ones in single precision.
+def label_rows(labels: Rows, n_rows: int) -> CSRRows:
+    """Return labels as CSR rows of ones in single precision.
+
+    Parameters
+    ----------
+    labels : csr_array or ndarray, shape (n, L)
+        Not zero where a document has a label.
+    n_rows : int
+        Number of documents.
+
+    Returns
+    -------
+    csr_array of float32, shape (n, L)
+        Ones where a document has a label.
 
     Raises
     ------
@@ -72,24 +86,31 @@ def label_rows(labels: Rows, n_rows: int) -> sparse.csr_array:
     return word_rows(labels, counts=False, dtype=np.float32)
 
 
-def lengths_of(rows: sparse.csr_array) -> NDArray[np.float64]:
-    """Sum of each row, in double precision, shape (n,)."""
+def lengths_of(rows: CSRRows) -> NDArray[np.float64]:
+    """Return the sum of each row in double precision, shape (n,)."""
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     weights = rows.data.astype(np.float64)
     return np.asarray(np.bincount(row, weights=weights, minlength=rows.shape[0]), dtype=np.float64)
 
 
 def linear_features(
-    words: sparse.csr_array, column_weights: NDArray[np.float64], directions: FloatArray
+    words: CSRRows, column_weights: NDArray[np.float64], directions: FloatArray
 ) -> FloatArray:
-    """Return rows of unit length, of the weights of the words that occur, on some directions, shape (n, r).
+    """Project rows of weighted words, scaled to unit length, on some directions.
 
     Parameters
     ----------
     words : csr_array, shape (n, d)
+        Rows whose entries say which words occur.
     column_weights : ndarray of float64, shape (d,)
         Inverse document frequencies.
     directions : ndarray, shape (d, r)
+        Directions to project on.
+
+    Returns
+    -------
+    ndarray, shape (n, r)
+        Coordinates of the rows.
     """
     rows = Weighting("binary", column_weights, norm="l2").apply(words)
     return sparse_products.times(rows, directions)

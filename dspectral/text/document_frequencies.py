@@ -17,10 +17,13 @@ class DocumentFrequencies(NamedTuple):
     Attributes
     ----------
     n_rows : int
+        Number of rows.
     document_frequency : ndarray of int64, shape (d,)
+        Number of rows in which each column is not zero.
 
     Examples
     --------
+    >>> from scipy import sparse
     >>> DocumentFrequencies.of(sparse.csr_array([[2.0, 0.0], [1.0, 1.0]])).document_frequency
     array([2, 1])
     """
@@ -30,7 +33,7 @@ class DocumentFrequencies(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows) -> Self:
-        """Summarise one block of shape (n, d) without repeated entries; NaN and infinity raise a ValueError."""
+        """Count one block of shape (n, d) without repeated entries; NaN and infinity raise a ValueError."""
         energy_of(rows)
         if is_sparse(rows):
             present = rows.indices[rows.data != 0]

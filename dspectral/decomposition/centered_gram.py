@@ -1,0 +1,65 @@
+"""The Gram matrix of a sparse block as an operator, centered or not."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.linalg import sparse_products
+from dspectral.types import CSRRows, FloatArray
+
+
+class CenteredGram:
+    """Operator ``A'A`` or ``A'A - n mean mean'``, restricted to the columns that occur in A if that saves much.
+
+    Parameters
+    ----------
+    rows : csr_array, shape (n, d)
+        Block A.
+    mean : ndarray of float64, shape (d,), optional
+        Column means to subtract; zero in columns that do not occur.
+
+    Attributes
+    ----------
+    columns : ndarray of int64, shape (c,)
+        Numbers of the columns that the operator is restricted to, or of all.
+    """
+
+    def __init__(self, rows: CSRRows, mean: NDArray[np.float64] | None) -> None:
+        occurs = np.zeros(rows.shape[1], dtype=bool)
+        occurs[rows.indices] = True
+        self.columns = np.flatnonzero(occurs)
+        self.mean = None if mean is None else mean[self.columns]
+        if 2 * len(self.columns) > rows.shape[1]:  # a second copy of the indices would save little
+            self.columns, self.rows, self.mean = np.arange(rows.shape[1]), rows, mean
+            return
+        # Renumbered, so that dense factors have a row only for columns that occur.
+        number = np.cumsum(occurs, dtype=rows.indices.dtype) - 1
+        self.rows = sparse.csr_array(
+            (rows.data, number[rows.indices], rows.indptr), shape=(rows.shape[0], len(self.columns))
+        )
+
+    def __matmul__(self, Z: FloatArray) -> FloatArray:
+        """Return the product with ``Z`` of shape (c, r): ``A'(A Z) - mean (n mean' Z)``."""
+        product = sparse_products.gram_times(self.rows, Z)
+        if self.mean is not None:
+            against = self.rows.shape[0] * (self.mean @ Z)
+            product -= np.outer(self.mean, against).astype(product.dtype)
+        return product
+
+    def random_range(self, r: int, seed: int) -> FloatArray:
+        """Return ``A'G`` for a Gaussian ``G``.
+
+        Parameters
+        ----------
+        r : int
+            Number of columns of G.
+        seed : int
+            Seed of G.
+
+        Returns
+        -------
+        ndarray, shape (c, r)
+            Product, of the rows' dtype.
+        """
+        G = np.random.default_rng(seed).standard_normal((self.rows.shape[0], r), dtype=np.float32)
+        return sparse_products.transpose_times(self.rows, G.astype(self.rows.dtype))

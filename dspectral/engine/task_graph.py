@@ -1,0 +1,128 @@
+"""Nodes of Dask's task graphs: the only file that imports the private module ``dask._task_spec``.
+
+Dask has no public call for two things that a pass needs:
+
+- a node of plain data (``DataNode``), so that arrays bound to a function are stored in the graph once and are not
+  searched for keys of other tasks, as tuples of the public graph format are;
+- the fusion of a task with the tasks that it alone needs (``GraphNode.fuse``). Dask's own optimization fuses chains
+  and blockwise layers, but stops where two arrays meet, or a block of the array is no blockwise layer: a block would
+  then be read by one task and summarized by another, perhaps on another worker.
+
+Needed are ``Task(key, function, *arguments)``, ``TaskRef(key)``, ``DataNode(key, value)``, ``GraphNode.fuse`` and
+``convert_legacy_graph``, as they are from Dask 2025.1, the oldest version that pyproject.toml allows, to 2026.8.
+``tests/engine`` counts the tasks of each pass, and so fails if a version of Dask behaves differently.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import TypeAlias
+
+import dask.array as da
+from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
+
+Key: TypeAlias = Hashable
+Node: TypeAlias = GraphNode
+Graph: TypeAlias = dict[Key, GraphNode]
+
+
+def call(key: Key, function: Callable[..., object], *arguments: object) -> Node:
+    """Return a task: a call of a function.
+
+    Parameters
+    ----------
+    key : hashable
+        Name of the task in the graph.
+    function : callable
+        Function to call.
+    *arguments
+        Values, or results of other tasks as :func:`result_of` gives them.
+
+    Returns
+    -------
+    Node
+        Task that can be put into a graph under its key.
+
+    Examples
+    --------
+    >>> call("three", abs, -3)()
+    3
+    """
+    return Task(key, function, *arguments)
+
+
+def result_of(key: Key) -> TaskRef:
+    """Return an argument that stands for the result of another task.
+
+    Parameters
+    ----------
+    key : hashable
+        Name of that task.
+
+    Returns
+    -------
+    TaskRef
+        Reference that Dask replaces by the result.
+    """
+    return TaskRef(key)
+
+
+def value(key: Key, content: object) -> Node:
+    """Return a node that holds a value: it is in the graph once, however many tasks use it.
+
+    Parameters
+    ----------
+    key : hashable
+        Name of the node in the graph.
+    content : object
+        Value as it is; a tuple in it is never taken for the key of a task.
+
+    Returns
+    -------
+    Node
+        Value that can be put into a graph under its key.
+    """
+    return DataNode(key, content)
+
+
+def nodes_of(array: da.Array) -> Graph:
+    """Return the nodes behind a Dask array.
+
+    Parameters
+    ----------
+    array : Dask array
+        Its layers may be in the public format of tuples or in the private one of nodes.
+
+    Returns
+    -------
+    dict of Key to Node
+        All tasks and values that the array needs.
+    """
+    nodes: Mapping[Key, Node] = convert_legacy_graph(dict(array.__dask_graph__()))
+    return dict(nodes)
+
+
+def fuse_into(leaves: Iterable[Key], graph: Graph) -> Graph:
+    """Fuse each leaf with the tasks that it alone needs.
+
+    Parameters
+    ----------
+    leaves : iterable of hashable
+        Names of the tasks on which no other task depends.
+    graph : dict of Key to Node
+        All tasks; those that are fused are taken out of it.
+
+    Returns
+    -------
+    dict of Key to Node
+        The fused leaves, and what several of them need.
+    """
+    # Invariant: `members` is a tree of tasks that nobody outside it needs, but for its root, the leaf.
+    n_dependents = Counter(key for node in graph.values() for key in node.dependencies)
+    fused: Graph = {}
+    for leaf in leaves:
+        members, left = [], [leaf]
+        while left:
+            members.append(graph.pop(left.pop()))
+            left += [key for key in members[-1].dependencies if n_dependents[key] == 1 and key in graph]
+        fused[leaf] = GraphNode.fuse(*members, key=leaf)
+    return {**graph, **fused}

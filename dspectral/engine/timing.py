@@ -1,0 +1,62 @@
+"""How long each pass of a fit takes, for whoever asks."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+
+class PassTime(NamedTuple):
+    """Wall time of one pass over blocks.
+
+    Attributes
+    ----------
+    name : str
+        Name of the pass, as its task group has it.
+    seconds : float
+        Wall time from the graph to the merged summary.
+    """
+
+    name: str
+    seconds: float
+
+
+_ASKED: ContextVar[list[PassTime] | None] = ContextVar("passes", default=None)
+
+
+@contextmanager
+def timed_passes() -> Iterator[list[PassTime]]:
+    """Collect the wall time of every pass that begins in this thread inside the context.
+
+    Yields
+    ------
+    list of PassTime
+        One entry for each finished pass, in order; it grows while the context lasts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspectral.decomposition import Moments
+    >>> from dspectral.engine import summarize
+    >>> with timed_passes() as passes:
+    ...     summary = summarize(np.eye(2), of=Moments.of, name="moments")
+    >>> [one.name for one in passes]
+    ['moments']
+    """
+    passes: list[PassTime] = []
+    token = _ASKED.set(passes)
+    try:
+        yield passes
+    finally:
+        _ASKED.reset(token)
+
+
+@contextmanager
+def note_pass(name: str) -> Iterator[None]:
+    """Add the time that the context takes to the passes of whoever asked."""
+    start = time.perf_counter()
+    yield
+    asked = _ASKED.get()
+    if asked is not None:
+        asked.append(PassTime(name, time.perf_counter() - start))

@@ -1,0 +1,294 @@
+"""Sequences at the door of an estimator: a corpus in blocks, or lists of tokens with or without labels."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.engine import Blocks
+from dspectral.inputs.token_lists import TokenLists, cut, plain, token_lists
+from dspectral.store.arrays import Location
+from dspectral.types import LabelledSentences, Sentences
+
+RARE = "<?>"
+"""Name of type 0: words too rare for a type of their own, and words that were never seen."""
+BLOCK_TOKENS = 1 << 20
+"""Tokens of an in-memory block of sentences."""
+LABELLED_BLOCK_TOKENS = 1 << 18
+"""Tokens of an in-memory block of labeled sentences; each leaves more numbers behind than one without labels."""
+
+HINT = "VectorQuantizer turns frames of numbers into tokens"
+
+T = TypeVar("T")
+
+
+class HoldsSentences(Protocol):
+    """A corpus: blocks of sentences of token ids, and the words behind the ids."""
+
+    @property
+    def words(self) -> list[str]:
+        """Return the word types in order of falling count; type 0 is ``"<?>"``."""
+        ...
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Return the number of tokens of each type, shape ``(n_types,)``."""
+        ...
+
+    @property
+    def sentences(self) -> Blocks:
+        """Return blocks of :class:`~dspectral.types.Sentences`."""
+        ...
+
+
+class HoldsLabelledSentences(Protocol):
+    """Blocks of labeled sentences, and the tokens and labels behind their numbers."""
+
+    @property
+    def words(self) -> Sequence[Hashable]:
+        """Return the token types by number; type 0 stands for unknown tokens."""
+        ...
+
+    @property
+    def labels(self) -> Sequence[Hashable]:
+        """Return the labels by number."""
+        ...
+
+    @property
+    def sentences(self) -> Blocks:
+        """Return blocks of :class:`~dspectral.types.LabelledSentences`."""
+        ...
+
+
+class TokenCorpus(NamedTuple):
+    """Sentences of token ids and the words behind them.
+
+    Attributes
+    ----------
+    words : list of str
+        The types in order of falling count, equal ones in alphabetical order of their UTF-8; type 0 is
+        ``"<?>"``.
+    counts : ndarray of int64, shape (n_types,)
+        Number of tokens of each type.
+    sentences : Blocks
+        Blocks of :class:`~dspectral.types.Sentences`.
+    where : Location, optional
+        The store that holds the sentences, for what grows too large for memory; None if they are in memory.
+    """
+
+    words: list[str]
+    counts: NDArray[np.int64]
+    sentences: Blocks
+    where: Location | None = None
+
+
+class LabelledCorpus(NamedTuple):
+    """Labeled sentences of token ids, the tokens and the labels behind them.
+
+    Attributes
+    ----------
+    words : list
+        Token types by number; type 0 is ``"<?>"``.
+    labels : list
+        Labels by number.
+    sentences : Blocks
+        Blocks of :class:`~dspectral.types.LabelledSentences`.
+    """
+
+    words: list[Any]
+    labels: list[Any]
+    sentences: Blocks
+
+
+def is_corpus(X: object) -> bool:
+    """Report whether X is a corpus: it has ``words``, ``counts`` and ``sentences``, as a :class:`TokenCorpus` has."""
+    return all(hasattr(X, name) for name in ("words", "counts", "sentences"))
+
+
+def as_corpus(X: HoldsSentences | TokenLists, *, min_count: int = 1) -> HoldsSentences:
+    """Return the words, their counts and the blocks of sentences that X holds.
+
+    Parameters
+    ----------
+    X : corpus, or iterable of token lists
+        A corpus is anything with ``words``, ``counts`` and ``sentences`` as :class:`TokenCorpus` has them, for
+        instance what :func:`dspectral.build_corpus` makes. Lists of tokens may come as :func:`token_lists` says.
+    min_count : int, default=1
+        Words that occur less often become type 0, ``"<?>"``; in a corpus, the types that are still below it.
+
+    Returns
+    -------
+    object with ``words``, ``counts`` and ``sentences``
+        X itself, if it is a corpus and no type is too rare.
+
+    Raises
+    ------
+    ValueError
+        If there is no token, a sentence is not a list of strings, or ``min_count`` is below 1.
+    TypeError
+        If X is neither a corpus nor a collection of token lists.
+
+    Examples
+    --------
+    >>> corpus = as_corpus([["the", "cat", "sat"], ["the", "dog"]], min_count=2)
+    >>> corpus.words, corpus.counts
+    (['<?>', 'the'], array([3, 2]))
+    """
+    if min_count < 1:
+        raise ValueError(f"min_count is {min_count}, but it must be 1 or more")
+    if not is_corpus(X):
+        return _from_lists(cast("TokenLists", X), min_count)
+    corpus = cast("HoldsSentences", X)
+    if not int(corpus.counts.sum()):
+        raise ValueError("there is no word in the corpus")
+    # Types are in order of falling count: those that are frequent enough are the first ones.
+    n_kept = 1 + int(np.sum(corpus.counts[1:] >= min_count))
+    return corpus if n_kept == len(corpus.words) else _merge_rare(corpus, n_kept)
+
+
+def as_labelled(X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None) -> LabelledCorpus:
+    """Give tokens and labels numbers in the order of their first appearance.
+
+    Parameters
+    ----------
+    X : iterable of sequences of hashable tokens, or an object with ``words``, ``labels`` and ``sentences``
+        The blocks of such an object are kept as they are: any number of them, each read when it is needed.
+    y : iterable of sequences of hashable labels, optional
+        One label for each token; not needed if X has labels.
+
+    Returns
+    -------
+    LabelledCorpus
+        Types, labels, and blocks of their numbers.
+
+    Raises
+    ------
+    ValueError
+        If there is no token, a sequence and its labels have different lengths, or labels are missing.
+    TypeError
+        If X or y is not a collection of sequences, or a token or label is not hashable (frames of numbers, for
+        instance).
+
+    Examples
+    --------
+    >>> corpus = as_labelled([["a", "b"], ["b"]], [["N", "V"], ["V"]])
+    >>> corpus.words, corpus.labels
+    (['<?>', 'a', 'b'], ['N', 'V'])
+    """
+    if all(hasattr(X, name) for name in ("words", "labels", "sentences")):
+        stream = cast("HoldsLabelledSentences", X)
+        return LabelledCorpus(list(stream.words), list(stream.labels), stream.sentences)
+    if y is None:
+        raise ValueError("y is None, but labels are needed: a sequence of labels for each sequence of tokens")
+    sequences, tags = token_lists(cast("TokenLists", X), strings=False), token_lists(y, "y", strings=False)
+    if len(sequences) != len(tags):
+        raise ValueError(f"there are {len(sequences)} sequences of tokens, but {len(tags)} of labels")
+    for i, (own, labels) in enumerate(zip(sequences, tags, strict=True)):
+        if len(own) != len(labels):
+            raise ValueError(f"sequence {i} has {len(own)} tokens, but {len(labels)} labels")
+    words, names = _number(sequences, "token", {RARE: 0}), _number(tags, "label", {})
+    if not names:
+        raise ValueError("there is no token in any sequence")
+    parts = zip(cut(sequences, LABELLED_BLOCK_TOKENS), cut(tags, LABELLED_BLOCK_TOKENS), strict=True)
+    blocks = [_pack_labelled(_pack(tokens, words), _pack(labels, names)) for tokens, labels in parts]
+    return LabelledCorpus(list(words), list(names), in_memory_blocks(blocks))
+
+
+def encode(sentences: TokenLists, words: Sequence[Hashable]) -> Sentences:
+    """Return sentences as ids: the places of their tokens in ``words``, 0 for tokens that are not there.
+
+    Parameters
+    ----------
+    sentences : iterable of sequences of hashable tokens
+        Any number of sentences, each of which may be empty.
+    words : sequence
+        Token types by id.
+
+    Returns
+    -------
+    Sentences
+        All sentences as one block.
+
+    Examples
+    --------
+    >>> encode([["the", "cat"]], ["<?>", "the"]).ids
+    array([1, 0], dtype=int32)
+    """
+    own, numbers = token_lists(sentences, strings=False), {word: i for i, word in enumerate(words)}
+    try:
+        return _pack(own, numbers)
+    except TypeError:
+        raise TypeError(f"a token is not hashable: {HINT}") from None
+
+
+def in_memory_blocks(blocks: Sequence[object]) -> Blocks:
+    """Return blocks that are in memory already as a stream of blocks."""
+    return Blocks(_itself, blocks, in_memory=True)
+
+
+def _number(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int]) -> dict[Hashable, int]:
+    """Give each new value the next number."""
+    for i, sequence in enumerate(sequences):
+        try:
+            for value in dict.fromkeys(plain(sequence)):
+                numbers.setdefault(value, len(numbers))
+        except TypeError:
+            raise TypeError(f"sequence {i} has a {kind} that is not hashable: {HINT}") from None
+    return numbers
+
+
+def _pack(sequences: Sequence[Any], numbers: Mapping[Hashable, int]) -> Sentences:
+    """Return the numbers of all values, 0 for unknown ones, and where each sequence begins."""
+    # fromiter with a known length fills one array of int32: a list of Python integers would take ten times as much.
+    offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
+    np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
+    values = (numbers.get(value, 0) for sequence in sequences for value in plain(sequence))
+    return Sentences(np.fromiter(values, np.int32, int(offsets[-1])), offsets)
+
+
+def _pack_labelled(tokens: Sentences, labels: Sentences) -> LabelledSentences:
+    return LabelledSentences(tokens.ids, labels.ids, tokens.offsets)
+
+
+def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
+    sentences = token_lists(X)
+    counted: Counter[str] = Counter()
+    for sentence in sentences:
+        counted.update(plain(sentence))
+    if not counted:
+        raise ValueError(f"there is no word in the {len(sentences)} sentence(s)")
+    kept = [word for word, count in counted.items() if count >= min_count and word != RARE]
+    # The order must not depend on that of the sentences, and is the one that stores have: their vocabulary is sorted
+    # by bytes. A literal "<?>" in the text is type 0 like rare words.
+    kept.sort(key=lambda word: (-counted[word], word.encode()))
+    counts = [counted[word] for word in kept]
+    words = [RARE, *kept]
+    numbers: dict[Hashable, int] = {word: i for i, word in enumerate(words)}
+    blocks = [_pack(part, numbers) for part in cut(sentences, BLOCK_TOKENS)]
+    return TokenCorpus(
+        words,
+        np.array([counted.total() - sum(counts), *counts], dtype=np.int64),
+        in_memory_blocks(blocks),
+    )
+
+
+def _itself(block: T) -> T:
+    return block
+
+
+def _merge_rare(corpus: HoldsSentences, n_types: int) -> TokenCorpus:
+    """Make the types from ``n_types`` on type 0: they are the rarest, as types are in order of falling count."""
+    counts = np.array(corpus.counts[:n_types], dtype=np.int64)
+    counts[0] += int(corpus.counts[n_types:].sum())
+    read = partial(_read_merged, read=corpus.sentences.read, n_types=n_types)
+    where = getattr(corpus, "where", None)
+    return TokenCorpus(list(corpus.words[:n_types]), counts, corpus.sentences._replace(read=read), where)
+
+
+def _read_merged(item: object, *, read: Callable[[object], Sentences], n_types: int) -> Sentences:
+    # When the block is read, so that a corpus with another ``min_count`` costs no copy on disk.
+    ids, offsets = read(item)
+    return Sentences(np.where(ids < n_types, ids, np.int32(0)), offsets)

@@ -1,0 +1,94 @@
+"""Texts at the door of an estimator: what is taken as a collection of documents, and what is refused."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+from typing import Any, TypeAlias
+
+from dspectral.types import Documents
+
+Texts: TypeAlias = Iterable[str] | Iterable[bytes]
+"""Documents in memory: a list, tuple, generator, or column of pandas, polars, Arrow or a data set."""
+BLOCK_BYTES = 16 << 20
+"""Bytes of text that are packed and worked on at once."""
+
+
+def text_blocks(X: Texts, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Documents]:
+    """Pack texts into blocks, read one after the other.
+
+    Parameters
+    ----------
+    X : iterable of str, or of bytes in UTF-8
+        One document each. A generator is read once and never held whole.
+    block_bytes : int, default=16 MiB
+        Number of bytes of text at which a block is closed.
+
+    Yields
+    ------
+    Documents
+        Never without a document.
+
+    Raises
+    ------
+    TypeError
+        If X is a single string or path, a table or a mapping, has more than one dimension, has no order, or
+        holds anything but texts: the first of them is named.
+    ValueError
+        If a text cannot be encoded in UTF-8, or its bytes are not UTF-8.
+
+    Examples
+    --------
+    >>> [block.n_documents for block in text_blocks(["to be", "or not", "to be"], block_bytes=10)]
+    [2, 1]
+    >>> next(text_blocks("to be"))
+    Traceback (most recent call last):
+    ...
+    TypeError: X is one string: ['to be'] is a list of one text, and TextFiles('to be') names files
+    """
+    held: list[bytes] = []
+    n_bytes = 0
+    for number, text in enumerate(_values(X)):
+        held.append(_encoded(text, number))
+        n_bytes += len(held[-1])
+        if n_bytes >= block_bytes:
+            yield Documents.of(held)
+            held, n_bytes = [], 0
+    if held:
+        yield Documents.of(held)
+
+
+def _values(X: Texts | str | bytes) -> Iterable[Any]:
+    """Return what iterates over the documents, if X is a collection of documents."""
+    if isinstance(X, str | bytes | PathLike):
+        shown = f"{str(X)[:40]!r}" if isinstance(X, PathLike) else f"{X[:40]!r}"
+        raise TypeError(
+            f"X is one string: [{shown}] is a list of one text, and TextFiles({shown}) names files"
+        )
+    if hasattr(X, "to_pylist"):  # Arrow's own scalars are no strings
+        return list(X.to_pylist())
+    shape = getattr(X, "shape", (0,))
+    wrong = isinstance(X, Mapping | set | frozenset) or hasattr(X, "__dask_graph__")
+    if wrong or not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or len(shape) != 1:
+        kind = f"a {type(X).__name__}" + (f" of {len(shape)} dimensions" if len(shape) != 1 else "")
+        raise TypeError(
+            f"X is {kind}, but texts are a list, a generator or one column of strings; TextFiles names files"
+        )
+    values: Iterable[Any] = iter(X)  # also of a sequence that has but __getitem__
+    return values
+
+
+def _encoded(text: str | bytes, number: int) -> bytes:
+    try:
+        if isinstance(text, str):
+            return text.encode()
+        if isinstance(text, bytes):
+            text.decode()
+            return text
+    except (UnicodeEncodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"document {number} is not text in UTF-8: {error.reason}") from error
+    raise TypeError(f"document {number} is {_shown(text)}, but it must be a string")
+
+
+def _shown(value: Any) -> str:
+    """Return a value in few characters: itself if it is short, else its type."""
+    shown = repr(value)
+    return shown if len(shown) <= 40 and "\n" not in shown else f"a {type(value).__name__}"

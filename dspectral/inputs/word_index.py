@@ -1,0 +1,41 @@
+"""Place of each word in the vocabulary of a fitted model."""
+
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+
+class HoldsWords(Protocol):
+    """A fitted model with a vocabulary."""
+
+    words_: list[str]
+
+
+_INDEXES: WeakKeyDictionary[HoldsWords, tuple[list[str], dict[str, int]]] = WeakKeyDictionary()
+"""Index of each model that was asked, beside it: in it, the index would be saved and pickled with the vocabulary."""
+
+
+def word_numbers(model: HoldsWords) -> dict[str, int]:
+    """Return the place of each word in ``words_``.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        A model with ``words_``.
+
+    Returns
+    -------
+    dict of str to int
+        Made at the first call after a fit, and kept as long as the model lives.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     words_ = ["<?>", "cat"]
+    >>> word_numbers(Model())
+    {'<?>': 0, 'cat': 1}
+    """
+    words, numbers = _INDEXES.get(model, (None, {}))
+    if words is not model.words_:
+        numbers = {word: i for i, word in enumerate(model.words_)}
+        _INDEXES[model] = model.words_, numbers
+    return numbers

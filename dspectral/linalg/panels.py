@@ -1,0 +1,120 @@
+"""Products of tall or wide arrays, panel by panel: in the arrays' precision, summed in double, without copies."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.types import FloatArray
+
+PANEL = 8192
+"""Columns of the long side taken at a time: a panel of 500 rows in single precision fits a core's cache."""
+
+
+def panels(length: int) -> Iterator[slice]:
+    """Cut ``range(length)`` into slices of :data:`PANEL`.
+
+    Parameters
+    ----------
+    length : int
+        Length of the long side.
+
+    Yields
+    ------
+    slice
+        Consecutive slices that cover the range.
+    """
+    for start in range(0, length, PANEL):
+        yield slice(start, min(start + PANEL, length))
+
+
+def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
+    """Return ``S S'`` for ``S`` the rows of all parts one under the other, in double precision.
+
+    Parameters
+    ----------
+    *parts : ndarray, shape (r_i, d)
+        Parts of S, at least one.
+
+    Returns
+    -------
+    ndarray of float64, shape (sum r_i, sum r_i)
+        Inner products of all pairs of rows.
+
+    Notes
+    -----
+    Products are taken in the parts' precision, panel by panel, and summed in double.
+
+    Examples
+    --------
+    >>> row_gram(np.eye(2), np.ones((1, 2)))
+    array([[1., 0., 1.],
+           [0., 1., 1.],
+           [1., 1., 2.]])
+    """
+    size = sum(len(part) for part in parts)
+    total = np.zeros((size, size))
+    # One panel of all parts fits the cache; its product is exact to the parts' precision, the sum to double.
+    for panel in panels(parts[0].shape[1]):
+        stacked = np.concatenate([part[:, panel] for part in parts])
+        total += stacked @ stacked.T
+    return total
+
+
+def column_gram(Z: FloatArray) -> NDArray[np.float64]:
+    """Return ``Z' Z`` of a tall matrix in double precision.
+
+    Parameters
+    ----------
+    Z : ndarray, shape (d, r)
+        Tall matrix.
+
+    Returns
+    -------
+    ndarray of float64, shape (r, r)
+        Inner products of all pairs of columns.
+    """
+    total = np.zeros((Z.shape[1], Z.shape[1]))
+    for panel in panels(len(Z)):
+        total += Z[panel].T @ Z[panel]
+    return total
+
+
+def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
+    """Return ``coefficients @ S`` for ``S`` the rows of all parts one under the other, without stacking them.
+
+    Parameters
+    ----------
+    coefficients : ndarray, shape (m, sum r_i)
+        Weights of the rows of S in each row of the result.
+    *parts : ndarray, shape (r_i, d)
+        Parts of S, at least one.
+
+    Returns
+    -------
+    ndarray, shape (m, d)
+        Combined rows, of the parts' dtype.
+    """
+    n_columns = parts[0].shape[1]
+    out = np.empty((len(coefficients), n_columns), dtype=parts[0].dtype)
+    coefficients = coefficients.astype(out.dtype)
+    for panel in panels(n_columns):
+        out[:, panel] = coefficients @ np.concatenate([part[:, panel] for part in parts])
+    return out
+
+
+def subtract_product(target: FloatArray, Z: FloatArray, C: FloatArray) -> None:
+    """Subtract ``Z C`` from ``target`` in place.
+
+    Parameters
+    ----------
+    target : ndarray, shape (d, m)
+        Tall matrix that is changed.
+    Z : ndarray, shape (d, r)
+        Tall factor.
+    C : ndarray, shape (r, m)
+        Small factor.
+    """
+    C = C.astype(Z.dtype)
+    for panel in panels(len(Z)):
+        target[panel] -= Z[panel] @ C

@@ -1,0 +1,168 @@
+"""Questions to word vectors, under our names and under gensim's."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dspectral.inputs.parameters import check_integer
+from dspectral.inputs.word_index import word_numbers
+from dspectral.methods.embeddings.nearest import nearest
+from dspectral.types import FloatArray
+
+D = TypeVar("D")
+_REQUIRED: Any = object()
+"""Default of a word that must be in the vocabulary."""
+
+
+class WordQueries:
+    """Questions that need only words and their vectors: ``words_`` and ``vectors_``."""
+
+    words_: list[str]
+    vectors_: NDArray[np.float32]
+
+    def most_similar(
+        self,
+        positive: str | Sequence[str] = (),
+        negative: str | Sequence[str] = (),
+        topn: int | None = None,
+        *,
+        n: int = 10,
+    ) -> list[tuple[str, float]]:
+        """Return the words nearest to a sum of word vectors, by the cosine.
+
+        Parameters
+        ----------
+        positive, negative : str or list of str, default=()
+            Words whose vectors are added and subtracted; they are not among the answers.
+        topn : int, optional
+            Another name of ``n``, as in gensim.
+        n : int, default=10
+            Number of answers.
+
+        Returns
+        -------
+        list of (str, float)
+            Words and cosines, the nearest first. ``"<?>"`` is never an answer.
+
+        Raises
+        ------
+        KeyError
+            If a word is not in the vocabulary.
+        ValueError
+            If no word is given.
+        """
+        given = self._ids(positive), self._ids(negative)
+        n = check_integer("n", n if topn is None else topn, at_least=1)
+        return self._answers(*nearest(self.vectors_, *given, n=n, hidden=(0,)))
+
+    def analogy(
+        self, a: str, b: str, c: str, *, method: Literal["add", "mul"] = "add", n: int = 1
+    ) -> list[tuple[str, float]]:
+        """Return the words that are to ``c`` as ``b`` is to ``a``.
+
+        Parameters
+        ----------
+        a, b, c : str
+            Words of the question; they are not among the answers.
+        method : {"add", "mul"}, default="add"
+            3CosAdd or 3CosMul (Levy and Goldberg 2014).
+        n : int, default=1
+            Number of answers.
+
+        Returns
+        -------
+        list of (str, float)
+            Words and scores, the best first.
+
+        Raises
+        ------
+        KeyError
+            If a word is not in the vocabulary.
+        """
+        given = self._ids([b, c]), self._ids(a)
+        n = check_integer("n", n, at_least=1)
+        return self._answers(*nearest(self.vectors_, *given, n=n, method=method, hidden=(0,)))
+
+    @overload
+    def vector(self, word: str) -> NDArray[np.float32]: ...
+    @overload
+    def vector(self, word: str, *, default: D) -> NDArray[np.float32] | D: ...
+    def vector(self, word: str, *, default: Any = _REQUIRED) -> Any:
+        """Return the vector of a word.
+
+        Parameters
+        ----------
+        word : str
+            Word to look up.
+        default : object, optional
+            Value to return for a word that is not in the vocabulary, for example ``model["<?>"]``, the vector of rare
+            words. By default such a word is an error.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_components,)
+            Vector of length 1, or zeros for a word that never has a context.
+
+        Raises
+        ------
+        KeyError
+            If the word is not in the vocabulary and no default is given.
+        """
+        return default if default is not _REQUIRED and word not in self else self[word]
+
+    def get_vector(self, word: str) -> NDArray[np.float32]:
+        """Return the vector of a word; gensim's name of :meth:`vector`.
+
+        Parameters
+        ----------
+        word : str
+            Word to look up.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_components,)
+            Vector of the word.
+
+        Raises
+        ------
+        KeyError
+            If the word is not in the vocabulary.
+        """
+        return self[word]
+
+    def __getitem__(self, words: str | Sequence[str]) -> NDArray[np.float32]:
+        """Return the vector of a word, shape (n_components,), or of each of a list, shape (n_words, n_components)."""
+        ids = self._ids(words)
+        return self.vectors_[ids[0] if isinstance(words, str) else ids]
+
+    def __contains__(self, word: object) -> bool:
+        check_is_fitted(self)
+        return word in word_numbers(self)
+
+    @property
+    def key_to_index(self) -> Mapping[str, int]:
+        """Row of each word in ``vectors_``, as a read-only mapping; gensim's name."""
+        check_is_fitted(self)
+        return MappingProxyType(word_numbers(self))
+
+    @property
+    def index_to_key(self) -> list[str]:
+        """Word of each row of ``vectors_``; gensim's name of ``words_``."""
+        check_is_fitted(self)
+        return self.words_
+
+    def _ids(self, words: str | Sequence[str]) -> list[int]:
+        check_is_fitted(self)
+        numbers = word_numbers(self)
+        asked = [words] if isinstance(words, str) else list(words)
+        for word in asked:
+            if word not in numbers:
+                raise KeyError(f"{word!r} is not among the {len(numbers)} words of the embedding")
+        return [numbers[word] for word in asked]
+
+    def _answers(self, ids: NDArray[np.int64], scores: FloatArray) -> list[tuple[str, float]]:
+        return [(self.words_[i], round(float(s), 6)) for i, s in zip(ids.tolist(), scores, strict=True)]

@@ -1,0 +1,6 @@
+from .anchor import AnchorHMM as AnchorHMM
+from .anchor import AnchorRecipe as AnchorRecipe
+from .em import EMHMM as EMHMM
+from .quantizer import VectorQuantizer as VectorQuantizer
+from .refinement import RefinementHMM as RefinementHMM
+from .refinement import RefinementRecipe as RefinementRecipe

@@ -1,0 +1,161 @@
+"""Parameters of a hidden Markov chain over token ids, and how counts become probabilities."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dspectral._compiled import read_only
+from dspectral.registry import saved
+
+
+@saved
+class HiddenMarkov(NamedTuple):
+    """A hidden Markov model, or the counts that one is made from.
+
+    Attributes
+    ----------
+    initial : ndarray of float64, shape (n_states,)
+        ``p(h_1 = h)``.
+    transition : ndarray of float64, shape (n_states, n_states)
+        ``p(h' | h)`` in row h, column h'.
+    emission : ndarray of float64, shape (n_types, n_states)
+        ``p(x | h)`` in row x, column h: columns sum to 1.
+    final : ndarray of float64, shape (n_states,)
+        ``p(stop | h)``; a row of transitions and this sum to 1. Ones where lengths are not modeled.
+    """
+
+    initial: NDArray[np.float64]
+    transition: NDArray[np.float64]
+    emission: NDArray[np.float64]
+    final: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        initial: ArrayLike,
+        transition: ArrayLike,
+        emission: ArrayLike,
+        final: ArrayLike | None = None,
+    ) -> "HiddenMarkov":
+        """Check shapes and signs, and fill in ``final`` where lengths are not modeled.
+
+        Parameters
+        ----------
+        initial, transition, emission, final : array-like
+            The fields, of the shapes that the class states; ``final`` is ones by default.
+
+        Returns
+        -------
+        HiddenMarkov
+            Read-only contiguous arrays of float64.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree, or an entry is negative or not finite.
+
+        Examples
+        --------
+        >>> HiddenMarkov.of(np.ones(1), np.ones((1, 1)), np.full((4, 1), 0.25)).n_states
+        1
+        """
+        n = len(np.asarray(initial))
+        parts = (initial, transition, emission, np.ones(n) if final is None else final)
+        model = cls(*(read_only(np.asarray(part, dtype=np.float64)) for part in parts))
+        shapes = [(n,), (n, n), (len(model.emission), n), (n,)]
+        for name, part, shape in zip(cls._fields, model, shapes, strict=True):
+            if part.shape != shape:
+                raise ValueError(f"{name} has shape {part.shape}, but {n} states ask for {shape}")
+            if not np.all(np.isfinite(part)) or np.any(part < 0):
+                raise ValueError(f"{name} has an entry that is negative or not finite")
+        return model
+
+    @property
+    def n_states(self) -> int:
+        """Number of hidden states."""
+        return len(self.initial)
+
+    @property
+    def n_types(self) -> int:
+        """Number of token types."""
+        return len(self.emission)
+
+    def read_only(self) -> "HiddenMarkov":
+        """Return the model as compiled loops take it: contiguous, read-only, float64."""
+        return HiddenMarkov(*(read_only(np.asarray(part, dtype=np.float64)) for part in self))
+
+
+def m_step(counts: HiddenMarkov, *, smoothing: float = 0.0, lengths: bool = True) -> HiddenMarkov:
+    """Turn counts into probabilities: the M-step of EM, or supervised training.
+
+    Parameters
+    ----------
+    counts : HiddenMarkov
+        Expected or observed counts.
+    smoothing : float, default=0.0
+        Number added to every count of an emission.
+    lengths : bool, default=True
+        Whether sentences end with a probability; if not, transitions alone sum to 1 and ``final`` is ones.
+
+    Returns
+    -------
+    HiddenMarkov
+        The parameters. A state without any count emits, and is followed by, everything with equal probability.
+
+    Examples
+    --------
+    >>> counts = HiddenMarkov.of([4.0], [[6.0]], [[7.0], [3.0]], [4.0])
+    >>> m_step(counts)
+    HiddenMarkov(initial=array([1.]), transition=array([[0.6]]), emission=array([[0.7],
+           [0.3]]), final=array([0.4]))
+    """
+    emission = counts.emission + smoothing
+    # A state is left either for another state or for the end of the sentence: one distribution over both.
+    steps = np.column_stack([counts.transition, counts.final]) if lengths else counts.transition
+    steps = normalize(steps, axis=1)
+    n = len(counts.initial)
+    final = np.ascontiguousarray(steps[:, n]) if lengths else np.ones(n)
+    return HiddenMarkov(
+        normalize(counts.initial, axis=0),
+        np.ascontiguousarray(steps[:, :n]),
+        normalize(emission, axis=0),
+        final,
+    )
+
+
+def normalize(counts: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """Divide by the sums along an axis; where a sum is 0, write the uniform distribution.
+
+    Parameters
+    ----------
+    counts : ndarray of float64
+        Numbers of 0 or more.
+    axis : int
+        Axis along which the result sums to 1.
+
+    Returns
+    -------
+    ndarray of float64
+        Array of the same shape.
+    """
+    totals = counts.sum(axis=axis, keepdims=True)
+    return np.asarray(
+        np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / counts.shape[axis])
+    )
+
+
+def check_ids(ids: NDArray[np.int32], n_types: int) -> None:
+    """Raise a ValueError if an id is not below ``n_types``: compiled loops do not check."""
+    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n_types:
+        bad = int(np.flatnonzero((ids < 0) | (ids >= n_types))[0])
+        raise ValueError(
+            f"token {bad} has the id {ids[bad]}, but the model knows ids from 0 to {n_types - 1}"
+        )
+
+
+def check_labels(labels: NDArray[np.int32], n_labels: int) -> None:
+    """Raise a ValueError if a label is not below ``n_labels``: compiled loops do not check."""
+    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < n_labels:
+        bad = int(np.flatnonzero((labels < 0) | (labels >= n_labels))[0])
+        raise ValueError(f"token {bad} has label {labels[bad]}, but labels go from 0 to {n_labels - 1}")

@@ -1,0 +1,284 @@
+"""What fitted hidden Markov models have in common: states, posteriors, paths and scores of sentences."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Literal, TypeAlias, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from dspectral._compiled import read_only
+from dspectral.engine import Blocks, run_tasks, summarize
+from dspectral.inputs.sequences import HoldsLabelledSentences, HoldsSentences, in_memory_blocks
+from dspectral.inputs.token_lists import TokenLists, plain, token_lists
+from dspectral.methods.hmm.chain import HiddenMarkov
+from dspectral.methods.hmm.expected_counts import Likelihood
+from dspectral.methods.hmm.inference import smooth, viterbi
+from dspectral.types import IntArray, LabelledSentences, Sentences
+
+T = TypeVar("T")
+N = TypeVar("N", bound=np.generic)
+HoldsBlocks: TypeAlias = HoldsSentences | HoldsLabelledSentences
+"""A corpus, with or without labels."""
+
+Decoding: TypeAlias = Literal["posterior", "viterbi"]
+DECODINGS = ("posterior", "viterbi")
+"""The most probable state of each token, or the most probable path."""
+
+
+class ChainDecoder(BaseEstimator, ABC):
+    """Base of the estimators whose ``model_`` is a chain over types of tokens.
+
+    Sentences come as lists of tokens, as columns of them, or as a corpus. The blocks of a corpus in a store are decoded
+    by one task each; only the results are held in memory.
+    """
+
+    model_: HiddenMarkov
+    _tokens_are_strings = True
+
+    @abstractmethod
+    def _type_numbers(self, tokens: Sequence[Hashable]) -> NDArray[np.int32]:
+        """Return the type of each token, 0 where it is unknown."""
+
+    @property
+    def startprob_(self) -> NDArray[np.float64]:
+        """Probability of each state at the first token, shape (n_states,), read-only, as in hmmlearn."""
+        check_is_fitted(self)
+        return read_only(self.model_.initial)
+
+    @property
+    def transmat_(self) -> NDArray[np.float64]:
+        """Probability of each state (column) after each (row), shape (n_states, n_states), as in hmmlearn."""
+        check_is_fitted(self)
+        return read_only(self.model_.transition)
+
+    @property
+    def emissionprob_(self) -> NDArray[np.float64]:
+        """Probability of each word type (column) in each state (row), shape (n_states, n_types), as in hmmlearn."""
+        check_is_fitted(self)
+        return read_only(self.model_.emission.T)
+
+    def encode(self, X: TokenLists) -> Sentences:
+        """Return sentences as ids of the model's types.
+
+        Parameters
+        ----------
+        X : iterable of token lists
+            Sentences as for :meth:`predict`.
+
+        Returns
+        -------
+        Sentences
+            All sentences as one block for :meth:`states`.
+        """
+        check_is_fitted(self)
+        # All tokens in one list: types are looked up once for the block, not once for each sentence.
+        sentences = token_lists(X, strings=self._tokens_are_strings)
+        offsets = np.zeros(len(sentences) + 1, dtype=np.int64)
+        np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
+        return Sentences(self._type_numbers([token for own in sentences for token in plain(own)]), offsets)
+
+    def blocks(self, corpus: HoldsBlocks) -> Blocks:
+        """Return the sentences of a corpus as blocks of ids of the model's types, each for :meth:`states`.
+
+        Parameters
+        ----------
+        corpus : object with ``words`` and ``sentences``
+            A corpus, also one whose words are other ones than those of the corpus that was fitted.
+
+        Returns
+        -------
+        Blocks
+            Nothing is read yet.
+        """
+        check_is_fitted(self)
+        return renumber(corpus.sentences, self._type_numbers(corpus.words))
+
+    def _as_blocks(self, X: HoldsBlocks | TokenLists) -> Blocks:
+        # Ids of another corpus mean nothing here: its words are looked up, as those of lists are.
+        if hasattr(X, "words") and hasattr(X, "sentences"):
+            return self.blocks(cast("HoldsBlocks", X))
+        return in_memory_blocks([self.encode(X)])
+
+    def _each_sentence(
+        self, X: HoldsBlocks | TokenLists, function: Callable[[Sentences], NDArray[N]]
+    ) -> list[NDArray[N]]:
+        """Apply a function that gives rows of tokens to each block, and cut the rows into sentences."""
+        blocks = map_blocks(self._as_blocks(X), partial(_apply_and_split, function=function))
+        return [part for parts in blocks for part in parts]
+
+    def _best_paths(self, X: HoldsBlocks | TokenLists) -> tuple[NDArray[np.float64], list[IntArray]]:
+        """Return the log-probability and the states of the most probable path through each sentence."""
+        check_is_fitted(self)
+        paths = map_blocks(self._as_blocks(X), partial(_best_paths, model=self.model_))
+        log_prob = np.concatenate([found for found, _ in paths])
+        return log_prob, [states for _, parts in paths for states in parts]
+
+
+class StateDecoder(ChainDecoder):
+    """Base of the estimators that learn a chain without labels: what they predict are states."""
+
+    @abstractmethod
+    def _decoding(self) -> Decoding:
+        """Return how states are found."""
+
+    def predict(self, X: HoldsBlocks | TokenLists) -> list[IntArray]:
+        """Return the state of each token of each sentence.
+
+        Parameters
+        ----------
+        X : corpus, or iterable of token lists
+            Sentences to decode. An unknown word is type 0, ``"<?>"``, unless the model knows types by spelling.
+
+        Returns
+        -------
+        list of ndarray of int, shape (n_tokens_i,)
+            One array for each sentence.
+
+        Raises
+        ------
+        ValueError
+            If a sentence is not a list of strings.
+        """
+        check_is_fitted(self)
+        return self._each_sentence(X, self.states)
+
+    def predict_proba(self, X: HoldsBlocks | TokenLists) -> list[NDArray[np.float64]]:
+        """Return the posterior probability of each state at each token of each sentence.
+
+        Parameters
+        ----------
+        X : corpus, or iterable of token lists
+            Sentences as for :meth:`predict`.
+
+        Returns
+        -------
+        list of ndarray of float64, shape (n_tokens_i, n_states)
+            One array for each sentence; rows sum to 1. Memory: ``8 n_states`` bytes for each token.
+        """
+        check_is_fitted(self)
+        return self._each_sentence(X, self._posteriors)
+
+    def decode(self, X: HoldsBlocks | TokenLists) -> tuple[NDArray[np.float64], list[IntArray]]:
+        """Return the most probable path through each sentence, whatever ``decoding`` is.
+
+        Parameters
+        ----------
+        X : corpus, or iterable of token lists
+            Sentences as for :meth:`predict`.
+
+        Returns
+        -------
+        log_prob : ndarray of float64, shape (n_sentences,)
+            Log-probability of each sentence and its path together, minus infinity where it is impossible.
+        states : list of ndarray of int32, shape (n_tokens_i,)
+            The path through each sentence.
+        """
+        check_is_fitted(self)
+        return self._best_paths(X)
+
+    def score(self, X: HoldsBlocks | TokenLists, y: object = None) -> float:
+        """Return the mean log-likelihood of a token.
+
+        Parameters
+        ----------
+        X : corpus, or iterable of token lists
+            Sentences as for :meth:`predict`.
+        y : ignored
+            There for scikit-learn's sake.
+
+        Returns
+        -------
+        float
+            Sum of the sentences' log-likelihoods over the number of tokens, in nats; minus infinity if a sentence is
+            impossible, for instance because it holds an unknown word and ``"<?>"`` has no probability. Above 0,
+            ``smoothing`` gives it some; so does a ``min_count`` that merges words into it.
+
+        Notes
+        -----
+        One pass over the sentences of a corpus.
+        """
+        check_is_fitted(self)
+        of = partial(Likelihood.of, model=self.model_)
+        return summarize(self._as_blocks(X), of=of, name="score").per_token
+
+    def states(self, sentences: Sentences) -> IntArray:
+        """Return the states of a block of ids of the model's types.
+
+        Parameters
+        ----------
+        sentences : Sentences
+            A block that :meth:`encode` or :meth:`blocks` gave.
+
+        Returns
+        -------
+        ndarray of int, shape (n_tokens,)
+            The state of each token.
+        """
+        check_is_fitted(self)
+        if self._decoding() == "viterbi":
+            return viterbi(sentences, self.model_).states
+        return np.asarray(np.argmax(self._posteriors(sentences), axis=1))
+
+    def _posteriors(self, sentences: Sentences) -> NDArray[np.float64]:
+        return smooth(sentences, self.model_).posterior
+
+
+def renumber(blocks: Blocks, numbers: NDArray[np.int32]) -> Blocks:
+    """Return blocks of sentences whose ids are replaced by ``numbers[ids]``, each when it is read.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        Blocks of sentences, whose labels, where they have any, are dropped.
+    numbers : ndarray of int32, shape (n_types,)
+        New id of each old one.
+
+    Returns
+    -------
+    Blocks
+        Blocks of :class:`~dspectral.types.Sentences`.
+    """
+    return blocks._replace(read=partial(_read_renumbered, read=blocks.read, numbers=numbers))
+
+
+def map_blocks(blocks: Blocks, function: Callable[[Sentences], T]) -> list[T]:
+    """Apply a function to every block: here where blocks are in memory, and otherwise in one task each."""
+    # Blocks in memory stay where they are; others are read by the tasks, and only results come back. The model travels
+    # once in the graph, not with every task.
+    task = partial(_read_and_apply, read=blocks.read, function=function)
+    if blocks.in_memory:
+        return [task(item) for item in blocks.items]
+    return run_tasks(task, blocks.items, name="decode")
+
+
+def split(rows: NDArray[N], sentences: Sentences) -> list[NDArray[N]]:
+    """Cut rows of tokens into those of each sentence."""
+    return np.split(rows, sentences.offsets[1:-1]) if sentences.n_sentences else []
+
+
+def _read_renumbered(
+    item: object, *, read: Callable[[object], Sentences | LabelledSentences], numbers: NDArray[np.int32]
+) -> Sentences:
+    block = read(item)
+    return Sentences(numbers[block.ids], block.offsets)
+
+
+def _read_and_apply(
+    item: object, *, read: Callable[[object], Sentences], function: Callable[[Sentences], T]
+) -> T:
+    return function(read(item))
+
+
+def _apply_and_split(
+    sentences: Sentences, *, function: Callable[[Sentences], NDArray[N]]
+) -> list[NDArray[N]]:
+    return split(function(sentences), sentences)
+
+
+def _best_paths(sentences: Sentences, *, model: HiddenMarkov) -> tuple[NDArray[np.float64], list[IntArray]]:
+    path = viterbi(sentences, model)
+    return path.log_joint, list(split(path.states, sentences))

@@ -1,0 +1,57 @@
+"""Scores and coordinates of one block of rows in the spaces of all classes."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.methods.lsi.squared_hinge import Relevancy, products
+from dspectral.types import CSRRows, Rows
+
+
+class LocalMachines(NamedTuple):
+    """A space and a linear machine for each class.
+
+    Attributes
+    ----------
+    components : list of ndarray of float64, shape (k_c, d)
+        Orthonormal rows of each class's space.
+    coef : ndarray of float64, shape (L, d)
+        Weights of the columns.
+    intercept : ndarray of float64, shape (L,)
+        Intercepts.
+    relevancy : Relevancy or None
+        Weight f of a row in each class; None where it is 1.
+    """
+
+    components: list[NDArray[np.float64]]
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    relevancy: Relevancy | None
+
+    def scores(self, rows: Rows) -> NDArray[np.float64]:
+        """Return ``f x'coef + intercept``, shape (n, L)."""
+        # f x'V'w + c: weighting a row's product is weighting the row.
+        return np.asarray(products(rows, self.coef.T) * self._weights(rows) + self.intercept)
+
+    def difference(self, rows: Rows) -> NDArray[np.float64]:
+        """Return the second class's score less the first's, shape (n, 1)."""
+        return np.diff(self.scores(rows), axis=1)
+
+    def best(self, rows: Rows, *, classes: NDArray[Any]) -> NDArray[Any]:
+        """Return the class with the highest score of each row, shape (n, 1)."""
+        return np.asarray(classes[np.argmax(self.scores(rows), axis=1)][:, None])
+
+    def above(self, rows: Rows) -> CSRRows:
+        """Return ones where a score is above 0, shape (n, L)."""
+        return sparse.csr_array((self.scores(rows) > 0).astype(np.float64))
+
+    def fold_in(self, rows: Rows) -> NDArray[np.float64]:
+        """Return the coordinates in all spaces, one beside the other, shape (n, sum of all k_c)."""
+        weights = np.broadcast_to(self._weights(rows), (rows.shape[0], len(self.components)))
+        parts = [products(rows, np.ascontiguousarray(axes.T)) for axes in self.components]
+        return np.concatenate([weights[:, [j]] * part for j, part in enumerate(parts)], axis=1)
+
+    def _weights(self, rows: Rows) -> NDArray[np.float64] | float:
+        return 1.0 if self.relevancy is None else self.relevancy.weights(rows)

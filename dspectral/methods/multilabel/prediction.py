@@ -1,0 +1,192 @@
+"""Predictions of a fitted classifier of many labels, in memory or block by block."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from dspectral.engine import collect_rows, is_lazy, map_rows
+from dspectral.inputs.labelled_rows import checked_documents
+from dspectral.inputs.parameters import check_integer
+from dspectral.methods.multilabel.ranking import LabelScorer, Topic, ones_of, topics
+from dspectral.methods.multilabel.recipe import MultiLabelRecipe
+from dspectral.text.weighting import inverse_document_frequency
+from dspectral.types import FloatArray, Rows, RowsLike, is_sparse
+
+
+class LabelPrediction(ClassifierMixin, BaseEstimator):
+    """Everything that :class:`~dspectral.MomentMultiLabelClassifier` does once it is fitted."""
+
+    recipe: MultiLabelRecipe | None
+    classes_: NDArray[Any]
+    state_weights_: NDArray[np.float64]
+    word_distributions_: FloatArray
+    label_distributions_: FloatArray
+    log_words_: FloatArray
+    directions_: FloatArray
+    linear_: FloatArray | None
+    document_frequency_: NDArray[np.int64]
+    label_totals_: NDArray[np.int64]
+    n_documents_: int
+    indicator_dtype_: str | None
+
+    def decision_function(self, X: RowsLike) -> Any:
+        """Score every label: its probability given the words, and the linear correction.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
+            Scores, which sum to 1 in each row if there is no linear correction.
+        """
+        return self._map(self._scorer.scores, X, len(self.classes_), "score")
+
+    def predict_proba(self, X: RowsLike) -> Any:
+        """Return the share of every label in the scores of each document.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
+            Scores, those below 0 taken for 0, divided by their sum: the probability that a label drawn for the
+            document is this one. Rows sum to 1. For many labels :meth:`top_labels` takes far less memory.
+        """
+        return self._map(self._scorer.shares, X, len(self.classes_), "share")
+
+    def top_labels(self, X: RowsLike, n: int = 10) -> Any:
+        """Return the shares of the most probable labels of each document, as :meth:`predict_proba` has them.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+        n : int, default=10
+            Number of labels for each document; all where there are fewer.
+
+        Returns
+        -------
+        csr_array or (for lazy input) Dask array of CSR blocks, shape (n_documents, n_labels)
+            ``n`` stored entries a row, zeros among them where fewer labels have a score above 0.
+
+        Notes
+        -----
+        Scores of all labels are held for 64 MiB of documents at a time.
+        """
+        check_is_fitted(self)
+        n = min(check_integer("n", n, at_least=1), len(self.classes_))
+        return self._map(partial(self._scorer.top, n=n), X, len(self.classes_), "rank", sparse_output=True)
+
+    def predict(self, X: RowsLike) -> Any:
+        """Return the best labels of each document, as many as training documents have on average.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+
+        Returns
+        -------
+        ndarray, csr_array or (for lazy input) Dask array of CSR blocks, shape (n_documents, n_labels)
+            Indicator matrix: dense where that of the fit was, CSR where it was sparse or lazy.
+        """
+        check_is_fitted(self)
+        # Scores are no calibrated probabilities, so no threshold serves all labels; the mean number of labels does.
+        best = self.top_labels(X, max(1, round(float(self.label_totals_.sum()) / self.n_documents_)))
+        found = map_rows(
+            best, ones_of, n_columns=best.shape[1], dtype=best.dtype, sparse_output=True, name="predict"
+        )
+        dense = self.indicator_dtype_ is not None and not is_lazy(found)
+        return found.toarray().astype(self.indicator_dtype_) if dense else found
+
+    def score(
+        self, X: RowsLike, y: "RowsLike | None" = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the subset accuracy: the share of documents whose labels are all predicted, and no others.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+        y : ndarray, SciPy sparse or Dask array, shape (n_documents, n_labels), optional
+            True labels; by default those of a store.
+        sample_weight : array-like, shape (n_documents,), optional
+            Weight of each document.
+
+        Returns
+        -------
+        float
+            Subset accuracy, as of all classifiers of scikit-learn. :mod:`dspectral.metrics` scores rankings.
+        """
+        y = collect_rows(getattr(X, "labels", None) if y is None else y)
+        # Sparse indicators stay sparse: what is compared has one entry for each label of a document.
+        true = (y if is_sparse(y) else np.asarray(y)) != 0
+        predicted = collect_rows(self.predict(X)) != 0
+        return float(accuracy_score(true, predicted, sample_weight=sample_weight))
+
+    def state_probabilities(self, X: RowsLike) -> Any:
+        """Return each document's distribution over the states (equation 14).
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
+            Counts of words.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n_documents, n_states)
+            Probabilities of the states given the words.
+        """
+        return self._map(self._scorer.states, X, len(self.state_weights_), "states")
+
+    @property
+    def topics_(self) -> list[Topic]:
+        """The ten most probable words and labels of each state, the most probable state first."""
+        check_is_fitted(self)
+        return topics(self.state_weights_, self.word_distributions_, self.label_distributions_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
+
+    @property
+    def _scorer(self) -> LabelScorer:
+        check_is_fitted(self)
+        weights = inverse_document_frequency(self.document_frequency_, self.n_documents_)
+        counts = (self.recipe or MultiLabelRecipe()).counts
+        return LabelScorer(
+            self.log_words_, np.log(self.state_weights_), self.label_distributions_, weights,
+            self.directions_, self.linear_, counts,
+        )  # fmt: skip
+
+    def _map(
+        self,
+        function: Callable[[Any], Rows],
+        X: RowsLike,
+        n_columns: int,
+        name: str,
+        *,
+        sparse_output: bool = False,
+    ) -> Any:
+        X = checked_documents(self, X, reset=False)
+        dtype = self.log_words_.dtype
+        return map_rows(X, function, n_columns=n_columns, dtype=dtype, sparse_output=sparse_output, name=name)

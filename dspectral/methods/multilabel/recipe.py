@@ -1,0 +1,80 @@
+"""Settings of the method of moments for many labels: those that papers and ablations change, and all of a fit."""
+
+from typing import Literal, NamedTuple
+
+from dspectral.registry import saved
+
+MomentKind = Literal["paper", "unbiased"]
+TensorMethod = Literal["power", "diagonalise"]
+FirstSolver = Literal["auto", "gram", "frequent_directions", "range"]
+
+
+@saved
+class MultiLabelRecipe(NamedTuple):
+    """How the moments are taken and decomposed; the defaults are those of the paper.
+
+    Attributes
+    ----------
+    moments : {"paper", "unbiased"}
+        ``"paper"``: a word is paired with itself, as printed in equations 16 to 21. ``"unbiased"``: pairs and
+        triples of distinct positions, which recover the model.
+    counts : bool
+        Whether words count as often as they occur; otherwise whether they occur. The unbiased moments recover
+        the model from counts only: which words occur is no longer drawn independently.
+    tensor : {"power", "diagonalise"}
+        Power method with deflation, or simultaneous diagonalization, which takes several times as long from some
+        100 states on.
+    solver : {"auto", "gram", "frequent_directions", "range"}
+        Solver of the first pass: the exact matrix of pairs (``"auto"`` up to 2,048 words: 32 MiB), a sketch by
+        Frequent Directions, which is close to exact (``"auto"`` for unbiased moments of more words), or the range of
+        one random product (``"auto"`` for others), which costs a fraction of it. What either errs in size, though not
+        in direction, the second pass mends.
+    sketch_size : int or None
+        Rows of the sketch, or columns of the product; None for ``2 n_states + 10``.
+    """
+
+    moments: MomentKind = "paper"
+    counts: bool = False
+    tensor: TensorMethod = "power"
+    solver: FirstSolver = "auto"
+    sketch_size: int | None = None
+
+
+class Settings(NamedTuple):
+    """Checked settings of one fit; see :class:`~dspectral.MomentMultiLabelClassifier` for the meaning of each.
+
+    Attributes
+    ----------
+    n_states : int
+        Number of states.
+    recipe : MultiLabelRecipe
+        How the moments are taken and decomposed.
+    smoothing : float
+        Share of the corpus in every state's words.
+    label_weight : float
+        Weight of a label's log-likelihood in the E-step.
+    rank : int
+        Directions of the linear correction.
+    alpha : float
+        Ridge penalty of the linear correction.
+    seed : int
+        Seed of all draws.
+    """
+
+    n_states: int
+    recipe: MultiLabelRecipe
+    smoothing: float
+    label_weight: float
+    rank: int
+    alpha: float
+    seed: int
+
+    @property
+    def distinct(self) -> bool:
+        """Whether pairs and triples of words are at distinct positions."""
+        return self.recipe.moments == "unbiased"
+
+    @property
+    def counts(self) -> bool:
+        """Whether words count as often as they occur."""
+        return self.recipe.counts

@@ -1,0 +1,97 @@
+"""Cross-validated choices of an intent classifier: folds, support vector machines on weighted parts, their scores."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.svm import LinearSVC
+
+from dspectral.registry import saved
+from dspectral.types import CSRRows, FloatArray, IntArray
+
+PLUS_WEIGHTS = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.1, 0.25))
+"""Weights of the first words and of the intent scores that SENT+ chooses from."""
+
+saved(LinearSVC, name="sklearn.svm.LinearSVC")
+
+
+@saved
+class Choice(NamedTuple):
+    """Settings of an :class:`IntentClassifier` that cross-validation chose.
+
+    Attributes
+    ----------
+    C : float
+        Inverse penalty of the SVM.
+    weight : float
+        Weight of the second half of equation 2.
+    first_words, scores : float
+        Weights of the first words and of the intent scores, which SENT+ adds.
+    """
+
+    C: float
+    weight: float = 0.0
+    first_words: float = 0.0
+    scores: float = 0.0
+
+
+def fit_svm(features: CSRRows, y: NDArray[Any], C: float, seed: int, tol: float = 0.01) -> LinearSVC:
+    """Return Crammer and Singer's support vector machine, fitted."""
+    svm = LinearSVC(multi_class="crammer_singer", C=C, tol=tol, max_iter=5000, random_state=seed)
+    return svm.fit(features, y)
+
+
+def accuracy(
+    parts: list[CSRRows], y: NDArray[Any], choice: Choice, train: IntArray, test: IntArray, *, seed: int
+) -> float:
+    """Return the share of test rows that a model of the training rows gets right."""
+    # A loose tolerance does for comparing choices; the model that is kept has a tighter one.
+    features = weigh_parts(parts, choice)
+    model = fit_svm(features[train], y[train], choice.C, seed, tol=0.05)
+    return float(np.mean(model.predict(features[test]) == y[test]))
+
+
+def weigh_parts(parts: list[CSRRows], choice: Choice) -> CSRRows:
+    """Return the parts side by side, each times its weight; a weight of 0 leaves a part out."""
+    weights = [1.0, choice.weight, choice.first_words, choice.scores]
+    used = [weight * part for part, weight in zip(parts, weights, strict=False) if weight]
+    return sparse.csr_array(sparse.hstack(used, format="csr"))
+
+
+def folds(y: NDArray[Any], n_folds: int, seed: int, most: int = 3000) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield train and test rows; each label is dealt over the folds, also one with few rows.
+
+    Large sets have their folds thinned, and one fold is enough where it holds ``most`` rows.
+    """
+    order = np.random.default_rng(seed).permutation(len(y))
+    # Sorted by label and then dealt in turn: each fold gets its share of every label.
+    order = order[np.argsort(y[order], kind="stable")]
+    enough = 1 if len(y) > 2 * most else n_folds
+    n_folds = max(n_folds, len(y) // most) if enough == 1 else n_folds
+    for fold in range(enough):
+        test = order[fold::n_folds]
+        yield np.setdiff1d(np.arange(len(y)), test), np.sort(test)
+
+
+def can_learn(y: NDArray[Any], train: IntArray, test: IntArray) -> bool:
+    """Report whether a fold has two intents to learn from, and something to predict."""
+    return len(test) > 0 and len(np.unique(y[train])) > 1
+
+
+def scores_of_classes(model: LinearSVC, features: CSRRows, classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return scores with a column for every class, also those that the model has not seen."""
+    found = model.decision_function(features)
+    # Of two classes scikit-learn gives one score; a class that the model has not seen gets the lowest of all.
+    found = np.column_stack([-found, found]) if found.ndim == 1 else found
+    scores = np.full((len(found), len(classes)), found.min())
+    scores[:, np.searchsorted(classes, model.classes_)] = found
+    return scores
+
+
+def soften(scores: FloatArray) -> CSRRows:
+    """Return scores as rows of unit length, the best far above the others."""
+    # A softmax with factor 3, about the scale of an SVM's margins; less the maximum, it cannot overflow.
+    raised = np.exp(3.0 * (scores - scores.max(axis=1, keepdims=True)))
+    return sparse.csr_array(raised / np.linalg.norm(raised, axis=1, keepdims=True))

@@ -1,0 +1,169 @@
+"""Features of sentences that need no fit: hashed n-grams, and the first two words by their position."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
+from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.weighting import Weighting
+from dspectral.types import CSRRows, Documents
+
+WORD = re.compile(r"(?u)\b\w\w+\b")
+"""scikit-learn's token pattern: words of two letters or more."""
+
+
+class SentenceFeatures(TransformerMixin, BaseEstimator):
+    """Base class of representations: n-grams beside what :meth:`embed` of a subclass returns.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of columns that n-grams are hashed to.
+    ngram_range : tuple of int
+        Smallest and largest number of words of an n-gram.
+    weight : float
+        Factor of the second half.
+    first_words : float
+        Factor of the first two words by position; 0 leaves them out.
+    """
+
+    n_features: int
+    ngram_range: tuple[int, int]
+    weight: float
+    first_words: float
+
+    @property
+    def word_hashing(self) -> HashingSettings:
+        """Hashing of the words of unlabeled text, for example by ``build_store``."""
+        return HashingSettings(self.n_features, (1, 1), lowercase=True, alternate_sign=False)
+
+    def embed(self, X: TextColumn) -> NDArray[np.float32]:
+        """Return the second half of the representation, shape (n_sentences, n_components)."""
+        raise NotImplementedError
+
+    @property
+    def _embedding_size(self) -> int:
+        """Number of columns of :meth:`embed`."""
+        raise NotImplementedError
+
+    def fit_transform(self, X: TextsOrCounts, y: object = None, **fit_params: Any) -> CSRRows:
+        """Fit to sentences, then represent them.
+
+        Parameters
+        ----------
+        X : list of str
+            Sentences, as for :meth:`transform`; a generator is read once.
+        y : object, optional
+            Ignored.
+        **fit_params : dict
+            Ignored.
+
+        Returns
+        -------
+        csr_array of float64, shape (n_sentences, n_columns)
+            The representation, as :meth:`transform` returns it.
+        """
+        # Packed once: a generator would be empty when transform asks for it again.
+        texts = as_documents(X) if is_texts(X) else X
+        rows: CSRRows = self.fit(texts, y).transform(texts)
+        return rows
+
+    def transform(self, X: TextColumn) -> CSRRows:
+        """Represent sentences.
+
+        Parameters
+        ----------
+        X : list of str, generator, array of strings, or column of pandas, polars or Hugging Face Datasets
+            Sentences; bytes are read as UTF-8.
+
+        Returns
+        -------
+        csr_array of float64, shape (n_sentences, n_features + n_components)
+            ``n_features`` columns more where ``first_words`` is not 0.
+
+        Raises
+        ------
+        TypeError
+            If X is a single string, a table or a matrix.
+        ValueError
+            If an element of X is not a text.
+        """
+        texts = as_documents(X)
+        second = self.weight * sparse.csr_array(self.embed(texts).astype(np.float64))
+        parts = [self.counts(texts), second]
+        if self.first_words:
+            parts.append(self.first_words * self.positions(texts))
+        return sparse.csr_array(sparse.hstack(parts, format="csr"))
+
+    def counts(self, X: TextColumn) -> CSRRows:
+        """Return the hashed n-grams of sentences, scaled to unit length; no fit is needed.
+
+        Parameters
+        ----------
+        X : list of str
+            Sentences, as for :meth:`transform`.
+
+        Returns
+        -------
+        csr_array of float64, shape (n_sentences, n_features)
+            The first half of the representation, ``x / ||x||``.
+        """
+        hashing = HashingSettings(self.n_features, self.ngram_range)
+        rows = hash_documents(as_documents(X), hashing).astype(np.float64)
+        return Weighting(norm="l2").apply(rows)
+
+    def positions(self, X: TextColumn) -> CSRRows:
+        """Return the first two words of sentences by position, hashed; no fit is needed.
+
+        Parameters
+        ----------
+        X : list of str
+            Sentences, as for :meth:`transform`.
+
+        Returns
+        -------
+        csr_array of float64, shape (n_sentences, n_features)
+            At most two ones in each row.
+        """
+        # A word with its place before it, "0_play", is another word to the hash than "play" or "1_play".
+        texts = as_documents(X)
+        marked = [
+            " ".join(f"{place}_{word}" for place, word in enumerate(_first_words(texts.text(i).decode())))
+            for i in range(texts.n_documents)
+        ]
+        return hash_documents(Documents.of(marked), self.word_hashing).astype(np.float64)
+
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
+        """Return a name for each column of :meth:`transform`.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Ignored: texts have no features.
+
+        Returns
+        -------
+        ndarray of str objects, shape (n_columns,)
+            ``ngram0``, ..., then ``component0``, ..., then (with ``first_words``) ``position0``, ...
+        """
+        sizes = {"ngram": self.n_features, "component": self._embedding_size}
+        if self.first_words:
+            sizes["position"] = self.n_features
+        names = [f"{kind}{i}" for kind, size in sizes.items() for i in range(size)]
+        return np.asarray(names, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
+
+
+def _first_words(text: str) -> list[str]:
+    return WORD.findall(text.lower())[:2]

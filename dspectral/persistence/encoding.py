@@ -1,0 +1,231 @@
+"""Values as JSON and arrays, and back."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from dspectral.persistence.classes import name_of
+from dspectral.registry import RECORDS
+from dspectral.store.records import Record
+from dspectral.types import is_sparse
+
+Node: TypeAlias = Any
+"""What JSON knows: None, bool, int, float, str, list, or a dict with a ``kind``."""
+
+
+def encoded(value: Any, name: str, arrays: list[Any]) -> Node:
+    """Return what JSON knows of a value; arrays of numbers are added to ``arrays``.
+
+    Parameters
+    ----------
+    value : object
+        Number, text, array, sparse matrix, container of these, registered record or estimator.
+    name : str
+        Name of the value, for the message.
+    arrays : list of ndarray
+        Arrays so far.
+
+    Returns
+    -------
+    None, bool, int, float, str, list or dict
+        A node of JSON. A dict says its ``kind``.
+
+    Raises
+    ------
+    TypeError
+        If the value, or something it holds, cannot be saved.
+    """
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else {"kind": "float", "value": repr(value)}
+    if isinstance(value, np.ndarray | np.generic) or is_sparse(value):
+        return _encoded_array(value, name, arrays)
+    if type(value) in (list, tuple, dict, slice):
+        return _encoded_container(value, name, arrays)
+    if type(value) in (np.random.RandomState, np.random.Generator):
+        return _encoded_random(value, name, arrays)
+    return _encoded_object(value, name, arrays)
+
+
+def _encoded_container(value: Any, name: str, arrays: list[Any]) -> Node:
+    if isinstance(value, dict):
+        pairs = [_encoded_container(list(pair), name, arrays) for pair in value.items()]
+        return {"kind": "dict", "items": pairs}
+    if isinstance(value, slice):
+        parts = [value.start, value.stop, value.step]
+        return {"kind": "slice", "items": _encoded_container(parts, name, arrays)}
+    items = [encoded(item, f"{name}[{i}]", arrays) for i, item in enumerate(value)]
+    return items if isinstance(value, list) else {"kind": "tuple", "items": items}
+
+
+def _encoded_array(value: Any, name: str, arrays: list[Any]) -> Node:
+    if is_sparse(value):
+        rows = sparse.csr_array(value)
+        parts = [encoded(part, name, arrays) for part in (rows.data, rows.indices, rows.indptr)]
+        return {"kind": "sparse", "shape": list(rows.shape), "items": parts}
+    if value.dtype.kind in "biuf" and value.ndim:
+        arrays.append(value)
+        # BLAS sums in another order where the memory is in another order.
+        order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+        return {"kind": "array", "number": len(arrays) - 1, "order": order}
+    if value.dtype.kind in "biufUO":
+        items = [encoded(item, name, arrays) for item in value.ravel().tolist()]
+        kind = "array" if isinstance(value, np.ndarray) else "scalar"
+        return {"kind": f"small {kind}", "dtype": value.dtype.str, "shape": list(value.shape), "items": items}
+    raise TypeError(f"{name} is an array of {value.dtype}, but only numbers and strings can be saved")
+
+
+def _encoded_random(value: Any, name: str, arrays: list[Any]) -> Node:
+    """Return the state of a source of random numbers, so that it goes on where it was."""
+    legacy = isinstance(value, np.random.RandomState)
+    state = value.get_state(legacy=False) if legacy else value.bit_generator.state
+    return {"kind": "random", "legacy": legacy, "items": [encoded(state, name, arrays)]}
+
+
+def _encoded_object(value: Any, name: str, arrays: list[Any]) -> Node:
+    record = next((known for known, kind in RECORDS.items() if kind is type(value)), None)
+    if record is not None:
+        fields = {field: encoded(of, f"{name}.{field}", arrays) for field, of in value._asdict().items()}
+        return {"kind": "record", "class": record, "fields": fields}
+    made_from = name_of(type(value))
+    if made_from is None:
+        raise TypeError(f"{name} is a {type(value).__qualname__}, which cannot be saved")
+    parameters = value.get_params(deep=False)
+    fitted = {key: of for key, of in _state(value).items() if key not in parameters}
+    return {
+        "kind": "estimator",
+        "class": made_from,
+        "parameters": {key: encoded(of, f"{name}.{key}", arrays) for key, of in parameters.items()},
+        "attributes": {key: encoded(of, f"{name}.{key}", arrays) for key, of in fitted.items()},
+    }
+
+
+def _state(estimator: Any) -> dict[str, Any]:
+    """Return the attributes; scikit-learn adds its version to those of its own estimators."""
+    of_scikit_learn = type(estimator).__module__.startswith("sklearn.")
+    return dict(estimator.__getstate__()) if of_scikit_learn else vars(estimator)
+
+
+class Decoder(NamedTuple):
+    """Make values of what :func:`encoded` returned.
+
+    Attributes
+    ----------
+    record : Record
+        The arrays, and the place of the model for messages.
+    class_named : callable
+        ``class_named(name)`` returns the class of an estimator, or raises a ValueError.
+    """
+
+    record: Record
+    class_named: Callable[[str], Any]
+
+    def value(self, node: Node) -> Any:
+        """Return the value of a node.
+
+        Parameters
+        ----------
+        node : None, bool, int, float, str, list or dict
+            What :func:`encoded` returned.
+
+        Returns
+        -------
+        object
+            The value.
+
+        Raises
+        ------
+        ValueError
+            If the node is of a kind, or names a class, that is not known.
+        """
+        if isinstance(node, list):
+            return [self.value(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if node["kind"] not in _DECODERS:
+            url = self.record.where.url
+            raise ValueError(f"the model at {url} holds an unknown kind of value, {node['kind']!r}")
+        return _DECODERS[node["kind"]](self, node)
+
+    def items(self, node: Node) -> list[Any]:
+        """Return the values of the items of a node."""
+        return [self.value(item) for item in node["items"]]
+
+    def values(self, nodes: dict[str, Node]) -> dict[str, Any]:
+        """Return the values of named nodes."""
+        return {name: self.value(node) for name, node in nodes.items()}
+
+
+def _small_array(decoder: Decoder, node: Node) -> Any:
+    values = np.empty(len(node["items"]), dtype=node["dtype"])
+    values[:] = decoder.items(node)
+    return values.reshape(node["shape"]) if node["kind"] == "small array" else values[0]
+
+
+def _sparse(decoder: Decoder, node: Node) -> sparse.csr_array:
+    return sparse.csr_array(tuple(decoder.items(node)), shape=tuple(node["shape"]))
+
+
+def _random(decoder: Decoder, node: Node) -> np.random.RandomState | np.random.Generator:
+    state = decoder.items(node)[0]
+    kind = state["bit_generator"]
+    if kind not in _BIT_GENERATORS:
+        raise ValueError(
+            f"the model at {decoder.record.where.url} has a random state of unknown kind, {kind!r}"
+        )
+    bits = _BIT_GENERATORS[kind]()
+    if node["legacy"]:
+        made = np.random.RandomState(bits)
+        made.set_state(state)
+        return made
+    bits.state = state
+    return np.random.Generator(bits)
+
+
+def _record(decoder: Decoder, node: Node) -> Any:
+    if node["class"] not in RECORDS:
+        raise ValueError(
+            f"the model at {decoder.record.where.url} names the class {node['class']!r}, but only these are "
+            f"loaded: {', '.join(RECORDS)}"
+        )
+    return RECORDS[node["class"]](**decoder.values(node["fields"]))
+
+
+def _estimator(decoder: Decoder, node: Node) -> Any:
+    made = decoder.class_named(node["class"])(**decoder.values(node["parameters"]))
+    attributes = decoder.values(node["attributes"])
+    if "_sklearn_version" in attributes:  # it warns of models that another version has fitted
+        made.__setstate__({**vars(made), **attributes})
+        return made
+    for name, of in attributes.items():
+        setattr(made, name, of)
+    return made
+
+
+_BIT_GENERATORS = {
+    kind.__name__: kind
+    for kind in (
+        np.random.MT19937,
+        np.random.PCG64,
+        np.random.PCG64DXSM,
+        np.random.Philox,
+        np.random.SFC64,
+    )
+}
+_DECODERS: dict[str, Callable[[Decoder, Node], Any]] = {
+    "float": lambda _, node: float(node["value"]),
+    "tuple": lambda decoder, node: tuple(decoder.items(node)),
+    "dict": lambda decoder, node: dict(decoder.items(node)),
+    "slice": lambda decoder, node: slice(*decoder.items(node)),
+    "array": lambda decoder, node: np.asarray(decoder.record.array(node["number"]), order=node["order"]),
+    "small array": _small_array,
+    "small scalar": _small_array,
+    "sparse": _sparse,
+    "random": _random,
+    "record": _record,
+    "estimator": _estimator,
+}

@@ -1,0 +1,129 @@
+"""Save and load fitted estimators."""
+
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any
+
+from dspectral.persistence.classes import import_all, name_of, named
+from dspectral.persistence.encoding import Decoder, encoded
+from dspectral.registry import ESTIMATORS
+from dspectral.store.arrays import Location
+from dspectral.store.records import read_record, write_record
+
+FORMAT = 2
+"""Format 2 adds scikit-learn's estimators, users' subclasses, slices and random states to format 1."""
+KEY = "dspectral_model"
+
+
+def save(
+    model: Any, path: str, *, overwrite: bool = False, storage_options: dict[str, Any] | None = None
+) -> None:
+    """Save a fitted estimator.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of dspectral, with whatever fitted ones it holds; a subclass of one; or a Pipeline,
+        FeatureUnion or ColumnTransformer of these and of a few from scikit-learn (StandardScaler, MaxAbsScaler,
+        Normalizer, LinearSVC, LogisticRegression, Ridge).
+    path : str
+        Local path or fsspec URL of the Zarr group to make.
+    overwrite : bool, default=False
+        Whether a model at ``path`` may be replaced. It stays whole until the new one is.
+    storage_options : dict, default=None
+        Options of the file system of ``path``.
+
+    Raises
+    ------
+    ValueError
+        If the model is not fitted, or something is at ``path`` already.
+    TypeError
+        If the model is of, or holds, a class that cannot be saved.
+
+    Notes
+    -----
+    Arrays keep their type and have checksums; numbers in JSON keep every bit; sparse matrices come back as CSR.
+    A subclass is saved under its module and name. Memory: the arrays themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspectral import SketchedPCA
+    >>> save(SketchedPCA(1).fit(np.eye(3)), "memory://a-model")
+    >>> load("memory://a-model").n_samples_seen_
+    3
+    """
+    import_all()
+    if name_of(type(model)) is None:
+        raise TypeError(f"a {type(model).__name__} cannot be saved, but {', '.join(ESTIMATORS)} can")
+    if not _is_fitted(model):
+        raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
+    where = _location(path, storage_options)
+    there = read_record(where)
+    if there is not None and there.attributes and KEY not in there.attributes:
+        raise ValueError(f"something that is not a model is at {path}: choose another path")
+    if there is not None and there.attributes and not overwrite:
+        raise ValueError(f"there is a model at {path} already: overwrite=True replaces it")
+    arrays: list[Any] = []
+    node = encoded(model, type(model).__name__, arrays)
+    write_record(where, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays)
+
+
+def load(path: str, *, classes: Iterable[type] = (), storage_options: dict[str, Any] | None = None) -> Any:
+    """Load a fitted estimator: it transforms and predicts as the saved one did, to the bit.
+
+    Parameters
+    ----------
+    path : str
+        Local path or fsspec URL, as given to :func:`save`.
+    classes : iterable of type, default=()
+        Your own subclasses that the model may be of, or hold. Imported ones are found by module and name, those
+        given here by their name alone.
+    storage_options : dict, default=None
+        Options of the file system of ``path``.
+
+    Returns
+    -------
+    estimator
+        The model, of the class that was saved.
+
+    Raises
+    ------
+    ValueError
+        If there is no model at ``path``, it was saved in a newer format, an array of it is damaged, or it
+        names a class other than those that dspectral saves and subclasses of them that are imported. Nothing is
+        imported because a file names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspectral import SketchedPCA
+    >>> class MyPCA(SketchedPCA):
+    ...     pass
+    >>> save(MyPCA(1).fit(np.eye(3)), "memory://my-model")
+    >>> type(load("memory://my-model", classes=[MyPCA])) is MyPCA
+    True
+    """
+    import_all()
+    record = read_record(_location(path, storage_options))
+    if record is None or KEY not in record.attributes:
+        raise ValueError(f"there is no model at {path}: save writes one")
+    head = record.attributes[KEY]
+    if head["format"] > FORMAT:
+        raise ValueError(
+            f"the model at {path} has format {head['format']} of dspectral {head['version']}, but this "
+            f"version reads up to format {FORMAT}: install a newer dspectral"
+        )
+    given = list(classes)
+    return Decoder(record, lambda name: named(name, given, record.where.url)).value(head)
+
+
+def _is_fitted(model: Any) -> bool:
+    """Ask the model, a Pipeline for instance, or look for anything beside its parameters."""
+    if hasattr(model, "__sklearn_is_fitted__"):
+        return bool(model.__sklearn_is_fitted__())
+    return not vars(model).keys() <= model.get_params(deep=False).keys()
+
+
+def _location(path: str, storage_options: dict[str, Any] | None) -> Location:
+    return Location(str(path), tuple(sorted((storage_options or {}).items())))

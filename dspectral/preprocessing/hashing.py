@@ -1,0 +1,195 @@
+"""Texts to counts of hashed n-grams, as a transformer."""
+
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from dspectral.inputs.parameters import check_integer
+from dspectral.inputs.texts import Texts, text_blocks
+from dspectral.preprocessing.sparse_output import SparseOutput
+from dspectral.registry import saved
+from dspectral.store.opened import OpenedCounts
+from dspectral.store.text_files import TextFiles
+from dspectral.text.hashing import HashingSettings, hash_documents
+
+
+@saved
+class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Count the n-grams of texts, hashed to columns: in memory, or out of core from files and stores.
+
+    Columns and signs are those of scikit-learn's ``HashingVectorizer(norm=None)``. There is nothing to learn:
+    :meth:`fit` checks the parameters.
+
+    Parameters
+    ----------
+    n_features : int, default=2**18
+        Number of columns, a power of two from 2 to 2**30.
+    ngram_range : tuple of int, default=(1, 3)
+        Fewest and most words of an n-gram, from 1 to 3.
+    lowercase : bool, default=True
+        Whether the text is lowercased first.
+    alternate_sign : bool, default=True
+        Whether the hash of an n-gram also gives the sign that it counts with, so that n-grams which share a
+        column cancel on average.
+
+    Notes
+    -----
+    One pass. Texts in memory are packed by 16 MiB; a generator is never held whole. Rows from
+    :class:`dspectral.TextFiles` are hashed anew in each pass over them, rows of a store are read.
+
+    References
+    ----------
+    Weinberger, Dasgupta, Langford, Smola and Attenberg 2009, "Feature hashing for large scale multitask learning".
+
+    Examples
+    --------
+    >>> NgramHashing(n_features=8).fit_transform(["to be or not to be", "be"]).toarray()
+    array([[ 0.,  0.,  0.,  0.,  1.,  1., -3.,  2.],
+           [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
+
+    From texts to coordinates in one model, which takes a list, files or a store, and new texts:
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from dspectral import TfidfWeighting, TruncatedSVD
+    >>> model = make_pipeline(NgramHashing(2**10), TfidfWeighting(), TruncatedSVD(2))
+    >>> _ = model.fit(["the cat sat", "the dog sat", "a dog barked", "the cat purred"])
+    >>> model.transform(["new text of a cat"]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        n_features: int = 2**18,
+        ngram_range: tuple[int, int] = (1, 3),
+        lowercase: bool = True,
+        alternate_sign: bool = True,
+    ) -> None:
+        self.n_features = n_features
+        self.ngram_range = ngram_range
+        self.lowercase = lowercase
+        self.alternate_sign = alternate_sign
+
+    @property
+    def settings(self) -> HashingSettings:
+        """The parameters as the record that stores and workers know, checked."""
+        check_integer("n_features", self.n_features, at_least=2)
+        return HashingSettings(
+            self.n_features, self.ngram_range, self.lowercase, self.alternate_sign
+        ).checked()
+
+    def fit(self, X: Texts | TextFiles | OpenedCounts | None = None, y: ArrayLike | None = None) -> Self:
+        """Check the parameters; nothing is read.
+
+        Parameters
+        ----------
+        X : ignored
+            Accepted as scikit-learn passes it.
+        y : ignored
+            Accepted as scikit-learn passes it.
+
+        Returns
+        -------
+        self
+            The transformer itself.
+
+        Raises
+        ------
+        ValueError
+            If ``n_features`` or ``ngram_range`` is out of range.
+        TypeError
+            If ``n_features`` is no integer.
+        """
+        self.settings  # noqa: B018  a property that checks
+        return self
+
+    def partial_fit(
+        self, X: Texts | TextFiles | OpenedCounts | None = None, y: ArrayLike | None = None
+    ) -> Self:
+        """Check the parameters; nothing is read.
+
+        Parameters
+        ----------
+        X : ignored
+            Accepted as scikit-learn passes it.
+        y : ignored
+            Accepted as scikit-learn passes it.
+
+        Returns
+        -------
+        self
+            The transformer itself.
+        """
+        return self.fit(X, y)
+
+    def transform(self, X: Texts | TextFiles | OpenedCounts) -> Any:
+        """Count the n-grams of texts.
+
+        Parameters
+        ----------
+        X : iterable of str, TextFiles, or CountStore
+            Documents: a list, tuple, generator or column of strings; files that :class:`dspectral.TextFiles` names;
+            or a store that was hashed with the same settings.
+
+        Returns
+        -------
+        csr_array, Dask array of CSR blocks, or CountStore, shape (n_documents, n_features)
+            Sums of signs in float32. Texts in memory become a ``csr_array``, files a Dask array whose blocks are
+            hashed when they are read, and a store is returned as it is.
+
+        Raises
+        ------
+        TypeError
+            If X is a single string or path, a table, or holds anything but texts.
+        ValueError
+            If a store was hashed with other settings, or a text is not UTF-8.
+        """
+        settings = self.settings
+        if isinstance(X, TextFiles):
+            return X.hashed(settings)
+        if isinstance(X, OpenedCounts):
+            _check_hashing(X, settings)
+            return X
+        blocks = [hash_documents(documents, settings) for documents in text_blocks(X)]
+        if not blocks:
+            return sparse.csr_array((0, settings.n_features), dtype="float32")
+        return blocks[0] if len(blocks) == 1 else sparse.csr_array(sparse.vstack(blocks, format="csr"))
+
+    def __eq__(self, other: object) -> bool:
+        """Report whether the parameters are those of another one, or of the record that a store keeps."""
+        if isinstance(other, NgramHashing):
+            return bool(self.get_params() == other.get_params())
+        if isinstance(other, HashingSettings):
+            return bool(HashingSettings(**self.get_params()) == other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(HashingSettings(**self.get_params()))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.requires_fit = False
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_features
+
+
+def _check_hashing(store: OpenedCounts, settings: HashingSettings) -> None:
+    """Refuse a store whose columns are not those of the settings."""
+    if store.hashing is None:
+        raise ValueError(
+            "the store holds no hashed n-grams: leave NgramHashing out, and begin with the next step"
+        )
+    if store.hashing != settings:
+        raise ValueError(
+            f"the store was hashed with {store.hashing}, but NgramHashing has {settings}: "
+            "NgramHashing(**store.hashing._asdict()) has the store's"
+        )

@@ -1,0 +1,31 @@
+"""What transformers to sparse rows share."""
+
+from typing import Any, Self
+
+
+class SparseOutput:
+    """Answer ``set_output`` of transformers whose rows stay sparse.
+
+    A data frame would hold one column object for each of some 262,144 columns, and rows that are read lazily would be
+    computed. The call is accepted, since a Pipeline hands its own to every step; dense results of later steps
+    become frames.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep scikit-learn from wrapping what ``transform`` returns."""
+        super().__init_subclass__(auto_wrap_output_keys=None, **kwargs)  # type: ignore[call-arg]
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Accept a container for the output, which stays sparse.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, default=None
+            Container that is asked for; it changes nothing here.
+
+        Returns
+        -------
+        self
+            The transformer itself.
+        """
+        return self

@@ -1,0 +1,230 @@
+"""Counts to weighted rows, by document frequencies that were learned from other rows."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dspectral.engine import is_lazy, map_rows, summarize
+from dspectral.inputs.parameters import check_option
+from dspectral.inputs.rows import checked_rows
+from dspectral.preprocessing.sparse_output import SparseOutput
+from dspectral.registry import saved
+from dspectral.store.opened import OpenedCounts
+from dspectral.store.weighted_rows import counts_of, frequencies_of, weigh_rows, weightings_of
+from dspectral.text.document_frequencies import DocumentFrequencies
+from dspectral.text.weighting import Norm, TermFrequency, Weighting, inverse_document_frequency
+from dspectral.types import RowsLike
+
+
+@saved
+class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Learn document frequencies from counts, and weigh new rows by them: tf-idf, out of core.
+
+    The weights belong to the model: rows of another store, or new texts, are weighted by the frequencies of the
+    rows that :meth:`fit` has seen. Equal to scikit-learn's ``TfidfTransformer`` where parameters have the same name.
+
+    Parameters
+    ----------
+    norm : {"l1", "l2", None}, default="l2"
+        Norm that rows are divided by; empty rows stay empty.
+    use_idf : bool, default=True
+        Whether columns are multiplied by their inverse document frequency.
+    smooth_idf : bool, default=True
+        Whether one is added to the number of rows and to each document frequency: ``log((1 + n) / (1 + df)) + 1``
+        instead of ``log(n / df) + 1``. Without it a column that no row held gets weight 0 (scikit-learn: infinity).
+    sublinear_tf : bool, default=False
+        Whether a count c becomes ``1 + log|c|`` with the sign of c; needs ``tf="count"``.
+    tf : {"count", "binary", "sqrt", "log"}, default="count"
+        Function of a count c: c, 1, the root of ``|c|`` or ``log(1 + |c|)``. The sign of a hashed count stays but
+        for "binary".
+
+    Attributes
+    ----------
+    idf_ : ndarray of float64, shape (n_columns,)
+        Weight of each column. Absent without ``use_idf``.
+    document_frequency_ : ndarray of int64, shape (n_columns,)
+        Number of rows in which each column is not zero. Absent without ``use_idf``.
+    n_documents_ : int
+        Number of rows that were counted. Absent without ``use_idf``.
+    n_passes_ : int
+        Number of passes over the rows in ``fit``: 0 for a store, which keeps its document frequencies, or without
+        ``use_idf``; else 1.
+    n_features_in_ : int
+        Number of columns.
+
+    Notes
+    -----
+    One pass over the rows that leaves 8 bytes a column for each block, and none over a store of dspectral. Lazy rows
+    are weighted when they are read. They remember the weighting by its digest: an estimator that was fitted on
+    them refuses lazy rows of another weighting, in ``transform`` and ``partial_fit``. Slices and other Dask arrays
+    made from them remember it too; arrays in memory do not. Another ``partial_fit`` changes the weights, and so
+    the digest: estimators behind it must then be fitted again.
+
+    References
+    ----------
+    Sparck Jones 1972, "A statistical interpretation of term specificity and its application in retrieval".
+
+    Examples
+    --------
+    >>> counts = np.array([[3, 0, 1], [2, 0, 0], [3, 2, 0]])
+    >>> weights = TfidfWeighting().fit(counts)
+    >>> weights.idf_.round(2)
+    array([1.  , 1.69, 1.69])
+    >>> weights.transform([[2, 0, 2]]).toarray().round(2)
+    array([[0.51, 0.  , 0.86]])
+    """
+
+    document_frequency_: NDArray[np.int64]
+    idf_: NDArray[np.float64]
+    n_documents_: int
+
+    def __init__(
+        self,
+        *,
+        norm: Norm | None = "l2",
+        use_idf: bool = True,
+        smooth_idf: bool = True,
+        sublinear_tf: bool = False,
+        tf: TermFrequency = "count",
+    ) -> None:
+        self.norm = norm
+        self.use_idf = use_idf
+        self.smooth_idf = smooth_idf
+        self.sublinear_tf = sublinear_tf
+        self.tf = tf
+
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
+        """Count in how many rows each column is not zero.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
+            Counts. A store knows its document frequencies, and is not read.
+        y : ignored
+            Accepted as scikit-learn passes it.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is unknown, an entry is NaN or infinite, or the rows are weighted already.
+        TypeError
+            If X holds texts.
+        """
+        self._check_parameters()
+        return self._count(X, reset=True)
+
+    def partial_fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
+        """Count further rows; only these are read.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
+            Counts, as many columns as before.
+        y : ignored
+            Accepted as scikit-learn passes it.
+
+        Returns
+        -------
+        self
+            The transformer with the frequencies of all rows so far.
+
+        Raises
+        ------
+        ValueError
+            If the width differs, an entry is NaN or infinite, or the rows are weighted already.
+        """
+        self._check_parameters()
+        return self._count(X, reset=not hasattr(self, "n_features_in_"))
+
+    def transform(self, X: RowsLike) -> Any:
+        """Weigh rows by the learned frequencies.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
+            Counts; they are not changed.
+
+        Returns
+        -------
+        csr_array, or Dask array of CSR blocks for lazy rows, shape (n_rows, n_columns)
+            Weighted rows, in single precision for single-precision counts and double precision for others.
+
+        Raises
+        ------
+        ValueError
+            If the width differs from that in ``fit``, an entry is NaN or infinite (of lazy rows when they are read),
+            or the rows are weighted already.
+        """
+        check_is_fitted(self)
+        weighting = self.weighting
+        rows = self._checked(X, reset=False)
+        if isinstance(X, OpenedCounts):
+            return X.weighted(weighting)
+        dtype = np.float32 if rows.dtype == np.float32 else np.float64
+        rows = map_rows(
+            rows, counts_of, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check"
+        )
+        return weigh_rows(rows, weighting, n_columns=rows.shape[1], dtype=dtype)
+
+    @property
+    def weighting(self) -> Weighting:
+        """The learned weighting, as :meth:`CountStore.weighted` takes it.
+
+        Raises
+        ------
+        NotFittedError
+            If nothing was learned yet.
+        """
+        check_is_fitted(self)
+        tf: TermFrequency = "sublinear" if self.sublinear_tf else self.tf
+        return Weighting(tf, self.idf_ if self.use_idf else None, None, self.norm)
+
+    def _check_parameters(self) -> None:
+        check_option("norm", self.norm, ("l1", "l2", None))
+        check_option("tf", self.tf, ("count", "binary", "sqrt", "log"))
+        if self.sublinear_tf and self.tf != "count":
+            raise ValueError(
+                f"sublinear_tf is another function of the count than tf={self.tf!r}: give one of them"
+            )
+
+    def _checked(self, X: RowsLike, *, reset: bool) -> Any:
+        """Validate counts; refuse texts, and rows that are weighted already."""
+        if isinstance(X, list | tuple) and len(X) and isinstance(X[0], str | bytes):
+            raise TypeError(
+                "X holds texts, but counts are weighted: put NgramHashing() before TfidfWeighting()"
+            )
+        if is_lazy(X) and weightings_of(X):
+            raise ValueError(
+                "X is weighted already, but TfidfWeighting takes counts: give it the store itself"
+            )
+        return checked_rows(self, X, reset=reset)
+
+    def _count(self, X: RowsLike, *, reset: bool) -> Self:
+        rows = self._checked(X, reset=reset)
+        self.n_passes_ = 0
+        if not self.use_idf:
+            return self
+        if isinstance(X, OpenedCounts):
+            found = DocumentFrequencies(X.n_rows, X.document_frequency)
+        else:
+            found, self.n_passes_ = summarize(rows, of=frequencies_of, name="count"), 1
+        if not reset:
+            found = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(found)
+        self.n_documents_ = found.n_rows
+        self.document_frequency_ = found.document_frequency
+        self.idf_ = inverse_document_frequency(found.document_frequency, found.n_rows, smooth=self.smooth_idf)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

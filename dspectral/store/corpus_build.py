@@ -1,0 +1,190 @@
+"""Text to a corpus, sentences of token ids in Zarr: two passes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, get_args
+from uuid import uuid4
+
+import numpy as np
+
+from dspectral.engine import run_tasks
+from dspectral.store.arrays import Location, write_array
+from dspectral.store.build import BLOCK_BYTES, build_spans
+from dspectral.store.checks import ERRORS, check_name, check_size
+from dspectral.store.corpus import Corpus, SentenceBlock
+from dspectral.store.counting import count_spans, merge_part
+from dspectral.store.counts import CORPUS_KEY, FORMAT
+from dspectral.store.draft import Draft, begin
+from dspectral.store.readers import read_span
+from dspectral.store.sources import Span, plan_spans
+from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
+from dspectral.text.term_bytes import take
+from dspectral.text.terms import TermTable
+from dspectral.text.tokens import Tokens
+from dspectral.text.words import Cut, count_words, cut_words, number_words
+from dspectral.types import Documents
+
+RARE = "<?>"
+"""Type 0: words that occur too seldom for a type of their own, and words that were never seen."""
+N_PARTITIONS = 8
+"""Parts, by a hash of the word, in which words are counted one after the other."""
+
+
+def build_corpus(
+    sources: str | Sequence[str],
+    store: str,
+    *,
+    min_count: int = 1,
+    lowercase: bool = False,
+    tokens: Cut = "blanks",
+    block_bytes: int = BLOCK_BYTES,
+    errors: str = "strict",
+    storage_options: dict[str, Any] | None = None,
+    source_options: dict[str, Any] | None = None,
+) -> Corpus:
+    r"""Write the sentences of text files, one a line, as ids of their words.
+
+    Parameters
+    ----------
+    sources : str or sequence of str
+        Paths, globs or fsspec URLs of txt files, also .gz, .zst or .bz2; each line is a sentence.
+    store : str
+        Local path or fsspec URL of the corpus to make.
+    min_count : int, default=1
+        Fewest times that a word must occur to have a type of its own. Rarer words become type 0, ``"<?>"``; so
+        does that word itself.
+    lowercase : bool, default=False
+        Whether the case of the text is lowered first.
+    tokens : {"blanks", "words"}, default="blanks"
+        Rule by which sentences are cut into tokens: see :func:`dspectral.text.words.cut_words`.
+    block_bytes : int, default=16777216
+        Most bytes of text behind a block (a longer sentence is a block of its own).
+    errors : {"strict", "replace"}, default="strict"
+        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+    storage_options : dict, optional
+        Options of the corpus's file system.
+    source_options : dict, optional
+        Options of the sources' file systems.
+
+    Returns
+    -------
+    Corpus
+        The finished corpus.
+
+    Raises
+    ------
+    ValueError
+        If a source cannot be read (the file and place are named), there is no word at all, ``min_count`` is
+        below 1, or an unfinished store of another plan is in the way.
+    StoreError
+        If there is something at ``store`` already.
+
+    Notes
+    -----
+    Two passes over the text. A task holds about ten times ``block_bytes``, or the vocabulary. A build that was
+    stopped goes on where it was: call it again.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> with fsspec.open("memory://pets.txt", "w") as file:
+    ...     _ = file.write("the cat sat\nthe dog\n")
+    >>> corpus = build_corpus("memory://pets.txt", "memory://pets.zarr", min_count=2)
+    >>> corpus.words, corpus.counts
+    (['<?>', 'the'], array([3, 2]))
+    """
+    min_count, block_bytes = check_size("min_count", min_count), check_size("block_bytes", block_bytes)
+    check_name("errors", errors, ERRORS)
+    check_name("tokens", tokens, get_args(Cut))
+    settings = {"min_count": min_count, "lowercase": lowercase, "tokens": tokens}
+    spans = plan_spans(sources, unit="line", span_bytes=block_bytes, storage_options=source_options)
+    provenance = {
+        "sources": [span.describe() for span in spans],
+        "block_bytes": block_bytes,
+        "errors": errors,
+        "corpus": settings,
+    }
+    draft = begin(store, storage_options, provenance, append=False)
+    read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
+    cut = partial(cut_words, cut=tokens, lowercase=lowercase)
+    # Pass one ends with the vocabulary's mark: where that is, a stopped build goes on with pass two.
+    if find_vocabulary(draft.where) is None:
+        _count_types(draft, spans, read, cut, min_count)
+    write = partial(_write_sentences, where=draft.where, cut=cut, call=uuid4().hex)
+    find = partial(_find_sentences, draft.where)
+    return _finish(draft, build_spans(spans, draft, read, write, find, name="number-words"))
+
+
+def _count_types(
+    draft: Draft,
+    spans: list[Span],
+    read: Callable[[Span], Iterator[Documents]],
+    cut: Callable[[Documents], Tokens],
+    min_count: int,
+) -> None:
+    """Pass one: write the vocabulary."""
+    names, _ = count_spans(draft, spans, read, partial(_table_of, cut=cut), N_PARTITIONS)
+    merge = partial(_merge_types, where=draft.where, names=names, min_count=min_count)
+    parts = run_tasks(merge, list(range(N_PARTITIONS)), name="merge-words")
+    n_tokens = sum(tokens for _, tokens in parts)
+    if not n_tokens:
+        raise ValueError(f"no word at all in {', '.join(sorted({span.url for span in spans}))}")
+    # A merged table is in byte order; the stable sort keeps that order among words of equal count.
+    first, *others = (table for table, _ in parts)
+    merged = first.merge(*others)
+    order = np.argsort(-merged.counts, kind="stable")
+    terms = take(merged.terms, order)
+    # Type 0 goes before all others, whatever its count: the tokens that are in no table any more.
+    data = np.concatenate([np.frombuffer(RARE.encode(), dtype=np.uint8), terms.data])
+    offsets = np.concatenate([[0], terms.offsets + len(RARE)])
+    rare = [n_tokens - int(merged.counts.sum())]
+    counts = np.concatenate([rare, merged.counts[order]])
+    # In how many sentences the rare words are together is not known: it is written as 0.
+    frequency = np.concatenate([[0], merged.document_frequency[order]])
+    write_vocabulary(draft.where, Vocabulary(Documents(data, offsets), frequency, counts))
+
+
+def _table_of(documents: Documents, *, cut: Callable[[Documents], Tokens]) -> TermTable:
+    return count_words(cut(documents))
+
+
+def _merge_types(part: int, *, where: Location, names: list[str], min_count: int) -> tuple[TermTable, int]:
+    """Merge a part of all blocks; return the types that are frequent enough, and the tokens of all."""
+    merged = merge_part(part, where=where, names=names)
+    kept = merged.counts >= min_count
+    # The word "<?>" in the text would be a second type of that name: its tokens count as rare ones.
+    literal = [i for i in np.flatnonzero(kept).tolist() if merged.terms.text(i) == RARE.encode()]
+    kept[literal] = False
+    return merged.filter(kept), int(merged.counts.sum())
+
+
+def _write_sentences(
+    name: str,
+    documents: Documents,
+    *,
+    last: bool,
+    where: Location,
+    cut: Callable[[Documents], Tokens],
+    call: str,
+) -> SentenceBlock:
+    ids, offsets = number_words(cut(documents), index_for_call(where, call))
+    store = where.open(read_only=False)
+    write_array(store, f"{name}/ids", ids)
+    write_array(store, f"{name}/offsets", offsets)
+    block = SentenceBlock(name, len(offsets) - 1, len(ids), last)
+    where.mark(name, {"n_sentences": block.n_sentences, "n_tokens": block.n_tokens, "last": last})
+    return block
+
+
+def _find_sentences(where: Location, name: str) -> SentenceBlock | None:
+    mark = where.attributes(name)
+    return SentenceBlock(name, mark["n_sentences"], mark["n_tokens"], mark["last"]) if mark else None
+
+
+def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
+    """Write the root: from then on the corpus opens."""
+    # Unlike a store of counts, blocks without sentences stay: their marks are all that a reader asks for.
+    head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": draft.provenance}
+    draft.where.mark("", {CORPUS_KEY: head})
+    draft.where.remove("scratch")
+    return Corpus(draft.where, tuple(blocks), draft.provenance)

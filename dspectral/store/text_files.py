@@ -1,0 +1,167 @@
+"""Text files as documents that are hashed block by block, each time that they are read."""
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from itertools import islice
+from os import PathLike, fspath
+from typing import Any, NamedTuple
+
+import dask.array as da
+from scipy import sparse
+
+from dspectral.engine import run_tasks
+from dspectral.store.opened import read_lazily
+from dspectral.store.readers import read_span
+from dspectral.store.sources import SPAN_BYTES, Span, plan_spans
+from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
+
+
+class TextBlock(NamedTuple):
+    """A block of documents in a span of text.
+
+    Attributes
+    ----------
+    span : Span
+        The piece of a file, or the few small files, that the block is read from.
+    number : int
+        Number of the block in its span, from 0.
+    n_documents : int
+        Documents of the block.
+    """
+
+    span: Span
+    number: int
+    n_documents: int
+
+
+class TextFiles:
+    r"""Name text files as the documents of a transformer, which reads them block by block.
+
+    :class:`dspectral.NgramHashing` takes it where it takes a list of texts, and makes a Dask array whose blocks are
+    hashed whenever they are read: the text is never in memory as a whole, and neither are its rows.
+
+    Parameters
+    ----------
+    sources : str, path, or sequence of these
+        Paths, globs or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2.
+    unit : {"line", "file", "field"}, default=None
+        What a document is; None means a line of a txt file and a field of a record elsewhere.
+    field : str, default=None
+        Name of the field or column that holds the text; needed for records.
+    block_bytes : int, default=16 MiB
+        Largest number of bytes of text behind a block of rows; a longer document is a block of its own.
+    errors : {"strict", "replace"}, default="strict"
+        What to do with bytes that are not UTF-8.
+    storage_options : dict, default=None
+        Options of the files' file system.
+
+    Notes
+    -----
+    The first use counts the documents of each block, in one pass that hashes nothing, and the counts are kept. Each
+    later pass over the rows reads and hashes the text again: :func:`dspectral.build_store` keeps what was hashed,
+    in blocks that are cut alike, so that a fit on either gives the same bits. A compressed file is read from its
+    beginning for each of its blocks: large ones are better kept in a store. A task holds about five times
+    ``block_bytes``.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> with fsspec.open("memory://two-lines.txt", "w") as file:
+    ...     _ = file.write("the cat sat\nthe dog\n")
+    >>> TextFiles("memory://two-lines.txt").n_documents
+    2
+    """
+
+    def __init__(
+        self,
+        sources: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        unit: str | None = None,
+        field: str | None = None,
+        block_bytes: int = SPAN_BYTES,
+        errors: str = "strict",
+        storage_options: dict[str, Any] | None = None,
+    ) -> None:
+        every = [sources] if isinstance(sources, str | PathLike) else sources
+        self.sources = [fspath(source) for source in every]
+        self.unit = unit
+        self.field = field
+        self.block_bytes = block_bytes
+        self.errors = errors
+        self.storage_options = storage_options
+
+    def __repr__(self) -> str:
+        return f"TextFiles({', '.join(map(repr, self.sources))})"
+
+    @cached_property
+    def blocks(self) -> tuple[TextBlock, ...]:
+        """The blocks of documents, in the order of the files; found by one pass over the text at the first use."""
+        spans = plan_spans(
+            self.sources,
+            unit=self.unit,
+            field=self.field,
+            span_bytes=self.block_bytes,
+            storage_options=self.storage_options,
+        )
+        counted = run_tasks(partial(_count, files=self._settings), spans, name="count-documents")
+        return tuple(
+            TextBlock(span, number, n_documents)
+            for span, of_span in zip(spans, counted, strict=True)
+            for number, n_documents in enumerate(of_span)
+        )
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents in all files."""
+        return sum(block.n_documents for block in self.blocks)
+
+    def hashed(self, hashing: HashingSettings | HasSettings | None = None) -> da.Array:
+        """Return the n-grams of the documents, hashed as they are read.
+
+        Parameters
+        ----------
+        hashing : NgramHashing or HashingSettings, default=None
+            How n-grams become columns; None means the default settings.
+
+        Returns
+        -------
+        Dask array of CSR blocks of float32, shape (n_documents, n_features)
+            No text is hashed yet.
+
+        Raises
+        ------
+        FileNotFoundError
+            If a file is missing or a pattern matches none.
+        ValueError
+            If there is no document at all, or a file cannot be read: the file and place are named.
+        """
+        settings = as_settings(hashing)
+        if not self.blocks:
+            raise ValueError(f"no document at all in {', '.join(self.sources)}")
+        read = partial(_hash_block, files=self._settings, hashing=settings)
+        sizes = [block.n_documents for block in self.blocks]
+        return read_lazily(read, self.blocks, sizes, settings.n_features)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """How spans are read: arguments of :func:`read_span`."""
+        return {
+            "block_bytes": self.block_bytes,
+            "errors": self.errors,
+            "storage_options": self.storage_options,
+        }
+
+
+def _count(span: Span, *, files: dict[str, Any]) -> list[int]:
+    """Return the number of documents of each block of a span."""
+    return [documents.n_documents for documents in read_span(span, **files)]
+
+
+def _hash_block(block: TextBlock, *, files: dict[str, Any], hashing: HashingSettings) -> sparse.csr_array:
+    """Read a span up to one block, and hash that."""
+    documents = next(islice(read_span(block.span, **files), block.number, None), None)
+    if documents is None or documents.n_documents != block.n_documents:
+        raise ValueError(
+            f"{block.span.url} has changed since its documents were counted: make TextFiles(...) again"
+        )
+    return hash_documents(documents, hashing)

@@ -1,0 +1,221 @@
+"""Rows at the door: lazily or in memory, of every type, the same result or the same sentence."""
+
+from types import SimpleNamespace
+
+import dask
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import zarr
+from scipy import sparse
+
+from dspectral import SketchedPCA, TruncatedSVD
+from dspectral.decomposition.moments import Moments
+from dspectral.engine import Blocks, summarize
+from dspectral.inputs import TokenCorpus, checked_rows
+
+COUNTS = np.random.default_rng(0).poisson(1.0, (12, 5))
+TYPES = [
+    "bool",
+    *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)),
+    "float16",
+    "float32",
+    ">f4",
+]
+pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+KINDS = {
+    "array": np.asarray,
+    "Fortran order": np.asfortranarray,
+    "nested list": lambda X: X.tolist(),
+    "DataFrame": pd.DataFrame,
+    "csr_array": sparse.csr_array,
+    "csr_matrix": sparse.csr_matrix,
+    "csc_matrix": sparse.csc_matrix,
+    "coo_array": sparse.coo_array,
+    "Dask": lambda X: da.from_array(X, chunks=(5, -1)),
+    "Dask of csr_matrix": lambda X: da.from_array(X, chunks=(5, -1)).map_blocks(sparse.csr_matrix),
+    "Dask of csc_array": lambda X: da.from_array(X, chunks=(5, -1)).map_blocks(sparse.csc_array),
+    "Dask of numpy.matrix": lambda X: da.from_array(X, chunks=(5, -1)).map_blocks(np.asmatrix, meta=X[:0]),
+}
+
+
+def door(X, **how):
+    return checked_rows(SketchedPCA(), X, **{"reset": True, **how})
+
+
+@pytest.mark.parametrize("dtype", [*TYPES, "float64", "longdouble"])
+def test_every_type_of_number_gives_the_same_components_lazily_and_in_memory(dtype):
+    X = COUNTS.astype(dtype)
+    expected = TruncatedSVD(3).fit(X.astype("float32" if dtype == "float32" else "float64"))
+    for kind, make in KINDS.items():
+        if (dtype in ("float16", ">f4") and ("cs" in kind or "coo" in kind)) or (
+            dtype == "float32" and kind == "nested list"
+        ):
+            continue  # SciPy has no such matrices, and lists hold double precision
+        found = TruncatedSVD(3).fit(make(X))
+        assert found.components_.dtype == expected.components_.dtype
+        np.testing.assert_allclose(found.components_, expected.components_, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(found.transform(make(X))), expected.transform(X), atol=1e-4)
+
+
+def test_numpy_matrices_are_refused_as_scikit_learn_does():
+    with pytest.raises(TypeError, match=r"np\.matrix is not supported"):
+        door(np.asmatrix(COUNTS))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "message"),
+    [
+        ("complex64", "Complex data not supported: X holds complex64"),
+        ("M8[s]", r"X holds datetime64\[s\], but its entries must be real numbers"),
+        ("m8[s]", r"X holds timedelta64\[s\], but its entries must be real numbers"),
+        ("U3", "X holds <U3, but its entries must be real numbers"),
+    ],
+)
+def test_what_is_no_real_number_is_refused_in_the_same_words(dtype, message):
+    X = COUNTS.astype(dtype)
+    for rows in (X, da.from_array(X, chunks=(5, -1))):
+        with pytest.raises(ValueError, match=message):
+            door(rows)
+
+
+def test_objects_are_numbers_in_memory_and_unknown_lazily():
+    X = COUNTS.astype(object)
+    assert door(X).dtype == np.float64
+    with pytest.raises(ValueError, match="X holds object, but its entries must be real numbers"):
+        door(da.from_array(X, chunks=(5, -1)))
+
+
+def test_masked_arrays_are_refused():
+    X = np.ma.masked_greater(COUNTS.astype(float), 2)
+    message = "a masked array, but missing entries have no meaning here: fill them first"
+    with pytest.raises(ValueError, match=message):
+        door(X)
+    with pytest.raises(ValueError, match=rf"row block \d: it is {message}"):
+        SketchedPCA().fit(da.from_array(X, chunks=(5, -1), asarray=False))
+
+
+def test_repeated_entries_of_sparse_rows_add_up():
+    once = sparse.csr_array(np.array([[3.0, 0, 4], [0, 2, 0]]))
+    twice = sparse.csr_array(([1.0, 2, 4, 2], [0, 0, 2, 1], [0, 3, 4]), shape=(2, 3))
+    before = twice.data.copy()
+    lazy = da.from_array(np.zeros((2, 3)), chunks=(2, 3)).map_blocks(
+        lambda _: twice, meta=sparse.csr_array((0, 0))
+    )
+    for rows in (twice, lazy):
+        found = TruncatedSVD(2, solver="krylov", sketch_size=3).fit(rows)
+        assert found.energy_ == pytest.approx(29.0)
+        np.testing.assert_allclose(found.singular_values_, [5, 2])
+        np.testing.assert_allclose(np.asarray(found.transform(rows)), found.transform(once))
+    np.testing.assert_array_equal(twice.data, before)
+
+
+def wrong_blocks(make, *, dtype=float):
+    """Four blocks of five rows, the third of them another than the array says."""
+    array = da.ones((20, 3), chunks=(5, 3), dtype=dtype)
+    return array.map_blocks(
+        lambda block, block_id: make(block) if block_id[0] == 2 else block,
+        dtype=dtype,
+        meta=np.ones((0, 0), dtype),
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda block: block[:4], r"it has shape \(4, 3\), but the Dask array says \(5, 3\)"),
+        (lambda block: block[:, :2], r"it has shape \(5, 2\), but the Dask array says \(5, 3\)"),
+        (lambda block: block.astype("float32"), "it holds float32, but the Dask array says float64"),
+        (lambda block: sparse.csr_array(block[:4]), r"it has shape \(4, 3\), but the Dask"),
+        (lambda block: block.tolist(), "it is a list, but it must be an ndarray or a SciPy sparse matrix"),
+    ],
+)
+def test_a_block_that_is_not_what_its_array_says_is_named(make, message):
+    X = wrong_blocks(make)
+    for solver in ("frequent_directions", "gram", "krylov"):
+        with pytest.raises(ValueError, match=f"^row block 2: {message}"):
+            SketchedPCA(1, solver=solver).fit(X)
+    fitted = SketchedPCA(1).fit(np.random.default_rng(0).standard_normal((9, 3)))
+    with pytest.raises(ValueError, match=f"^row block 2: {message}"):
+        fitted.transform(X).compute()
+    with pytest.raises(ValueError, match=f"^row block 2: {message}"):
+        summarize(X, of=Moments.of)
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_transform_names_the_place_of_a_number_that_is_not_finite(value):
+    X = COUNTS.astype(float)
+    fitted = SketchedPCA(1).fit(X)
+    X[7, 3] = value
+    for make in (np.asarray, sparse.csr_array):
+        lazy = da.from_array(X, chunks=(5, -1)).map_blocks(make)
+        with pytest.raises(ValueError, match=f"row block 1: row 2, column 3 is {value}, but every entry"):
+            fitted.transform(lazy).compute()
+        with pytest.raises(ValueError, match="Input X contains"):
+            fitted.transform(make(X))
+    large = np.full((2, 5), 1e308)  # their sum overflows, but each is finite
+    assert np.isfinite(fitted.transform(da.from_array(large) * [1, 0, 0, 0, 0]).compute()).all()
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
+def test_rows_that_are_not_there_are_refused_in_the_same_words(shape):
+    what = "sample" if shape[0] == 0 else "feature"
+    for rows in (np.ones(shape), da.ones(shape)):
+        with pytest.raises(
+            ValueError, match=rf"Found array with 0 {what}\(s\) \(shape=.*\) while a minimum of 1 is"
+        ):
+            door(rows)
+
+
+def test_another_width_is_refused_in_the_same_words():
+    fitted = SketchedPCA(2).fit(COUNTS)
+    for use in (fitted.transform, fitted.partial_fit):
+        for rows in (COUNTS[:, :4], sparse.csr_array(COUNTS[:, :4]), da.from_array(COUNTS[:, :4])):
+            with pytest.raises(
+                ValueError, match="X has 4 features, but SketchedPCA is expecting 5 features as input"
+            ):
+                use(rows)
+
+
+def test_names_of_columns_are_forgotten_where_the_next_rows_have_none():
+    frame = pd.DataFrame(COUNTS, columns=list("abcde"))
+    model = SketchedPCA(2).fit(frame)
+    assert model.feature_names_in_.tolist() == list("abcde")
+    assert not hasattr(model.fit(da.from_array(COUNTS)), "feature_names_in_")
+
+
+class Frame:
+    """Stands in for a Dask DataFrame, which is an extra of Dask."""
+
+    def to_dask_array(self, lengths=None):
+        raise AssertionError("it was read")
+
+    def __array__(self, *_, **__):
+        raise AssertionError("it was read")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (Frame, r"X is a Dask Frame, .*: pass X\.to_dask_array\(lengths=True\), which reads it once"),
+        (lambda: dask.delayed(COUNTS), "X is a lazy Delayed.*, but rows must be a Dask array"),
+        (lambda: zarr.array(COUNTS), r"X is a Array of zarr on disk: pass dask\.array\.from_array\(X\)"),
+        (
+            lambda: TokenCorpus(["<?>"], np.ones(1), Blocks(int, [])),
+            "X is a corpus .*: pass a store of counts",
+        ),
+        (
+            lambda: SimpleNamespace(words=[], sentences=Blocks(int, []), counts=np.ones(3)),
+            "X is a corpus .* or fit an estimator of words such as dspectral.WordEmbedding",
+        ),
+    ],
+)
+def test_what_is_no_matrix_gives_one_sentence_and_is_not_read(make, message):
+    for use in (
+        SketchedPCA().fit,
+        SketchedPCA(1).fit(COUNTS).transform,
+        lambda X: summarize(X, of=Moments.of),
+    ):
+        with pytest.raises(TypeError, match=message):
+            use(make())

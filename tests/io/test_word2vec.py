@@ -1,0 +1,89 @@
+"""Word vectors in word2vec's formats."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from dspectral.io import read_word2vec, write_word2vec
+
+WORDS = ["a", "\u00e9t\u00e9", "<?>"]
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.bin", "v.txt.gz", "v.bin.bz2"])
+def test_what_is_read_is_what_was_written_and_can_be_written_again(name, tmp_path):
+    vectors = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+    write_word2vec(str(tmp_path / name), WORDS, vectors)
+    write_word2vec(str(tmp_path / f"again-{name}"), *read_word2vec(str(tmp_path / name)))
+    found, read = read_word2vec(str(tmp_path / f"again-{name}"))
+    assert found == WORDS
+    np.testing.assert_array_equal(read, vectors)
+    assert read.dtype == np.float32
+
+
+def test_vectors_that_are_longer_than_what_is_read_at_once_come_back(tmp_path, monkeypatch):
+    monkeypatch.setattr("dspectral.io.word2vec.READ_BYTES", 7)
+    vectors = np.arange(12, dtype=np.float32).reshape(3, 4)
+    write_word2vec(str(tmp_path / "v.bin"), WORDS, vectors)
+    found, read = read_word2vec(str(tmp_path / "v.bin"))
+    assert found == WORDS
+    np.testing.assert_array_equal(read, vectors)
+
+
+def test_of_a_word_that_is_there_twice_the_first_counts(tmp_path):
+    (tmp_path / "v.txt").write_text("4 1\na 1\nb 2\na 3\nc 4\n")
+    words, vectors = read_word2vec(str(tmp_path / "v.txt"))
+    assert words == ["a", "b", "c"]
+    assert vectors.ravel().tolist() == [1, 2, 4]
+
+
+def test_gensim_reads_what_was_written(tmp_path):
+    models = pytest.importorskip("gensim.models")
+    vectors = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
+    for name in ("v.txt", "v.bin"):
+        write_word2vec(str(tmp_path / name), ["a", "b"], vectors)
+        read = models.KeyedVectors.load_word2vec_format(str(tmp_path / name), binary=name.endswith("bin"))
+        assert read.index_to_key == ["a", "b"]
+        np.testing.assert_array_equal(read.vectors, vectors)
+
+
+@pytest.mark.parametrize("words", [["a", "a"], ["a", ""], ["a", "b c"], ["a"], ["a", " b"]])
+def test_words_that_would_not_come_back_are_refused(words, tmp_path):
+    with pytest.raises(ValueError, match="words"):
+        write_word2vec(str(tmp_path / "v.txt"), words, np.ones((2, 3)))
+
+
+def test_a_word_that_is_not_utf8_is_named_or_replaced(tmp_path):
+    path = str(tmp_path / "v.txt")
+    (tmp_path / "v.txt").write_bytes(b"2 1\na 1\ncaf\xe9 2\n")
+    with pytest.raises(
+        ValueError, match=r"v\.txt, word 2: b'caf\\xe9' is not UTF-8 .* errors='replace' reads"
+    ):
+        read_word2vec(path)
+    assert read_word2vec(path, errors="replace")[0] == ["a", "caf\ufffd"]
+    with pytest.raises(ValueError, match="errors is 'ignore', but it must be"):
+        read_word2vec(path, errors="ignore")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("v.txt", b"a b 1\n", "first line must be the numbers of words and of dimensions"),
+        ("v.txt", b"", "first line must be the numbers of words and of dimensions"),
+        ("v.txt", b"2 2\na 1 2\nb 1\n", "line 3: expected a word and 2 numbers"),
+        ("v.txt", b"2 2\na 1 x\nb 1 2\n", "line 2: expected a word and 2 numbers"),
+        ("v.txt", b"2 2\na 1 2\n", "line 3: expected a word and 2 numbers"),
+        ("v.bin", b"2 1\na \0\0\0\0\nb", "ends in word 2 of 2"),
+        ("v.bin", b"2 1\na \0\0\0\0\nb \0\0\0", "ends in the vector of word 2 of 2"),
+        ("v.txt.gz", gzip.compress(b"2 1\na 1\nb 2\n", mtime=0)[:-14], r"v\.txt\.gz is truncated"),
+    ],
+)
+def test_a_file_that_is_damaged_is_named(name, content, sentence, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=sentence):
+        read_word2vec(str(tmp_path / name))
+
+
+def test_one_string_is_no_list_of_words(tmp_path):
+    with pytest.raises(TypeError, match="words is 'ab', but it must be a list of strings"):
+        write_word2vec(str(tmp_path / "v.txt"), "ab", np.ones((2, 2)))

@@ -1,0 +1,223 @@
+"""What users of scikit-learn and hmmlearn expect of the models of sequences."""
+
+import io
+import pickle
+
+import dask
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+import dspectral
+from dspectral import EMHMM, AnchorHMM, AnchorRecipe, RefinementHMM, RefinementRecipe, VectorQuantizer
+from dspectral.datasets import refinement_sequences
+from dspectral.methods.hmm.inference import log_likelihoods, viterbi
+
+WORDS = [["the", "cat", "sees", "a", "dog"], ["a", "cat", "likes", "the", "bird"], ["a", "dog"]] * 6
+TAGS = [["D", "N", "V", "D", "N"], ["D", "N", "V", "D", "N"], ["D", "N"]] * 6
+MAKE = {
+    "AnchorHMM": lambda **options: AnchorHMM(**{"n_states": 3, "min_count": 1, "n_em_iter": 1, **options}),
+    "EMHMM": lambda **options: EMHMM(**{"n_states": 3, "n_iter": 3, "smoothing": 0.1, **options}),
+    "RefinementHMM": lambda **options: RefinementHMM(**{"n_refinements": 2, "n_em_iter": 1, **options}),
+}
+STATES = ["AnchorHMM", "EMHMM"]
+
+
+def fitted(name, X=WORDS, y=TAGS, **options):
+    return MAKE[name](**options).fit(X, y)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_startprob_transmat_and_emissionprob_are_as_in_hmmlearn(name):
+    model = fitted(name)
+    assert model.startprob_.shape == (3,)
+    assert model.emissionprob_.shape == (3, len(model.words_))
+    for part in (model.startprob_, model.transmat_, model.emissionprob_):
+        np.testing.assert_allclose(part.sum(axis=-1), 1.0)
+        assert not part.flags.writeable
+    with pytest.raises(AttributeError):
+        model.startprob_ = np.ones(3)
+    with pytest.raises(NotFittedError):
+        _ = MAKE[name]().transmat_
+
+
+def test_a_refinement_hmm_stops_with_what_is_left_of_its_transitions():
+    model = fitted("RefinementHMM")
+    np.testing.assert_allclose(model.transmat_.sum(axis=1) + model.model_.final, 1.0)
+    assert model.emissionprob_.shape == (model.bounds_[-1], len(model.words_))
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_posteriors_paths_and_scores_are_those_of_the_chain(name):
+    model, new = fitted(name), [["the", "dog"], [], ["a", "zebra", "sees"]]
+    block = model.encode(new)
+    shares = model.predict_proba(new)
+    assert [part.shape for part in shares] == [(2, 3), (0, 3), (3, 3)]
+    np.testing.assert_allclose(np.concatenate(shares).sum(axis=1), 1.0)
+    for states, part in zip(model.predict(new), shares, strict=True):
+        np.testing.assert_array_equal(states, part.argmax(axis=1))
+    log_prob, paths = model.decode(new)
+    expected = viterbi(block, model.model_)
+    np.testing.assert_array_equal(np.concatenate(paths), expected.states)
+    np.testing.assert_array_equal(log_prob, expected.log_joint)
+    assert model.score(WORDS) == pytest.approx(
+        log_likelihoods(model.encode(WORDS), model.model_).sum() / sum(map(len, WORDS))
+    )
+
+
+@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_a_corpus_in_a_store_is_decoded_and_scored_as_lists_are(name, scheduler, tmp_path):
+    (tmp_path / "text").write_text("\n".join(map(" ".join, WORDS)) + "\n")
+    path, store = str(tmp_path / "text"), str(tmp_path / "corpus")
+    corpus = dspectral.build_corpus(path, store, block_bytes=80)
+    assert corpus.n_blocks > 2
+    model = fitted(name)
+    with dask.config.set(scheduler=scheduler):
+        for ours, expected in (
+            (model.predict(corpus), model.predict(WORDS)),
+            (model.predict_proba(corpus), model.predict_proba(WORDS)),
+            (model.decode(corpus)[1], model.decode(WORDS)[1]),
+        ):
+            for one, other in zip(ours, expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+        assert model.score(corpus) == pytest.approx(model.score(WORDS))
+
+
+def test_an_unknown_word_is_type_0_and_without_smoothing_a_sentence_with_one_is_impossible():
+    model = EMHMM(2, n_iter=3).fit(WORDS)
+    assert model.encode([["zebra", "the"]]).ids.tolist() == [0, model.words_.index("the")]
+    assert model.score([["zebra"]]) == -np.inf
+    assert np.isfinite(EMHMM(2, n_iter=3, smoothing=0.1).fit(WORDS).score([["zebra"]]))
+    assert np.isfinite(EMHMM(2, n_iter=3, min_count=7).fit(WORDS).score([["zebra"]]))
+
+
+def test_a_refinement_hmm_is_a_classifier_of_tokens():
+    model = fitted("RefinementHMM")
+    assert model.classes_.tolist() == ["D", "N", "V"]
+    assert model.score(WORDS, TAGS) == 1.0
+    assert model.score(WORDS, [["?"] * len(tags) for tags in TAGS]) == 0.0
+    (share,) = model.predict_proba([["the", "zebra"]])
+    assert model.predict([["the", "zebra"]]) == [model.classes_[share.argmax(axis=1)].tolist()]
+    log_prob, labels = model.decode(WORDS)
+    assert labels == TAGS
+    assert np.isfinite(log_prob).all()
+    with pytest.raises(ValueError, match="y is None, but labels are needed"):
+        model.score(WORDS)
+
+
+@pytest.mark.parametrize(
+    ("labels", "dtype"), [([1, 0], "i"), ([True, False], "b"), (["K", "V"], "U"), ([(1, 2), "V"], "O")]
+)
+def test_classes_are_an_array_of_labels_of_any_kind(labels, dtype):
+    model = RefinementHMM(1).fit([["a", "b"]] * 3, [labels] * 3)
+    assert model.classes_.dtype.kind == dtype
+    assert model.classes_.tolist() == model.labels_ == labels
+
+
+def test_a_stream_with_labels_is_scored_and_decoded_block_by_block():
+    stream = refinement_sequences(60, block_sequences=25, seed=3)
+    model = RefinementHMM(2).fit(stream)
+    found = model.predict(stream)
+    true = [stream.sentences.read(item) for item in stream.sentences.items]
+    labels = np.concatenate([block.labels for block in true])
+    assert len(found) == 60
+    assert model.score(stream) == pytest.approx(np.mean(np.concatenate(found) == labels))
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("cv", [3, None])
+def test_a_grid_is_searched_over_lists_of_sentences_with_any_number_of_folds(name, cv):
+    grid = {"smoothing": [0.1, 1.0], "random_state": [0, 1]}
+    search = GridSearchCV(MAKE[name](), grid, cv=cv, error_score="raise").fit(WORDS, TAGS)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert len(search.predict(WORDS)) == len(WORDS)
+    columns = pd.Series(WORDS), pd.Series(TAGS)
+    np.testing.assert_array_equal(
+        cross_val_score(MAKE[name](), *columns, cv=3), cross_val_score(MAKE[name](), WORDS, TAGS, cv=3)
+    )
+
+
+def test_recipes_are_searched_cloned_and_saved_like_other_parameters(tmp_path):
+    recipes = [AnchorRecipe(reduction="svd"), AnchorRecipe(reduction="random", decoding="viterbi")]
+    search = GridSearchCV(MAKE["AnchorHMM"](), {"recipe": recipes}, cv=2, error_score="raise").fit(WORDS)
+    assert search.best_params_["recipe"] in recipes
+    model = clone(MAKE["AnchorHMM"](recipe=recipes[1])).fit(WORDS)
+    dspectral.save(model, str(tmp_path / "anchor"))
+    assert dspectral.load(str(tmp_path / "anchor")).recipe == recipes[1]
+    labelled = fitted("RefinementHMM", recipe=RefinementRecipe(memory=(0.2, 0.7)))
+    dspectral.save(labelled, str(tmp_path / "refinement"))
+    assert dspectral.load(str(tmp_path / "refinement")).recipe == RefinementRecipe((0.2, 0.7))
+    published = AnchorHMM.as_published(4, min_count=2)
+    assert (published.n_states, published.min_count, published.n_sweeps) == (4, 2, 0)
+    assert published.recipe == AnchorRecipe(reduction="cca", reselect=0, n_transition_em_iter=10)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_models_are_pickled_by_joblib_and_work_in_a_pipeline(name):
+    model, file = fitted(name), io.BytesIO()
+    joblib.dump(model, file)
+    file.seek(0)
+    line = make_pipeline("passthrough", MAKE[name]()).fit(WORDS, TAGS)
+    for other in (joblib.load(file), pickle.loads(pickle.dumps(model)), line):  # noqa: S301
+        for one, two in zip(other.predict(WORDS), model.predict(WORDS), strict=True):
+            assert list(one) == list(two)
+        assert other.score(WORDS, TAGS) == model.score(WORDS, TAGS)
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("state", [None, 5, np.random.RandomState(1), np.random.default_rng(1)])
+def test_seeds_of_every_kind_are_resolved_once(name, state):
+    options = {"start": "random"} if name == "RefinementHMM" else {}
+    model = fitted(name, random_state=state, **options)
+    again = fitted(name, random_state=model.random_state_, **options)
+    for ours, expected in zip(again.model_, model.model_, strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("X", ["the cat", ["the cat", "a dog"], np.ones((2, 3)), [["a"], None]])
+def test_what_is_no_list_of_token_lists_is_one_sentence(name, X):
+    with pytest.raises((TypeError, ValueError), match=r"must be a list of .*token"):
+        MAKE[name]().fit(X, [["K"], ["V"]])
+    with pytest.raises((TypeError, ValueError), match=r"must be a list of .*token"):
+        fitted(name).predict(X)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value"),
+    [
+        ("AnchorHMM", "n_states", "ten"),
+        ("AnchorHMM", "anchors", "cat"),
+        ("AnchorHMM", "recipe", "cca"),
+        ("AnchorHMM", "recipe", AnchorRecipe(n_clusters=2.5)),
+        ("AnchorHMM", "recipe", AnchorRecipe(count_transform=0.0)),
+        ("EMHMM", "tol", "small"),
+        ("EMHMM", "smoothing", -1.0),
+        ("RefinementHMM", "n_em_iter", 1.5),
+        ("RefinementHMM", "recipe", {"memory": (0.5,)}),
+        ("RefinementHMM", "recipe", RefinementRecipe(n_dimensions=0)),
+    ],
+)
+def test_a_parameter_of_the_wrong_type_or_size_is_one_sentence(name, parameter, value):
+    with pytest.raises((TypeError, ValueError), match=r" is .*must be"):
+        fitted(name, **{parameter: value})
+
+
+def test_a_quantizer_takes_a_matrix_or_a_table_and_gives_a_column():
+    frames = np.random.default_rng(0).standard_normal((40, 3))
+    quantizer = VectorQuantizer(4).fit(frames)
+    codes = quantizer.transform(frames)
+    assert codes.shape == (40, 1)
+    np.testing.assert_array_equal(np.concatenate(quantizer.transform([frames[:9], frames[9:]])), codes[:, 0])
+    table = quantizer.set_output(transform="pandas").transform(frames)
+    assert list(table.columns) == ["vectorquantizer0"]
+    with pytest.raises(ValueError, match="X has 2 features, but VectorQuantizer is expecting 3"):
+        quantizer.transform([frames[:, :2]])
+    with pytest.raises(TypeError, match="a corpus, a store or a lazy array"):
+        quantizer.transform(dask.array.from_array(frames))

@@ -1,0 +1,288 @@
+"""Sentences in scikit-learn's tools: columns of texts, clones, searches, tiny folds, seeds and saved models."""
+
+import io
+
+import dask.array as da
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+from dspectral import (
+    IntentClassifier,
+    SentenceRecipe,
+    SentenceRepresentation,
+    TextFiles,
+    WordVectorRepresentation,
+    load,
+    save,
+)
+from dspectral.text.hashing import hash_documents
+from dspectral.types import Documents
+
+TEXTS = ["play some jazz", "play loud rock", "book cheap flight", "book my flight"] * 6
+LABELS = np.array(["music", "music", "travel", "travel"] * 6)
+SENT = SentenceRepresentation(2, n_features=256).fit(TEXTS)
+WORDS = ["jazz", "rock", "flight", "book"]
+VECTORS = np.array([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.2, 0.9]])
+
+
+class Column:
+    """What a data set gives for one of its columns."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, i):
+        return self.values[i]
+
+
+COLUMNS = {
+    "tuple": tuple,
+    "generator": iter,
+    "pandas": pd.Series,
+    "string dtype": lambda texts: pd.Series(texts, dtype="string", index=range(5, 5 + len(texts))),
+    "array": np.array,
+    "objects": lambda texts: np.array(texts, dtype=object),
+    "bytes": lambda texts: [text.encode() for text in texts],
+    "column": Column,
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_texts_come_in_columns_of_any_kind(kind):
+    column = COLUMNS[kind]
+    other = SentenceRepresentation(2, n_features=256, first_words=1.0).fit(column(TEXTS))
+    np.testing.assert_array_equal(other.projection_, SENT.projection_)
+    expected = other.transform(TEXTS)
+    assert (other.transform(column(TEXTS)) != expected).nnz == 0
+    assert (clone(other).fit_transform(column(TEXTS)) != expected).nnz == 0
+    model = IntentClassifier(SENT, plus=True, C=1.0).fit(column(TEXTS), LABELS.tolist())
+    assert model.predict(column(TEXTS)).tolist() == LABELS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("X", "sentence"),
+    [
+        ("play jazz", "X is one string"),
+        (b"play jazz", "X is one string"),
+        (pd.DataFrame({"text": TEXTS}), "DataFrame of 2 dimensions"),
+        (["play", 3], "document 1 is 3"),
+        (["play", None], "document 1 is None"),
+        ([["play"], ["jazz"]], r"document 0 is \['play'\]"),
+        ({"text": TEXTS}, "X is a dict"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_one_sentence(X, sentence):
+    given = WordVectorRepresentation(WORDS, VECTORS, n_features=64)
+    for call in (
+        clone(SENT).fit,
+        given.fit,
+        SENT.transform,
+        SENT.embed,
+        SENT.positions,
+        IntentClassifier(C=1.0).fit,
+    ):
+        with pytest.raises(TypeError, match=sentence):
+            call(X, LABELS[:2]) if "fit" in call.__name__ else call(X)
+
+
+def test_counts_of_words_come_dense_or_sparse_in_memory_or_lazily(tmp_path):
+    counts = hash_documents(Documents.of(TEXTS), SENT.word_hashing)
+    lazy = da.from_array(counts.toarray(), chunks=(-1, -1))
+    (tmp_path / "text.txt").write_text("\n".join(TEXTS))
+    for X in (counts, counts.toarray(), sparse.csc_array(counts), lazy, TextFiles(tmp_path / "text.txt")):
+        np.testing.assert_array_equal(clone(SENT).fit(X).projection_, SENT.projection_)
+    with pytest.raises(TypeError, match="X is a csr_array"):
+        SENT.transform(counts)
+
+
+def test_more_passes_mean_krylov_and_a_recipe_can_say_otherwise():
+    assert (SENT.solver_, SENT.n_passes_) == ("frequent_directions", 2)
+    more = clone(SENT).set_params(n_passes=3).fit(TEXTS)
+    assert (more.solver_, more.n_passes_) == ("krylov", 4)
+    sketch = clone(SENT).set_params(recipe=SentenceRecipe("gram", sketch_size=4)).fit(TEXTS)
+    assert sketch.solver_ == "gram"
+
+
+def test_few_words_and_few_sentences_give_zeros_and_say_how_many_directions_there_are():
+    for texts, k in ((TEXTS[:4], 6), (["one two", "one two"], 2)):
+        with pytest.warns(UserWarning, match="independent direction") as said:
+            sent = SentenceRepresentation(k, n_features=256, min_document_frequency=1).fit(texts)
+        assert len(said) == 1
+        assert sent.projection_.shape == (len(sent.words_), k)
+        rank = np.count_nonzero(sent.singular_values_ > 1e-4)
+        assert rank < k
+        assert not sent.projection_[:, rank:].any()
+        assert np.isfinite(sent.transform(texts).data).all()
+
+
+@pytest.mark.parametrize("model", [SentenceRepresentation(2, n_features=256), IntentClassifier(C=1.0)])
+def test_a_random_state_of_any_kind_is_resolved_once(model):
+    fitted = [
+        clone(model).set_params(random_state=state).fit(TEXTS, LABELS).random_state_
+        for state in (np.random.RandomState(3), np.random.RandomState(3), np.random.default_rng(3), None, 7)
+    ]
+    assert fitted[0] == fitted[1]
+    assert fitted[-1] == 7
+    assert all(isinstance(seed, int) for seed in fitted)
+    with pytest.raises(TypeError, match="random_state is 'now'"):
+        clone(model).set_params(random_state="now").fit(TEXTS, LABELS)
+
+
+def test_a_search_tries_parameters_of_a_pipeline_on_a_column_of_a_table():
+    table = pd.DataFrame({"text": TEXTS, "n": np.arange(len(TEXTS))})
+    line = make_pipeline(
+        ColumnTransformer([("sent", SentenceRepresentation(2, n_features=256), "text")]), LinearSVC()
+    )
+    search = GridSearchCV(
+        line,
+        {
+            "columntransformer__sent__n_components": [1, 2],
+            "columntransformer__sent__recipe": [None, SentenceRecipe("gram")],
+        },
+        scoring="f1_macro",
+        cv=2,
+        error_score="raise",
+    ).fit(table, LABELS)
+    assert search.best_score_ == 1.0
+    names = search.best_estimator_[0].get_feature_names_out()
+    assert len(names) == 256 + search.best_params_["columntransformer__sent__n_components"]
+    assert names[0] == "sent__ngram0"
+
+
+def test_names_of_features_are_those_of_the_columns():
+    for sent in (SENT, SentenceRepresentation(2, n_features=16, first_words=0.5).fit(TEXTS)):
+        names = sent.get_feature_names_out()
+        assert len(set(names)) == len(names) == sent.transform(TEXTS).shape[1]
+        assert names[sent.n_features] == "component0"
+    with pytest.raises(ValueError, match="sparse"):
+        clone(SENT).set_output(transform="pandas").fit(TEXTS).transform(TEXTS)
+
+
+def test_a_clone_keeps_a_fitted_representation_and_leaves_the_original_alone():
+    model = IntentClassifier(SENT, C=1.0, weights=0.5).fit(TEXTS, LABELS)
+    other = clone(model)
+    assert other.representation.projection_ is SENT.projection_
+    assert not hasattr(other, "svm_")
+    other.set_params(representation__weight=3.0)
+    assert SENT.weight == 1.0
+    other.fit(TEXTS[:6], LABELS[:6])
+    np.testing.assert_array_equal(other.representation_.projection_, SENT.projection_)
+
+
+def test_a_representation_that_is_not_fitted_learns_from_the_training_sentences():
+    model = IntentClassifier(SentenceRepresentation(2, n_features=256), C=1.0, weights=1.0)
+    assert not hasattr(model.fit(TEXTS, LABELS).representation, "projection_")
+    np.testing.assert_array_equal(model.representation_.projection_, SENT.projection_)
+    assert not hasattr(clone(model).representation, "projection_")
+    search = GridSearchCV(model, {"representation__n_components": [1, 2]}, cv=2, error_score="raise")
+    assert search.fit(TEXTS, LABELS).best_score_ == 1.0
+
+
+def test_a_search_scores_classifiers_by_their_decisions():
+    search = GridSearchCV(
+        IntentClassifier(SENT, weights=1.0),
+        {"C": [1.0, (0.5, 1.0)], "plus": [False, True]},
+        scoring=("accuracy", "roc_auc", "f1_macro"),
+        refit="roc_auc",
+        cv=2,
+        error_score="raise",
+    ).fit(pd.Series(TEXTS), pd.Series(LABELS))
+    assert search.best_score_ == 1.0
+    assert search.classes_.tolist() == ["music", "travel"]
+
+
+@pytest.mark.parametrize("values", [1.0, 1, np.float64(1.0), [1.0], (1.0,), np.array([1.0]), np.array(1.0)])
+def test_a_number_or_a_sequence_says_what_to_choose_from(values):
+    model = IntentClassifier(SENT, C=values, weights=values).fit(TEXTS, LABELS)
+    assert model.choice_ == (1.0, 1.0, 0.0, 0.0)
+    assert np.isnan(model.score_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "sentence"),
+    [
+        ({"C": "1"}, TypeError, "C is '1', but it must be a finite number"),
+        ({"C": []}, ValueError, "C is empty"),
+        ({"C": 0.0}, ValueError, "C is 0.0, but it must be"),
+        ({"C": (1.0, None)}, TypeError, "C is None"),
+        ({"weights": -1.0}, ValueError, "weights is -1.0"),
+        ({"n_folds": 1}, ValueError, "n_folds is 1"),
+        ({"n_folds": 2.5}, TypeError, "n_folds is 2.5"),
+    ],
+)
+def test_a_wrong_parameter_is_named(parameters, error, sentence):
+    with pytest.raises(error, match=sentence):
+        IntentClassifier(SENT, **parameters).fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("parameter", ["n_components", "min_document_frequency", "n_passes", "weight"])
+def test_a_parameter_of_the_wrong_type_is_named(parameter):
+    with pytest.raises(TypeError, match=f"{parameter} is 'ten', but it must be"):
+        clone(SENT).set_params(**{parameter: "ten"}).fit(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        ([None, "a"] * 12, "label 0 is None"),
+        (["a", float("nan")] * 12, "label 1 is nan"),
+        (np.ones((24, 2)), r"y has shape \(24, 2\)"),
+        (np.linspace(0.0, 1.0, 24), "Unknown label type: continuous"),
+    ],
+)
+def test_labels_that_are_none_are_refused(labels, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        IntentClassifier(C=1.0).fit(TEXTS, np.array(labels, dtype=object) if "is" in sentence else labels)
+
+
+@pytest.mark.parametrize("plus", [False, True])
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_an_intent_with_one_sentence_takes_part_in_tiny_sets(n, plus):
+    texts, labels = (
+        ["play jazz", "book flight", "play rock", "wake me", "book it"][:n],
+        ["a", "b", "a", "c", "b"],
+    )
+    model = IntentClassifier(SENT, plus=plus).fit(texts, labels[:n])
+    assert model.classes_.tolist() == sorted(set(labels[:n]))
+    assert set(model.predict(texts)) <= set(labels)
+    assert np.isfinite(model.decision_function(texts)).all()
+
+
+@pytest.mark.parametrize("plus", [False, True])
+def test_models_come_back_from_disk_whichever_representation_they_hold(tmp_path, plus):
+    given = WordVectorRepresentation(WORDS, VECTORS, n_features=256)
+    learned = SentenceRepresentation(2, n_features=256, recipe=SentenceRecipe("gram"))
+    for i, representation in enumerate((SENT, given, learned)):
+        model = IntentClassifier(representation, plus=plus, C=1.0).fit(TEXTS, LABELS)
+        save(model, str(tmp_path / str(i)))
+        file = io.BytesIO()
+        joblib.dump(model, file)
+        file.seek(0)
+        for other in (load(str(tmp_path / str(i))), joblib.load(file)):
+            np.testing.assert_array_equal(other.decision_function(TEXTS), model.decision_function(TEXTS))
+
+
+def test_word_vectors_are_taken_with_words_as_strings_or_packed():
+    strings = WordVectorRepresentation(WORDS, VECTORS, n_features=64)
+    packed = WordVectorRepresentation(Documents.of(WORDS), VECTORS, n_features=64)
+    np.testing.assert_array_equal(strings.embed(TEXTS), packed.embed(TEXTS))
+    other = clone(strings)
+    assert other.words is WORDS
+    assert other.vectors is VECTORS
+    assert len(strings.get_feature_names_out()) == 66
+    assert make_pipeline(strings, LinearSVC()).fit(TEXTS, LABELS).score(TEXTS, LABELS) == 1.0
+    with pytest.raises(ValueError, match=r"vectors has shape \(3, 2\), but there are 4 words"):
+        WordVectorRepresentation(WORDS, VECTORS[:3]).fit()
+    with pytest.raises(ValueError, match="vector of 'rock' has NaN"):
+        WordVectorRepresentation(WORDS, np.where(VECTORS == 0.0, np.nan, VECTORS)).fit()

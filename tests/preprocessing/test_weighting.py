@@ -1,0 +1,269 @@
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfTransformer
+
+from dspectral import (
+    HybridLSI,
+    SketchedPCA,
+    TfidfWeighting,
+    TruncatedSVD,
+    Weighting,
+    load,
+    save,
+    write_counts,
+)
+from dspectral.store.weighted_rows import weightings_of
+from tests.strategies import n_tasks, zipf_counts
+
+COUNTS = zipf_counts(90, 40, 8)
+OTHER = zipf_counts(60, 40, 15)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return write_counts(COUNTS, str(tmp_path / "store"), block_rows=30)
+
+
+@pytest.fixture
+def other(tmp_path):
+    return write_counts(OTHER, str(tmp_path / "other"), block_rows=30)
+
+
+def lazy(X, rows=20):
+    """Rows as a Dask array of CSR or dense blocks."""
+    dense = da.from_array(X.toarray() if sparse.issparse(X) else X, chunks=(rows, -1))
+    return dense.map_blocks(sparse.csr_array) if sparse.issparse(X) else dense
+
+
+def as_array(X):
+    X = X.compute() if isinstance(X, da.Array) else X
+    assert isinstance(X, sparse.csr_array)
+    return X.toarray()
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    norm=st.sampled_from(["l1", "l2", None]),
+    use_idf=st.booleans(),
+    sublinear_tf=st.booleans(),
+    smooth_idf=st.booleans(),
+    dtype=st.sampled_from([np.float32, np.float64, np.int64]),
+)
+def test_it_is_scikit_learns_transformer(seed, dtype, **parameters):
+    rng = np.random.default_rng(seed)
+    learned, new = (rng.poisson(0.6, size=(n, 6)).astype(dtype) for n in (12, 5))
+    learned[0] = 1  # without smoothing, scikit-learn's weight of a column that no row holds is infinite
+    ours = TfidfWeighting(**parameters).fit(learned)
+    theirs = TfidfTransformer(**parameters).fit(learned)
+    found, expected = ours.transform(new), theirs.transform(sparse.csr_array(new))
+    np.testing.assert_allclose(as_array(found), expected.toarray(), rtol=2e-6, atol=1e-7)
+    assert found.dtype == (np.float32 if dtype == np.float32 else np.float64)
+    if parameters["use_idf"]:
+        np.testing.assert_allclose(ours.idf_, theirs.idf_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [(kind, t) for t in ("i1", "i8", "u2", "?", "f4", "f8") for kind in (np.asarray, sparse.csr_array)]
+    + [(np.asarray, "f2")],  # SciPy has no sparse rows of it
+)
+def test_every_type_gives_the_same_in_memory_and_lazily(kind, dtype):
+    X = COUNTS.toarray().astype(dtype)
+    here, there = TfidfWeighting().fit(kind(X)), TfidfWeighting().fit(lazy(kind(X)))
+    np.testing.assert_array_equal(here.idf_, there.idf_)
+    found, expected = there.transform(lazy(kind(X))), here.transform(kind(X))
+    assert isinstance(found, da.Array)
+    assert found.dtype == found.compute().dtype == expected.dtype
+    np.testing.assert_array_equal(as_array(found), as_array(expected))
+    assert (there.n_documents_, there.n_passes_, there.n_features_in_) == (90, 1, 40)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_entries_that_are_not_finite_are_refused_in_memory_and_lazily(bad):
+    X = COUNTS.toarray()
+    X[45, 7] = bad
+    weights = TfidfWeighting().fit(COUNTS)
+    for rows in (X, sparse.csr_array(X)):
+        for method in (TfidfWeighting().fit, weights.transform, weights.partial_fit):
+            with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+                method(rows)
+        with pytest.raises(ValueError, match="row block 2: row 5, column 7 is"):
+            TfidfWeighting().fit(lazy(rows))
+        with pytest.raises(ValueError, match="row block 2: row 5, column 7 is"):
+            weights.transform(lazy(rows)).compute()
+
+
+def test_repeated_entries_of_a_row_are_one_count():
+    twice = sparse.csr_array((np.ones(4), np.array([2, 0, 2, 1]), np.array([0, 3, 4])), shape=(2, 3))
+    once = twice.toarray()
+    for tf in ("sqrt", "binary"):
+        weights = TfidfWeighting(tf=tf).fit(twice)
+        np.testing.assert_array_equal(weights.document_frequency_, [1, 1, 1])
+        np.testing.assert_allclose(as_array(weights.transform(twice)), as_array(weights.transform(once)))
+    assert twice.nnz == 4
+
+
+def test_zeros_that_are_stored_count_as_zeros():
+    stored = sparse.csr_array((np.array([0.0, 2.0]), np.array([0, 1]), np.array([0, 1, 2])), shape=(2, 2))
+    weights = TfidfWeighting(sublinear_tf=True).fit(stored)
+    np.testing.assert_array_equal(weights.document_frequency_, [0, 1])
+    np.testing.assert_array_equal(as_array(weights.transform(stored)), [[0, 0], [0, 1]])
+
+
+def test_a_column_that_no_row_held_has_no_weight_without_smoothing():
+    weights = TfidfWeighting(smooth_idf=False).fit([[1, 0], [2, 0]])
+    np.testing.assert_array_equal(weights.idf_, [1, 0])
+    np.testing.assert_array_equal(as_array(weights.transform([[0, 3], [4, 3]])), [[0, 0], [1, 0]])
+
+
+def test_signs_of_hashed_counts_stay():
+    X = np.array([[-4.0, 1.0], [1.0, 0.0]])
+    for parameters in ({"sublinear_tf": True}, {"tf": "sqrt"}, {"tf": "log"}, {}):
+        assert (np.sign(as_array(TfidfWeighting(**parameters).fit_transform(X))) == np.sign(X)).all()
+
+
+def test_further_rows_are_added(store):
+    whole = TfidfWeighting().fit(sparse.vstack([COUNTS, OTHER], format="csr"))
+    for first, second in ((COUNTS, OTHER), (store, lazy(OTHER)), (lazy(COUNTS), OTHER.toarray())):
+        weights = TfidfWeighting().partial_fit(first).partial_fit(second)
+        np.testing.assert_array_equal(weights.idf_, whole.idf_)
+        assert weights.n_documents_ == 150
+    with pytest.raises(ValueError, match="39"):
+        weights.partial_fit(OTHER[:, :39])
+
+
+def test_a_store_is_not_read_to_learn_and_is_weighted_as_by_itself(store):
+    weights = TfidfWeighting().fit(store)
+    assert weights.n_passes_ == 0
+    found = weights.transform(store)
+    assert n_tasks(found) == store.n_blocks
+    np.testing.assert_array_equal(as_array(found), as_array(store.tfidf()))
+    assert weightings_of(found) == weightings_of(store.tfidf()) == {weights.weighting.digest}
+    np.testing.assert_array_equal(as_array(store.weighted(weights)), as_array(found))
+    np.testing.assert_array_equal(weights.idf_, TfidfWeighting().fit(COUNTS).idf_)
+
+
+def test_without_document_frequencies_nothing_is_read(store):
+    weights = TfidfWeighting(use_idf=False, norm=None, tf="binary").fit(lazy(COUNTS))
+    assert weights.n_passes_ == 0
+    assert not hasattr(weights, "idf_")
+    np.testing.assert_array_equal(as_array(weights.transform(store)), COUNTS.toarray() != 0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"norm": "max"}, "norm is 'max', but it must be one of 'l1', 'l2', None"),
+        ({"tf": "boolean"}, "tf is 'boolean', but it must be one of 'count'"),
+        ({"tf": "log", "sublinear_tf": True}, "another function of the count than tf='log'"),
+    ],
+)
+def test_unknown_parameters_are_refused_in_fit(parameters, message):
+    weights = TfidfWeighting(**parameters)
+    for method in (weights.fit, weights.partial_fit):
+        with pytest.raises(ValueError, match=message):
+            method(COUNTS)
+
+
+def test_texts_and_weighted_rows_are_refused(store):
+    with pytest.raises(TypeError, match=r"X holds texts.* put NgramHashing\(\) before"):
+        TfidfWeighting().fit(["a text"])
+    with pytest.raises(ValueError, match="X is weighted already, but TfidfWeighting takes counts"):
+        TfidfWeighting().fit(store.tfidf())
+    with pytest.raises(NotFittedError):
+        store.weighted(TfidfWeighting())
+    with pytest.raises(ValueError, match="weights of 40 columns, but the rows have 3"):
+        write_counts(np.eye(3), "memory://three").weighted(TfidfWeighting().fit(store))
+
+
+ESTIMATORS = [TruncatedSVD(2, n_passes=2), SketchedPCA(2, solver="frequent_directions"), HybridLSI(2)]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+def test_rows_weighted_by_another_store_are_refused(estimator, store, other, tmp_path):
+    y = (np.arange(90) % 3,) if isinstance(estimator, HybridLSI) else ()
+    model = estimator.fit(store.tfidf(), *y)
+    save(model, str(tmp_path / "model"))
+    weights = TfidfWeighting().fit(store)
+    for fitted in (model, load(str(tmp_path / "model"))):
+        for wrong in (
+            other.tfidf(),
+            other.tfidf()[:5],
+            other.tfidf().rechunk({0: 7}),
+            other.tfidf().persist(),
+        ):
+            with pytest.raises(ValueError, match="X is weighted by other frequencies than the rows that"):
+                fitted.transform(wrong)
+        with pytest.raises(ValueError, match="was fitted on weighted rows, but X is a store of counts"):
+            fitted.transform(other)
+        expected = fitted.transform(weights.transform(OTHER))
+        for right in (
+            other.weighted(weights),
+            other.weighted(weights.weighting),
+            weights.transform(lazy(OTHER)),
+        ):
+            np.testing.assert_allclose(fitted.transform(right).compute(), expected, atol=1e-6)
+        assert fitted.transform(store.tfidf()).shape == (90, 2)
+
+
+def test_two_weightings_are_mixed_neither_in_partial_fit_nor_in_fit(store, other):
+    svd = TruncatedSVD(2, solver="frequent_directions").fit(store.tfidf())
+    before = svd.components_.copy()
+    for wrong in (other.tfidf(), other):
+        with pytest.raises(ValueError, match="weigh X"):
+            svd.partial_fit(wrong)
+    np.testing.assert_array_equal(svd.components_, before)
+    svd.partial_fit(other.weighted(TfidfWeighting().fit(store)))
+    assert svd.n_samples_seen_ == 150
+    with pytest.raises(ValueError, match="X holds rows of 2 weightings"):
+        TruncatedSVD(2).fit(da.concatenate([store.tfidf(), other.tfidf()]))
+
+
+def test_the_weighting_of_the_last_fit_is_kept(store, other):
+    svd = TruncatedSVD(2).fit(store.tfidf())
+    assert svd.weighting_ == Weighting.tfidf(store.document_frequency, 90).digest
+    assert svd.fit(other.tfidf()).weighting_ == Weighting.tfidf(other.document_frequency, 60).digest
+    for plain in (store, COUNTS, lazy(COUNTS)):
+        assert not hasattr(svd.fit(store.tfidf()).fit(plain), "weighting_")
+    assert svd.transform(store.tfidf()).shape == (90, 2)  # of arrays in memory nothing is known
+
+
+def test_coordinates_are_no_weighted_rows(store):
+    coordinates = TruncatedSVD(3).fit_transform(store.tfidf())
+    assert isinstance(coordinates, da.Array)
+    assert weightings_of(coordinates) == set()
+
+
+def test_weighted_rows_in_a_store_are_known_as_such(store, other, tmp_path):
+    kept = write_counts(store.tfidf(), str(tmp_path / "kept"))
+    assert weightings_of(kept) == weightings_of(store.tfidf())
+    svd = TruncatedSVD(2).fit(kept)
+    assert svd.transform(store.tfidf()).shape == (90, 2)
+    with pytest.raises(ValueError, match="weighted by other frequencies"):
+        svd.transform(other.tfidf())
+    with pytest.raises(ValueError, match="the weighting to append with is"):
+        write_counts(other.tfidf(), str(tmp_path / "kept"), append=True)
+    with pytest.raises(ValueError, match="X is weighted already"):
+        TfidfWeighting().fit(kept)
+
+
+def test_digests_tell_weightings_from_each_other():
+    weights, columns = np.arange(4.0), np.arange(4)
+    several = [
+        Weighting(),
+        Weighting("binary"),
+        Weighting(norm="l1"),
+        Weighting(column_weights=weights),
+        Weighting(column_weights=weights + 1e-12),
+        Weighting(columns=columns),
+        Weighting(column_weights=weights, columns=columns),
+        Weighting(column_weights=weights, columns=columns[::-1].copy()),
+    ]
+    assert len({weighting.digest for weighting in several}) == len(several)
+    assert Weighting(column_weights=weights.copy()).digest == several[3].digest

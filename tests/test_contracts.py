@@ -1,0 +1,339 @@
+"""What every scikit-learn user takes for granted, asked of every estimator."""
+
+import inspect
+import io
+import pickle
+import warnings
+
+import dask.array as da
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import SkipTestWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import dspectral
+from tests.contracts import CASES, EXPECTED_FAILURES, NO_CHECKS
+
+SEEDED = [name for name in CASES if "random_state" in inspect.signature(getattr(dspectral, name)).parameters]
+TRANSFORMERS = [name for name in CASES if hasattr(getattr(dspectral, name), "transform")]
+OF_KIND = {
+    kind: [name for name in CASES if CASES[name].kind == kind]
+    for kind in ("rows", "texts", "sentences", "tagged")
+}
+INTEGERS = [name for name in CASES if CASES[name].integer]
+
+
+def fitted(name, **parameters):
+    case = CASES[name]
+    X, y = case.data()
+    return case.make(**parameters).fit(X, y) if y is not None else case.make(**parameters).fit(X)
+
+
+def result(name, model, X=None):
+    return as_array(CASES[name].result(model, CASES[name].data()[0] if X is None else X))
+
+
+def as_array(values):
+    values = values.compute() if isinstance(values, da.Array) else values
+    if isinstance(values, pd.DataFrame):
+        return values.to_numpy()
+    if sparse.issparse(values):
+        return values.toarray()
+    if isinstance(values, list):
+        return np.array([value for row in values for value in (row if not isinstance(row, str) else [row])])
+    return np.asarray(values)
+
+
+def test_every_public_estimator_has_a_case():
+    public = {name for name in dspectral.__all__ if hasattr(getattr(dspectral, name), "fit")}
+    assert public == CASES.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_constructors_have_few_arguments_and_every_method_is_a_method(name):
+    parameters = set(inspect.signature(getattr(dspectral, name)).parameters) - {"recipe"}
+    assert len(parameters) <= 8
+    assert not parameters & {"fan_in", "memory_limit", "block_rows", "block_bytes", "batch_size"}
+    model = fitted(name)
+    for method in ("transform", "predict", "fit", "score"):
+        assert callable(getattr(model, method, len))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_fit_leaves_parameters_alone_and_a_clone_has_them_and_nothing_else(name):
+    model = CASES[name].make()
+    before = {key: repr(value) for key, value in model.get_params(deep=False).items()}
+    model = fitted(name)
+    assert {key: repr(value) for key, value in model.get_params(deep=False).items()} == before
+    copy = clone(model)
+    assert vars(copy).keys() == before.keys()
+    assert {key: repr(value) for key, value in copy.get_params(deep=False).items()} == before
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_random_state_of_any_kind_is_resolved_once(name):
+    free = fitted(name, random_state=None)
+    assert isinstance(free.random_state_, int)
+    again = fitted(name, random_state=free.random_state_)
+    np.testing.assert_array_equal(result(name, free), result(name, again))
+    one, other = (fitted(name, random_state=np.random.RandomState(3)) for _ in range(2))
+    np.testing.assert_array_equal(result(name, one), result(name, other))
+    assert isinstance(fitted(name, random_state=np.random.default_rng(3)).random_state_, int)
+    with pytest.raises(TypeError, match="random_state is 'today'"):
+        fitted(name, random_state="today")
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("value", ["ten", 2.5, [2]])
+def test_a_parameter_of_the_wrong_type_is_one_sentence(name, value):
+    parameter = CASES[name].integer
+    with pytest.raises((TypeError, ValueError), match=rf"^{parameter} is .*must be"):
+        fitted(name, **{parameter: value})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_joblib_brings_back_the_same_model(name):
+    model = fitted(name)
+    file = io.BytesIO()
+    joblib.dump(model, file)
+    file.seek(0)
+    np.testing.assert_array_equal(result(name, joblib.load(file)), result(name, model))
+    np.testing.assert_array_equal(result(name, pickle.loads(pickle.dumps(model))), result(name, model))  # noqa: S301
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_saving_brings_back_the_same_model(name, tmp_path):
+    model = fitted(name)
+    dspectral.save(model, str(tmp_path / "model"))
+    np.testing.assert_array_equal(result(name, dspectral.load(str(tmp_path / "model"))), result(name, model))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_works_at_the_end_of_a_pipeline(name):
+    X, y = CASES[name].data()
+    line = make_pipeline("passthrough", CASES[name].make()).fit(X, y)
+    np.testing.assert_array_equal(result(name, line[-1]), result(name, fitted(name)))
+
+
+@pytest.mark.parametrize("name", [name for name in TRANSFORMERS if CASES[name].kind in ("rows", "texts")])
+def test_a_transformer_works_in_the_middle_of_a_pipeline_and_on_columns_of_a_frame(name):
+    X, y = CASES[name].data()
+    line = make_pipeline(CASES[name].make(), "passthrough")
+    found = as_array(line.fit(X, y).transform(X))
+    np.testing.assert_array_equal(found, as_array(fitted(name).transform(X)))
+    if CASES[name].kind == "texts":
+        frame, columns = pd.DataFrame({"other": np.arange(len(X)), "text": X}), "text"
+    else:
+        dense = as_array(X)
+        frame = pd.DataFrame(dense, columns=[f"word{i}" for i in range(dense.shape[1])])
+        columns = list(frame.columns)
+    table = ColumnTransformer([("ours", CASES[name].make(), columns)], sparse_threshold=0.0)
+    np.testing.assert_allclose(as_array(table.fit_transform(frame, y)), found, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].grid])
+def test_a_grid_search_fits_and_scores_every_candidate(name):
+    X, y = CASES[name].data()
+    scoring = None if is_classifier(CASES[name].make()) else score_of(name)
+    search = GridSearchCV(
+        CASES[name].make(), CASES[name].grid, cv=3, scoring=scoring, error_score="raise"
+    ).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_params_.keys() == CASES[name].grid.keys()
+
+
+def score_of(name):
+    def score(model, X, y=None):
+        return float(np.mean(result(name, model, X) != 0))
+
+    return score
+
+
+@pytest.mark.parametrize("name", [name for name in TRANSFORMERS if CASES[name].kind in ("rows", "texts")])
+def test_output_is_a_frame_where_pandas_is_asked_for(name):
+    X, _ = CASES[name].data()
+    model = fitted(name)
+    plain = as_array(model.transform(X))
+    model.set_output(transform="pandas")
+    if name in ("SentenceRepresentation", "WordVectorRepresentation"):
+        with pytest.raises(ValueError, match="sparse"):
+            model.transform(X)
+        return
+    frame = model.transform(X)
+    if name in ("NgramHashing", "TfidfWeighting"):  # rows stay sparse, for the next step of a Pipeline
+        assert sparse.issparse(frame)
+        return
+    assert list(frame.columns) == list(model.get_feature_names_out())
+    np.testing.assert_array_equal(frame.to_numpy(), plain)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if is_classifier(CASES[name].make())])
+def test_a_classifier_knows_its_classes_scores_and_gives_dense_probabilities(name):
+    X, y = CASES[name].data()
+    model = fitted(name)
+    assert len(model.classes_) >= 2
+    assert 0.5 <= model.score(X, y) <= 1.0
+    if hasattr(model, "predict_proba") and CASES[name].kind != "tagged":
+        found = model.predict_proba(X)
+        assert isinstance(found, np.ndarray)
+        assert found.shape == (len(y), len(model.classes_))
+        assert ((found >= 0) & (found <= 1 + 1e-9)).all()
+
+
+KINDS = [
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool",
+    "float16",
+    "float32",
+]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in OF_KIND["rows"] if name not in ("VectorQuantizer", "TreePCA")]
+)
+@pytest.mark.parametrize("dtype", KINDS)
+def test_rows_of_any_type_give_the_same_in_memory_and_lazily(name, dtype):
+    X, y = CASES[name].data()
+    dense = (as_array(X) > 0 if dtype == "bool" else as_array(X)).astype(dtype)
+    wide = CASES[name].make().fit(dense.astype(np.float32 if dtype == "float32" else np.float64), y)
+    expected = result(name, wide, dense.astype(wide_type(dtype)))
+    ours = CASES[name].make().fit(dense, y)
+    np.testing.assert_allclose(numbers(result(name, ours, dense)), numbers(expected), atol=1e-5)
+    lazy = CASES[name].make().fit(da.from_array(dense, chunks=(10, -1)), y)
+    np.testing.assert_allclose(numbers(result(name, lazy, dense)), numbers(expected), atol=1e-4)
+    if dtype == "float16":
+        return  # SciPy has no sparse matrices of it
+    csr_blocks = da.from_array(dense, chunks=(10, -1)).map_blocks(sparse.csr_array)
+    lazily = CASES[name].make().fit(csr_blocks, y)
+    np.testing.assert_allclose(numbers(result(name, lazily, dense)), numbers(expected), atol=1e-4)
+
+
+def wide_type(dtype):
+    return np.float32 if dtype == "float32" else np.float64
+
+
+def numbers(values):
+    """Numbers as they are up to sign of columns; classes by their order."""
+    return np.abs(values) if values.dtype.kind in "biuf" else np.unique(values, return_inverse=True)[1]
+
+
+@pytest.mark.parametrize("name", ["SketchedPCA", "TruncatedSVD", "HybridLSI"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_few_rows_and_low_rank_give_zeros_and_not_an_error(name):
+    X, y = CASES[name].data()
+    flat = np.repeat(as_array(X)[:1], len(y) if y is not None else 36, axis=0)
+    for rows, classes in ((as_array(X)[:3], y), (flat, y)):
+        model = CASES[name].make(n_components=5).fit(rows, None if classes is None else classes[: len(rows)])
+        assert model.components_.shape == (5, rows.shape[1])
+        assert model.transform(rows).shape == (len(rows), 5)
+        assert np.isfinite(model.transform(rows)).all()
+        assert (model.singular_values_[3:] <= 1e-6).all()
+
+
+class Column:
+    """A column as data sets of other libraries have it: a length, items and an iterator, and no more."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, i):
+        return self.values[i]
+
+    def __iter__(self):
+        return iter(self.values)
+
+
+def columns(X):
+    polars = pytest.importorskip("polars")
+    arrow = pytest.importorskip("pyarrow")
+    return {
+        "tuple": tuple(X),
+        "pandas": pd.Series(X, index=range(7, 7 + len(X))),
+        "polars": polars.Series(X),
+        "arrow": arrow.chunked_array([X]),
+        "generator": (x for x in X),
+        "column": Column(X),
+        **({"numpy": np.array(X)} if isinstance(X[0], str) else {}),
+    }
+
+
+@pytest.mark.parametrize("name", OF_KIND["texts"] + OF_KIND["sentences"])
+@pytest.mark.parametrize("kind", ["tuple", "pandas", "polars", "arrow", "generator", "column", "numpy"])
+def test_texts_and_sentences_come_in_columns_of_any_kind(name, kind):
+    X, y = CASES[name].data()
+    given = columns(X)
+    if kind not in given:
+        return  # sentences of different lengths are no array
+    model = CASES[name].make()
+    model = model.fit(given[kind], y) if y is not None else model.fit(given[kind])
+    np.testing.assert_array_equal(result(name, model), result(name, fitted(name)))
+
+
+@pytest.mark.parametrize("name", OF_KIND["texts"])
+def test_a_bare_string_is_not_a_list_of_texts(name):
+    with pytest.raises((TypeError, ValueError), match=r"^[^\n]*string"):
+        result(name, CASES[name].make().fit("play some jazz", ["music"]), "play some jazz")
+
+
+@pytest.mark.parametrize("name", OF_KIND["sentences"])
+@pytest.mark.parametrize(
+    "X", [["a string", "another"], np.ones((3, 2)), "the dog"], ids=["strings", "matrix", "string"]
+)
+def test_what_is_no_list_of_token_lists_is_one_sentence(name, X):
+    with pytest.raises((TypeError, ValueError), match=r"^[^\n]*token"):
+        CASES[name].make().fit(X)
+
+
+@pytest.mark.parametrize("name", [name for name in OF_KIND["rows"] if name != "TreePCA"])
+def test_a_corpus_where_a_matrix_is_meant_is_one_sentence(name, tmp_path):
+    (tmp_path / "text").write_text("to be or not to be\n" * 9)
+    corpus = dspectral.build_corpus(str(tmp_path / "text"), str(tmp_path / "corpus"))
+    with pytest.raises((TypeError, ValueError), match="corpus"):
+        CASES[name].make().fit(corpus, np.arange(9) % 2)
+
+
+NEED_NO_DATA = (
+    "no_attributes",
+    "get_params",
+    "set_params",
+    "cloneable",
+    "parameters_default",
+    "repr",
+    "valid_tag_types",
+)
+
+
+def checks():
+    for name, case in CASES.items():
+        given = EXPECTED_FAILURES.get(name, {})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SkipTestWarning)  # of the estimators in NO_CHECKS
+            found = list(estimator_checks_generator(case.make(), legacy=name not in NO_CHECKS))
+        for model, check in found:
+            label = getattr(check, "func", check).__name__
+            if name in NO_CHECKS and not any(word in label for word in NEED_NO_DATA):
+                continue
+            marks = [pytest.mark.xfail(reason=given[label], strict=True)] if label in given else []
+            yield pytest.param(model, check, id=f"{name}-{label}", marks=marks)
+
+
+@pytest.mark.parametrize(("model", "check"), list(checks()))
+def test_scikit_learn_finds_nothing_wrong(model, check):
+    check(model)
