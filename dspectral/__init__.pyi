@@ -18,12 +18,14 @@ from .methods.embeddings.word_embedding import WordEmbedding as WordEmbedding
 from .methods.hmm.anchor.estimator import AnchorHMM as AnchorHMM
 from .methods.hmm.anchor.points import AnchorRecipe as AnchorRecipe
 from .methods.hmm.em import EMHMM as EMHMM
+from .methods.hmm.em import EMRecipe as EMRecipe
 from .methods.hmm.quantizer import VectorQuantizer as VectorQuantizer
 from .methods.hmm.refinement.estimator import RefinementHMM as RefinementHMM
 from .methods.hmm.refinement.starts import RefinementRecipe as RefinementRecipe
 from .methods.lsi.hybrid import HybridLSI as HybridLSI
 from .methods.lsi.local import LocalLSI as LocalLSI
 from .methods.lsi.local_regions import LocalRecipe as LocalRecipe
+from .methods.lsi.recipe import HybridRecipe as HybridRecipe
 from .methods.lsi.term_similarity import TermSimilarity as TermSimilarity
 from .methods.lsi.term_similarity import term_similarity as term_similarity
 from .methods.multilabel.classifier import MomentMultiLabelClassifier as MomentMultiLabelClassifier

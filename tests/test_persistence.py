@@ -16,12 +16,15 @@ from sklearn.svm import LinearSVC
 
 import dspectral
 from dspectral import (
+    EmbeddingRecipe,
     IntentClassifier,
     NgramHashing,
+    SentenceRecipe,
     SentenceRepresentation,
     SketchedPCA,
     TfidfWeighting,
     TruncatedSVD,
+    WordEmbedding,
     load,
     save,
 )
@@ -97,7 +100,9 @@ def test_partial_fit_continues_where_the_saved_model_was(path, solver):
 
 
 def test_a_sentence_representation_comes_back_whole(path):
-    model = SentenceRepresentation(2, n_features=1024, ngram_range=(1, 2), first_words=0.5).fit(TEXTS)
+    model = SentenceRepresentation(
+        2, n_features=1024, ngram_range=(1, 2), recipe=SentenceRecipe(first_words=0.5)
+    ).fit(TEXTS)
     save(model, path)
     loaded = load(path)
     assert_same(loaded, model)
@@ -402,3 +407,34 @@ def test_every_public_name_is_there_and_import_has_no_effects():
         "assert not logging.getLogger().handlers; assert 'distributed' not in __import__('sys').modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_model_that_was_saved_under_older_names_loads(path):
+    model = WordEmbedding(2, recipe=EmbeddingRecipe(shift=2.0)).fit(
+        [["a", "b", "c"], ["c", "b"], ["a", "c"]] * 3
+    )
+    save(model, path)
+
+    def older(head):
+        parameters = head["parameters"]
+        parameters |= parameters.pop("recipe")["fields"]
+        parameters["transform"] = parameters.pop("count_transform")
+        parameters |= {"fan_in": 2, "memory_limit": 1 << 30}
+
+    edited(path, older)
+    found = load(path)
+    assert found.get_params() == model.get_params()
+    assert found.most_similar("a") == model.most_similar("a")
+
+
+def test_a_parameter_that_nobody_knows_is_named(path, pca):
+    save(pca, path)
+    edited(path, lambda head: head["parameters"].update({"wisdom": 3}))
+    with pytest.raises(ValueError, match="was saved with the parameter 'wisdom'"):
+        load(path)
+
+
+def test_the_schedule_of_the_paper_is_a_solver_today(path, pca):
+    save(pca, path)
+    edited(path, lambda head: head["parameters"].update({"shrink": "median", "fan_in": 2}))
+    assert load(path).solver == "median_frequent_directions"

@@ -114,11 +114,12 @@ def made(arguments: argparse.Namespace, method: str, n_states: int, settings: di
     if method == "one-vs-rest":
         return OneVsRest(settings["inverse_penalty"])
     settings = {"n_em_iter" if name == "polish" else name: value for name, value in settings.items()}
+    recipe = {"alpha": settings.pop("alpha")} if "alpha" in settings else {}
     moments = "unbiased" if method == "moments-unbiased" else "paper"
     return MomentMultiLabelClassifier.as_published(
         n_states,
         correction_rank=None if method.endswith("+linear") else 0,
-        recipe=MultiLabelRecipe(moments=moments, tensor=arguments.tensor),
+        recipe=MultiLabelRecipe(moments=moments, tensor=arguments.tensor, **recipe),
         random_state=arguments.seed,
         **settings,
     )

@@ -113,8 +113,7 @@ def choose_views(run: form.Run, task: Task) -> Views:
                 model = RefinementHMM(
                     m,
                     n_em_iter=arguments.polish,
-                    tol=0.0,
-                    recipe=RefinementRecipe(*views),
+                    recipe=RefinementRecipe(*views, tol=0.0),
                     random_state=arguments.seed,
                 )
                 fitted(model, inner)
@@ -142,13 +141,14 @@ def methods(arguments: argparse.Namespace, views: Views) -> list[Method]:
     """Return all methods, those of moments under these views."""
     found = [Method("hmm", 1, lambda _: RefinementHMM(1), 1)]
     for m in arguments.refinements:
-        shared: dict[str, Any] = {"n_refinements": m, "recipe": RefinementRecipe(*views)}
+        recipe = RefinementRecipe(*views)
+        shared: dict[str, Any] = {"n_refinements": m, "recipe": recipe}
         random = {**shared, "start": "random", "n_em_iter": arguments.em_iterations}
         for name, parameters in (
             (f"em-{m}", random),
-            (f"spectral-{m}", {**shared, "n_em_iter": arguments.polish, "tol": 0.0}),
+            (f"spectral-{m}", {**shared, "n_em_iter": arguments.polish, "recipe": recipe._replace(tol=0.0)}),
             (f"moments-{m}", shared),
-            (f"operators-{m}", {**shared, "decoding": "operators"}),
+            (f"operators-{m}", {**shared, "recipe": recipe._replace(decoding="operators")}),
         ):
             found.append(Method(name, m, maker(parameters, arguments.seed), arguments.seeds))
     return found
@@ -167,7 +167,7 @@ def score(run: form.Run, task: Task, method: Method, scores: dict[str, dict[str,
             model = fitted(method.make(seed), task)
         run.passes += model.n_passes_
         found = model.predict(task.test.tokens)
-        if model.decoding == "operators" and seed == 0:
+        if method.name.startswith("operators") and seed == 0:
             shares, n_negative = model.clipped_label_shares(model.encode(task.test.tokens))
             share = n_negative / shares.size
             run.note(

@@ -89,7 +89,7 @@ def options() -> argparse.ArgumentParser:
     add("--power", nargs="+", type=float, default=[default.power], metavar="P", help="of the singular values")
     add("--n-skipped", nargs="+", type=int, default=[recipe.n_skipped], help="leading vectors left out")
     add("--n-contexts", type=form.positive, metavar="N", help="hash contexts to so many columns")
-    add("--n-passes", type=form.positive, default=default.n_passes, metavar="N", help="of the solver")
+    add("--n-passes", type=form.positive, default=recipe.n_passes, metavar="N", help="of the solver")
     add("--sketch-size", type=form.positive, metavar="L", help="of the solver (4 K)")
     add(
         "--counts-memory",
@@ -169,6 +169,7 @@ def embedding_of(arguments: argparse.Namespace, setting: dict[str, Any]) -> Word
         n_skipped=setting["n_skipped"],
         n_contexts=arguments.n_contexts,
         sketch_size=arguments.sketch_size,
+        n_passes=arguments.n_passes,
     )
     return WordEmbedding(
         arguments.n_components,
@@ -176,7 +177,6 @@ def embedding_of(arguments: argparse.Namespace, setting: dict[str, Any]) -> Word
         count_transform=setting["transform"],
         scaling=setting["scaling"],
         power=setting["power"],
-        n_passes=arguments.n_passes,
         random_state=arguments.seed,
         recipe=recipe,
     )

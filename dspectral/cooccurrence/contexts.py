@@ -210,6 +210,8 @@ def window_of(
 
 def _hash_columns(n: int, n_columns: int) -> NDArray[np.int32]:
     """Return a column for each number below n, by the finalizer of SplitMix64 (Steele, Lea and Flood 2014)."""
+    # Number i is mixed as the state `(i + 1)` times the constant. Products wrap at 64 bits, as those of unsigned
+    # arrays do.
     x = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -98,6 +98,7 @@ def anchor_sentences(
     model = anchor_model(n_states, n_types, mean_length, anchor_share, seed)
     sizes = block_sizes(n_sentences, block_sentences)
     blocks = Blocks(partial(draw_sentences, model=model, seed=seed), list(enumerate(sizes)))
+    # Blocks are drawn anew whenever they are read. Counting draws each once, and holds one at a time.
     counts = np.zeros(n_types + 1, dtype=np.int64)
     for item in blocks.items:
         counts += np.bincount(blocks.read(item).ids, minlength=n_types + 1)
@@ -109,6 +110,8 @@ def anchor_model(
 ) -> HiddenMarkov:
     """Draw parameters: transitions far from alike, an anchor for each state, other words in any state."""
     rng = np.random.default_rng([seed, n_states, n_types])
+    # Each state ends a sentence with the same probability, so lengths are geometric with the mean that is wanted. Type
+    # 0, "<?>", has no probability in any state: sentences drawn have no rare words.
     steps = rng.dirichlet(np.full(n_states, 0.3), n_states) * (1.0 - 1.0 / mean_length)
     emission = np.zeros((n_types + 1, n_states))
     emission[1 : n_states + 1] = anchor_share * np.eye(n_states)

@@ -66,6 +66,7 @@ def brown_model_sentences(
     if n_words < n_classes:
         raise ValueError(f"n_words is {n_words}, but each of {n_classes} classes needs a word")
     seed = checked_seed(seed)
+    # The model has a stream of its own, so that more sentences of one seed are of the same model.
     model = np.random.default_rng([seed, 0])
     transitions = model.dirichlet(np.full(n_classes, 0.5), size=n_classes)
     start = model.dirichlet(np.ones(n_classes))
@@ -82,6 +83,8 @@ def brown_model_sentences(
 
 
 def _pick(distributions: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+    # The number of cumulated probabilities below a uniform number is a draw. Rounding may leave the last one below 1,
+    # hence the minimum.
     below = np.cumsum(distributions, axis=1) < uniform[:, None]
     return np.asarray(np.minimum(below.sum(axis=1), distributions.shape[1] - 1))
 
@@ -89,6 +92,8 @@ def _pick(distributions: NDArray[np.float64], uniform: NDArray[np.float64]) -> N
 def _words(
     states: NDArray[np.int64], uniform: NDArray[np.float64], n_classes: int, n_words: int
 ) -> NDArray[np.int64]:
+    # The words of class c are c, c + n_classes, c + 2 n_classes, ...: word i is of class i modulo n_classes, and its
+    # rank, by which its probability falls as 1 / (rank + 1), is the whole part of i / n_classes.
     sizes = (n_words - np.arange(n_classes) + n_classes - 1) // n_classes
     # Classes may differ by one word: what is beyond a class's own has probability 0.
     ranks = np.arange(int(sizes.max()))

@@ -188,6 +188,8 @@ def _draw_counts(
     noise: float,
     exponent: float,
 ) -> CSRRows:
+    # Every random number is drawn in one order and in arrays, so a block depends on its seed and parameters alone.
+    # Cost: O(words) numbers, beside the sort of the cells.
     lengths = 1 + generator.poisson(row_length - 1, size=n_rows)
     rows = np.repeat(np.arange(n_rows), lengths)
     topics = _topics_of_words(generator, rows, n_rows, n_components)
@@ -234,6 +236,8 @@ def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
 
 def zipf_rank(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[np.int64]:
     """Return ranks of :func:`_zipf` for uniform numbers; the inverse has a closed form, so no table is needed."""
+    # The density is x^-exponent on [1, n + 1]; a uniform number is put through the inverse of its distribution
+    # function, and the rank is the unit interval that it falls in.
     if exponent == 1:
         edge: NDArray[np.float64] = np.exp(uniform * np.log(n + 1.0))
     else:

@@ -152,6 +152,7 @@ def low_rank_axes(n_columns: int, n_components: int, *, seed: RandomState = 0) -
     """
     if not 1 <= n_components <= n_columns:
         raise ValueError(f"n_components is {n_components}, but must be from 1 to n_columns, {n_columns}")
+    # The Q factor of a Gaussian matrix spans a uniformly random subspace.
     generator = np.random.default_rng(checked_seed(seed))
     with blas_in_one_thread():
         return np.linalg.qr(generator.standard_normal((n_columns, n_components)))[0].T
@@ -170,5 +171,7 @@ def _draw_low_rank(
     signal = generator.standard_normal((n_rows, n_components), dtype=scaled.dtype)
     with blas_in_one_thread():
         rows = signal @ scaled
+    # Signal is drawn before noise, and another order would give other rows for the same seed. The factor has the type
+    # of the rows, so that float32 stays float32.
     rows += scaled.dtype.type(noise) * generator.standard_normal((n_rows, n_columns), dtype=scaled.dtype)
     return rows

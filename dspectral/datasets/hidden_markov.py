@@ -27,6 +27,7 @@ def draw_sequences(
     offsets : ndarray of int64, shape (n_sequences + 1,)
         Sequence i is ``ids[offsets[i]:offsets[i + 1]]``.
     """
+    # The end of a sequence is one more column of the steps, beyond the states.
     starts = np.cumsum(model.initial)
     steps = np.cumsum(np.column_stack([model.transition, model.final]), axis=1)
     emissions = np.cumsum(model.emission.T, axis=1)
@@ -41,6 +42,7 @@ def draw_sequences(
         going = after < model.n_states
         alive, state = alive[going], after[going]
     owner, states, ids = (np.concatenate(column) for column in zip(*parts, strict=True))
+    # Parts are in the order of steps, so a stable sort by sequence leaves the tokens of each in their order.
     order = np.argsort(owner, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n_sequences))])
     return ids[order].astype(np.int32), states[order].astype(np.int32), offsets
@@ -48,5 +50,7 @@ def draw_sequences(
 
 def draw_columns(cumulative: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw a column for each row of cumulative probabilities."""
+    # A uniform number is scaled by the last sum, which rounding may leave off 1, so it never lies beyond the last
+    # column.
     places = np.sum(cumulative < rng.random((len(cumulative), 1)) * cumulative[:, -1:], axis=1)
     return np.asarray(places, dtype=np.int64)

@@ -115,6 +115,7 @@ def _draw(
     own = generator.random(len(rows)) >= noise
     uniform = generator.random(len(rows))
     columns = np.empty(len(rows), dtype=np.int64)
+    # A column of state j at rank r is j + n_states r, as in low_rank_counts; noise has ranks over all columns.
     columns[own] = states[rows[own]] + n_states * zipf_rank(uniform[own], width // n_states, 1.0)
     columns[~own] = zipf_rank(uniform[~own], width, 1.0)
     drawn = count_cells(rows, columns, (n_rows, width))

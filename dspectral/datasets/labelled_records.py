@@ -146,6 +146,7 @@ def _draw_columns(
         mine = of_entry == state
         cuts = np.cumsum(rates[:, state])
         found[mine] = np.searchsorted(cuts, uniform[mine] * cuts[-1], side="right")
+    # Rounding of the product may reach the last sum, which would be a column too many.
     found = np.minimum(found, len(rates) - 1)
     shape = (len(states), len(rates))
     drawn = sparse.coo_array((np.ones(len(rows), dtype=np.float32), (rows, found)), shape=shape).tocsr()

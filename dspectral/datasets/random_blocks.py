@@ -53,6 +53,7 @@ def random_rows(
         check_integer(label, value, at_least=1)
     sizes = block_sizes(n_rows, block_rows)
     return da.map_blocks(
+        # All blocks but the last are of one size: two numbers say all sizes, however many blocks there are.
         partial(_draw_block, draw=draw, sizes=(block_rows, sizes[-1]), n_blocks=len(sizes), seed=seed),
         chunks=(tuple(sizes), (n_columns,)),
         dtype=meta.dtype,

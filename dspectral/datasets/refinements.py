@@ -102,6 +102,7 @@ def refinement_sequences(
 
 def refinement_model(n_states: int, n_types: int, mean_length: float, seed: int) -> HiddenMarkov:
     """Draw parameters whose refinements differ well: sparse emissions, and transitions far from alike."""
+    # Dirichlet parameters below 1 give distributions with most of their mass on few entries.
     rng = np.random.default_rng(seed)
     steps = rng.dirichlet(np.full(n_states, 0.5), n_states) * (1.0 - 1.0 / mean_length)
     emission = np.zeros((n_types + 1, n_states))

@@ -91,6 +91,7 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
     (True, [])
     """
     root = root or Path(sysconfig.get_path("stdlib"))
+    # File systems list folders in different orders, so paths are sorted.
     files = [path for path in sorted(root.rglob("*.py")) if not LEFT_OUT & set(path.relative_to(root).parts)]
     if not files:
         raise FileNotFoundError(f"no Python source in {root}, where this interpreter's standard library lies")
@@ -162,6 +163,7 @@ def standard_library_intents(
     for label in kept:  # each label is split by itself, so both sides have all labels
         keys = [key for key, own in label_of.items() if own == label]
         order = generator.permutation(len(keys))
+        # At least one text of each label is on either side.
         n_test = min(max(1, round(test_share * len(keys))), len(keys) - 1)
         for position, i in enumerate(order.tolist()):
             side = intents[2:4] if position < n_test else intents[:2]
@@ -177,6 +179,7 @@ def _distinct(documents: LabelledDocuments) -> tuple[dict[str, str | None], dict
     label_of: dict[str, str | None] = {}
     text_of: dict[str, str] = {}
     for text, label in zip(documents.texts, documents.labels, strict=True):
+        # A text with several labels says nothing about any of them: it is kept, but without a label.
         key = text.casefold()
         text_of.setdefault(key, text)
         label_of[key] = label if label_of.get(key, label) == label else None

@@ -100,6 +100,8 @@ def largest_eigenvalue_bound(gram: CenteredGram, sketch: FloatArray, seed: int) 
     for_one = FAILURE ** (1.0 / PROBES)
     # Solve 1.648 sqrt(c) exp(-sqrt(e) (2q - 1)) = FAILURE^(1/PROBES) for sqrt(e).
     root = math.log(1.648 * math.sqrt(n_columns) / for_one) / (2 * PROBE_STEPS - 1)
+    # A random stream of its own: probes that are drawn like the start of the sketch would not be independent of the
+    # error that they measure.
     q = (
         np.random.default_rng([seed, 1])
         .standard_normal((n_columns, PROBES), dtype=np.float32)
@@ -117,7 +119,11 @@ def largest_eigenvalue_bound(gram: CenteredGram, sketch: FloatArray, seed: int) 
         diagonals.append(np.einsum("ij,ij->j", q, product, dtype=np.float64))
         product -= q * diagonals[-1].astype(q.dtype)
         off_diagonals.append(column_norms(product))
+        # A start whose Krylov space is exhausted leaves a zero vector: the floor makes its next vectors zero and not
+        # NaN.
         before, q = q, product / np.maximum(off_diagonals[-1], np.finfo(q.dtype).tiny).astype(q.dtype)
+    # The first off-diagonal is that of the missing vector before the start, and the last belongs to a step that is not
+    # taken. A Ritz value is at most the eigenvalue and, but for the failure, at least `1 - e` of it.
     ritz = [
         scipy.linalg.eigvalsh_tridiagonal(d, e).max()
         for d, e in zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
@@ -140,6 +146,7 @@ def subtract_gram_times(sketch: FloatArray, q: FloatArray, columns: IntArray, ta
         Matrix that is changed.
     """
     inside = np.zeros((len(sketch), q.shape[1]))
+    # Where all columns occur a slice of the sketch is a view; an array of column numbers would copy each panel.
     everything = len(columns) == sketch.shape[1]
     for panel in panels(len(columns)):
         inside += sketch[:, panel if everything else columns[panel]] @ q[panel]
@@ -208,6 +215,9 @@ def sketch_block(
 
 def _in_dense_pieces(rows: FloatArray, capacity: int, step: int) -> Sketched:
     """Sketch a dense block piece by piece; many rows to a shrink are quicker than few, and closer to the truth."""
+    # Invariant: `sketch` stands for `rows[:start]`, and `error` bounds the norm of what they have lost. The Gram matrix
+    # of a shrink costs `2 (capacity + step)^2 d` flops. The copy at the end keeps the sketch of an empty block from
+    # being a view of it.
     sketch, error = rows[:0], 0.0
     for start in range(0, len(rows), step):
         sketch, lost = shrink_stack([sketch, rows[start : start + step]], capacity)
@@ -241,6 +251,8 @@ def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: NDArray[np.float
     """Sketch a block through the Gram matrix of its rows, centered by rank-one corrections."""
     gram = (rows.astype(np.float64) @ rows.T.astype(np.float64)).toarray()
     if mean is not None:
+        # `(A - 1 m')(A - 1 m')' = A A' - (A m) 1' - 1 (A m)' + (m'm) 1 1'`: the centered rows, which are dense, are
+        # never made.
         against = rows @ mean
         gram += float(mean @ mean) - against[:, None] - against[None, :]
     values, vectors = eigh_descending(gram)

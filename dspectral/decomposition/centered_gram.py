@@ -61,5 +61,6 @@ class CenteredGram:
         ndarray, shape (c, r)
             Product, of the rows' dtype.
         """
+        # Drawn in single precision whatever the type of the rows, so that both precisions start from the same numbers.
         G = np.random.default_rng(seed).standard_normal((self.rows.shape[0], r), dtype=np.float32)
         return sparse_products.transpose_times(self.rows, G.astype(self.rows.dtype))

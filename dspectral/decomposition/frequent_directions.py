@@ -101,6 +101,7 @@ class FrequentDirections(NamedTuple):
         energy, total = energy_of(rows), total_of(rows)
         mean = total / max(1, n_rows) if center else None
         if mean is not None:
+            # Where all rows are alike only rounding is left, which may be below 0.
             energy = max(0.0, energy - n_rows * float(mean @ mean))
         found = sketch_block(rows, capacity(size, shrink), mean=mean, seed=seed)
         return cls(found.rows, size, shrink, n_rows, total, center, energy, found.error)

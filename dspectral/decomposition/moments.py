@@ -55,6 +55,7 @@ class Moments(NamedTuple):
         ValueError
             If the rows hold NaN or infinity.
         """
+        # Called because it refuses NaN and infinity; the energy itself is the trace of the Gram matrix.
         energy_of(rows)
         return cls(rows.shape[0], total_of(rows), gram_of(rows))
 

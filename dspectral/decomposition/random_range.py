@@ -111,6 +111,8 @@ def _gather_signs(
     data: FloatArray, indices: IntArray, indptr: IntArray, signs: NDArray[np.int32], out: FloatArray
 ) -> None:
     """Add ``A Omega`` to ``out``: each entry of A is added to, or subtracted from, four places of its row."""
+    # Invariant: row i of `out` holds the sum over the entries before `entry`. Place and sign share one int32, so that
+    # a single look-up finds all four of a column. The cost is `4 nnz` additions and no product.
     for i in range(indptr.size - 1):
         row = out[i]
         for entry in range(indptr[i], indptr[i + 1]):
@@ -189,6 +191,7 @@ class RandomRange(NamedTuple):
         ``2 nnz size`` operations; the block, a transposed copy and the product.
         """
         energy = energy_of(rows)
+        # Dense rows go the sparse way too: one kernel serves both, and `A Omega` takes four additions an entry in it.
         csr = rows if is_sparse(rows) else sparse.csr_array(rows)
         signs = random_signs(csr.shape[1], size, seed)
         product = sparse_products.transpose_times(csr, times_signs(csr, signs, size))

@@ -65,6 +65,8 @@ def shrink_values(
     reduced = values[:capacity] - cut
     # The rounding of a sum of n products grows as sqrt(n); of the eigenvalues themselves it does not.
     of_sums = rounding_floor(values, np.float64) * math.sqrt(n_terms)
+    # A value that is dropped was at most `cut + floor`; the rest of the margin is for the rounding of the Gram matrix
+    # and of its eigenvalues.
     return reduced[reduced > floor], cut + 2.0 * (floor + of_sums)
 
 

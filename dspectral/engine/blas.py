@@ -35,11 +35,13 @@ class _BlasGate(AbstractContextManager[None]):
     running neighbors all threads back, and their results other last bits.
     """
 
+    # On the class and not on the instance: all contexts of a process share one count and one limit.
     _lock = Lock()
     _inside = 0
     _limit: Any = None
 
     def __enter__(self) -> None:
+        # The lock is held while the limit is set: a second task must not compute before that.
         with _BlasGate._lock:
             if _BlasGate._inside == 0:
                 _take_control_of_blas()
@@ -67,6 +69,7 @@ def _take_control_of_blas() -> None:
         clear(force=True)
 
 
+# The controller searches all libraries that the process has loaded, which takes long beside a small task.
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()

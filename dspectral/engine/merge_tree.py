@@ -44,6 +44,7 @@ def block_tasks(
         Key of the task of each block.
     """
     graph: Graph = {}
+    # Optimized together, so that streams made from one source share the tasks that read it.
     for array in dask.optimize(*arrays):
         graph.update(nodes_of(array))
     shared = f"shared-{name}"
@@ -80,6 +81,8 @@ def merge_tree(graph: Graph, keys: list[Key], fan_in: int) -> Delayed:
     layer = dict(graph)
     level = 0
     # Invariant: `keys` are summaries of consecutive runs of blocks, in order. Their number falls by fan_in a level.
+    # Neighbors alone are merged, in a tree whose shape the number of blocks decides: in whatever order tasks finish,
+    # floats are added in the same order and sums have the same bits.
     while len(keys) > 1:
         level += 1
         merged = []

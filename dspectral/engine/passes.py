@@ -89,6 +89,8 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
     if len(cuts) > 1:
         sizes = " and ".join(f"{len(cut)} blocks of {sum(cut)} rows" for cut in sorted(cuts))
         raise ValueError(f"streams must be cut into the same row blocks, but they are {sizes}")
+    # Keys are new in each pass: a scheduler takes tasks of one key for the same task, and would hand out the result of
+    # another `of`.
     graph, leaves = block_tasks(_call, of, arrays, f"{name}-block-{uuid4().hex}")
     result = merge_tree(graph, leaves, fan_in)
     # Held from first to last: BLAS starts its threads anew each time that its limit changes.
@@ -137,6 +139,8 @@ def map_rows(
         If X is not cut into row blocks of known sizes; when a block is read, as for :func:`summarize`.
     """
     if is_in_memory(X) and not isinstance(X, Blocks):
+        # Rows in memory are mapped at once, over the cuts that a pass over them would have. No array has made a
+        # promise about their blocks, so there is none to check.
         rows: Any = sparse.csr_array(X) if is_sparse(X) else X
         slices = slices_of(rows, in_blocks(rows).chunks[0])
         parts = [_call(function, i, (None,), block) for i, block in enumerate(slices)]
@@ -233,5 +237,6 @@ def _suppress_large_graph_warning() -> Iterator[None]:
 
 def _local_scheduler() -> dict[str, str]:
     """Choose threads, or the caller's own thread where the configuration asks for it."""
+    # A scheduler that is named goes before a distributed client, to which all the data would be copied.
     scheduler = dask.config.get("scheduler", None)
     return {"scheduler": "sync" if scheduler in ("sync", "synchronous", "single-threaded") else "threads"}

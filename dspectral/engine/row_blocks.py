@@ -172,6 +172,7 @@ def as_array(blocks: Blocks, name: str) -> da.Array:
     if not len(blocks.items):
         raise ValueError("there is no block at all")
     layer = {(name, i, 0): call((name, i, 0), blocks.read, item) for i, item in enumerate(blocks.items)}
+    # The object dtype marks a stream of anything: `shape_said` promises nothing about its blocks.
     meta = np.empty((0, 0), dtype=object)
     return da.Array(layer, name, chunks=((1,) * len(layer), (1,)), meta=meta)
 

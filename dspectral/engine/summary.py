@@ -65,6 +65,7 @@ def add_fields(*parts: T) -> T:
 
 def _sum(values: tuple[Any, ...]) -> Any:
     first = values[0]
+    # A summary inside a summary is a tuple too: its own merge must be looked for before its fields are added.
     if hasattr(first, "merge"):
         return first.merge(*values[1:])
     if isinstance(first, tuple):

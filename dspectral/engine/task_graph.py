@@ -123,6 +123,7 @@ def fuse_into(leaves: Iterable[Key], graph: Graph) -> Graph:
         members, left = [], [leaf]
         while left:
             members.append(graph.pop(left.pop()))
+            # A task that several others need is left alone: fused into each of them it would run several times.
             left += [key for key in members[-1].dependencies if n_dependents[key] == 1 and key in graph]
         fused[leaf] = GraphNode.fuse(*members, key=leaf)
     return {**graph, **fused}

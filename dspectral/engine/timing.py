@@ -22,6 +22,7 @@ class PassTime(NamedTuple):
     seconds: float
 
 
+# A context variable, so that a fit in another thread does not write into the list of this one.
 _ASKED: ContextVar[list[PassTime] | None] = ContextVar("passes", default=None)
 
 
@@ -57,6 +58,7 @@ def note_pass(name: str) -> Iterator[None]:
     """Add the time that the context takes to the passes of whoever asked."""
     start = time.perf_counter()
     yield
+    # Not in a `finally`: a pass that has raised an error is no finished one.
     asked = _ASKED.get()
     if asked is not None:
         asked.append(PassTime(name, time.perf_counter() - start))

@@ -167,6 +167,7 @@ def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
     ...
     ValueError: solver is 'magic', but it must be one of 'auto', 'krylov'
     """
+    # Types are compared too: True equals 1, and 1.0 equals 1, but none of them is meant by the others.
     if not any(type(value) is type(option) and value == option for option in options):
         raise ValueError(f"{name} is {value!r:.60}, but it must be one of {', '.join(map(repr, options))}")
     return value

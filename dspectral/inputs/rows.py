@@ -111,6 +111,7 @@ def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> N
     if len(found) > 1:
         raise ValueError(f"X holds rows of {len(found)} weightings: weigh all of them by one, {_MENDING}")
     digest = next(iter(found), None)
+    # Estimators that were fitted on weighted rows keep a digest, and no others do: a refit on counts forgets it.
     if reset:
         vars(estimator).pop("weighting_", None)
         if digest is not None:

@@ -233,6 +233,7 @@ def _number(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int]) -
     """Give each new value the next number."""
     for i, sequence in enumerate(sequences):
         try:
+            # Distinct values, in the order of first appearance: a set of strings has another order in each run.
             for value in dict.fromkeys(plain(sequence)):
                 numbers.setdefault(value, len(numbers))
         except TypeError:

@@ -35,6 +35,7 @@ def word_numbers(model: HoldsWords) -> dict[str, int]:
     {'<?>': 0, 'cat': 1}
     """
     words, numbers = _INDEXES.get(model, (None, {}))
+    # A fit assigns a new list, so that identity tells an index of an earlier fit, without comparing all words.
     if words is not model.words_:
         numbers = {word: i for i, word in enumerate(model.words_)}
         _INDEXES[model] = model.words_, numbers

@@ -81,6 +81,7 @@ def read_conll(
                     f"{path}, line {number} is {line!r:.60}, but it must have {least} columns, with a word in "
                     f"column {word_column}"
                 )
+    # The last sentence may end with the file instead of an empty line.
     _close(found, words, tags)
     if not found.words:
         raise ValueError(f"{path} holds no sentence")

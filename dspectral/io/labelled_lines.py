@@ -119,6 +119,7 @@ def parse_lines(
     _check_width(names, label_indptr, lines, n_labels, "label", 0)
     rows = _matrix(values.astype(np.float32), columns, indptr, n_columns)
     labels = _matrix(np.ones(len(names), dtype=np.float32), names, label_indptr, n_labels)
+    # A label that is given twice was added up to 2, but a row has a label or has it not.
     labels.data[:] = 1
     return ParsedLines(rows, labels)
 
@@ -181,6 +182,8 @@ def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int
     A number before a colon is a column, and ``q`` begins a ``qid:`` pair: both are left to be read as pairs, so the
     line has no label.
     """
+    # Invariant: names[first:n_names] are the labels of this line before `at`. A column where a label is expected gives
+    # the line back from `start` on, and returns `first`, which forgets them.
     start = at
     if _ends_word(text[at]) or text[at] == HASH:
         return 0, at, n_names
@@ -211,6 +214,8 @@ def _pairs(
     text: Text, at: int, columns: Numbers, values: NDArray[np.float64], n_pairs: int, first_column: int
 ) -> tuple[int, int, int]:
     """Read pairs up to the end of the line; return an error code, the next line, and the number of pairs."""
+    # Invariant: columns[:n_pairs] and values[:n_pairs] are the pairs before `at`. A number is checked before it is
+    # written, so that what is written always fits its matrix; the cost is one look at each byte.
     while True:
         at = _next_word(text, at)
         if text[at] == NEWLINE:
@@ -266,6 +271,8 @@ def _real(text: Text, at: int) -> tuple[float, int]:
     """
     sign = -1.0 if text[at] == MINUS else 1.0
     at += int(text[at] == MINUS or text[at] == PLUS)
+    # Digits are gathered in float64 and not in an integer, which a long number would overflow. Powers of ten end at
+    # 400, where they are infinite already.
     number, scale, digits = 0.0, 0, 0
     while _is_digit(text[at]):
         number, digits, at = number * 10.0 + (text[at] - 48.0), digits + 1, at + 1
@@ -284,7 +291,8 @@ def _real(text: Text, at: int) -> tuple[float, int]:
         scale += -exponent if negative else exponent
     if scale < 0:
         return sign * (number / 10.0 ** min(-scale, 400)), at
-    return sign * number * 10.0 ** min(scale, 400), at
+    # Zero stays zero, where a power that is infinite would make it no number.
+    return sign * number * (10.0 ** min(scale, 400) if number else 1.0), at
 
 
 @compiled

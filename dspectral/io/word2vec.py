@@ -126,6 +126,7 @@ def write_word2vec(
     >>> read_word2vec("memory://one.bin")
     (['yes'], array([[1., 1.]], dtype=float32))
     """
+    # The binary format is little-endian on every machine.
     path, vectors = fspath(path), np.asarray(vectors, dtype="<f4")
     if isinstance(words, str):
         raise TypeError(f"words is {words!r:.60}, but it must be a list of strings")
@@ -183,5 +184,6 @@ def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) ->
                 inside = "word" if blank < 0 else "the vector of word"
                 raise ValueError(f"{path} ends in {inside} {i + 1} of {n_words}")
             data, at = data[at:] + more, 0
+        # Some programs end each vector with a line end and others do not: it is taken for no part of the next word.
         yield data[at:blank].lstrip(b"\n"), np.frombuffer(data, "<f4", n_dimensions, blank + 1)
         at = blank + 1 + n_bytes

@@ -52,6 +52,8 @@ def energy_of(rows: Rows) -> float:
     Summaries call this function first: nothing is then computed from an entry that is not finite.
     """
     values = rows.data if is_sparse(rows) else np.ravel(rows)
+    # einsum widens the entries buffer by buffer: a product of vectors would sum float32 entries in single precision,
+    # and a converted copy would be twice as large as the block.
     energy = float(np.einsum("i,i->", values, values, dtype=np.float64))
     if not math.isfinite(energy):
         refuse_not_finite(rows)
@@ -76,6 +78,7 @@ def refuse_not_finite(rows: Rows) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if math.isfinite(float(np.sum(values, dtype=np.float64))):  # no array of bool in the usual case
             return
+    # A finite sum proves that each entry is finite; the converse is false, as large entries may overflow together.
     bad = np.flatnonzero(~np.isfinite(values))
     if not len(bad):
         return

@@ -163,6 +163,7 @@ def _times_in_place(Z: FloatArray, C: FloatArray) -> FloatArray:
     """Return ``Z C`` in the memory of Z, for C with no more columns than Z."""
     C, rank = C.astype(Z.dtype), C.shape[1]
     for panel in panels(len(Z)):
+        # Safe in place, since the product is a new array: all of the panel is read before any of it is overwritten.
         Z[panel, :rank] = Z[panel] @ C
     return Z if rank == Z.shape[1] else np.ascontiguousarray(Z[:, :rank])
 

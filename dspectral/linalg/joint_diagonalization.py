@@ -52,8 +52,10 @@ def joint_diagonalize(
     k = matrices.shape[1]
     U = np.eye(k) if start is None else np.array(start)
     work = np.ascontiguousarray(matrices if start is None else U.T @ matrices @ U)
+    # The sweeps rotate `work` in place, and without a start it may still be the caller's memory.
     if start is None:
         work = work.copy()
+    # The axes are kept as rows: a rotation of two of them then runs through contiguous memory.
     Ut = np.ascontiguousarray(U.T)
     _sweeps(work, Ut, tolerance, max_sweeps)
     return np.ascontiguousarray(Ut.T)
@@ -67,6 +69,8 @@ def _sweeps(work: NDArray[np.float64], Ut: NDArray[np.float64], tolerance: float
     ``O(m k^3)``.
     """
     k = work.shape[1]
+    # Each rotation changes rows and columns p and q of all matrices, and so the angles of the planes behind it: the
+    # planes can only be taken one after the other, and their fixed order makes the result reproducible.
     for _ in range(max_sweeps):
         turned = False
         for p in range(k - 1):
@@ -92,6 +96,8 @@ def _angle(work: NDArray[np.float64], p: int, q: int) -> tuple[float, float]:
         on += difference * difference
         off += twice * twice
         mixed += difference * twice
+    if mixed == 0.0 and off > on:  # both arguments of the angle would be 0, which is no angle
+        return math.sqrt(0.5), math.sqrt(0.5)
     angle = 0.5 * math.atan2(2.0 * mixed, on - off + math.hypot(on - off, 2.0 * mixed))
     return math.cos(angle), math.sin(angle)
 
@@ -99,6 +105,8 @@ def _angle(work: NDArray[np.float64], p: int, q: int) -> tuple[float, float]:
 @compiled
 def _turn(work: NDArray[np.float64], Ut: NDArray[np.float64], p: int, q: int, c: float, s: float) -> None:
     """Rotate rows p and q, then columns p and q, of each matrix, and the two axes themselves."""
+    # `M <- R' M R` for the rotation R of one plane: the second loop reads rows that the first has rotated. The cost is
+    # `8 k` products for each matrix.
     k = work.shape[1]
     for m in range(work.shape[0]):
         for j in range(k):

@@ -48,6 +48,8 @@ def forget_rows(array: np.ndarray[Any, Any], start: int, stop: int) -> None:
     first, last = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE, array.ctypes.data + stop * row_bytes
     length = (last - first) // mmap.PAGESIZE * mmap.PAGESIZE
     if length > 0:
+        # The addresses stay mapped: a later read finds zeros instead of a fault, and the array is freed as usual. A
+        # refusal, which the call returns and nobody reads, only leaves the memory in use.
         advise(first, length, mmap.MADV_DONTNEED)
 
 
@@ -57,6 +59,7 @@ def _advise() -> Callable[[int, int, int], int] | None:
     if sys.platform != "linux":
         return None
     advise: Any = ctypes.CDLL(ctypes.util.find_library("c")).madvise
+    # Without declared types ctypes would pass an address as a C int, and cut it to 32 bits.
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     return cast("Callable[[int, int, int], int]", advise)
 
@@ -129,6 +132,7 @@ class KrylovSpace(NamedTuple):
             for i, block in enumerate(self.basis):
                 inside = block.T @ product
                 subtract_product(product, block, inside)
+                # What the second round takes out belongs to T as well: only with it is `C K_j = K T` true to rounding.
                 coefficients[i] += inside
         # Columns inside the space leave only rounding, which must not become a direction of its own.
         product[:, column_norms(product) <= 64.0 * np.finfo(product.dtype).eps * size] = 0
@@ -200,6 +204,7 @@ class Approximation(NamedTuple):
             Rows in Fortran order.
         """
         height, dtype = len(self.parts[0]), self.parts[0].dtype
+        # Rounded to the precision of the parts: double weights would make the product of each panel a double one.
         weights = (self.coefficients[:, : len(scale)] * scale).astype(dtype)
         # Tall, so that a panel of it is one piece of memory, touched when it is written.
         out = np.zeros((height if columns is None else n_columns, len(scale)), dtype=dtype)
@@ -226,6 +231,8 @@ def _best_approximation(
     for panel in panels(len(parts[0])):
         M = np.concatenate([part[panel] for part in parts], axis=1)
         inner += M.T @ M
+    # `K'C K` is symmetric up to rounding, but the eigensolver reads one triangle alone: the mean takes both. Pairs
+    # below the floor of rounding are dropped here, before the division by `sqrt(v)` would enlarge their errors.
     projected = inner[: T.shape[1]] @ T
     values, vectors = leading_eigenpairs((projected + projected.T) / 2, parts[0].dtype)
     root = T @ (vectors / np.sqrt(values))

@@ -78,6 +78,8 @@ class AskTellLBFGS:
             Gradient at ``trial``.
         """
         slope = float(self._direction @ self.gradient)
+        # Near the minimum the objective changes by less than its own rounding: without the slack no step would be
+        # taken any more.
         slack = _ROUNDING * abs(self.value)
         if value > self.value + _ARMIJO * self._part * slope + slack:
             # Minimum of the parabola through the value and slope at x and the value at the trial point.
@@ -96,6 +98,9 @@ class AskTellLBFGS:
 
     def _set_direction(self) -> None:
         """Multiply minus the gradient by the inverse Hessian that the remembered pairs imply (two-loop recursion)."""
+        # Two loops over at most PAIRS pairs, `4 p` flops for each in either. The first, newest pair first, subtracts
+        # multiples of the changes of the gradient; the second, oldest first, adds multiples of the steps. Between them
+        # `_scale` stands for the inverse Hessian in all directions that no pair has seen.
         direction = -self.gradient
         shares = []
         for moved, changed, along in reversed(self._pairs):

@@ -48,6 +48,7 @@ def sort_keys(
         _find_places(keys, n, shift, mask, places)
         for i in range(n):
             value = (keys[i] >> shift) & mask
+            # Unsigned, because a compiled loop tests each signed index for being negative, which counts from the end.
             spare[np.uint64(places[value])] = keys[i]
             places[value] += 1
         keys, spare = spare, keys
@@ -113,6 +114,7 @@ def _find_places(
     places[:n_values] = 0
     for i in range(n):
         places[(keys[i] >> shift) & mask] += 1
+    # Counts become beginnings: places[value] is the number of keys whose digit is smaller.
     total = 0
     for value in range(n_values):
         count = places[value]

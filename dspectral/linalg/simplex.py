@@ -77,6 +77,8 @@ def _fit_row(
     lowers that loss, so that no set of vertices is met twice.
     """
     k, n_in = len(gram), 1
+    # Start at the single vertex of least loss `G_jj / 2 - c_j`: the affine hull of one point is that point, so that
+    # the invariant holds from the beginning.
     order[0], scale = 0, 0.0
     for j in range(k):
         scale = max(scale, abs(products[j]), gram[j, j])
@@ -89,6 +91,8 @@ def _fit_row(
         if chosen < 0:
             break
         order[n_in] = chosen
+        # A vertex that depends on those that are in stays out, and one whose best coefficient is not positive was
+        # chosen by rounding: either ends the search.
         if not _solve(products, gram, order, n_in + 1, factor, work) or work[0, n_in] <= 0.0:
             break
         n_in = _move(products, gram, p, order, n_in + 1, factor, work)
@@ -104,6 +108,8 @@ def _steepest(
     least: float,
 ) -> int:
     """Return the vertex outside toward which the loss falls fastest, or -1."""
+    # At the best point over the vertices that are in, their slopes are equal: the multiplier of the sum of
+    # coefficients. The weighted mean evens out its rounding. The cost is `k n_in` products.
     level, best, chosen = 0.0, -least, -1
     for a in range(n_in):
         level += p[order[a]] * _slope(products, gram, p, order, n_in, order[a])
@@ -150,6 +156,7 @@ def _move(
         for a in range(n_in):
             if work[0, a] <= 0.0:
                 step = p[order[a]] / (p[order[a]] - work[0, a])
+                # One vertex leaves even where its step rounds to 1: its coefficient is not positive.
                 if step < share or leaves < 0:
                     share, leaves = min(step, share), a
         for a in range(n_in):
@@ -193,6 +200,9 @@ def _solve(
 @compiled
 def _factorize(gram: Doubles, order: Integers, n: int, factor: Doubles) -> bool:
     """Compute the Cholesky factor of the chosen rows and columns; False if a pivot is lost to rounding."""
+    # Row by row: `L_ab = (G_ab - sum_(c < b) L_ac L_bc) / L_bb`, and `L_aa` is the root of what is left of `G_aa`.
+    # Rows before a are final; the cost is `n^3 / 6` products. What is left of `G_aa` is the squared distance of vertex
+    # a from the span of those before, hence the floor relative to its squared length.
     for a in range(n):
         for b in range(a + 1):
             total = gram[order[a], order[b]]

@@ -237,6 +237,7 @@ def _gather(
     data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
 ) -> None:
     """Add ``A Z`` to ``out``: row i becomes the sum of ``a_ij Z_j``. The cost is ``2 nnz r`` flops."""
+    # Entries of A take the type of Z: double entries would otherwise widen each product with a row of floats.
     number = Z.dtype.type
     # Invariant: row i of `out` holds the sum over the entries before `entry`; rows are written by one iteration each.
     for i in range(indptr.size - 1):
@@ -262,6 +263,9 @@ def _scatter(
     data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Y: FloatArray, out: FloatArray
 ) -> None:
     """Add ``A' Y`` to ``out``: each entry ``a_ij`` adds ``a_ij Y_i`` to row j."""
+    # Entries of several rows of A meet in one row of `out`: rows are taken in their order, so that the sums have the
+    # same bits at each call. Rows of `out` are reached at random, which is why wide Y goes through the transpose. The
+    # cost is `2 nnz r` flops.
     for i in range(indptr.size - 1):
         source = Y[i]
         for entry in range(indptr[i], indptr[i + 1]):
@@ -304,6 +308,7 @@ def _gram(data: NDArray[np.generic], indices: IntArray, indptr: IntArray, out: N
     """Add the products of all pairs of entries of each row to ``out``; the cost is the sum of the squared row sizes."""
     for i in range(indptr.size - 1):
         for entry in range(indptr[i], indptr[i + 1]):
+            # Widened before multiplying: a product of two float32 numbers is exact in float64, and only sums round.
             value = np.float64(data[entry])
             row = out[indices[entry]]
             for other in range(indptr[i], indptr[i + 1]):

@@ -42,6 +42,8 @@ def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.f
     """
     values, vectors = leading_eigenpairs(row_gram(sketch), sketch.dtype, k=k)
     axes = combine_rows((vectors / np.sqrt(values)).T, sketch)
+    # The symmetric inverse root moves the vectors less than any other orthonormalization, so that each remains the
+    # vector of its own singular value.
     again, rotation = scipy.linalg.eigh(row_gram(axes))
     axes = combine_rows(((rotation / np.sqrt(again)) @ rotation.T), axes)
     return fixed_signs(axes), np.sqrt(values)
@@ -97,6 +99,7 @@ def leading_left(
     for _ in range(n_iterations):
         basis = A @ (back @ _orthonormal(basis))
     basis = _orthonormal(basis)
+    # The Gram matrix squares the singular values, so it is formed in double precision whatever the type of A.
     inner = np.asarray(back @ basis, dtype=np.float64)
     values, rotation = eigh_descending(inner.T @ inner)
     return np.asarray(basis @ rotation[:, :k], dtype=np.float64), np.sqrt(values[:k])
@@ -145,6 +148,7 @@ def right_axes(rows: Rows, k: int, *, seed: int = 0) -> NDArray[np.float64]:
         return np.asarray(fixed_signs(_by_gram(rows, k)), dtype=np.float64)
     # ARPACK would draw its own first vector, another each time.
     start = np.random.default_rng(seed).standard_normal(shorter)
+    # ARPACK finds fewer vectors than the shorter side is long; here that is more than `4 k`.
     _, sizes, axes = svds(rows, k=k, v0=start, solver="arpack")
     order = np.argsort(-sizes, kind="stable")
     squares: NDArray[np.float64] = sizes[order].astype(np.float64) ** 2

@@ -247,6 +247,7 @@ class _Deflated(NamedTuple):
         rows = X.astype(pairs.dtype)
         # T(I, x, x)_i = sum over j <= l of pairs[i, jl] x_j x_l: half the products of the full tensor.
         whole = (pairs @ (rows[:, self.upper] * rows[:, self.lower]).T).T
+        # A cube `v u x u x u` takes `v (u'x)^2 u` off the product: `2 k` products a row, and no write of k^3 entries.
         return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
 
     def without(self, u: NDArray[np.float64]) -> Self:
@@ -277,6 +278,8 @@ def _unit(X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _sort(T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]) -> OrthogonalCP:
     order = np.argsort(-values, kind="stable")
+    # At a fixed point of the power step the weight is positive, and the other method flips the signs of its vectors: a
+    # negative weight did not converge, and counts as 0.
     values, vectors = np.maximum(values[order], 0.0), np.ascontiguousarray(vectors[:, order])
     size = float(np.linalg.norm(T))
     left = float(np.linalg.norm(T - from_cubes(values, vectors)))

@@ -54,6 +54,8 @@ def better_answers(
         top, answer = best[q], answers[q]
         for j in range(cosines.shape[1]):
             score = (one + b[j]) * (one + c[j]) / (one + a[j] + small) if multiply else b[j] - a[j] + c[j]
+            # A strict comparison leaves equal scores to the word that comes first, in whatever tiles the words are
+            # read.
             if score > top:
                 word = first + j
                 if word != given[q, 0] and word != given[q, 1] and word != given[q, 2]:
@@ -145,6 +147,8 @@ def analogy_accuracy(
 
 def _answers(vectors: NDArray[np.float32], given: NDArray[np.int64], *, multiply: bool) -> NDArray[np.int64]:
     """Answer all questions tile by tile: a word that is in many questions is compared with the others once."""
+    # Cost: one product of the distinct given words with each tile, and TILE numbers for each of them in memory, in
+    # place of all cosines of all words.
     distinct, rows = np.unique(given, return_inverse=True)
     best = np.full(len(given), -np.inf, dtype=np.float32)
     answers = np.full(len(given), -1)

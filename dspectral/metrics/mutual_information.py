@@ -53,6 +53,7 @@ def average_mutual_information(counts: Counts, labels: ArrayLike | None = None) 
         raise ValueError("the counts hold no adjacent pair")
     # I = sum p(a, b) log2(p(a, b) / (p(a) p(b))) over the cells that are not zero, with p = counts / total.
     cells = matrix.tocoo()
+    # A stored zero has no logarithm, and its share of the sum is 0.
     cells.eliminate_zeros()
     first, second = matrix.sum(axis=1), matrix.sum(axis=0)
     row, column = cells.coords

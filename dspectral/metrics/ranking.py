@@ -169,6 +169,7 @@ def propensity_precision_at(
     # The largest possible gain: within each row the true labels by falling 1 / p, of which the first k count.
     own.eliminate_zeros()
     own.data = gains[own.indices]
+    # The sort keeps the entries of a row together, so ``row`` and ``indptr`` hold before it and after it.
     row = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
     order = np.lexsort((-own.data, row))
     place = np.arange(own.nnz) - own.indptr[row]
@@ -206,6 +207,7 @@ def label_propensities(
     >>> label_propensities(np.array([0, 10, 1000]), 2000).round(3)
     array([0.103, 0.26 , 0.804])
     """
+    # This is c of the paper; exp(-a log(n_l + b)) is (n_l + b)^-a, one power in place of two functions.
     scale = (np.log(n_documents) - 1.0) * (b + 1.0) ** a
     return np.asarray(1.0 / (1.0 + scale * (np.asarray(label_totals) + b) ** -a))
 
@@ -236,6 +238,7 @@ def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Numbers, NDArray[np.i
     # n k log(number of true entries) comparisons, and nothing of size n L.
     flat = np.sort(rows * n_labels + columns)
     wanted = np.arange(n)[:, None] * n_labels + best
+    # A search may point beyond the last entry; there the last one is compared instead, and differs.
     place = np.minimum(np.searchsorted(flat, wanted), max(0, len(flat) - 1))
     found = (flat[place] == wanted) if len(flat) else np.zeros_like(wanted, dtype=bool)
     return (found & predicted).astype(np.float64), n_true, best

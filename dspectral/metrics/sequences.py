@@ -40,6 +40,7 @@ def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> NDArray[
     if not len(rows):
         raise ValueError("there is nothing to compare: both are empty")
     table = np.zeros((rows.max() + 1, columns.max() + 1), dtype=np.int64)
+    # A pair may occur many times, and fancy indexing would count it once.
     np.add.at(table, (rows, columns), 1)
     return table
 

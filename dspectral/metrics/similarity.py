@@ -70,6 +70,7 @@ def word_similarity(
     if len(known) < 2:
         return Similarity(float("nan"), len(known), share)
     first, second, judged = (np.array(column) for column in zip(*known, strict=True))
+    # Only the words of the pairs are scaled, not the whole vocabulary.
     cosines = np.einsum("ij,ij->i", *(unit(np.asarray(vectors)[ids]) for ids in (first, second)))
     # Ranks of a constant have no correlation; SciPy would warn and return NaN as well.
     if np.ptp(judged) == 0 or np.ptp(cosines) == 0:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.persistence.classes import name_of
+from dspectral.persistence.older import attributes_of_today, parameters_of_today
 from dspectral.registry import RECORDS
 from dspectral.store.records import Record
 from dspectral.types import is_sparse
@@ -38,6 +39,7 @@ def encoded(value: Any, name: str, arrays: list[Any]) -> Node:
     TypeError
         If the value, or something it holds, cannot be saved.
     """
+    # Exact types: an object of a subclass of int or str would come back as a plain one.
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
@@ -95,6 +97,7 @@ def _encoded_object(value: Any, name: str, arrays: list[Any]) -> Node:
     if made_from is None:
         raise TypeError(f"{name} is a {type(value).__qualname__}, which cannot be saved")
     parameters = value.get_params(deep=False)
+    # Parameters go to the constructor and attributes are set afterwards, so that a loaded model is made as any other.
     fitted = {key: of for key, of in _state(value).items() if key not in parameters}
     return {
         "kind": "estimator",
@@ -161,6 +164,7 @@ class Decoder(NamedTuple):
 
 
 def _small_array(decoder: Decoder, node: Node) -> Any:
+    # Filled and not converted: from a list of tuples or lists NumPy would make an array of more dimensions.
     values = np.empty(len(node["items"]), dtype=node["dtype"])
     values[:] = decoder.items(node)
     return values.reshape(node["shape"]) if node["kind"] == "small array" else values[0]
@@ -196,12 +200,13 @@ def _record(decoder: Decoder, node: Node) -> Any:
 
 
 def _estimator(decoder: Decoder, node: Node) -> Any:
-    made = decoder.class_named(node["class"])(**decoder.values(node["parameters"]))
+    kind = decoder.class_named(node["class"])
+    made = kind(**parameters_of_today(kind, decoder.values(node["parameters"])))
     attributes = decoder.values(node["attributes"])
     if "_sklearn_version" in attributes:  # it warns of models that another version has fitted
         made.__setstate__({**vars(made), **attributes})
         return made
-    for name, of in attributes.items():
+    for name, of in attributes_of_today(kind, attributes).items():
         setattr(made, name, of)
     return made
 

@@ -59,6 +59,7 @@ def save(
     if not _is_fitted(model):
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
     where = _location(path, storage_options)
+    # Whatever is at the path is looked at before anything is written: only a model may be replaced.
     there = read_record(where)
     if there is not None and there.attributes and KEY not in there.attributes:
         raise ValueError(f"something that is not a model is at {path}: choose another path")

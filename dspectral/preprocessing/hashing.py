@@ -154,6 +154,7 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         blocks = [hash_documents(documents, settings) for documents in text_blocks(X)]
         if not blocks:
             return sparse.csr_array((0, settings.n_features), dtype="float32")
+        # A single block is returned as it is, where vstack would copy it.
         return blocks[0] if len(blocks) == 1 else sparse.csr_array(sparse.vstack(blocks, format="csr"))
 
     def __eq__(self, other: object) -> bool:
@@ -165,6 +166,7 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return NotImplemented
 
     def __hash__(self) -> int:
+        # Equal objects must have equal hashes, and this one equals the record of its settings.
         return hash(HashingSettings(**self.get_params()))
 
     def __sklearn_is_fitted__(self) -> bool:

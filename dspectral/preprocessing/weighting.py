@@ -1,6 +1,6 @@
 """Counts to weighted rows, by document frequencies that were learned from other rows."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,40 +18,40 @@ from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.weighting import Norm, TermFrequency, Weighting, inverse_document_frequency
 from dspectral.types import RowsLike
 
+Idf: TypeAlias = Literal["smooth", "plain"]
+"""Form of the inverse document frequency: scikit-learn's, or the textbooks'."""
+
 
 @saved
 class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Learn document frequencies from counts, and weigh new rows by them: tf-idf, out of core.
 
     The weights belong to the model: rows of another store, or new texts, are weighted by the frequencies of the
-    rows that :meth:`fit` has seen. Equal to scikit-learn's ``TfidfTransformer`` where parameters have the same name.
+    rows that :meth:`fit` has seen. Equal to scikit-learn's ``TfidfTransformer``: its ``use_idf=False`` is ``idf=None``,
+    its ``smooth_idf=False`` is ``idf="plain"``, and its ``sublinear_tf=True`` is ``tf="sublinear"``.
 
     Parameters
     ----------
     norm : {"l1", "l2", None}, default="l2"
         Norm that rows are divided by; empty rows stay empty.
-    use_idf : bool, default=True
-        Whether columns are multiplied by their inverse document frequency.
-    smooth_idf : bool, default=True
-        Whether one is added to the number of rows and to each document frequency: ``log((1 + n) / (1 + df)) + 1``
-        instead of ``log(n / df) + 1``. Without it a column that no row held gets weight 0 (scikit-learn: infinity).
-    sublinear_tf : bool, default=False
-        Whether a count c becomes ``1 + log|c|`` with the sign of c; needs ``tf="count"``.
-    tf : {"count", "binary", "sqrt", "log"}, default="count"
-        Function of a count c: c, 1, the root of ``|c|`` or ``log(1 + |c|)``. The sign of a hashed count stays but
-        for "binary".
+    idf : {"smooth", "plain", None}, default="smooth"
+        Inverse document frequency that columns are multiplied by: ``log((1 + n) / (1 + df)) + 1``, or
+        ``log(n / df) + 1``, where a column that no row held gets weight 0 (scikit-learn: infinity), or none.
+    tf : {"count", "binary", "sqrt", "log", "sublinear"}, default="count"
+        Function of a count c: c, 1, the root of ``|c|``, ``log(1 + |c|)`` or ``1 + log|c|``. The sign of a hashed
+        count stays but for "binary".
 
     Attributes
     ----------
     idf_ : ndarray of float64, shape (n_columns,)
-        Weight of each column. Absent without ``use_idf``.
+        Weight of each column. Absent where ``idf`` is None.
     document_frequency_ : ndarray of int64, shape (n_columns,)
-        Number of rows in which each column is not zero. Absent without ``use_idf``.
+        Number of rows in which each column is not zero. Absent where ``idf`` is None.
     n_documents_ : int
-        Number of rows that were counted. Absent without ``use_idf``.
+        Number of rows that were counted. Absent where ``idf`` is None.
     n_passes_ : int
-        Number of passes over the rows in ``fit``: 0 for a store, which keeps its document frequencies, or without
-        ``use_idf``; else 1.
+        Number of passes over the rows in ``fit``: 0 for a store, which keeps its document frequencies, or where
+        ``idf`` is None; else 1.
     n_features_in_ : int
         Number of columns.
 
@@ -85,15 +85,11 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
         self,
         *,
         norm: Norm | None = "l2",
-        use_idf: bool = True,
-        smooth_idf: bool = True,
-        sublinear_tf: bool = False,
+        idf: Idf | None = "smooth",
         tf: TermFrequency = "count",
     ) -> None:
         self.norm = norm
-        self.use_idf = use_idf
-        self.smooth_idf = smooth_idf
-        self.sublinear_tf = sublinear_tf
+        self.idf = idf
         self.tf = tf
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
@@ -169,6 +165,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
         if isinstance(X, OpenedCounts):
             return X.weighted(weighting)
         dtype = np.float32 if rows.dtype == np.float32 else np.float64
+        # Rows of a store were checked when they were written; all others become finite CSR before a weight meets them.
         rows = map_rows(
             rows, counts_of, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check"
         )
@@ -184,16 +181,12 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
             If nothing was learned yet.
         """
         check_is_fitted(self)
-        tf: TermFrequency = "sublinear" if self.sublinear_tf else self.tf
-        return Weighting(tf, self.idf_ if self.use_idf else None, None, self.norm)
+        return Weighting(self.tf, None if self.idf is None else self.idf_, None, self.norm)
 
     def _check_parameters(self) -> None:
         check_option("norm", self.norm, ("l1", "l2", None))
-        check_option("tf", self.tf, ("count", "binary", "sqrt", "log"))
-        if self.sublinear_tf and self.tf != "count":
-            raise ValueError(
-                f"sublinear_tf is another function of the count than tf={self.tf!r}: give one of them"
-            )
+        check_option("idf", self.idf, ("smooth", "plain", None))
+        check_option("tf", self.tf, get_args(TermFrequency))
 
     def _checked(self, X: RowsLike, *, reset: bool) -> Any:
         """Validate counts; refuse texts, and rows that are weighted already."""
@@ -210,7 +203,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
     def _count(self, X: RowsLike, *, reset: bool) -> Self:
         rows = self._checked(X, reset=reset)
         self.n_passes_ = 0
-        if not self.use_idf:
+        if self.idf is None:
             return self
         if isinstance(X, OpenedCounts):
             found = DocumentFrequencies(X.n_rows, X.document_frequency)
@@ -220,7 +213,8 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
             found = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(found)
         self.n_documents_ = found.n_rows
         self.document_frequency_ = found.document_frequency
-        self.idf_ = inverse_document_frequency(found.document_frequency, found.n_rows, smooth=self.smooth_idf)
+        smooth = self.idf == "smooth"
+        self.idf_ = inverse_document_frequency(found.document_frequency, found.n_rows, smooth=smooth)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -181,6 +181,7 @@ def open_anndata(where: Location, block_bytes: int = BLOCK_BYTES) -> AnnDataCoun
             "set adata.X = scipy.sparse.csr_matrix(adata.X) and write it again"
         )
     n_rows, n_columns = attributes["shape"]
+    # Read here, because the pointers alone say how many rows fit a block; they also show a damaged file early.
     indptr = np.asarray(_part(where, "indptr")[:])
     if len(indptr) != n_rows + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
         raise StoreError(f"X of {where.url}: indptr does not fit its {n_rows} rows; write it again")

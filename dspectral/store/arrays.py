@@ -57,6 +57,7 @@ class Location(NamedTuple):
         """
         url = str(url)
         place = url if _is_url(url) else str(Path(url).absolute())
+        # Sorted, so that the same options in another order make an equal place.
         return cls(place, tuple(sorted((storage_options or {}).items())))
 
     def open(self, *, read_only: bool = True) -> Store:
@@ -98,6 +99,7 @@ class Location(NamedTuple):
             If there is something else, or the group's metadata is damaged.
         """
         try:
+            # Consolidated metadata is a copy of an earlier moment, in which a mark that was written since is missing.
             group = zarr.open_group(
                 self.open(), path=path, mode="r", zarr_format=zarr_format, use_consolidated=False
             )

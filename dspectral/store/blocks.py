@@ -110,6 +110,7 @@ def write_block(
     if labels is not None:
         info = info._replace(n_labels=labels.shape[1], label_nnz=labels.nnz)
         attributes["labels"] = [info.n_labels, info.label_nnz]
+        # Before the mark: whoever finds the mark finds rows and labels, all of them.
         _write_labels(where, store, info, labels)
     where.mark(name, attributes)
     return info

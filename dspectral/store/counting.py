@@ -140,6 +140,8 @@ def _count_span(
         return list(there["n_documents"])
     store, n_documents = where.open(read_only=False), []
     for part, documents in enumerate(read(span)):
+        # A part has the same number in all blocks, because the hash of a term decides it: terms of different parts
+        # never meet, and each part can be merged by itself.
         for partition, terms in enumerate(table_of(documents).partition(n_partitions)):
             write_array(store, f"{path}/{part}/{partition}", pack(terms))
         n_documents.append(documents.n_documents)

@@ -127,6 +127,8 @@ def tsv_texts(piece: Piece, column: int, n_columns: int, *, with_header: bool) -
 def _slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> Documents:
     """Return ``data[start:stop]`` of each pair; each begins where the one before stops, or behind it."""
     # The running sum of `steps` is 1 on the bytes to keep: +1 where a slice starts, -1 where one stops.
+    # Empty slices are left out: one that starts where its neighbor does would repeat an index, and an array of indices
+    # adds once to each place however often it is named.
     some = stops > starts
     steps = np.zeros(len(data) + 1, dtype=np.int8)
     steps[starts[some]] += 1

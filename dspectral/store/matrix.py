@@ -185,6 +185,7 @@ def _write_rows(
         rows = sparse.csr_array(block if is_sparse(block) else np.asarray(block, np.float32)).astype(
             np.float32
         )
+    # In this order: sums of duplicates may overflow or cancel, so entries are checked after it, and zeros go last.
     rows.sum_duplicates()
     _check_entries(rows, number, signed=signed)
     rows.eliminate_zeros()

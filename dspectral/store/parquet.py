@@ -129,6 +129,7 @@ def _open(url: str, options: dict[str, Any]) -> Iterator[Any]:
             yield arrow.parquet.ParquetFile(file, buffer_size=_BUFFER)
         except arrow.ArrowException as error:
             raise ValueError(f"{url} is damaged, or not a Parquet file: {error}") from error
+        # Damaged data too is an OSError, without a number: one with a number comes from the file system.
         except OSError as error:
             if error.errno is not None:
                 raise

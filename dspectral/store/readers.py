@@ -76,6 +76,7 @@ def read_span(
 def _parts(span: Span, piece_bytes: int, errors: str, options: dict[str, Any]) -> Iterator[Documents]:
     """Yield the documents of a span, in parts of some size."""
     if span.format == "parquet":
+        # Of a Parquet file, start and stop are numbers of row groups; of all others they are bytes.
         for group in range(span.start, span.stop):
             yield from read_row_group(span.url, options, group, str(span.field), errors)
         return

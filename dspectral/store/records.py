@@ -96,6 +96,8 @@ def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[N
     for number, values in enumerate(arrays):
         _write(store, f"{folder}/{number}", values)
     group = zarr.open_group(store, mode="a", zarr_format=3)
+    # The attributes name the generation of the arrays that count: before this one write they are the old ones, after
+    # it the new ones. Only then are the old ones in nobody's way.
     group.attrs.put({**attributes, "generation": generation})
     where.remove(*(name for name in where.names() if name.startswith(FOLDER) and name != folder))
 

@@ -70,6 +70,7 @@ def name_damage(url: str, compression: str | None) -> Iterator[None]:
         raise ValueError(f"{url} is truncated: its compressed data ends too early") from error
     except (zlib.error, gzip.BadGzipFile, _zstd_error()) as error:
         raise ValueError(f"{url} is damaged, or not a .{compression} file: {error}") from error
+    # bz2 reports damaged data as an OSError without a number; with one it is an error of the file system.
     except OSError as error:
         if compression != "bz2" or error.errno is not None:
             raise

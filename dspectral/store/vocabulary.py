@@ -247,6 +247,7 @@ def index_for_call(where: Location, call: str) -> TermIndex:
     """
     with _INDEX_LOCK:  # the other threads wait for the first one's
         if call not in _INDEXES:
+            # A long-lived worker meets many builds: without this it would hold the vocabulary of each of them.
             _INDEXES.clear()
             _INDEXES[call] = read_vocabulary(where).term_index()
         return _INDEXES[call]

@@ -60,6 +60,7 @@ def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
     indptr = buffers.indptr.astype(np.int32) if nnz <= np.iinfo(np.int32).max else buffers.indptr
     shape = (len(indptr) - 1, n_columns)
     rows = sparse.csr_array((buffers.data[:nnz], buffers.indices[:nnz], indptr), shape=shape)
+    # The sort leaves columns ascending and distinct; SciPy would look through all of them to find that out.
     rows.has_canonical_format = True
     return rows
 
@@ -83,6 +84,7 @@ def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowB
             count += max(0, bounds[i + 1] - bounds[i] - length + 1)
         ngrams[i + 1] = ngrams[i] + count
         most = max(most, count)
+    # Room for the largest group: one document that is longer than a group is a group of its own.
     n_cells = max(most, min(GROUP, ngrams[n_documents]))
     return RowBuffers(
         np.empty(n_cells, dtype=np.uint32),
@@ -149,6 +151,8 @@ def hash_group(
                     state = absorb(state, load(text, position))
                     position += 4
                 if length >= low:
+                    # The four bytes may go beyond the n-gram: `finish` masks them, and the padding behind the last
+                    # word keeps the read inside the text.
                     codes[n] = finish(state, load(text, position), end - begin)
                     begins[n], ends[n] = begin, end
                     n += np.uint64(1)
@@ -174,7 +178,10 @@ def sum_group(buffers: RowBuffers, first: Int, last: Int, n_cells: int, n_bits: 
     while last - first > 1 << document_bits:
         document_bits += 1
     one, mask = np.uint64(1), np.uint64((1 << n_bits) - 1)
+    # Sorted from bit 1 on: the sign in bit 0 does not matter for the order of a cell's own n-grams.
     keys = sort_keys(buffers.keys, buffers.spare, n_cells, 1, int(1 + n_bits + document_bits))
+    # Invariant: the cells of `keys[:i]` are summed, and their entries stand before `out`; each row begins where the
+    # one before it ends, so that no entry is ever moved.
     i, out = 0, buffers.indptr[first]
     for document in range(first, last):
         end = np.uint64((document - first + 1) << (n_bits + 1))

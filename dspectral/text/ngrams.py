@@ -51,6 +51,9 @@ def distinct_ngrams(tokens: Tokens, longest: int) -> list[Distinct]:
     """
     words, n_words = _number_words(tokens)
     document_of = np.repeat(np.arange(len(tokens.bounds) - 1), np.diff(tokens.bounds))
+    # numbers[word] is the number of the n-gram of the level before that begins at this word; `_count_runs` writes
+    # those of the next level over it. A word too near the end of its document keeps an old number, but no n-gram of
+    # more words begins there.
     numbers, n_numbers = np.zeros(len(words), dtype=np.int64), 1
     levels = []
     for length in range(1, longest + 1):
@@ -157,6 +160,8 @@ def name_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 @compiled
 def _enlarged(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) -> NDArray[np.int64]:
+    # All names are distinct, so that their hashes are enough to place them: no bytes are compared. Four times the room
+    # keeps the cost of all enlargements together linear in the names.
     slots = np.full(4 * slots.size, -1, dtype=np.int64)
     for name in range(n):
         slot = codes[name] & (slots.size - 1)

@@ -113,6 +113,8 @@ def encode_documents(
 def _fill_slots(terms: Documents, codes: NDArray[np.uint32], slots: NDArray[np.uint64]) -> tuple[int, int]:
     """Write the slots of a hash table with linear probing; return two numbers of one term, or -1 twice."""
     data, offsets = terms
+    # Invariant: the slots hold the terms before i. At least half of them are empty, so that each probe ends, after
+    # about two slots on average; bytes are compared only where all 32 bits of the hash agree.
     mask = np.uint64(slots.size - 1)
     for i in range(codes.size):
         code = np.uint64(codes[i])
@@ -156,6 +158,8 @@ def _read_ahead(index: TermIndex, buffers: RowBuffers, n: Int) -> None:
     for i in range(n):
         found[i] = slots[np.uint64(codes[i]) & mask] & LOW_HALF
     for i in range(n):
+        # A slot holds the column plus one, so this is where the term ends, next to its bytes. For the last term it is
+        # outside the data, hence the minimum below.
         found[i] = offsets[found[i]]
     for i in range(n):
         found[i] = data[min(found[i], last)]

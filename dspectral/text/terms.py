@@ -96,6 +96,8 @@ class TermTable(NamedTuple):
         """
         tables = [self, *others]
         while len(tables) > 1:
+            # Two by two and not one after the other: each term is then copied log2(n) times instead of up to n times.
+            # The last of an odd number of tables waits for the next round.
             pairs = zip(tables[::2], tables[1::2], strict=False)
             tables = [_merged(a, b) for a, b in pairs] + tables[len(tables) & ~1 :]
         return tables[0]
@@ -161,6 +163,8 @@ class TermTable(NamedTuple):
         if not 1 <= n_partitions <= MOST_PARTITIONS:
             raise ValueError(f"n_partitions is {n_partitions!r}, but must be from 1 to {MOST_PARTITIONS}.")
         codes = hash_terms(self.terms).astype(np.uint64)
+        # The high bits of the hash choose the part, for any number of parts. The stable sort keeps the terms of a part
+        # in the order of their bytes, which a merge relies on.
         partition = ((codes * np.uint64(n_partitions)) >> np.uint64(32)).astype(np.uint16)
         order = np.argsort(partition, kind="stable")
         ends = np.cumsum(np.bincount(partition, minlength=n_partitions))

@@ -72,6 +72,7 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
     tokens, odd, (document, byte) = _tokenize(documents, _word_characters(lowercase))
     if document >= 0:
         raise ValueError(not_utf8(documents.text(document), document, byte))
+    # Text that Python has lowered holds no such character any more: the second call is the last.
     return tokenize(lowered(documents, odd), lowercase) if odd.any() else Tokens(*tokens)
 
 
@@ -236,6 +237,7 @@ def decode(data: NDArray[np.uint8], i: Int, end: Int) -> tuple[np.uint32, int]:
         if byte & np.uint32(0xC0) != 0x80:
             return np.uint32(0), 0
         code = (code << np.uint32(6)) | (byte & np.uint32(0x3F))
+    # Surrogates, and code points in more bytes than they need, are no UTF-8, although their bits would decode.
     if code < least or code >= N_CODE_POINTS or 0xD800 <= code <= 0xDFFF:
         return np.uint32(0), 0
     return code, size
@@ -248,5 +250,6 @@ def encode(code: np.uint32, text: NDArray[np.uint8], out: Int) -> int:
     for j in range(size - 1, 0, -1):
         text[out + j] = np.uint8(0x80 | (code & np.uint32(0x3F)))
         code >>= np.uint32(6)
+    # The first byte begins with as many ones as there are bytes: 0xC0, 0xE0 or 0xF0.
     text[out] = np.uint8((0xF00 >> size) & 0xFF) | np.uint8(code)
     return size

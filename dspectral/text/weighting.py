@@ -68,6 +68,7 @@ class Weighting(NamedTuple):
     @property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that two weightings share if all their fields are equal."""
+        # The type goes into the hash beside the bytes, because the same bytes are other numbers in another type.
         hashed = sha256(repr((self.tf, self.norm)).encode())
         for part in (self.column_weights, self.columns):
             hashed.update(b"none" if part is None else str(part.dtype).encode() + part.tobytes())

@@ -256,6 +256,7 @@ def _count_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64], 
     """Return where each distinct token stands first, how often it occurs, and in how many sentences."""
     names, first = name_words(tokens)
     counts, frequency = np.zeros(first.size, dtype=np.int64), np.zeros(first.size, dtype=np.int64)
+    # last[name] is the last sentence counted for a word: twice in one sentence adds one to the word's frequency.
     last = np.full(first.size, -1, dtype=np.int64)
     for i in range(tokens.bounds.size - 1):
         for token in range(tokens.bounds[i], tokens.bounds[i + 1]):

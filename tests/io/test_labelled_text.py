@@ -241,3 +241,9 @@ def test_widths_are_whole_numbers(tmp_path):
     (tmp_path / "a.txt").write_text("1 3 2\n0 1:1\n")
     with pytest.raises(TypeError, match=r"n_columns is 2\.5, but it must be an integer"):
         build_labelled_store(tmp_path / "a.txt", tmp_path / "a", n_columns=2.5)
+
+
+def test_zero_times_any_power_of_ten_is_zero(tmp_path):
+    (tmp_path / "a.txt").write_text("1 3 2\n0 1:0e400 2:1e2\n")
+    store = build_labelled_store(tmp_path / "a.txt", tmp_path / "a")
+    assert store.counts.compute().toarray().tolist() == [[0.0, 0.0, 100.0]]

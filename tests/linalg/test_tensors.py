@@ -78,3 +78,11 @@ def test_what_is_no_tensor_is_an_error(solve, T, message):
 def test_no_start_is_an_error():
     with pytest.raises(ValueError, match="restarts is 0"):
         power_method(np.ones((2, 2, 2)), restarts=0)
+
+
+def test_a_matrix_with_nothing_on_its_diagonal_is_turned_by_an_eighth():
+    swap = np.array([[[0.0, 1.0], [1.0, 0.0]]])
+    U = joint_diagonalize(swap)
+    found = U.T @ swap[0] @ U
+    np.testing.assert_allclose(np.sort(np.diag(found)), [-1.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(found[0, 1], 0.0, atol=1e-12)

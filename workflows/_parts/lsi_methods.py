@@ -113,8 +113,7 @@ def fitted(
             n_components,
             method=method,
             C=C,
-            tol=tol,
-            recipe=LocalRecipe(**weights),
+            recipe=LocalRecipe(**weights, tol=tol),
             random_state=task.seed,
             **others,
         )

@@ -121,6 +121,8 @@ def _cheapest(
     twins: NDArray[np.int32],
 ) -> int:
     """Return the cluster with the cheapest merge; bounds are tightened, the lowest first, until the lowest is tight."""
+    # Each turn makes one more bound tight, at O(n k), so the loop ends. The others are bounds from below: once the
+    # lowest is tight, no pair is cheaper.
     while True:
         lowest = 0
         for i in range(1, n):
@@ -142,6 +144,9 @@ def _drop(
     names: NDArray[np.int32],
 ) -> None:
     """Move the last active cluster to the place of one that is gone."""
+    # Active clusters stay packed in the first places, so every scan runs over active clusters alone. Twins are places,
+    # not names: those that point to the moved cluster follow it. None points to the cluster that is gone, because the
+    # caller has reset these.
     last = n - 1
     means[gone] = means[last]
     mass[gone], bounds[gone], twins[gone], names[gone] = mass[last], bounds[last], twins[last], names[last]
@@ -162,6 +167,7 @@ def _merge_window(
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     n_points, k = points.shape
     merges, costs = np.empty((n_points - 1, 2), dtype=np.int32), np.empty(n_points - 1)
+    # There is one place more than the window holds: a point enters first, and a merge then makes room.
     means, mass = np.empty((n_active + 1, k)), np.empty(n_active + 1)
     bounds, twins = np.empty(n_active + 1), np.empty(n_active + 1, dtype=np.int32)
     names = np.empty(n_active + 1, dtype=np.int32)
@@ -217,6 +223,8 @@ def _own(
     C: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], i: int, j: int
 ) -> float:
     """Return what merging i and j loses in the cells among themselves and in their row and column sums."""
+    # The loss is the objective before the merge less that after it. The margins have the other sign, as they do in the
+    # objective: sum of f over cells, less f of the row sums, less f of the column sums.
     loss = _nlogn(C[i, i]) + _nlogn(C[i, j]) + _nlogn(C[j, i]) + _nlogn(C[j, j])
     loss -= _nlogn(C[i, i] + C[i, j] + C[j, i] + C[j, j])
     loss -= _nlogn(first[i]) + _nlogn(first[j]) - _nlogn(first[i] + first[j])
@@ -276,6 +284,7 @@ def _merge_by_information(C: NDArray[np.float64]) -> tuple[NDArray[np.int32], ND
     names, alive = np.arange(m).astype(np.int32), np.ones(m, dtype=np.bool_)
     first, second = C.sum(axis=1), C.sum(axis=0)
     losses = np.zeros((m, m))
+    # This first table costs O(m^3): each of m^2 / 2 pairs sums over m third clusters.
     for i in range(m):
         for j in range(i + 1, m):
             losses[i, j] = _pair_loss(C, first, second, alive, i, j)
@@ -283,6 +292,8 @@ def _merge_by_information(C: NDArray[np.float64]) -> tuple[NDArray[np.int32], ND
         a, b = _lowest_pair(losses, alive)
         costs[done] = losses[a, b]
         merges[done] = min(names[a], names[b]), max(names[a], names[b])
+        # Neither of the two is alive while the other pairs are corrected. Pairs with the first are computed anew below,
+        # and pairs with the second are never read again.
         alive[a] = alive[b] = False
         _add_third(losses, C, alive, a, -1.0)
         _add_third(losses, C, alive, b, -1.0)

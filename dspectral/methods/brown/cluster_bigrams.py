@@ -98,6 +98,10 @@ def put_type(
     table: NDArray[np.float64],
 ) -> None:
     """Add the bigrams of a type to those of a cluster (sign 1), or take them out (-1)."""
+    # A bigram changes the row sum of the cluster of its first word and the column sum of that of its second. The sums
+    # of the neighbors' clusters stay as they are: they count all neighbors, also a type that is in no cluster. Where a
+    # neighbor is in the same cluster, both loops change the one cell, since "type, neighbor" and "neighbor, type" are
+    # different bigrams.
     for c in seen_after:
         _shift(cells, cluster, c, sign * after[c], table)
         cells.first[cluster] += sign * after[c]

@@ -101,6 +101,7 @@ class ClusterTree(NamedTuple):
         codes = [""] * (2 * n - 1)
         for i in range(n - 2, -1, -1):
             split = i >= n - n_clusters
+            # A node has the code of its parent already, because parents have higher numbers and are visited first.
             for bit, child in zip("01", self.merges[i], strict=True):
                 codes[child] = codes[n + i] + (bit if split else "")
         return codes[:n]

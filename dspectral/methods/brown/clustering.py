@@ -201,6 +201,8 @@ class SpectralBrownClustering(ClusterQueries, BaseEstimator):
         order = np.argsort(-weights, kind="stable")
         beside, weights = beside[order], weights[order]
         among = counts[beside][:, beside]
+        # The sweeps start from the spectral clusters and change their labels in place: an exchange finds the nearest
+        # local optimum only, so the start decides much.
         labels = self._exchange(among, self._start(among, weights))
         largest = int(np.argmax(np.bincount(labels, weights=weights)))
         found = np.full(len(word_counts), largest, dtype=np.int32)

@@ -112,6 +112,8 @@ def exchange_sweep(
 
 
 def _csr_parts(counts: CSRRows) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    # Counts arrive as floating-point numbers. As integers they are added and taken away without rounding, so a million
+    # moves leave the cells exact.
     return (
         counts.indptr.astype(np.int64),
         counts.indices.astype(np.int32),
@@ -186,6 +188,8 @@ def _sweep(
         row = features.features[features.starts[word] : features.starts[word + 1]]
         weight = features.weights[word]
         n_near = starts[word + 1] - starts[word] + starts_back[word + 1] - back
+        # A cluster must not become empty, or there would be fewer than m. A type with neither neighbors nor features is
+        # worth the same in every cluster.
         if not moves[word] or sizes[home] == 1 or n_near + len(row) == 0:
             continue
         n, alone = _gather(starts[word], starts[word + 1], others, counts, word, labels, after, seen_after)

@@ -109,6 +109,8 @@ def _merge(item: tuple[int, int], *, draft: Draft, n_blocks: int) -> BlockInfo:
             read_array(draft.where, store, path, array) for array in ("data", "indices", "indptr")
         )
         piece = sparse.csr_array((data, indices, indptr), shape=total.shape)
+        # The rows were cut from a matrix in canonical form: SciPy need not look for duplicates again.
         piece.has_canonical_format = True
         total = total + piece
+    # The sum is in double precision, and rounded to single only when it is stored.
     return write_block(draft.where, name, total.astype(np.float32))

@@ -55,6 +55,7 @@ class WordQueries:
         ValueError
             If no word is given.
         """
+        # Type 0 stands for all rare words together, so it is never an answer.
         given = self._ids(positive), self._ids(negative)
         n = check_integer("n", n if topn is None else topn, at_least=1)
         return self._answers(*nearest(self.vectors_, *given, n=n, hidden=(0,)))

@@ -31,6 +31,8 @@ class EmbeddingRecipe(NamedTuple):
     sketch_size : int, optional
         Columns of all products of the block Krylov solver together; by default ``4 * (n_components + n_skipped)``,
         more than :class:`~dspectral.TruncatedSVD` takes, because spectra of contexts are flat.
+    n_passes : int, default=6
+        Number of passes of the block Krylov solver over the counts; 1 is taken as 2, the fewest that it needs.
 
     Examples
     --------
@@ -46,3 +48,4 @@ class EmbeddingRecipe(NamedTuple):
     add_contexts: bool = False
     n_contexts: int | None = None
     sketch_size: int | None = None
+    n_passes: int = 6

@@ -47,8 +47,6 @@ class WordEmbedding(
         :class:`~dspectral.cooccurrence.ContextScaling` for the formulas.
     power : float, default=0.7
         Power p of the singular values in the vectors ``U S^p``.
-    n_passes : int, default=6
-        Number of passes of the block Krylov solver over the counts, at least 2.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the solver's random start. The same seed and text give the same bits under every scheduler.
     recipe : EmbeddingRecipe, optional
@@ -105,7 +103,6 @@ class WordEmbedding(
         count_transform: CountTransform = "sqrt",
         scaling: Scaling = "cca",
         power: float = 0.7,
-        n_passes: int = 6,
         random_state: RandomState = 0,
         recipe: EmbeddingRecipe | None = None,
     ) -> None:
@@ -115,7 +112,6 @@ class WordEmbedding(
         self.count_transform = count_transform
         self.scaling = scaling
         self.power = power
-        self.n_passes = n_passes
         self.random_state = random_state
         self.recipe = recipe
 
@@ -193,10 +189,12 @@ class WordEmbedding(
             raise ValueError("no word has a context: every sentence is one word, or none")
         how: dict[str, Any] = {"dtype": scaling.dtype, "sparse_output": True, "name": "scale"}
         rows = map_rows(counted.rows, scaling.apply, n_columns=len(counted.column_sums), **how)
+        # The leading direction of scaled counts mostly tells how frequent words are: n_skipped directions are found
+        # beside those asked for, and left out afterwards.
         n_wanted = self.n_components + recipe.n_skipped
         plan = Plan(
             n_wanted,
-            n_passes=max(2, self.n_passes),
+            n_passes=max(2, recipe.n_passes),
             sketch_size=recipe.sketch_size or 4 * n_wanted,
             seed=self.random_state_,
             dtype=scaling.dtype,
@@ -273,9 +271,10 @@ class WordEmbedding(
         recipe = EmbeddingRecipe() if self.recipe is None else self.recipe
         if not isinstance(recipe, EmbeddingRecipe):
             raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an EmbeddingRecipe or None")
-        for name in ("n_components", "window", "min_count", "n_passes"):
+        for name in ("n_components", "window", "min_count"):
             check_integer(name, getattr(self, name), at_least=1)
         check_integer("n_skipped", recipe.n_skipped, at_least=0)
+        check_integer("n_passes", recipe.n_passes, at_least=1)
         check_real("power", self.power)
         check_real("context_smoothing", recipe.context_smoothing)
         check_real("shift", recipe.shift)

@@ -110,6 +110,8 @@ def m_step(counts: HiddenMarkov, *, smoothing: float = 0.0, lengths: bool = True
     HiddenMarkov(initial=array([1.]), transition=array([[0.6]]), emission=array([[0.7],
            [0.3]]), final=array([0.4]))
     """
+    # Emissions are distributions over types in columns, one for each state; steps are distributions over what comes
+    # next in rows.
     emission = counts.emission + smoothing
     # A state is left either for another state or for the end of the sentence: one distribution over both.
     steps = np.column_stack([counts.transition, counts.final]) if lengths else counts.transition

@@ -257,6 +257,7 @@ def map_blocks(blocks: Blocks, function: Callable[[Sentences], T]) -> list[T]:
 
 def split(rows: NDArray[N], sentences: Sentences) -> list[NDArray[N]]:
     """Cut rows of tokens into those of each sentence."""
+    # np.split wants the inner cuts alone; without any it returns one part, also of no sentence at all.
     return np.split(rows, sentences.offsets[1:-1]) if sentences.n_sentences else []
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,27 @@ from dspectral.registry import saved
 
 
 @saved
+class EMRecipe(NamedTuple):
+    """Settings of :class:`~dspectral.EMHMM` that studies compare and users leave as they are.
+
+    Attributes
+    ----------
+    decoding : {"posterior", "viterbi"}, default="posterior"
+        Whether ``predict`` gives the most probable state of each token, or the most probable path.
+    tol : float, default=1e-5
+        Fitting ends when a pass raises the log-likelihood by less than this fraction of it.
+
+    Examples
+    --------
+    >>> EMRecipe(tol=1e-3)
+    EMRecipe(decoding='posterior', tol=0.001)
+    """
+
+    decoding: Decoding = "posterior"
+    tol: float = 1e-5
+
+
+@saved
 class EMHMM(StateDecoder):
     """Hidden Markov model by expectation maximization (Baum-Welch), one pass over the corpus per iteration.
 
@@ -27,15 +48,13 @@ class EMHMM(StateDecoder):
         Number of hidden states.
     n_iter : int, default=100
         Largest number of passes.
-    tol : float, default=1e-5
-        Fitting ends when a pass raises the log-likelihood by less than this fraction of it.
     smoothing : float, default=0.0
         Number added to each type's expected count in each state. With 0, no pass lowers the likelihood; above 0, no
         sentence is impossible because of a word.
     min_count : int, default=1
         Rarer words become one type, ``"<?>"``; unknown words are of that type too.
-    decoding : {"posterior", "viterbi"}, default="posterior"
-        Whether :meth:`predict` gives the most probable state of each token, or the most probable path.
+    recipe : EMRecipe or None, default=None
+        Settings of the decoding and of the end of the passes; None takes ``EMRecipe()``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the start: all probabilities are drawn at random.
 
@@ -74,18 +93,16 @@ class EMHMM(StateDecoder):
         n_states: int = 12,
         *,
         n_iter: int = 100,
-        tol: float = 1e-5,
         smoothing: float = 0.0,
         min_count: int = 1,
-        decoding: Decoding = "posterior",
+        recipe: EMRecipe | None = None,
         random_state: RandomState = 0,
     ) -> None:
         self.n_states = n_states
         self.n_iter = n_iter
-        self.tol = tol
         self.smoothing = smoothing
         self.min_count = min_count
-        self.decoding = decoding
+        self.recipe = recipe
         self.random_state = random_state
 
     def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
@@ -123,7 +140,7 @@ class EMHMM(StateDecoder):
             found = summarize(corpus.sentences, of=of, name="expect")
             self.model_ = m_step(found.counts, smoothing=self.smoothing, lengths=False)
             self.log_likelihoods_.append(found.log_likelihood)
-            if has_converged(self.log_likelihoods_, self.tol):
+            if has_converged(self.log_likelihoods_, self._recipe.tol):
                 break
         self.n_passes_ = len(self.log_likelihoods_)
         return self
@@ -131,9 +148,11 @@ class EMHMM(StateDecoder):
     def _check(self) -> None:
         for name in ("n_states", "n_iter", "min_count"):
             check_integer(name, getattr(self, name), at_least=1)
-        check_real("tol", self.tol)
         check_real("smoothing", self.smoothing, at_least=0.0)
-        check_option("decoding", self.decoding, DECODINGS)
+        if not isinstance(self._recipe, EMRecipe):
+            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an EMRecipe, or None")
+        check_option("decoding", self._recipe.decoding, DECODINGS)
+        check_real("tol", self._recipe.tol)
 
     def _start(self, counts: NDArray[np.int64]) -> HiddenMarkov:
         """Draw parameters around the words' own frequencies, so that no state begins without words."""
@@ -142,6 +161,7 @@ class EMHMM(StateDecoder):
         rng = np.random.default_rng(self.random_state_)
         n = self.n_states
         emission = (counts[:, None] + 1.0) * rng.standard_exponential((len(counts), n))
+        # Lengths are not modeled, so the counts of ends are zeros, which m_step does not read.
         start = HiddenMarkov(
             rng.standard_exponential(n), rng.standard_exponential((n, n)), emission, np.zeros(n)
         )
@@ -151,4 +171,8 @@ class EMHMM(StateDecoder):
         return encode([tokens], self.words_).ids
 
     def _decoding(self) -> Decoding:
-        return self.decoding
+        return self._recipe.decoding
+
+    @property
+    def _recipe(self) -> EMRecipe:
+        return EMRecipe() if self.recipe is None else self.recipe

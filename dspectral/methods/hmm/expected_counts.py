@@ -104,6 +104,8 @@ class ExpectedCounts(NamedTuple):
             read_only(model.transition.T),
             counts,
         )
+        # The loops leave out the factor A[i, j], which is the same at all tokens: it is multiplied in once, for k^2
+        # products in place of n k^2.
         return cls(counts._replace(transition=counts.transition * model.transition), *found)
 
     def merge(self, *others: Self) -> Self:

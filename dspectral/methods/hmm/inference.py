@@ -156,6 +156,7 @@ def viterbi(sentences: Sentences, model: HiddenMarkov) -> Path:
     check_ids(sentences.ids, model.n_types)
     # For each state the best predecessor is wanted: by column, the loop over predecessors runs along memory.
     by_column = model._replace(transition=model.transition.T)
+    # The logarithm of 0 is minus infinity, which is just what an impossible step should cost.
     with np.errstate(divide="ignore"):
         logs = HiddenMarkov(*(read_only(np.log(part)) for part in by_column))
     out = Path(np.zeros(len(sentences.ids), dtype=np.int32), np.empty(sentences.n_sentences))
@@ -203,6 +204,8 @@ def viterbi_block(
                 best_steps(best, log_model.transition, back[t], after)
             best, after = after, best
             possible = add_log_emission(best, log_model.emission[ids[first + t]]) and possible
+        # Where no state can end the sentence, the path is read from the best state without the end, so that there is an
+        # answer, and its probability is reported as 0.
         if np.max(best + log_model.final) > -np.inf:
             best += log_model.final
         else:

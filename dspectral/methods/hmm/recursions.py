@@ -91,6 +91,7 @@ def forward_sentence(
             log_likelihood += math.log(scale[t])
         else:
             possible = False
+    # Where lengths are not modeled, the final weights are ones, and the sum adds the logarithm of 1.
     if n > 0:
         low, ending = bounds[labels[n - 1]], 0.0
         for j in range(bounds[labels[n - 1] + 1] - low):
@@ -112,6 +113,8 @@ def weigh_by_emission(
         for j in range(width):
             row[j] *= emission[low + j]
         return SEEN, normalize_row(row, width)
+    # The divisor of a blind token is the sum of its predicted states, not a probability. The way back divides by the
+    # same number, so that alpha times beta still sums to 1.
     total = normalize_row(row, width)
     if total > 0.0:
         return BLIND, total

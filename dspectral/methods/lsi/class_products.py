@@ -78,6 +78,8 @@ class ClassGramProduct(NamedTuple):
         """
         # A' W A Z is the Gram product of rows that are multiplied by the roots of W. Cost: 4 nnz r operations, or
         # 4 n d r for dense rows; the sums add one pass over the entries for each class of a row.
+        # K is 1 on its diagonal: alpha z'z + (1 - alpha) for a document with classes, whose row z has unit length, and
+        # 1 alone for one without any. Hence the two values of W.
         energy = energy_of(rows)
         has_class = np.diff(classes.indptr) > 0
         weighted = scaled(rows, np.where(has_class, math.sqrt(1.0 - alpha), 1.0))

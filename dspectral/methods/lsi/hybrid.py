@@ -26,6 +26,7 @@ from dspectral.methods.lsi.document_products import (
     SimilarityProducts,
     hybrid_spectrum,
 )
+from dspectral.methods.lsi.recipe import HybridRecipe
 from dspectral.methods.lsi.similarity_factors import (
     Factor,
     FactorKind,
@@ -63,16 +64,8 @@ class HybridLSI(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
     beta : float, default=0.0
         Weight of the similarity ``S'`` of terms, at least 0, and below 1 and what keeps S positive definite
         (``admissible_beta_``).
-    factor : {"auto", "dense", "sparse", "polynomial"}, default="auto"
-        How S is factored: Cholesky (``8 d^2`` bytes), sparse Cholesky by SuperLU, or its square root as a polynomial,
-        which takes products with ``S'`` alone. The answer is the same; ``"auto"`` is dense up to 1,024 terms,
-        else polynomial.
-    solver : {"auto", "gram", "krylov", "nystrom"}, default="auto"
-        Solver of the decomposition, as for :class:`~dspectral.TruncatedSVD`.
-    n_passes : int, default=5
-        How often ``"krylov"`` reads the documents.
-    sketch_size : int, optional
-        Columns of the products of all passes together, at least k; by default ``3 k + 10``.
+    recipe : HybridRecipe, optional
+        How S is factored, and the solver of the decomposition; see :class:`~dspectral.HybridRecipe`.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.
 
@@ -129,19 +122,13 @@ class HybridLSI(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         *,
         alpha: float = 0.0,
         beta: float = 0.0,
-        factor: FactorKind = "auto",
-        solver: str = "auto",
-        n_passes: int = 5,
-        sketch_size: int | None = None,
+        recipe: HybridRecipe | None = None,
         random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
         self.beta = beta
-        self.factor = factor
-        self.solver = solver
-        self.n_passes = n_passes
-        self.sketch_size = sketch_size
+        self.recipe = recipe
         self.random_state = random_state
 
     def fit(
@@ -179,19 +166,22 @@ class HybridLSI(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             If alpha or beta is not admissible (the message says up to where they are), a similarity is of another
             size than the documents or terms, or for other terms; alpha is above 0 and nothing says what is alike,
             or beta; or X is not as :class:`~dspectral.TruncatedSVD` wants it.
+        TypeError
+            If a parameter is of a wrong type.
         """
+        recipe = self._recipe()
         self.random_state_ = resolve_seed(self.random_state)
         rows: CheckedRows = checked_rows(self, X, reset=True)
         alpha, beta = check_real("alpha", self.alpha), check_real("beta", self.beta)
-        root = self._root(matrix_of(term_similarity, X), rows.shape[1])
+        root = self._root(matrix_of(term_similarity, X), rows.shape[1], recipe.factor)
         documents = self._documents(rows, y, document_similarity)
         # Class sums grow with the documents of a class and stand far above single entries: float32 would lose these.
         single = alpha == 0 and beta == 0 and rows.dtype == np.float32
         plan = Plan(
             self.n_components,
-            solver=self.solver,
-            n_passes=self.n_passes,
-            sketch_size=self.sketch_size,
+            solver=recipe.solver,
+            n_passes=recipe.n_passes,
+            sketch_size=recipe.sketch_size,
             seed=self.random_state_,
             dtype=np.float32 if single else np.float64,
         )
@@ -227,7 +217,13 @@ class HybridLSI(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         tags.input_tags.sparse = True
         return tags
 
-    def _root(self, similarity: Similarity | None, n_terms: int) -> Factor | None:
+    def _recipe(self) -> HybridRecipe:
+        recipe = HybridRecipe() if self.recipe is None else self.recipe
+        if not isinstance(recipe, HybridRecipe):
+            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a HybridRecipe or None")
+        return recipe
+
+    def _root(self, similarity: Similarity | None, n_terms: int, kind: FactorKind) -> Factor | None:
         """Return the factor of S, or None for the identity."""
         self.admissible_beta_ = None
         if similarity is None:
@@ -238,7 +234,7 @@ class HybridLSI(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         ends = eigenvalue_range(matrix)
         self.admissible_beta_ = largest_weight(ends[0])
         checked_weight(self.beta, self.admissible_beta_, "beta", "I + beta term_similarity")
-        return factor(matrix, self.beta, self.factor, ends) if self.beta else None
+        return factor(matrix, self.beta, kind, ends) if self.beta else None
 
     def _documents(
         self, X: CheckedRows, y: "Classes | None", similarity: Similarity | None

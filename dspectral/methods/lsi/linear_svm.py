@@ -90,6 +90,8 @@ def train_linear_svms(
     """
     with blas_in_one_thread():
         sizes = [data.n_words] * data.n_labels if spaces is None else [len(space) for space in spaces]
+        # The machines start at zero, where every row falls short of its margin by 1: the size of the gradient there is
+        # the scale of the tolerance.
         points = [np.zeros(size + 1) for size in sizes]
         first = _evaluate(data, training, points, spaces, relevancy)
         # The largest curvature is at most 1 + 2 C (|X|^2 + n), so the first step along the gradient is never too long.

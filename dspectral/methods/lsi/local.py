@@ -54,12 +54,9 @@ class LocalLSI(LocalPrediction):
     C : float, default=1.0
         Weight of the loss of the SVMs, with squared hinge loss and l2 penalty, where the intercept is penalized as
         well; above 0.
-    tol : float, default=1e-4
-        Training stops where the largest entry of the gradient, divided by that at the start, is below this number.
-    max_iter : int, default=1000
-        Number of passes that training may take; a ConvergenceWarning says that they were too few.
     recipe : LocalRecipe, optional
-        Slope and shift of the weights of ``"lrw"``, and C of its first classifier; by default the published ones.
+        Slope and shift of the weights of ``"lrw"``, C of its first classifier, and where training stops; by default
+        the published ones. See :class:`~dspectral.LocalRecipe`.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.
 
@@ -121,8 +118,6 @@ class LocalLSI(LocalPrediction):
         method: Literal["rds", "lrw"] = "rds",
         gamma: float = 3.0,
         C: float = 1.0,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
         recipe: LocalRecipe | None = None,
         random_state: RandomState = 0,
     ) -> None:
@@ -130,8 +125,6 @@ class LocalLSI(LocalPrediction):
         self.method = method
         self.gamma = gamma
         self.C = C
-        self.tol = tol
-        self.max_iter = max_iter
         self.recipe = recipe
         self.random_state = random_state
 
@@ -171,7 +164,7 @@ class LocalLSI(LocalPrediction):
         self.components_, n_gathered = local_spaces(X, regions, self.n_components, seed=self.random_state_)
         machines = train_linear_svms(
             data,
-            Training(self.C, self.tol, self.max_iter),
+            Training(self.C, recipe.tol, recipe.max_iter),
             spaces=self.components_,
             relevancy=self.relevancy_,
         )
@@ -188,10 +181,12 @@ class LocalLSI(LocalPrediction):
     def _check(self) -> LocalRecipe:
         """Refuse parameters that make no sense, resolve the seed, and return the recipe."""
         recipe = LocalRecipe() if self.recipe is None else self.recipe
+        if not isinstance(recipe, LocalRecipe):
+            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a LocalRecipe or None")
         check_integer("n_components", self.n_components, at_least=1)
         check_option("method", self.method, ("rds", "lrw"))
-        numbers = {name: getattr(self, name) for name in ("gamma", "C", "tol", "max_iter")}
-        numbers |= {"a": recipe.a, "initial_c": recipe.initial_c}
+        numbers = {"gamma": self.gamma, "C": self.C}
+        numbers |= {name: getattr(recipe, name) for name in ("a", "initial_c", "tol", "max_iter")}
         for name, value in numbers.items():
             if check_real(name, value) <= 0:
                 raise ValueError(f"{name} is {value}, but must be above 0")
@@ -205,7 +200,7 @@ class LocalLSI(LocalPrediction):
         self.relevancy_: Relevancy | None = None
         if self.method == "rds":
             return relevant_regions(rows), 0
-        first = train_linear_svms(data, Training(recipe.initial_c, self.tol, self.max_iter))
+        first = train_linear_svms(data, Training(recipe.initial_c, recipe.tol, recipe.max_iter))
         self.relevancy_ = Relevancy(first.axes, first.offsets, float(recipe.a), float(recipe.b))
         return weighted_regions(data, rows, self.relevancy_, self.gamma), first.n_passes + 1
 

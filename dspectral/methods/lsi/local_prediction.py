@@ -50,6 +50,7 @@ class LocalPrediction(
             (n,): the second's score less the first's.
         """
         X = self._checked(X)
+        # Of two classes scikit-learn wants one score for each document, above 0 for the second class.
         if self.exclusive_ and len(self.classes_) == 2:
             return map_rows(X, self._machines.difference, n_columns=1, name="score")[:, 0]
         return map_rows(X, self._machines.scores, n_columns=len(self.classes_), name="score")

@@ -27,21 +27,32 @@ REGION_ROWS = 1 << 20
 
 @saved
 class LocalRecipe(NamedTuple):
-    """Settings of the weights of ``method="lrw"`` that seldom need a change.
+    """Settings of the weights of ``method="lrw"``, and of the training of all machines, that seldom need a change.
 
     Attributes
     ----------
-    a : float
+    a : float, default=5.0
         Slope of the weights ``1 / (1 + exp(-a (r + b)))``, above 0; the published value is 5.0.
-    b : float
+    b : float, default=0.2
         Shift of the weights; the published value is 0.2.
-    initial_c : float
+    initial_c : float, default=1.0
         C of the first classifier, the weight of its loss, which gives the relevancies r.
+    tol : float, default=1e-4
+        Training stops where the largest entry of the gradient, divided by that at the start, is below this number.
+    max_iter : int, default=1000
+        Number of passes that training may take; a ConvergenceWarning says that they were too few.
+
+    Examples
+    --------
+    >>> LocalRecipe(a=3.0).max_iter
+    1000
     """
 
     a: float = 5.0
     b: float = 0.2
     initial_c: float = 1.0
+    tol: float = 1e-4
+    max_iter: int = 1000
 
 
 class LocalSpaces(NamedTuple):

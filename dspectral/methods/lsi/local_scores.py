@@ -49,6 +49,7 @@ class LocalMachines(NamedTuple):
 
     def fold_in(self, rows: Rows) -> NDArray[np.float64]:
         """Return the coordinates in all spaces, one beside the other, shape (n, sum of all k_c)."""
+        # Without relevancies the weight is the number 1, which stands for all documents and classes.
         weights = np.broadcast_to(self._weights(rows), (rows.shape[0], len(self.components)))
         parts = [products(rows, np.ascontiguousarray(axes.T)) for axes in self.components]
         return np.concatenate([weights[:, [j]] * part for j, part in enumerate(parts)], axis=1)

@@ -71,6 +71,7 @@ class SparseFactor(NamedTuple):
 
     def transpose_times(self, Y: FloatArray) -> FloatArray:
         """Return ``L' Y``."""
+        # ``times`` picks rows by ``order``, so the transpose puts rows back to the places that they were picked from.
         ordered = np.empty_like(Y)
         ordered[self.order] = Y
         return np.asarray(self.lower.T @ ordered, dtype=Y.dtype)

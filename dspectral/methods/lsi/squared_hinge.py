@@ -153,6 +153,8 @@ class SquaredHinge(NamedTuple):
         signs[(members.toarray() if is_sparse(members) else members) != 0] = 1.0
         short = np.maximum(1.0 - signs * scores, 0.0)
         slope = -2.0 * signs * short
+        # The intercept is not multiplied by the weight f, so its derivative is summed before the slope takes that
+        # factor.
         by_offset = slope.sum(axis=0)
         if weights is not None:
             slope *= weights
@@ -195,6 +197,7 @@ class TopScores(NamedTuple):
         """
         energy_of(rows)  # names an entry that is not finite
         scores = relevancy.scores(rows)
+        # Scores are negated before a stable sort, since a reversed stable sort would put equal scores in reverse order.
         places = [np.argsort(-scores[:, j], kind="stable")[:limit] for j, limit in enumerate(limits)]
         return cls(len(scores), limits, tuple(places), tuple(scores[p, j] for j, p in enumerate(places)))
 

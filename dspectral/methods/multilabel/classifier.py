@@ -47,10 +47,9 @@ class MomentMultiLabelClassifier(LabelPrediction):
     correction_rank : int, optional
         Number r of directions of the linear correction; ``n_states`` by default, 0 for none: the paper's model
         alone.
-    alpha : float, default=0.1
-        Ridge penalty of the linear correction, in units of the features' mean eigenvalue; above 0.
     recipe : MultiLabelRecipe, optional
-        How the moments are taken and decomposed; by default as in the paper.
+        How the moments are taken and decomposed, by default as in the paper, and the ridge penalty of the linear
+        correction. See :class:`~dspectral.MultiLabelRecipe`.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.
 
@@ -126,7 +125,6 @@ class MomentMultiLabelClassifier(LabelPrediction):
         n_em_iter: int = 0,
         label_weight: float = 16.0,
         correction_rank: int | None = None,
-        alpha: float = 0.1,
         recipe: MultiLabelRecipe | None = None,
         random_state: RandomState = 0,
     ) -> None:
@@ -135,7 +133,6 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.n_em_iter = n_em_iter
         self.label_weight = label_weight
         self.correction_rank = correction_rank
-        self.alpha = alpha
         self.recipe = recipe
         self.random_state = random_state
 
@@ -204,6 +201,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
     def _settings(self) -> Settings:
         """Return the settings of a fit, once they are found to make sense."""
         recipe = MultiLabelRecipe() if self.recipe is None else self.recipe
+        if not isinstance(recipe, MultiLabelRecipe):
+            raise TypeError(f"recipe is {recipe!r:.60}, but it must be a MultiLabelRecipe, or None")
         n_states = check_integer("n_states", self.n_states, at_least=1)
         check_integer("n_em_iter", self.n_em_iter, at_least=0)
         check_option("moments", recipe.moments, ("paper", "unbiased"))
@@ -215,11 +214,10 @@ class MomentMultiLabelClassifier(LabelPrediction):
         check_integer("correction_rank", rank, at_least=0)
         smoothing = check_real("smoothing", self.smoothing, at_least=0.0, at_most=1.0)
         label_weight = check_real("label_weight", self.label_weight, at_least=0.0)
-        alpha = check_real("alpha", self.alpha)
-        if alpha <= 0:
-            raise ValueError(f"alpha is {self.alpha}, but a ridge penalty is above 0")
+        if check_real("alpha", recipe.alpha) <= 0:
+            raise ValueError(f"alpha is {recipe.alpha}, but a ridge penalty is above 0")
         self.random_state_ = resolve_seed(self.random_state)
-        return Settings(n_states, recipe, smoothing, label_weight, rank, alpha, self.random_state_)
+        return Settings(n_states, recipe, smoothing, label_weight, rank, self.random_state_)
 
     def _set(self, leading: Leading, states: States, model: LabelModel) -> None:
         """Keep what the passes found, the most probable state first."""

@@ -55,6 +55,8 @@ def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CS
     data = csr.data.astype(dtype) if counts else np.ones(csr.nnz, dtype=dtype)
     out = sparse.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
     if csr.nnz and not csr.data.all():
+        # A stored zero is no word. The copy keeps the caller's matrix whole: its index arrays are shared until here,
+        # and eliminate_zeros writes to them.
         data *= csr.data != 0
         out = out.copy()
         out.eliminate_zeros()

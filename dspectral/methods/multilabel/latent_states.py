@@ -47,6 +47,8 @@ class Whitening(NamedTuple):
         array([[1., 0.],
                [0., 1.]])
         """
+        # With M2 = V S V' the whitening is W = V S^(-1/2), and V S^(1/2) is the transpose of its pseudo-inverse, which
+        # takes whitened vectors back to words.
         roots = np.sqrt(values).astype(axes.dtype)
         return cls(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots))
 
@@ -71,6 +73,8 @@ class Whitening(NamedTuple):
             If the moment is not positive in all of the directions; the number of those in which it is, is named.
         """
         values, vectors = eigh_descending(second)
+        # Whitening divides by the roots of these values: a direction with less than a thousandth of the largest would
+        # blow noise up to unit size.
         usable = int(np.sum(values > 1e-3 * values[0])) if values[0] > 0 else 0
         if usable < len(values):
             raise ValueError(
@@ -150,6 +154,7 @@ def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     array([0.75, 0.  , 0.25])
     """
     n_negative = int(np.count_nonzero(columns < 0))
+    # The sum of the positive entries less the sum of all is the magnitude of the negative ones, without another array.
     clipped = np.maximum(columns, 0)
     above = float(clipped.sum(dtype=np.float64))
     below = above - float(columns.sum(dtype=np.float64)) if n_negative else 0.0
@@ -214,6 +219,8 @@ def residual_regression(
         Coefficients ``(Y'F - gamma P'F) (F'F + penalty)^(-1)``.
     """
     # Two products of L r^2 and L k r operations: the r x r inverse is taken once, since L may be hundreds of thousands.
+    # The solution is (Y'F - gamma P'F) (F'F + penalty)^-1. The penalty is in units of the mean of the diagonal of F'F,
+    # so that one alpha serves any number of documents.
     size = len(gram)
     penalized = gram + alpha * np.trace(gram) / size * np.eye(size)
     inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(penalized), np.eye(size))

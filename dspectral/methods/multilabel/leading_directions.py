@@ -143,6 +143,8 @@ def _leading(
     # within its own directions, diag(s) - V' D V.
     k, sketch = settings.n_states, found.sketch
     if isinstance(sketch, RandomRange):
+        # The bound is what the found directions leave of the trace; it holds for a positive semidefinite moment, which
+        # that without its diagonal is not.
         axes, values = sketch.leading(k, off_diagonal=sketch.total if settings.distinct else None)
         left = max(0.0, sketch.energy - float(values.sum()))
         certificate = None if settings.distinct else Certificate(left, left / max(sketch.energy, 1e-300))

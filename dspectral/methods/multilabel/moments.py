@@ -178,6 +178,7 @@ class ThirdMoment(NamedTuple):
 
 def whitened(words: CSRRows, whitening: FloatArray) -> NDArray[np.float64]:
     """Return ``A W`` in double precision, shape (n, k)."""
+    # Coordinates are cubed and summed over all documents: these sums are in double precision whatever the words are.
     return np.asarray(sparse_products.times(words, whitening), dtype=np.float64)
 
 

@@ -222,5 +222,5 @@ def _correction(found: StateStatistics, labels: Simplex, settings: Settings) -> 
         return None
     sums = found.regression
     return latent_states.residual_regression(
-        sums.gram, sums.states, sums.labels, labels.columns, settings.alpha
+        sums.gram, sums.states, sums.labels, labels.columns, settings.recipe.alpha
     )

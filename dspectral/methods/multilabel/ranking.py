@@ -92,6 +92,7 @@ class LabelScorer(NamedTuple):
         # Scores of all labels are held for SCORE_BYTES of rows at a time; what is kept has n entries a row.
         n_labels = len(self.labels)
         step = max(1, SCORE_BYTES // (n_labels * np.dtype(np.float64).itemsize))
+        # There is one turn at least, so that a block without rows gives arrays of the right types.
         parts = [
             _largest(self.scores(rows[start : start + step]), n)
             for start in range(0, max(1, rows.shape[0]), step)

@@ -11,7 +11,7 @@ FirstSolver = Literal["auto", "gram", "frequent_directions", "range"]
 
 @saved
 class MultiLabelRecipe(NamedTuple):
-    """How the moments are taken and decomposed; the defaults are those of the paper.
+    """How the moments are taken and decomposed, by default as in the paper, and the penalty of the correction.
 
     Attributes
     ----------
@@ -31,6 +31,8 @@ class MultiLabelRecipe(NamedTuple):
         in direction, the second pass mends.
     sketch_size : int or None
         Rows of the sketch, or columns of the product; None for ``2 n_states + 10``.
+    alpha : float, default=0.1
+        Ridge penalty of the linear correction, in units of the features' mean eigenvalue; above 0.
     """
 
     moments: MomentKind = "paper"
@@ -38,6 +40,7 @@ class MultiLabelRecipe(NamedTuple):
     tensor: TensorMethod = "power"
     solver: FirstSolver = "auto"
     sketch_size: int | None = None
+    alpha: float = 0.1
 
 
 class Settings(NamedTuple):
@@ -55,8 +58,6 @@ class Settings(NamedTuple):
         Weight of a label's log-likelihood in the E-step.
     rank : int
         Directions of the linear correction.
-    alpha : float
-        Ridge penalty of the linear correction.
     seed : int
         Seed of all draws.
     """
@@ -66,7 +67,6 @@ class Settings(NamedTuple):
     smoothing: float
     label_weight: float
     rank: int
-    alpha: float
     seed: int
 
     @property

@@ -55,6 +55,7 @@ def accuracy(
 
 def weigh_parts(parts: list[CSRRows], choice: Choice) -> CSRRows:
     """Return the parts side by side, each times its weight; a weight of 0 leaves a part out."""
+    # The first part, the counts, sets the scale: the other weights are relative to it.
     weights = [1.0, choice.weight, choice.first_words, choice.scores]
     used = [weight * part for part, weight in zip(parts, weights, strict=False) if weight]
     return sparse.csr_array(sparse.hstack(used, format="csr"))
@@ -68,6 +69,8 @@ def folds(y: NDArray[Any], n_folds: int, seed: int, most: int = 3000) -> Iterato
     order = np.random.default_rng(seed).permutation(len(y))
     # Sorted by label and then dealt in turn: each fold gets its share of every label.
     order = order[np.argsort(y[order], kind="stable")]
+    # With many rows one comparison is enough: the first fold alone is used, of so many folds that it holds about
+    # ``most`` rows, or fewer.
     enough = 1 if len(y) > 2 * most else n_folds
     n_folds = max(n_folds, len(y) // most) if enough == 1 else n_folds
     for fold in range(enough):

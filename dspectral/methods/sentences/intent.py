@@ -51,8 +51,6 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         Weight of the representation beside the counts, a number or a sequence as ``C``.
     n_folds : int, default=3
         Number of folds of the cross-validation; at most 3,000 training sentences are held out of each fit.
-    n_jobs : int or None, default=None
-        Number of processes of joblib; None takes what joblib's back end in force says.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the folds and of the SVM's order of coordinates.
 
@@ -71,6 +69,9 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
+    Fits of the cross-validation are jobs of joblib: inside ``with joblib.parallel_config(n_jobs=4):`` four run at a
+    time; outside, one after the other.
+
     An intent with a single sentence takes part: a fold that holds it out scores it as an error, and a fold whose
     training side has one intent only is left out.
 
@@ -96,7 +97,6 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         C: float | Sequence[float] = (0.3, 1.0, 3.0),
         weights: float | Sequence[float] = (0.5, 1.0),
         n_folds: int = 3,
-        n_jobs: int | None = None,
         random_state: RandomState = 0,
     ) -> None:
         self.representation = representation
@@ -104,7 +104,6 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         self.C = C
         self.weights = weights
         self.n_folds = n_folds
-        self.n_jobs = n_jobs
         self.random_state = random_state
 
     _own_representation: SentenceFeatures | None = None
@@ -212,6 +211,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         weights = _numbers("weights", self.weights, at_least=0.0)
         if self.representation is None:
             weights = [0.0]
+        # The first of equals wins, so weights and penalties are preferred in the order in which they are given.
         return [Choice(C, weight) for weight in weights for C in penalties]
 
     def _fit_representation(self, texts: Documents) -> None:
@@ -247,7 +247,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         if len(choices) == 1 or not usable:
             return choices[0], float("nan")
         score = partial(accuracy, parts, y, seed=self.random_state_)
-        scores = Parallel(n_jobs=self.n_jobs)(
+        scores = Parallel()(
             delayed(score)(choice, train, test) for choice in choices for train, test in usable
         )
         # Jobs run through the folds of one choice, then of the next.
@@ -261,6 +261,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
         # would be trusted too much.
         scores = np.zeros((counts.shape[0], len(self.classes_)))  # equal scores where nothing can be learned
         # Another seed than in the choice, so that the two do not share their folds.
+        # With ``most`` set to all rows every fold is used, as every sentence needs a score.
         for train, test in folds(y, 5, self.random_state_ + 1, most=len(y)):
             if can_learn(y, train, test):
                 model = fit_svm(counts[train], y[train], self.choice_.C, self.random_state_)

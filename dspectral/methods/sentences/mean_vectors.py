@@ -28,12 +28,8 @@ class WordVectorRepresentation(SentenceFeatures):
         The vector of each word.
     n_features : int, default=2**18
         Number of columns that n-grams are hashed to, a power of two.
-    ngram_range : tuple of int, default=(1, 3)
-        Smallest and largest number of words of an n-gram, within 1 to 3.
     weight : float, default=1.0
         Factor of the second half.
-    first_words : float, default=0.0
-        Factor of the first two words by position; 0 leaves them out.
 
     Attributes
     ----------
@@ -58,22 +54,21 @@ class WordVectorRepresentation(SentenceFeatures):
     array([[1.  , 0.05]], dtype=float32)
     """
 
+    ngram_range: tuple[int, int] = (1, 3)
+    """Smallest and largest number of words of an n-gram, the same for all."""
+
     def __init__(
         self,
         words: Sequence[str] | Documents,
         vectors: FloatArray,
         *,
         n_features: int = 2**18,
-        ngram_range: tuple[int, int] = (1, 3),
         weight: float = 1.0,
-        first_words: float = 0.0,
     ) -> None:
         self.words = words
         self.vectors = vectors
         self.n_features = n_features
-        self.ngram_range = ngram_range
         self.weight = weight
-        self.first_words = first_words
 
     def fit(self, X: TextColumn | None = None, y: object = None) -> Self:
         """Check that there is a vector for each word; nothing is learned.

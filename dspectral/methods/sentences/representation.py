@@ -26,7 +26,7 @@ from dspectral.types import CSRRows, IntArray, Rows, RowsLike
 
 @saved
 class SentenceRecipe(NamedTuple):
-    """How :class:`SentenceRepresentation` finds directions; for comparisons, the defaults serve everything else.
+    """How :class:`~dspectral.SentenceRepresentation` finds directions, and what else it adds; for comparisons.
 
     Attributes
     ----------
@@ -36,10 +36,23 @@ class SentenceRecipe(NamedTuple):
     sketch_size : int or None, default=None
         Number of rows of the sketch, at least ``n_components``. None takes ``2 n_components + 10``, and
         ``3 n_components + 10`` for ``"krylov"``.
+    n_passes : int, default=1
+        How often the sentences are read for the directions. With more than one, block Krylov iteration takes the
+        place of the sketch of one pass, and comes closer to the exact directions with each.
+    first_words : float, default=0.0
+        Factor of the first two words by position; 0 leaves them out. :class:`~dspectral.IntentClassifier` with
+        ``plus=True`` chooses a factor of its own, whatever this one is.
+
+    Examples
+    --------
+    >>> SentenceRecipe(n_passes=3).first_words
+    0.0
     """
 
     solver: Solver | None = None
     sketch_size: int | None = None
+    n_passes: int = 1
+    first_words: float = 0.0
 
 
 @saved
@@ -48,7 +61,7 @@ class SentenceRepresentation(SentenceFeatures):
 
     The result is ``x / ||x||`` beside ``weight * b P / ||b P||``: x counts hashed n-grams, b says which words
     occur, and P holds one vector a word, from the leading directions of the unlabeled sentences. With
-    ``first_words`` the first two words also count by their position, as in the paper's SENT+.
+    ``first_words`` of the recipe the first two words also count by their position, as in the paper's SENT+.
 
     Parameters
     ----------
@@ -60,17 +73,13 @@ class SentenceRepresentation(SentenceFeatures):
         Smallest and largest number of words of an n-gram in x, within 1 to 3.
     weight : float, default=1.0
         Factor of the second half.
-    first_words : float, default=0.0
-        Factor of the first two words by position; 0 leaves them out.
     min_document_frequency : int, default=2
         Words in fewer unlabeled sentences have no vector.
-    n_passes : int, default=1
-        How often the sentences are read for the directions. With more than one, block Krylov iteration takes the
-        place of the sketch of one pass, and comes closer to the exact directions with each.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the sketch. The same seed and blocks give the same bits under every scheduler.
     recipe : SentenceRecipe or None, default=None
-        Solver and size of the sketch, for comparisons; None takes the defaults of :class:`SentenceRecipe`.
+        Solver, passes, size of the sketch and factor of the first words, for comparisons; None takes the defaults
+        of :class:`~dspectral.SentenceRecipe`.
 
     Attributes
     ----------
@@ -128,9 +137,7 @@ class SentenceRepresentation(SentenceFeatures):
         n_features: int = 2**18,
         ngram_range: tuple[int, int] = (1, 3),
         weight: float = 1.0,
-        first_words: float = 0.0,
         min_document_frequency: int = 2,
-        n_passes: int = 1,
         random_state: RandomState = 0,
         recipe: SentenceRecipe | None = None,
     ) -> None:
@@ -138,9 +145,7 @@ class SentenceRepresentation(SentenceFeatures):
         self.n_features = n_features
         self.ngram_range = ngram_range
         self.weight = weight
-        self.first_words = first_words
         self.min_document_frequency = min_document_frequency
-        self.n_passes = n_passes
         self.random_state = random_state
         self.recipe = recipe
 
@@ -183,6 +188,7 @@ class SentenceRepresentation(SentenceFeatures):
         # P: a word's vector times the singular values has the length that its frequency gives it. That length is
         # replaced by the inverse document frequency, so that no word drowns the others.
         vectors = unit_rows(found.axes[:, : len(words)].T * np.sqrt(found.values))
+        # Plus 1, so that a word that is in every sentence keeps a weight.
         rarity = np.log(n_rows / frequency[words]) + 1.0
         self.projection_ = (vectors * rarity[:, None]).astype(np.float32)
         self.words_ = words
@@ -215,12 +221,23 @@ class SentenceRepresentation(SentenceFeatures):
         check_is_fitted(self)
         return int(self.projection_.shape[1])
 
+    @property
+    def _recipe(self) -> SentenceRecipe:
+        return SentenceRecipe() if self.recipe is None else self.recipe
+
+    @property
+    def _first_words(self) -> float:
+        return self._recipe.first_words
+
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components, at_least=1)
         check_integer("min_document_frequency", self.min_document_frequency, at_least=0)
-        check_integer("n_passes", self.n_passes, at_least=1)
         check_real("weight", self.weight)
-        check_real("first_words", self.first_words)
+        recipe = self._recipe
+        if not isinstance(recipe, SentenceRecipe):
+            raise TypeError(f"recipe is {recipe!r:.60}, but it must be a SentenceRecipe, or None")
+        check_integer("n_passes", recipe.n_passes, at_least=1)
+        check_real("first_words", recipe.first_words)
 
     def _words_of(self, X: "TextsOrCounts | TextFiles") -> Any:
         """Return the counts of words of sentences, or the counts that are given after a check."""
@@ -247,17 +264,19 @@ class SentenceRepresentation(SentenceFeatures):
         """Decompose the weighted sentences; nothing but the decomposition itself reads them."""
         # Empty columns stand for missing words, so that few words give zeros as few sentences do.
         width = max(len(words), self.n_components)
+        # A sentence is its set of words, each divided by the root of its document frequency, and scaled to unit length
+        # so that a long sentence counts as one.
         weighting = Weighting("binary", frequency**-0.5, words, "l2")
         weigh = partial(_weigh, weighting=weighting, n_columns=width)
         weighted = map_rows(
             counts, weigh, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
         )
         # Single precision: a sketch loses far more than rounding, and takes half the memory.
-        recipe = self.recipe or SentenceRecipe()
+        recipe = self._recipe
         plan = Plan(
             self.n_components,
-            solver=recipe.solver or ("frequent_directions" if self.n_passes == 1 else "krylov"),
-            n_passes=self.n_passes,
+            solver=recipe.solver or ("frequent_directions" if recipe.n_passes == 1 else "krylov"),
+            n_passes=recipe.n_passes,
             sketch_size=recipe.sketch_size,
             seed=self.random_state_,
             dtype=np.float32,
@@ -266,6 +285,7 @@ class SentenceRepresentation(SentenceFeatures):
 
 
 def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:
+    # The matrix has the same entries in more columns: those beyond the words are empty.
     found = weighting.apply(sparse.csr_array(rows))
     return sparse.csr_array((found.data, found.indices, found.indptr), shape=(found.shape[0], n_columns))
 

@@ -29,14 +29,11 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         Smallest and largest number of words of an n-gram.
     weight : float
         Factor of the second half.
-    first_words : float
-        Factor of the first two words by position; 0 leaves them out.
     """
 
     n_features: int
     ngram_range: tuple[int, int]
     weight: float
-    first_words: float
 
     @property
     def word_hashing(self) -> HashingSettings:
@@ -51,6 +48,11 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
     def _embedding_size(self) -> int:
         """Number of columns of :meth:`embed`."""
         raise NotImplementedError
+
+    @property
+    def _first_words(self) -> float:
+        """Factor of the first two words by position; 0 leaves them out."""
+        return 0.0
 
     def fit_transform(self, X: TextsOrCounts, y: object = None, **fit_params: Any) -> CSRRows:
         """Fit to sentences, then represent them.
@@ -85,7 +87,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         Returns
         -------
         csr_array of float64, shape (n_sentences, n_features + n_components)
-            ``n_features`` columns more where ``first_words`` is not 0.
+            ``n_features`` columns more where ``first_words`` of the recipe is not 0.
 
         Raises
         ------
@@ -97,8 +99,8 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         texts = as_documents(X)
         second = self.weight * sparse.csr_array(self.embed(texts).astype(np.float64))
         parts = [self.counts(texts), second]
-        if self.first_words:
-            parts.append(self.first_words * self.positions(texts))
+        if self._first_words:
+            parts.append(self._first_words * self.positions(texts))
         return sparse.csr_array(sparse.hstack(parts, format="csr"))
 
     def counts(self, X: TextColumn) -> CSRRows:
@@ -134,7 +136,9 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         # A word with its place before it, "0_play", is another word to the hash than "play" or "1_play".
         texts = as_documents(X)
         marked = [
-            " ".join(f"{place}_{word}" for place, word in enumerate(_first_words(texts.text(i).decode())))
+            " ".join(
+                f"{place}_{word}" for place, word in enumerate(_words_at_the_start(texts.text(i).decode()))
+            )
             for i in range(texts.n_documents)
         ]
         return hash_documents(Documents.of(marked), self.word_hashing).astype(np.float64)
@@ -153,7 +157,7 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
             ``ngram0``, ..., then ``component0``, ..., then (with ``first_words``) ``position0``, ...
         """
         sizes = {"ngram": self.n_features, "component": self._embedding_size}
-        if self.first_words:
+        if self._first_words:
             sizes["position"] = self.n_features
         names = [f"{kind}{i}" for kind, size in sizes.items() for i in range(size)]
         return np.asarray(names, dtype=object)
@@ -165,5 +169,5 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _first_words(text: str) -> list[str]:
+def _words_at_the_start(text: str) -> list[str]:
     return WORD.findall(text.lower())[:2]

@@ -212,6 +212,8 @@ class PairCounts(NamedTuple):
         The Gram matrix is ``[E' F E, E' C E; E' C' E, E' S E]`` for the table E, the counts C, and how often each
         type is first or second, F and S, on diagonals.
         """
+        # A token without a right neighbor is joined with zeros: it counts as a left child, and adds nothing to the sums
+        # over right children or over pairs.
         first = np.asarray(self.counts.sum(axis=1), dtype=np.float64) + self.alone
         second = np.asarray(self.counts.sum(axis=0), dtype=np.float64)
         d = table.shape[1]

@@ -138,6 +138,7 @@ def join_neighbors(nodes: Nodes, arity: int) -> Nodes:
            [3., 0.]])
     """
     rows, sizes = nodes
+    # Zero nodes at the end are not stored: projections are linear without a shift, so parents of zeros are zeros.
     parents = -(-sizes // arity)
     width = rows.shape[1]
     if (sizes % arity).any():

@@ -64,6 +64,8 @@ class Stream(NamedTuple):
 
     def most_nodes(self, n_trees: int, level: int) -> int:
         """Return the largest possible number of nodes of a level, without those of padding alone."""
+        # In each tree at most one node of a level is filled in part, so a level has at most one node for each P^level
+        # tokens, and one more for each tree.
         full: int = n_trees * (self.trees.length // self.trees.arity**level)
         return (
             full if self.n_tokens is None else min(full, self.n_tokens // self.trees.arity**level + n_trees)

@@ -354,6 +354,7 @@ def test_what_cannot_be_fitted_is_said(text, how, message):
         ({"window": 2.5}, "window is 2.5"),
         ({"power": "half"}, "power is 'half'"),
         ({"random_state": "now"}, "random_state is 'now'"),
+        ({"recipe": EmbeddingRecipe(n_passes="six")}, "n_passes is 'six'"),
         ({"recipe": {"n_skipped": 0}}, "it must be an EmbeddingRecipe"),
     ],
 )

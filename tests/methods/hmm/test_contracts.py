@@ -14,7 +14,15 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import dspectral
-from dspectral import EMHMM, AnchorHMM, AnchorRecipe, RefinementHMM, RefinementRecipe, VectorQuantizer
+from dspectral import (
+    EMHMM,
+    AnchorHMM,
+    AnchorRecipe,
+    EMRecipe,
+    RefinementHMM,
+    RefinementRecipe,
+    VectorQuantizer,
+)
 from dspectral.datasets import refinement_sequences
 from dspectral.methods.hmm.inference import log_likelihoods, viterbi
 
@@ -197,7 +205,8 @@ def test_what_is_no_list_of_token_lists_is_one_sentence(name, X):
         ("AnchorHMM", "recipe", "cca"),
         ("AnchorHMM", "recipe", AnchorRecipe(n_clusters=2.5)),
         ("AnchorHMM", "recipe", AnchorRecipe(count_transform=0.0)),
-        ("EMHMM", "tol", "small"),
+        ("EMHMM", "recipe", EMRecipe(tol="small")),
+        ("EMHMM", "recipe", "viterbi"),
         ("EMHMM", "smoothing", -1.0),
         ("RefinementHMM", "n_em_iter", 1.5),
         ("RefinementHMM", "recipe", {"memory": (0.5,)}),

@@ -66,7 +66,9 @@ def test_one_refinement_is_the_supervised_model_exactly(data, smoothing):
             assert model.model_.transition[i, j] == pytest.approx(expected[a]["steps"][b], rel=1e-12)
         for x, share in expected[a]["words"].items():
             assert model.model_.emission[model.words_.index(x), i] == pytest.approx(share, rel=1e-12)
-    by_operators = RefinementHMM(1, smoothing=smoothing, decoding="operators").fit(*data)
+    by_operators = RefinementHMM(1, smoothing=smoothing, recipe=RefinementRecipe(decoding="operators")).fit(
+        *data
+    )
     if not smoothing:
         for one, other in zip(model.predict_proba(data[0]), by_operators.predict_proba(data[0]), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-9)
@@ -83,7 +85,7 @@ def error(stream, held_out, **options):
 @pytest.mark.parametrize("decoding", ["parameters", "operators"])
 def test_the_error_falls_as_one_over_the_root_of_the_data(decoding):
     sizes = np.array([2000, 8000, 32000])
-    options = {"decoding": decoding, "recipe": RefinementRecipe(run_memory=(), memory=(0.3,))}
+    options = {"recipe": RefinementRecipe(run_memory=(), memory=(0.3,), decoding=decoding)}
     rng = np.random.default_rng(0)
     held_out = Sentences.of([rng.integers(1, 13, size=10).tolist() for _ in range(200)])
     errors = [
@@ -111,7 +113,9 @@ def test_held_out_joint_probabilities_approach_those_of_the_true_model():
 
 @pytest.mark.parametrize("start", ["spectral", "random"])
 def test_em_never_lowers_the_likelihood(data, start):
-    model = RefinementHMM(3, start=start, smoothing=0.0, n_em_iter=25, tol=-1.0).fit(*data)
+    model = RefinementHMM(3, start=start, smoothing=0.0, n_em_iter=25, recipe=RefinementRecipe(tol=-1.0)).fit(
+        *data
+    )
     assert len(model.log_likelihoods_) == 25
     assert np.all(np.diff(model.log_likelihoods_) > -1e-7)
     assert model.n_passes_ == 25 + 2 * (start == "spectral")
@@ -149,7 +153,9 @@ def test_blocks_and_schedulers_do_not_matter(data, scheduler):
 
 def test_each_block_is_read_once_a_pass(data):
     reads = Counter()
-    model = RefinementHMM(2, n_em_iter=3, tol=-1.0).fit(recut(*data, [100, 100, 100], reads))
+    model = RefinementHMM(2, n_em_iter=3, recipe=RefinementRecipe(tol=-1.0)).fit(
+        recut(*data, [100, 100, 100], reads)
+    )
     assert set(reads.values()) == {model.n_passes_} == {5}
 
 
@@ -167,7 +173,7 @@ def test_memory_does_not_grow_with_the_number_of_sequences():
 
 @pytest.mark.parametrize("decoding", ["parameters", "operators"])
 def test_a_model_is_saved_cloned_and_pickled(data, tmp_path, decoding):
-    model = RefinementHMM(2, decoding=decoding).fit(*data)
+    model = RefinementHMM(2, recipe=RefinementRecipe(decoding=decoding)).fit(*data)
     save(model, str(tmp_path / "model"))
     for other in (load(str(tmp_path / "model")), pickle.loads(pickle.dumps(model)), clone(model).fit(*data)):  # noqa: S301
         for one, two in zip(model.predict_proba(data[0]), other.predict_proba(data[0]), strict=True):
@@ -234,10 +240,13 @@ def test_frames_of_numbers_are_sent_to_the_quantizer():
     [
         ({"n_refinements": 0}, "n_refinements is 0"),
         ({"start": "em"}, "start is 'em'"),
-        ({"decoding": "viterbi"}, "decoding is 'viterbi'"),
+        ({"recipe": RefinementRecipe(decoding="viterbi")}, "decoding is 'viterbi'"),
         ({"recipe": RefinementRecipe((), ())}, "at least one decay"),
         ({"recipe": RefinementRecipe((1.5,))}, r"are \[1.5, 0.9\]"),
-        ({"decoding": "operators", "n_em_iter": 1}, "set start='spectral' and n_em_iter=0"),
+        (
+            {"recipe": RefinementRecipe(decoding="operators"), "n_em_iter": 1},
+            "set start='spectral' and n_em_iter=0",
+        ),
     ],
 )
 def test_bad_parameters_are_named(data, options, message):

@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dspectral import (
     HybridLSI,
+    HybridRecipe,
     LocalLSI,
     TruncatedSVD,
     VocabularySettings,
@@ -61,7 +62,7 @@ def assert_equals_dense(hybrid, expected, rows=ROWS):
 def test_without_weights_it_is_lsi_to_the_bit(solver, dtype):
     rows = zipf_counts(200, 60, 10).astype(dtype)
     lsi = TruncatedSVD(5, solver=solver, random_state=3).fit(rows)
-    hybrid = HybridLSI(5, solver=solver, random_state=3)
+    hybrid = HybridLSI(5, recipe=HybridRecipe(solver=solver), random_state=3)
     hybrid.fit(rows, np.arange(200) % 3, term_similarity=np.zeros((60, 60)))
     np.testing.assert_array_equal(hybrid.components_, lsi.components_)
     np.testing.assert_array_equal(hybrid.singular_values_, lsi.singular_values_)
@@ -72,7 +73,7 @@ def test_without_weights_it_is_lsi_to_the_bit(solver, dtype):
 @pytest.mark.parametrize("factor", ["dense", "sparse", "polynomial"])
 @pytest.mark.parametrize("solver", ["gram", "krylov"])
 def test_classes_and_terms_give_the_dense_formula_whatever_the_factor(factor, solver):
-    hybrid = HybridLSI(K, alpha=0.6, beta=0.5, factor=factor, solver=solver)
+    hybrid = HybridLSI(K, alpha=0.6, beta=0.5, recipe=HybridRecipe(factor, solver))
     hybrid.fit(ROWS, CLASSES, term_similarity=TERMS)
     assert_equals_dense(hybrid, dense(ROWS, K, SAME, 0.6, TERMS, 0.5))
 
@@ -108,7 +109,7 @@ def test_a_document_without_a_class_is_similar_to_none():
 
 
 def test_classes_of_one_document_change_nothing():
-    alone = HybridLSI(K, alpha=0.9, solver="krylov").fit(ROWS, np.arange(N))
+    alone = HybridLSI(K, alpha=0.9, recipe=HybridRecipe(solver="krylov")).fit(ROWS, np.arange(N))
     lsi = TruncatedSVD(K, solver="krylov").fit(ROWS)
     np.testing.assert_allclose(alone.singular_values_, lsi.singular_values_, rtol=1e-9)
     np.testing.assert_allclose(alone.components_, lsi.components_, atol=1e-6)
@@ -117,7 +118,9 @@ def test_classes_of_one_document_change_nothing():
 @pytest.mark.parametrize("solver", ["gram", "krylov"])
 @pytest.mark.parametrize("block", [7, 60])
 def test_cuts_schedulers_and_kinds_of_arrays_do_not_matter(solver, block):
-    whole = HybridLSI(K, alpha=0.4, beta=0.2, solver=solver).fit(ROWS, CLASSES, term_similarity=TERMS)
+    whole = HybridLSI(K, alpha=0.4, beta=0.2, recipe=HybridRecipe(solver=solver)).fit(
+        ROWS, CLASSES, term_similarity=TERMS
+    )
     lazy = da.from_array(ROWS, chunks=(block, -1)).map_blocks(sparse.csr_array)
     found = []
     for scheduler in ("sync", "threads"):
@@ -140,7 +143,9 @@ def test_each_block_is_read_once_a_pass(solver, passes):
 
     lazy = da.from_array(ROWS, chunks=(20, -1)).map_blocks(read, meta=np.empty((0, 0)))
     with dask.config.set(scheduler="sync"):
-        hybrid = HybridLSI(K, alpha=0.5, solver=solver, n_passes=passes).fit(lazy, CLASSES)
+        hybrid = HybridLSI(K, alpha=0.5, recipe=HybridRecipe(solver=solver, n_passes=passes)).fit(
+            lazy, CLASSES
+        )
     assert len(reads) == 3 * passes
     assert hybrid.n_passes_ == passes
 
@@ -161,7 +166,9 @@ def test_a_similarity_that_leaves_positive_definiteness_names_the_largest_weight
     found = HybridLSI(2, beta=0.2499).fit(ROWS, term_similarity=bad[:D, :D])
     assert found.admissible_beta_ == pytest.approx(0.25)
     with pytest.raises(ValueError, match="too far for a polynomial"):
-        HybridLSI(2, beta=0.25 - 1e-9, factor="polynomial").fit(ROWS, term_similarity=bad[:D, :D])
+        HybridLSI(2, beta=0.25 - 1e-9, recipe=HybridRecipe("polynomial")).fit(
+            ROWS, term_similarity=bad[:D, :D]
+        )
 
 
 @pytest.mark.parametrize(
@@ -177,12 +184,12 @@ def test_a_similarity_that_leaves_positive_definiteness_names_the_largest_weight
         ({"alpha": 0.1}, {"y": CLASSES[:9]}, "classes for 9 documents, but X has 60"),
         ({"alpha": 0.1}, {"y": [None] * N}, "no document has a class"),
         (
-            {"alpha": 0.1, "solver": "gram"},
+            {"alpha": 0.1, "recipe": HybridRecipe(solver="gram")},
             {"document_similarity": SAME},
             "does not take document_similarity",
         ),
-        ({"solver": "frequent_directions"}, {}, "does not take similarities"),
-        ({"beta": 0.1, "factor": "lu"}, {"term_similarity": TERMS}, "factor is 'lu'"),
+        ({"recipe": HybridRecipe(solver="frequent_directions")}, {}, "does not take similarities"),
+        ({"beta": 0.1, "recipe": HybridRecipe("lu")}, {"term_similarity": TERMS}, "factor is 'lu'"),
         ({"n_components": 26}, {}, "n_components is 26"),
     ],
 )
@@ -225,10 +232,12 @@ def test_rows_of_any_numbers_give_the_answer_of_their_values(dtype, solver):
     if dtype is not np.float16:  # SciPy has no sparse half precision
         kinds += [sparse.csr_array(rows), kinds[1].map_blocks(sparse.csr_array)]
     for X in kinds:
-        found = HybridLSI(K, alpha=0.5, solver=solver).fit(X, CLASSES)
+        found = HybridLSI(K, alpha=0.5, recipe=HybridRecipe(solver=solver)).fit(X, CLASSES)
         np.testing.assert_allclose(found.singular_values_, expected, rtol=1e-5)
     for X in kinds:
-        found = HybridLSI(K, alpha=0.05, solver="krylov").fit(X, document_similarity=symmetric(N, 2, 0.1))
+        found = HybridLSI(K, alpha=0.05, recipe=HybridRecipe(solver="krylov")).fit(
+            X, document_similarity=symmetric(N, 2, 0.1)
+        )
         assert found.singular_values_[0] == pytest.approx(
             dense(rows.astype(np.float64), 1, symmetric(N, 2, 0.1), 0.05, TERMS, 0.0)[0][0], rel=1e-5
         )
@@ -253,7 +262,7 @@ def test_similarities_reach_it_through_pipelines_by_name_and_by_routing():
 
 @pytest.mark.parametrize("solver", ["gram", "krylov"])
 def test_folds_of_few_documents_are_padded_with_zeros_and_said_once(solver):
-    hybrid = HybridLSI(5, alpha=0.5, beta=0.3, solver=solver)
+    hybrid = HybridLSI(5, alpha=0.5, beta=0.3, recipe=HybridRecipe(solver=solver))
     with pytest.warns(UserWarning, match="have only 3 independent") as told:
         hybrid.fit(ROWS[:3], CLASSES[:3], term_similarity=TERMS)
     assert len(told) == 1
@@ -274,9 +283,9 @@ def test_frames_have_the_names_of_components_and_seeds_are_resolved_once():
     hybrid = HybridLSI(3, random_state=np.random.default_rng(0)).set_output(transform="pandas")
     assert list(hybrid.fit_transform(ROWS).columns) == ["hybridlsi0", "hybridlsi1", "hybridlsi2"]
     assert isinstance(hybrid.random_state_, int)
-    assert HybridLSI(2, random_state=None, solver="krylov").fit(ROWS).singular_values_[0] == pytest.approx(
-        hybrid.singular_values_[0], rel=1e-3
-    )
+    assert HybridLSI(2, random_state=None, recipe=HybridRecipe(solver="krylov")).fit(ROWS).singular_values_[
+        0
+    ] == pytest.approx(hybrid.singular_values_[0], rel=1e-3)
 
 
 def test_a_saved_model_folds_in_as_before(tmp_path):
@@ -287,3 +296,8 @@ def test_a_saved_model_folds_in_as_before(tmp_path):
     np.testing.assert_array_equal(loaded.transform(ROWS), model.transform(ROWS))
     again = clone(loaded).fit(ROWS, CLASSES, term_similarity=similarity)
     np.testing.assert_array_equal(again.components_, model.components_)
+
+
+def test_settings_that_are_no_recipe_are_refused():
+    with pytest.raises(TypeError, match="recipe is 'gram', but it must be a HybridRecipe or None"):
+        HybridLSI(2, recipe="gram").fit(ROWS)

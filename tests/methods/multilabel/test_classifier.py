@@ -186,7 +186,9 @@ def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
 
 def test_the_linear_correction_is_the_ridge_regression_of_what_the_states_leave(small):
     words, labels = small
-    model = MomentMultiLabelClassifier(K, n_em_iter=1, alpha=0.2).fit(words.astype(np.float64), labels)
+    model = MomentMultiLabelClassifier(K, n_em_iter=1, recipe=MultiLabelRecipe(alpha=0.2)).fit(
+        words.astype(np.float64), labels
+    )
     plain = MomentMultiLabelClassifier(K, correction_rank=0).fit(words.astype(np.float64), labels)
     idf = np.log((1 + words.shape[0]) / (1 + (words > 0).sum(axis=0))) + 1
     rows = (words > 0).toarray() * idf
@@ -348,7 +350,7 @@ def test_topics_name_the_most_probable_words_and_labels(small):
         ),
         ({"smoothing": 1.5}, "smoothing is 1.5, but it must be a finite number from 0.0 to 1.0"),
         ({"n_em_iter": -1}, "n_em_iter is -1"),
-        ({"alpha": 0.0}, "alpha is 0.0"),
+        ({"recipe": MultiLabelRecipe(alpha=0.0)}, "alpha is 0.0"),
         ({"label_weight": -1.0}, "label_weight is -1.0, but it must be a finite number of at least 0.0"),
         ({"label_weight": np.inf}, "label_weight is inf"),
         ({"correction_rank": -2}, "correction_rank is -2"),

@@ -7,6 +7,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -61,7 +62,9 @@ COLUMNS = {
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_texts_come_in_columns_of_any_kind(kind):
     column = COLUMNS[kind]
-    other = SentenceRepresentation(2, n_features=256, first_words=1.0).fit(column(TEXTS))
+    other = SentenceRepresentation(2, n_features=256, recipe=SentenceRecipe(first_words=1.0)).fit(
+        column(TEXTS)
+    )
     np.testing.assert_array_equal(other.projection_, SENT.projection_)
     expected = other.transform(TEXTS)
     assert (other.transform(column(TEXTS)) != expected).nnz == 0
@@ -108,7 +111,7 @@ def test_counts_of_words_come_dense_or_sparse_in_memory_or_lazily(tmp_path):
 
 def test_more_passes_mean_krylov_and_a_recipe_can_say_otherwise():
     assert (SENT.solver_, SENT.n_passes_) == ("frequent_directions", 2)
-    more = clone(SENT).set_params(n_passes=3).fit(TEXTS)
+    more = clone(SENT).set_params(recipe=SentenceRecipe(n_passes=3)).fit(TEXTS)
     assert (more.solver_, more.n_passes_) == ("krylov", 4)
     sketch = clone(SENT).set_params(recipe=SentenceRecipe("gram", sketch_size=4)).fit(TEXTS)
     assert sketch.solver_ == "gram"
@@ -161,7 +164,10 @@ def test_a_search_tries_parameters_of_a_pipeline_on_a_column_of_a_table():
 
 
 def test_names_of_features_are_those_of_the_columns():
-    for sent in (SENT, SentenceRepresentation(2, n_features=16, first_words=0.5).fit(TEXTS)):
+    for sent in (
+        SENT,
+        SentenceRepresentation(2, n_features=16, recipe=SentenceRecipe(first_words=0.5)).fit(TEXTS),
+    ):
         names = sent.get_feature_names_out()
         assert len(set(names)) == len(names) == sent.transform(TEXTS).shape[1]
         assert names[sent.n_features] == "component0"
@@ -226,7 +232,7 @@ def test_a_wrong_parameter_is_named(parameters, error, sentence):
         IntentClassifier(SENT, **parameters).fit(TEXTS, LABELS)
 
 
-@pytest.mark.parametrize("parameter", ["n_components", "min_document_frequency", "n_passes", "weight"])
+@pytest.mark.parametrize("parameter", ["n_components", "min_document_frequency", "weight"])
 def test_a_parameter_of_the_wrong_type_is_named(parameter):
     with pytest.raises(TypeError, match=f"{parameter} is 'ten', but it must be"):
         clone(SENT).set_params(**{parameter: "ten"}).fit(TEXTS)
@@ -286,3 +292,18 @@ def test_word_vectors_are_taken_with_words_as_strings_or_packed():
         WordVectorRepresentation(WORDS, VECTORS[:3]).fit()
     with pytest.raises(ValueError, match="vector of 'rock' has NaN"):
         WordVectorRepresentation(WORDS, np.where(VECTORS == 0.0, np.nan, VECTORS)).fit()
+
+
+@pytest.mark.parametrize("field", ["n_passes", "first_words"])
+def test_a_field_of_the_recipe_of_the_wrong_type_is_named(field):
+    with pytest.raises(TypeError, match=f"{field} is 'ten', but it must be"):
+        clone(SENT).set_params(recipe=SentenceRecipe(**{field: "ten"})).fit(TEXTS)
+    with pytest.raises(TypeError, match="it must be a SentenceRecipe, or None"):
+        clone(SENT).set_params(recipe={field: 1}).fit(TEXTS)
+
+
+def test_folds_run_as_joblib_is_configured():
+    alone = IntentClassifier(SENT).fit(TEXTS, LABELS)
+    with parallel_config(backend="threading", n_jobs=2):
+        together = IntentClassifier(SENT).fit(TEXTS, LABELS)
+    assert (together.choice_, together.score_) == (alone.choice_, alone.score_)

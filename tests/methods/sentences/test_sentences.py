@@ -86,7 +86,9 @@ def test_unknown_words_and_empty_sentences_have_a_zero_second_half():
 
 
 def test_first_words_are_told_apart_by_position():
-    with_positions = SentenceRepresentation(6, n_features=2**12, first_words=1.0).fit(UNLABELLED)
+    with_positions = SentenceRepresentation(6, n_features=2**12, recipe=SentenceRecipe(first_words=1.0)).fit(
+        UNLABELLED
+    )
     a, b = with_positions.transform(["jazz rock", "rock jazz"])[:, -(2**12) :].toarray()
     assert a.sum() == b.sum() == 2
     assert (a != b).any()

@@ -253,6 +253,8 @@ class AnchorHMM(StateDecoder):
         """Return a point for each type, shrunk to the mean where a word has few tokens beside ``smoothing``."""
         k = self._recipe.n_dimensions or self.n_states
         points = word_points(near, features, self._recipe, k, self.spelling, self.random_state_)
+        # Points are centered over tokens, so the mean is the origin and shrinking toward it is a multiplication. The
+        # floor of 1 keeps a type without tokens from dividing 0 by 0.
         shrunk = near.counts / np.maximum(near.counts + self.smoothing, 1.0)
         return np.asarray(points * shrunk[:, None])
 
@@ -266,6 +268,7 @@ class AnchorHMM(StateDecoder):
         """Assign each type to one state, beginning with that of its largest coefficient."""
         # Anchors stay in their own states: without them, states could change places and lose their meaning.
         labels = np.argmax(membership, axis=1).astype(np.int32)
+        # A state is named by its anchor, even where another coefficient of the anchor rounds higher.
         labels[anchors] = np.arange(self.n_states)
         marks = None if features is None else weigh_features(features, self.spelling * near.counts)
         adjacent = BigramCounts.of(near.pairs)

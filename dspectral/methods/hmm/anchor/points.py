@@ -169,6 +169,8 @@ def context_points(
     """
     clustered = recipe.reduction == "clusters"
     n_types = len(near.counts)
+    # Contexts are counted by cluster or by type. Clusters are few, so their rows are dense and need no further
+    # reduction; types are as many as words.
     groups = cluster_groups(near, recipe, random_state) if clustered else sparse.eye_array(n_types).tocsr()
     counts = near.contexts(sparse.csr_array(groups), context=recipe.context)
     columns = np.asarray(counts.sum(axis=0), dtype=np.float64)

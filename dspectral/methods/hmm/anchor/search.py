@@ -181,6 +181,7 @@ def chain_from_moments(
     initial = back @ (membership.T @ first)
     # The inverse amplifies noise, and entries may come out negative: they are cut off, and the prior keeps every
     # step possible, which EM could not make so later.
+    # The prior is one amount for each row, spread evenly over the states, in units of counts.
     share = prior / emission.shape[1]
     return HiddenMarkov.of(
         normalize(np.maximum(initial, 0.0) + share, axis=0),

@@ -59,6 +59,7 @@ class WordTypes(NamedTuple):
         WordTypes(words=['<?>', 'the'], classes=['<0>', '<a>'])
         """
         # Words are in order of falling count: those with a type of their own are the first.
+        # Type 0 is "<?>", which keeps its place however few tokens it has.
         n_own = 1 + int(np.sum(np.asarray(counts[1:]) >= min_count))
         classes = spelling_classes(words[n_own:], counts[n_own:].tolist()) if spelled else []
         return cls(list(words[:n_own]), sorted(set(classes)))

@@ -43,18 +43,14 @@ class RefinementHMM(ChainDecoder):
         tokens, get fewer: ``n_refinements_``.
     start : {"spectral", "random"}, default="spectral"
         Moments in two passes, consistent and without a random start; or the random start of plain EM.
-    decoding : {"parameters", "operators"}, default="parameters"
-        Whether labels are found with the parameters recovered from the moments (all positive), or by chain
-        products of observable operators, whose negative shares are set to 0 and counted. Operators allow no EM.
     n_em_iter : int, default=0
         Largest number of EM passes after the start. Moments are first mixed with 5 % of their means over each
         label's refinements, since EM never changes a zero.
-    tol : float, default=1e-5
-        EM ends when a pass raises the log-likelihood by less than this fraction of it.
     smoothing : float, default=0.1
         Number added to each type's count in each refinement.
     recipe : RefinementRecipe or None, default=None
-        Settings of the views of past and future; None takes ``RefinementRecipe()``.
+        Settings of the views of past and future, of decoding and of the end of EM; None takes
+        ``RefinementRecipe()``. See :class:`~dspectral.RefinementRecipe`.
     random_state : int, RandomState, Generator or None, default=0
         Seed of random starts and of the random vectors of types.
 
@@ -118,18 +114,14 @@ class RefinementHMM(ChainDecoder):
         n_refinements: int = 4,
         *,
         start: Literal["spectral", "random"] = "spectral",
-        decoding: Literal["parameters", "operators"] = "parameters",
         n_em_iter: int = 0,
-        tol: float = 1e-5,
         smoothing: float = 0.1,
         recipe: RefinementRecipe | None = None,
         random_state: RandomState = 0,
     ) -> None:
         self.n_refinements = n_refinements
         self.start = start
-        self.decoding = decoding
         self.n_em_iter = n_em_iter
-        self.tol = tol
         self.smoothing = smoothing
         self.recipe = recipe
         self.random_state = random_state
@@ -232,7 +224,7 @@ class RefinementHMM(ChainDecoder):
         log_prob : ndarray of float64, shape (n_sequences,)
             Log-probability of each sequence and its path together, minus infinity where it is impossible.
         labels : list of lists
-            One label for each token, by the parameters, whatever ``decoding`` is.
+            One label for each token, by the parameters, whatever the recipe's ``decoding`` is.
         """
         log_prob, paths = self._best_paths(X)
         # States are numbered label by label, so the label of a state is where its number falls.
@@ -309,8 +301,10 @@ class RefinementHMM(ChainDecoder):
             Number of negative shares, always 0 with ``decoding="parameters"``.
         """
         check_is_fitted(self)
-        if self.decoding == "parameters":
+        if self._recipe.decoding == "parameters":
             posterior = smooth(sentences, self.model_).posterior
+            # The states of a label are neighbors, so the probability of the label is the sum over a run of columns. No
+            # run is empty, as every label has at least one refinement.
             return np.add.reduceat(posterior, self.bounds_[:-1], axis=1), 0
         check_ids(sentences.ids, len(self.words_))
         out = np.empty((len(sentences.ids), len(self.labels_)))
@@ -328,14 +322,12 @@ class RefinementHMM(ChainDecoder):
     def _check(self) -> None:
         check_integer("n_refinements", self.n_refinements, at_least=1)
         check_option("start", self.start, ("spectral", "random"))
-        check_option("decoding", self.decoding, ("parameters", "operators"))
         check_integer("n_em_iter", self.n_em_iter, at_least=0)
-        check_real("tol", self.tol)
         check_real("smoothing", self.smoothing, at_least=0.0)
         if self.recipe is not None and not isinstance(self.recipe, RefinementRecipe):
             raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a RefinementRecipe, or None")
         self._recipe.check()
-        if self.decoding == "operators" and (self.n_em_iter or self.start == "random"):
+        if self._recipe.decoding == "operators" and (self.n_em_iter or self.start == "random"):
             raise ValueError(
                 "decoding is 'operators', which only moments give: set start='spectral' and n_em_iter=0"
             )
@@ -352,5 +344,5 @@ class RefinementHMM(ChainDecoder):
             self.model_ = m_step(found.counts, smoothing=self.smoothing)
             self.n_passes_ += 1
             self.log_likelihoods_.append(found.log_likelihood)
-            if has_converged(self.log_likelihoods_, self.tol):
+            if has_converged(self.log_likelihoods_, self._recipe.tol):
                 return

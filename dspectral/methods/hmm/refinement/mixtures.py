@@ -36,14 +36,20 @@ class Mixture(NamedTuple):
         between = joint.sum(axis=0) / count
         apart = ridge_inverse(between, count)
         # Past and future are mapped to coordinates in which their means in each refinement are those of the token view.
+        # The maps are E[token past'] E[future past']^-1 for the future, and E[token future'] E[past future']^-1 for the
+        # past, their inverses damped where noise rules.
         from_past = token.T @ joint[:, :, 0] @ apart.T / count
         from_future = token.T @ joint[:, 0, :] @ apart / count
         pairs = from_future @ between @ from_past.T
         triples = np.einsum("xij,xk->ijk", joint, token, optimize=True) / count
         triples = np.einsum("ijk,ai,bj->abk", triples, from_future, from_past, optimize=True)
         means = component_means(pairs, triples)
+        # The columns of ``means`` are the refinements' means, so its inverse maps the mean of refinement h to the h-th
+        # unit vector: mapped views are shares of refinements, right on average.
         shares = np.linalg.inv(means)
         past, future = shares @ from_past, shares @ from_future
+        # The counts of types in each refinement follow from the past and from the future alike; the mean of the two has
+        # less noise than either.
         tokens = 0.5 * (joint[:, 0, :] @ past.T + joint[:, :, 0] @ future.T)
         order = np.argsort(-tokens.sum(axis=0), kind="stable")
         return cls(past[order], future[order], tokens[:, order])

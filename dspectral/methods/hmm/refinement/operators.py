@@ -107,6 +107,8 @@ def projections(gram: NDArray[np.float64], m: int, *, regularization: float = 1e
         np.zeros((n_labels, m - 1)),
         np.ones(n_labels, dtype=np.int64),
     )
+    # The last row meets the constant 1 of [view, 1]: with a 1 there and zeros above, the first coordinate of every
+    # projected view is 1, and first coordinates of moments are counts.
     out.past[:, -1, 0] = out.future[:, -1, 0] = 1.0
     # For each label: the SVD of Cov(future, future)^-1/2 Cov(future, past) Cov(past, past)^-1/2. Its singular values
     # are the canonical correlations; means are taken off by the last row, that of the constant. O(n_labels width^3).
@@ -169,6 +171,9 @@ def operators(
     ----------
     Hsu, Kakade and Zhang 2008, "A spectral algorithm for learning hidden Markov models"; Stratos et al. 2013.
     """
+    # With S_a the moment of future and past of label a: O[a][x] = joint[a, x] S_a^-1, T[a][b] = steps[a, b] S_a^-1 and
+    # last[a] S_a^-1. Numbers of tokens cancel in these ratios; only the start is divided by the number of sequences,
+    # which is the sum of its first coordinates. Cost: O(n_labels (n_types + n_labels) m^3).
     inverses = np.zeros_like(joint[:, 0])
     for label, m in enumerate(n_refinements):
         total = joint[label, :, :m, :m].sum(axis=0)
@@ -231,6 +236,8 @@ def recover(
         counts.initial[own] = here.future @ first[a, :m]
         counts.final[own] = here.past @ last[a, :m]
         for b, (there, others) in enumerate(zip(solved, parts, strict=True)):
+            # A step's moment is the next token's future times this token's past, so its rows belong to the refinements
+            # entered. The transpose puts those that are left into rows, as in the transition matrix.
             moment = steps[a, b, : n_refinements[b], :m]
             counts.transition[own, others] = (there.future @ moment @ here.past.T).T
     n_negative = sum(int(np.sum(part < 0)) for part in counts)

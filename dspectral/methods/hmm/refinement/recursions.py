@@ -95,6 +95,8 @@ def add_products(
     """
     for s in range(len(block.offsets) - 1):
         start, stop = block.offsets[s], block.offsets[s + 1]
+        # Each token adds one outer product to the moment of its label and type, and one to that of its label and the
+        # next token's; no product crosses the end of a sentence.
         for i in range(start, stop):
             label = block.labels[i]
             add_outer(joint[label, block.ids[i]], future[i], past[i])

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import summarize
-from dspectral.inputs.parameters import check_integer, check_real
+from dspectral.inputs.parameters import check_integer, check_option, check_real
 from dspectral.inputs.sequences import LabelledCorpus
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
@@ -22,7 +22,9 @@ MIXING = 0.05
 
 @saved
 class RefinementRecipe(NamedTuple):
-    """Settings of the views that stand for the past and the future of a token.
+    """Settings of :class:`~dspectral.RefinementHMM` that studies compare and users leave as they are.
+
+    The first four are of the views that stand for the past and the future of a token.
 
     Attributes
     ----------
@@ -34,6 +36,11 @@ class RefinementRecipe(NamedTuple):
         Length of the random vectors that stand for types of tokens in the sums, if there are more types.
     regularization : float, default=1e-2
         Number added to variances, in units of their mean, before canonical correlations of past and future.
+    decoding : {"parameters", "operators"}, default="parameters"
+        Whether labels are found with the parameters recovered from the moments (all positive), or by chain
+        products of observable operators, whose negative shares are set to 0 and counted. Operators allow no EM.
+    tol : float, default=1e-5
+        EM ends when a pass raises the log-likelihood by less than this fraction of it.
 
     Examples
     --------
@@ -45,6 +52,8 @@ class RefinementRecipe(NamedTuple):
     run_memory: Sequence[float] = (0.9,)
     n_dimensions: int = 12
     regularization: float = 1e-2
+    decoding: Literal["parameters", "operators"] = "parameters"
+    tol: float = 1e-5
 
     def check(self) -> None:
         """Raise a ValueError or a TypeError that names the first field which cannot be."""
@@ -55,6 +64,8 @@ class RefinementRecipe(NamedTuple):
             )
         check_integer("n_dimensions", self.n_dimensions, at_least=1)
         check_real("regularization", self.regularization, at_least=0.0)
+        check_option("decoding", self.decoding, ("parameters", "operators"))
+        check_real("tol", self.tol)
 
 
 class Start(NamedTuple):
@@ -146,6 +157,8 @@ def mix_refinements(model: HiddenMarkov, bounds: NDArray[np.int64]) -> HiddenMar
     initial, transition, emission = (np.array(part) for part in model[:3])
     for start, end in pairwise(bounds):
         for part in (initial, transition, emission):
+            # The slice is a view, so the parameters themselves change. Sums stay 1 without another division: a label's
+            # entries of a row keep their sum, and a column of emissions becomes a mean of distributions.
             own = part[..., start:end]
             own += MIXING * (own.mean(axis=-1, keepdims=True) - own)
     return HiddenMarkov.of(initial, transition, emission, model.final)

@@ -1,0 +1,101 @@
+"""Models that were saved under older names: parameters and attributes are given those of today."""
+
+import inspect
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+import numpy as np
+
+RENAMED = {
+    "initial_C": "initial_c",
+    "max_passes": "max_iter",
+    "polish": "n_em_iter",
+    "refine": "n_sweeps",
+    "sweeps": "n_sweeps",
+    "transform": "count_transform",
+    "transition_iter": "n_transition_em_iter",
+}
+"""Parameters by the name that format 1 of saved models may hold."""
+GONE = {
+    "batch_size",
+    "document_classes",
+    "document_similarity",
+    "fan_in",
+    "memory_limit",
+    "shrink",
+    "term_similarity",
+}
+"""Parameters that a fitted model has no use for: they said where or on what data it was fitted."""
+ATTRIBUTES = {("AnchorHMM", "classes_"): "spelling_classes_"}
+"""Attributes by class and older name."""
+
+
+def parameters_of_today(kind: type, saved: dict[str, Any]) -> dict[str, Any]:
+    """Return saved parameters under the names that the constructor of a class has today.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the estimator.
+    saved : dict
+        Parameters by the names that they were saved under.
+
+    Returns
+    -------
+    dict
+        Arguments of the constructor; those that are fields of its recipe today are in ``recipe``.
+
+    Raises
+    ------
+    ValueError
+        If a name is neither known nor known to have been given up.
+    """
+    known = inspect.signature(kind).parameters
+    recipe = _recipe_class(kind)
+    today: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
+    for old, value in saved.items():
+        name = old if old in known else RENAMED.get(old, old)
+        if name in known:
+            today[name] = value
+        elif name in recipe._fields:
+            fields[name] = value
+        elif name not in GONE:
+            raise ValueError(
+                f"a {kind.__name__} was saved with the parameter {old!r}, which this version does not know: load it "
+                "with the version that saved it"
+            )
+    if saved.get("shrink") == "median":  # the schedule of the paper is a solver of its own
+        today["solver"] = "median_frequent_directions"
+    return {**today, "recipe": recipe(**fields)} if fields else today
+
+
+def attributes_of_today(kind: type, saved: dict[str, Any]) -> dict[str, Any]:
+    """Return fitted attributes under the names of today, with those that older versions did not keep.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the estimator.
+    saved : dict
+        Attributes by the names that they were saved under.
+
+    Returns
+    -------
+    dict
+        Attributes to set.
+    """
+    today = {ATTRIBUTES.get((kind.__name__, name), name): value for name, value in saved.items()}
+    added: dict[str, Any] = {}
+    if kind.__name__ == "MomentMultiLabelClassifier":
+        added = {"classes_": np.arange(len(saved["label_totals_"])), "indicator_dtype_": None}
+    if kind.__name__ == "VectorQuantizer":
+        added = {"n_features_in_": len(saved["mean_"])}
+    return {**added, **today}
+
+
+def _recipe_class(kind: type) -> Any:
+    """Return the class of the constructor's argument ``recipe``, or a class without fields."""
+    if "recipe" not in inspect.signature(kind).parameters:
+        return NamedTuple("NoRecipe", [])
+    annotation = get_type_hints(kind.__init__)["recipe"]  # type: ignore[misc]
+    return next(one for one in (annotation, *get_args(annotation)) if hasattr(one, "_fields"))
