@@ -44,7 +44,10 @@ def assert_same(found, expected, name="model"):
     assert type(found) is type(expected), name
     if isinstance(expected, np.ndarray):
         assert found.dtype == expected.dtype, name
-        assert found.flags.c_contiguous == expected.flags.c_contiguous, name
+        if (
+            expected.flags.forc
+        ):  # a view with gaps, as some versions of scikit-learn keep, comes back without them
+            assert found.flags.c_contiguous == expected.flags.c_contiguous, name
         assert found.shape == expected.shape, name
         assert (
             found.tolist() == expected.tolist()

@@ -136,7 +136,7 @@ def classify(run: form.Run, method: str, task: Task, test: Documents) -> list[Fo
     grid = {name: getattr(arguments, name) for name in GRID}
     asked = trials(method, arguments.n_components, grid, arguments.C, arguments.folds)
     with run.measure(f"{method}: choose among {len(asked)} trials") as choosing:
-        best = choices(run, task, asked)
+        best = choices(task, asked)
     ranks = sorted(set(arguments.n_components)) if method != "none" else [task.train.rows.shape[1]]
     found, model, made = [], None, None
     for k in reversed(ranks):

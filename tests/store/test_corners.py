@@ -156,7 +156,7 @@ def test_a_record_is_replaced_beside_files_that_killed_writers_left(tmp_path):
 def test_numbers_of_every_type_are_written_alike(dtype, lazy):
     X = (np.arange(24).reshape(8, 3) % 2).astype(dtype)
     rows = da.from_array(X, chunks=(4, -1)) if lazy else X
-    store = write_counts(rows, f"memory://types/{dtype}-{lazy}", labels=rows, block_rows=4)
+    store = write_counts(rows, f"memory://types/{np.dtype(dtype).name}-{lazy}", labels=rows, block_rows=4)
     assert store.counts.compute().dtype == np.float32
     np.testing.assert_array_equal(store.counts.compute().toarray(), X)
     np.testing.assert_array_equal(store.labels.compute().toarray(), X != 0)

@@ -1,19 +1,19 @@
 """Methods of the workflow on latent semantic indexing: what is tuned, and how a method is fitted and scored."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
-import dask
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import f1_score
 
 from dspectral import HybridLSI, LocalLSI
+from dspectral.engine import run_tasks
 from dspectral.inputs import labelled_streams
 from dspectral.methods.lsi import LocalRecipe, Training, train_linear_svms
-from workflows._form import form
 
 METHODS = ("none", "lsi", "hybrid", "rds", "lrw")
 LOCAL = ("rds", "lrw")
@@ -201,7 +201,7 @@ def tried(trial: Trial, task: Task) -> dict[tuple[int, float], float]:
     return values
 
 
-def choices(run: form.Run, task: Task, asked: list[Trial]) -> dict[int, tuple[dict[str, float], float]]:
+def choices(task: Task, asked: list[Trial]) -> dict[int, tuple[dict[str, float], float]]:
     """Return the settings and C with the best mean over folds, for each rank; a trial is a Dask task.
 
     Where there is nothing to choose, nothing is tried.
@@ -209,7 +209,8 @@ def choices(run: form.Run, task: Task, asked: list[Trial]) -> dict[int, tuple[di
     if len({(tuple(trial.settings.items()), trial.C) for trial in asked}) == 1 and len(asked[0].C) == 1:
         return dict.fromkeys(asked[0].n_components, (asked[0].settings, asked[0].C[0]))
     totals: dict[tuple[int, float, tuple[tuple[str, float], ...]], list[float]] = {}
-    for trial, found in zip(asked, _spread(run, task, asked), strict=True):
+    tried_all = run_tasks(partial(tried, task=task), asked, name="cross-validate")
+    for trial, found in zip(asked, tried_all, strict=True):
         for (k, C), value in found.items():
             totals.setdefault((k, C, tuple(trial.settings.items())), []).append(value)
     best: dict[int, tuple[dict[str, float], float]] = {}
@@ -217,11 +218,3 @@ def choices(run: form.Run, task: Task, asked: list[Trial]) -> dict[int, tuple[di
         _, C, settings = max((key for key in totals if key[0] == k), key=lambda key: np.mean(totals[key]))
         best[k] = (dict(settings), C)
     return best
-
-
-def _spread(run: form.Run, task: Task, asked: list[Trial]) -> list[dict[tuple[int, float], float]]:
-    if run.client is None:
-        shared = dask.delayed(task, traverse=False)
-        return list(dask.compute(*(dask.delayed(tried)(trial, shared) for trial in asked)))
-    shared = run.client.scatter(task, broadcast=True)
-    return list(run.client.gather([run.client.submit(tried, trial, shared, pure=False) for trial in asked]))
