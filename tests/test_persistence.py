@@ -29,6 +29,7 @@ from dspectral import (
     save,
 )
 from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
+from dspectral.persistence.older import parameters_of_today
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.records import read_record, write_record
 from dspectral.text.hashing import HashingSettings
@@ -440,3 +441,12 @@ def test_the_schedule_of_the_paper_is_a_solver_today(path, pca):
     save(pca, path)
     edited(path, lambda head: head["parameters"].update({"shrink": "median", "fan_in": 2}))
     assert load(path).solver == "median_frequent_directions"
+
+
+def test_parameters_that_moved_into_a_recipe_or_another_parameter_are_found_there():
+    recipe = dspectral.RefinementRecipe(memory=(0.3,))
+    found = parameters_of_today(dspectral.RefinementHMM, {"tol": 0.5, "recipe": recipe})
+    assert found == {"recipe": recipe._replace(tol=0.5)}
+    assert parameters_of_today(IntentClassifier, {"n_jobs": 2, "C": 1.0}) == {"C": 1.0}
+    older = {"use_idf": True, "smooth_idf": False, "sublinear_tf": True, "tf": "count"}
+    assert parameters_of_today(TfidfWeighting, older) == {"idf": "plain", "tf": "sublinear"}

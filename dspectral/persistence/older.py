@@ -23,9 +23,12 @@ GONE = {
     "memory_limit",
     "n_jobs",
     "shrink",
+    "smooth_idf",
+    "sublinear_tf",
     "term_similarity",
+    "use_idf",
 }
-"""Parameters that a fitted model has no use for: they said where or on what data it was fitted."""
+"""Parameters that a fitted model has no use for: where or on what data it was fitted, or what others say today."""
 ATTRIBUTES = {("AnchorHMM", "classes_"): "spelling_classes_"}
 """Attributes by class and older name."""
 
@@ -67,7 +70,12 @@ def parameters_of_today(kind: type, saved: dict[str, Any]) -> dict[str, Any]:
             )
     if saved.get("shrink") == "median":  # the schedule of the paper is a solver of its own
         today["solver"] = "median_frequent_directions"
-    return {**today, "recipe": recipe(**fields)} if fields else today
+    if "use_idf" in saved:  # tf-idf says by two parameters what it said by four
+        form = "smooth" if saved["smooth_idf"] else "plain"
+        today |= {"idf": form if saved["use_idf"] else None}
+        today |= {"tf": "sublinear"} if saved["sublinear_tf"] else {}
+    # Fields of a recipe that was saved stay beside those that were parameters then.
+    return {**today, "recipe": (today.get("recipe") or recipe())._replace(**fields)} if fields else today
 
 
 def attributes_of_today(kind: type, saved: dict[str, Any]) -> dict[str, Any]:
