@@ -18,7 +18,7 @@ UNIT = 2.0**20
 
 
 class ContextSettings(NamedTuple):
-    """What counts as a context of a word, for :meth:`ContextCounts.of`.
+    """Rule by which words count as contexts, for :meth:`ContextCounts.of`.
 
     Attributes
     ----------

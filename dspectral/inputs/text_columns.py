@@ -59,7 +59,7 @@ def is_texts(X: object) -> "TypeIs[TextColumn]":
     Parameters
     ----------
     X : object
-        What a user gave to an estimator that takes texts as well as counts.
+        Texts or counts that a user gave to an estimator which takes both.
 
     Returns
     -------

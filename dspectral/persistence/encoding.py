@@ -133,7 +133,7 @@ class Decoder(NamedTuple):
         Parameters
         ----------
         node : None, bool, int, float, str, list or dict
-            What :func:`encoded` returned.
+            Result of :func:`encoded`.
 
         Returns
         -------

@@ -45,13 +45,13 @@ class TextFiles:
     sources : str, path, or sequence of these
         Paths, globs or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2.
     unit : {"line", "file", "field"}, default=None
-        What a document is; None means a line of a txt file and a field of a record elsewhere.
+        Unit of text that is a document; None means a line of a txt file and a field of a record elsewhere.
     field : str, default=None
         Name of the field or column that holds the text; needed for records.
     block_bytes : int, default=16 MiB
         Largest number of bytes of text behind a block of rows; a longer document is a block of its own.
     errors : {"strict", "replace"}, default="strict"
-        What to do with bytes that are not UTF-8.
+        Treatment of bytes that are not UTF-8.
     storage_options : dict, default=None
         Options of the files' file system.
 

@@ -32,7 +32,7 @@ def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTyp
     X : csr_array, Dask array of CSR blocks, or store, shape (n, d)
         Counts.
     weighting : Weighting
-        What is applied to each block.
+        Weighting that is applied to each block.
     n_columns : int
         Number of columns of the result, which ``weighting.columns`` decides.
     dtype : dtype, default=float32

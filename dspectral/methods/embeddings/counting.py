@@ -47,7 +47,7 @@ def count_corpus(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe) -
     window : int
         Number of words on each side that are contexts.
     recipe : EmbeddingRecipe
-        What else decides what a context is.
+        Other settings that decide which words are contexts.
 
     Returns
     -------

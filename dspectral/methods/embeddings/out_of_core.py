@@ -36,7 +36,7 @@ def spill_contexts(
     entries : ndarray of int64, shape (n_types,)
         Bound on the number of contexts of each word type.
     settings : ContextSettings
-        What counts as a context.
+        Rule by which a word counts as a context.
     most : int
         Largest number of entries of a row block of several rows.
 

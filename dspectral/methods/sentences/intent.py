@@ -59,7 +59,7 @@ class IntentClassifier(ClassifierMixin, BaseEstimator):
     classes_ : ndarray, shape (n_classes,)
         The intents in ascending order.
     choice_ : Choice
-        What cross-validation chose.
+        Settings that cross-validation chose.
     score_ : float
         Cross-validated accuracy of the choice; NaN where there was nothing to choose, or too little to hold out.
     svm_ : LinearSVC

@@ -1,6 +1,7 @@
 """Features of sentences that need no fit: hashed n-grams, and the first two words by their position."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ WORD = re.compile(r"(?u)\b\w\w+\b")
 """scikit-learn's token pattern: words of two letters or more."""
 
 
-class SentenceFeatures(TransformerMixin, BaseEstimator):
+class SentenceFeatures(TransformerMixin, BaseEstimator, ABC):
     """Base class of representations: n-grams beside what :meth:`embed` of a subclass returns.
 
     Attributes
@@ -40,14 +41,14 @@ class SentenceFeatures(TransformerMixin, BaseEstimator):
         """Hashing of the words of unlabeled text, for example by ``build_store``."""
         return HashingSettings(self.n_features, (1, 1), lowercase=True, alternate_sign=False)
 
+    @abstractmethod
     def embed(self, X: TextColumn) -> NDArray[np.float32]:
         """Return the second half of the representation, shape (n_sentences, n_components)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _embedding_size(self) -> int:
         """Number of columns of :meth:`embed`."""
-        raise NotImplementedError
 
     @property
     def _first_words(self) -> float:
