@@ -32,7 +32,7 @@ $(INSTALLED): pyproject.toml
 	  echo 'make: $(PYTHON) cannot make environments; on Debian and Ubuntu: apt install python3-venv' >&2; \
 	  exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,workflows,text,notebooks]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,notebooks]'
 	@touch $@
 
 demo: venv
@@ -55,7 +55,7 @@ $(LOWEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --compile-bytecode \
-	  --editable '.[test,workflows,text]'
+	  --editable '.[test]'
 	@touch $@
 
 lowest: $(LOWEST)/.installed

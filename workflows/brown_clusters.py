@@ -15,9 +15,10 @@ import dspectral
 from dspectral import SpectralBrownClustering, build_corpus
 from dspectral.io import write_brown_paths
 from dspectral.store import Corpus
-from workflows._form import form
-from workflows._form.plots import new_plot
-from workflows._parts import entities
+
+from ._form import form
+from ._form.plots import new_plot
+from ._parts import entities
 
 
 def main(argv: list[str] | None = None) -> None:

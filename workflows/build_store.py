@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 import dspectral
 from dspectral import VocabularySettings, build_store, open_store
 from dspectral.store import CountStore
-from workflows._form import form
-from workflows._form.plots import new_plot
+
+from ._form import form
+from ._form.plots import new_plot
 
 POINTS = 500
 """Of a curve over all columns."""

@@ -11,8 +11,9 @@ import numpy as np
 
 from dspectral import SentenceRepresentation, build_store
 from dspectral.datasets import standard_library_intents
-from workflows._form import form
-from workflows.intent_classification import Labelled, Task, add_choices, classify
+
+from ._form import form
+from .intent_classification import Labelled, Task, add_choices, classify
 
 QUERIES = ("open a socket and connect to the server", "parse the arguments", "wait until the thread is done")
 

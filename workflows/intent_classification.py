@@ -29,10 +29,11 @@ from dspectral import (
     read_word2vec,
 )
 from dspectral.store import CountStore
-from workflows._form import form
-from workflows._form.plots import new_plot
-from workflows._form.tsv import read_tsv
-from workflows._parts.labelled_documents import name_of
+
+from ._form import form
+from ._form.plots import new_plot
+from ._form.tsv import read_tsv
+from ._parts.labelled_documents import name_of
 
 
 class Labelled(NamedTuple):

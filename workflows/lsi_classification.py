@@ -17,11 +17,12 @@ import dspectral
 from dspectral import VocabularySettings, Weighting, build_store, read_word2vec, term_similarity
 from dspectral.store import CountStore
 from dspectral.text import inverse_document_frequency
-from workflows._form import form
-from workflows._form.plots import new_plot
-from workflows._parts import labelled_documents
-from workflows._parts.labelled_documents import indicator, labels_that_count, most_frequent, name_of, written
-from workflows._parts.lsi_methods import (
+
+from ._form import form
+from ._form.plots import new_plot
+from ._parts import labelled_documents
+from ._parts.labelled_documents import indicator, labels_that_count, most_frequent, name_of, written
+from ._parts.lsi_methods import (
     FINE,
     LOCAL,
     METHODS,

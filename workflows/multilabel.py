@@ -26,12 +26,13 @@ from dspectral.metrics import (
     propensity_precision_at,
 )
 from dspectral.store import CountStore
-from workflows._form import form
-from workflows._form.plots import new_plot
-from workflows._parts import labelled_documents
-from workflows._parts.labelled_documents import name_of
-from workflows._parts.multilabel_baselines import LowRank, OneVsRest
-from workflows._parts.multilabel_stores import parted, stores
+
+from ._form import form
+from ._form.plots import new_plot
+from ._parts import labelled_documents
+from ._parts.labelled_documents import name_of
+from ._parts.multilabel_baselines import LowRank, OneVsRest
+from ._parts.multilabel_stores import parted, stores
 
 CHOICES = {
     "moments": (),

@@ -21,8 +21,9 @@ import dspectral
 from dspectral import EMHMM, AnchorHMM, SpectralBrownClustering
 from dspectral.io import TaggedSentences, read_conll
 from dspectral.metrics import many_to_one, one_to_one, v_measure
-from workflows._form import form
-from workflows._form.plots import new_plot
+
+from ._form import form
+from ._form.plots import new_plot
 
 SPELLING = 0.3
 METHODS = ("em", "brown", "anchor", "anchor+spelling", "anchor-plain")

@@ -18,9 +18,10 @@ import dspectral
 from dspectral import RefinementHMM, RefinementRecipe
 from dspectral.inputs import as_labelled
 from dspectral.metrics import frame_accuracy, label_error_rate
-from workflows._form import form
-from workflows._form.plots import new_plot
-from workflows._parts.sequences import Side, Task, recordings, tables
+
+from ._form import form
+from ._form.plots import new_plot
+from ._parts.sequences import Side, Task, recordings, tables
 
 METRICS = ("frame_accuracy", "label_error_rate", "cpu_seconds")
 

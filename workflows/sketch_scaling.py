@@ -25,8 +25,9 @@ from dspectral.datasets import gaussian_rows
 from dspectral.decomposition import FrequentDirections, GramProduct, Moments
 from dspectral.engine import blas_in_one_thread, summarize
 from dspectral.store import CountStore
-from workflows._form import form
-from workflows._form.plots import new_plot
+
+from ._form import form
+from ._form.plots import new_plot
 
 POWER_STEPS = 15
 

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 import dspectral
 from dspectral import EmbeddingRecipe, WordEmbedding, read_word2vec
-from workflows._form import form
-from workflows._form.plots import new_plot
-from workflows._parts.labelled_documents import name_of
-from workflows._parts.labelled_texts import Split, Texts, content, read_texts, splits, words_of
-from workflows._parts.text_classifiers import (
+
+from ._form import form
+from ._form.plots import new_plot
+from ._parts.labelled_documents import name_of
+from ._parts.labelled_texts import Split, Texts, content, read_texts, splits, words_of
+from ._parts.text_classifiers import (
     Average,
     Classifier,
     Concatenated,
@@ -34,7 +35,7 @@ from workflows._parts.text_classifiers import (
     Vectors,
     Words,
 )
-from workflows.tmpca_scaling import measure_scaling
+from .tmpca_scaling import measure_scaling
 
 RARE = "<?>"
 METHODS = ("svm", "mean+svm", "pca+svm", "tmpca+svm")

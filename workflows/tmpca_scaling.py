@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from dspectral import SketchedPCA, TreePCA
 from dspectral.methods.tmpca import token_table
-from workflows._form import form
-from workflows._form.plots import new_plot
-from workflows._form.usage import HERE
-from workflows._parts.labelled_texts import Texts, content
-from workflows._parts.text_classifiers import Settings
+
+from ._form import form
+from ._form.plots import new_plot
+from ._form.usage import HERE
+from ._parts.labelled_texts import Texts, content
+from ._parts.text_classifiers import Settings
 
 LEAST_SECONDS = 0.5
 """CPU time below which a measurement is made again."""

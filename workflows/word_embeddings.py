@@ -22,9 +22,10 @@ from dspectral import EmbeddingRecipe, WordEmbedding, build_corpus, open_corpus,
 from dspectral.metrics import analogy_accuracy, word_similarity
 from dspectral.store import Corpus
 from dspectral.types import FloatArray
-from workflows._form import form
-from workflows._form.plots import new_plot
-from workflows._parts.word_lists import PARTS, WordList, name_of, read_lists
+
+from ._form import form
+from ._form.plots import new_plot
+from ._parts.word_lists import PARTS, WordList, name_of, read_lists
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -26,14 +26,14 @@ from typing import Any
 
 from distributed import Client, KilledWorker
 
-from workflows._form.outputs import publish, unfinished
-from workflows._form.page import page
-from workflows._form.plots import png
-from workflows._form.progress import Progress
-from workflows._form.report import Plot, Report
-from workflows._form.schedulers import scheduler
-from workflows._form.table import print_table
-from workflows._form.usage import Meter, Used
+from .outputs import publish, unfinished
+from .page import page
+from .plots import png
+from .progress import Progress
+from .report import Plot, Report
+from .schedulers import scheduler
+from .table import print_table
+from .usage import Meter, Used
 
 EXPECTED = (ValueError, OSError, ImportError, KilledWorker)
 """Errors that come of what was asked for: a sentence says what; ``--debug`` shows where."""

@@ -8,9 +8,9 @@ from typing import Any
 from dask.utils import format_bytes, format_time
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from workflows._form.glossary import explained
-from workflows._form.report import Report, plain, versions
-from workflows._form.table import cell, fields_of, number, numeric_fields
+from .glossary import explained
+from .report import Report, plain, versions
+from .table import cell, fields_of, number, numeric_fields
 
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent),

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Column
 from rich.text import Text
 
-from workflows._form.tasks import ClusterTasks, LocalTasks, Phase
+from .tasks import ClusterTasks, LocalTasks, Phase
 
 QUIET_SECONDS = 3.0
 """A step that ends sooner says nothing."""

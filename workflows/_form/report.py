@@ -10,7 +10,8 @@ from importlib.metadata import version
 from typing import Any
 
 import dspectral
-from workflows._form.schedulers import cpu_count
+
+from .schedulers import cpu_count
 
 PACKAGES = ("numpy", "scipy", "dask", "distributed", "zarr", "scikit-learn", "numba")
 

@@ -18,7 +18,8 @@ from dspectral.io import (
     read_reuters,
 )
 from dspectral.store import CountStore
-from workflows._form import form
+
+from .._form import form
 
 FILES = "jsonl or TSV, .sgm files of Reuters-21578, or a folder for each label"
 

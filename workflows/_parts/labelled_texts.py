@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.model_selection import StratifiedKFold
 
-from workflows._form.tsv import read_tsv
+from .._form.tsv import read_tsv
 
 _PARTED = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")

@@ -11,7 +11,8 @@ from scipy import sparse
 from dspectral import VocabularySettings, Weighting, build_store, write_counts
 from dspectral.io import build_labelled_store
 from dspectral.store import CountStore
-from workflows._parts.labelled_documents import Side, indicator, labels_that_count, most_frequent, written
+
+from .labelled_documents import Side, indicator, labels_that_count, most_frequent, written
 
 
 def stores(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore, CountStore]:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from dspectral import VectorQuantizer
 from dspectral.engine import run_tasks
-from workflows._form import form
+
+from .._form import form
 
 DELTA_FRAMES = 5
 """Frames that a derivative is taken over."""

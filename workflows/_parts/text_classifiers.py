@@ -15,7 +15,8 @@ from sklearn.svm import LinearSVC
 
 from dspectral import SketchedPCA, TreePCA
 from dspectral.methods.tmpca import token_table
-from workflows._parts.labelled_texts import StopWords, Texts, content, gram_form
+
+from .labelled_texts import StopWords, Texts, content, gram_form
 
 SPARSE_C = (0.1, 0.3, 1.0, 3.0)
 DENSE_C = (0.0003, 0.001, 0.003, 0.01)

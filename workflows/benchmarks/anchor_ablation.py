@@ -13,9 +13,10 @@ import numpy as np
 from dspectral import AnchorHMM, AnchorRecipe
 from dspectral.io import TaggedSentences
 from dspectral.metrics import many_to_one
-from workflows._form import form
-from workflows._form.plots import new_plot
-from workflows.pos_induction import SPELLING, folder_of, read
+
+from .._form import form
+from .._form.plots import new_plot
+from ..pos_induction import SPELLING, folder_of, read
 
 CHANGES: dict[str, dict[str, Any]] = {
     "fixed setting": {},

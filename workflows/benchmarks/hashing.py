@@ -23,8 +23,9 @@ from dspectral import NgramHashing
 from dspectral.datasets import standard_library_documents
 from dspectral.text import hash_documents
 from dspectral.types import Documents
-from workflows._form import form
-from workflows._form.plots import COLOURS, new_plot
+
+from .._form import form
+from .._form.plots import COLOURS, new_plot
 
 SPEEDUP = "speedup_over_scikit_learn_one_thread"
 LEAST_SECONDS = 0.2

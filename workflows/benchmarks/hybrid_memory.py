@@ -9,8 +9,9 @@ import argparse
 
 from dspectral import HybridLSI
 from dspectral.datasets import labelled_counts
-from workflows._form import form
-from workflows._form.plots import new_plot
+
+from .._form import form
+from .._form.plots import new_plot
 
 BLOCK_ROWS = 10_000
 

@@ -29,8 +29,9 @@ from dspectral.datasets import low_rank_counts
 from dspectral.engine import map_rows
 from dspectral.linalg import sparse_products
 from dspectral.store import CountStore
-from workflows._form import form
-from workflows._form.plots import COLOURS, new_plot
+
+from .._form import form
+from .._form.plots import COLOURS, new_plot
 
 PROGRAMS = {
     "dspectral": """

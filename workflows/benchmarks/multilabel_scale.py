@@ -21,9 +21,10 @@ from dspectral.engine import timed_passes
 from dspectral.methods.multilabel import MultiLabelRecipe
 from dspectral.metrics import document_auc, precision_at
 from dspectral.store import CountStore
-from workflows._form import form
-from workflows._form.plots import new_plot
-from workflows._parts.multilabel_baselines import LowRank
+
+from .._form import form
+from .._form.plots import new_plot
+from .._parts.multilabel_baselines import LowRank
 
 PASSES = ("first", "second", "third")
 """Names of the passes of the method of moments."""

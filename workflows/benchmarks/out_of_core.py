@@ -25,8 +25,9 @@ from dspectral.datasets import low_rank_counts
 from dspectral.decomposition import FrequentDirections
 from dspectral.engine import tree_depth
 from dspectral.store import CountStore
-from workflows._form import form
-from workflows._form.plots import new_plot
+
+from .._form import form
+from .._form.plots import new_plot
 
 NO_SPILLING = {
     "distributed.worker.memory.target": False,

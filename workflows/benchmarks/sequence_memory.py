@@ -10,8 +10,9 @@ from typing import Any
 
 from dspectral import EMHMM, AnchorHMM, RefinementHMM
 from dspectral.datasets import anchor_sentences, refinement_sequences
-from workflows._form import form
-from workflows._form.plots import new_plot
+
+from .._form import form
+from .._form.plots import new_plot
 
 LENGTH = 20.0
 """Tokens of a sentence, on average."""

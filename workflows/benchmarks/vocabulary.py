@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.text import Documents, TermIndex, TermTable, Tokens, encode_documents, gather, tokenize
-from workflows._form import form
-from workflows.benchmarks.hashing import read_texts
+
+from .._form import form
+from .hashing import read_texts
 
 BLOCK_BYTES = 1 << 20
 """Bytes of the block whose n-grams are looked up."""
