@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.linalg.csr_structure import csr_fault
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 WIDE = 32
@@ -185,9 +186,15 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     csr_array, shape (n, d)
         ``A`` itself, or a view of its arrays, where they are canonical already.
 
+    Raises
+    ------
+    ValueError
+        If a row pointer or a column index points outside the matrix.
+
     Notes
     -----
-    Kernels here take each stored value for an entry of its own.
+    Kernels here take each stored value for an entry of its own, and look at no index twice: one that points outside
+    would make them read or write memory that is not the matrix's.
 
     Examples
     --------
@@ -195,6 +202,9 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     array([3.])
     """
     rows = A if isinstance(A, sparse.csr_array) else sparse.csr_array(A)
+    fault = csr_fault(rows.indices, rows.indptr, rows.shape[1])
+    if fault:
+        raise ValueError(f"the sparse matrix is damaged: {fault}")
     if not rows.has_canonical_format:
         rows = rows.copy()  # the caller's own memory stays as it is
         rows.sum_duplicates()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from dspectral.linalg.csr_structure import csr_fault
 from dspectral.persistence.classes import name_of
 from dspectral.persistence.older import attributes_of_today, parameters_of_today
 from dspectral.registry import RECORDS
@@ -171,7 +172,11 @@ def _small_array(decoder: Decoder, node: Node) -> Any:
 
 
 def _sparse(decoder: Decoder, node: Node) -> sparse.csr_array:
-    return sparse.csr_array(tuple(decoder.items(node)), shape=tuple(node["shape"]))
+    # A model of an older version has no seal: its compiled loops need right indices all the same.
+    rows = sparse.csr_array(tuple(decoder.items(node)), shape=tuple(node["shape"]))
+    if fault := csr_fault(rows.indices, rows.indptr, rows.shape[1]):
+        raise ValueError(f"the model at {decoder.record.where.url} holds a damaged sparse matrix: {fault}")
+    return rows
 
 
 def _random(decoder: Decoder, node: Node) -> np.random.RandomState | np.random.Generator:

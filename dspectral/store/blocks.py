@@ -11,7 +11,9 @@ from scipy import sparse
 from zarr.abc.store import Store
 
 from dspectral.linalg.block_sums import energy_of, total_of
+from dspectral.linalg.csr_structure import csr_fault
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
+from dspectral.store.digests import digest_of
 from dspectral.types import CSRRows
 
 
@@ -34,6 +36,8 @@ class BlockInfo(NamedTuple):
         Columns of the labels beside the rows; None where there are none.
     label_nnz : int
         Number of labels of all rows together.
+    digest, label_digest : int or None
+        Digests of the arrays of the rows and of the labels; None in a store of an older version.
     """
 
     name: str
@@ -45,6 +49,8 @@ class BlockInfo(NamedTuple):
     last: bool
     n_labels: int | None = None
     label_nnz: int = 0
+    digest: int | None = None
+    label_digest: int | None = None
 
 
 def write_block(
@@ -90,6 +96,7 @@ def write_block(
         )
     n_bytes = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes
     info = BlockInfo(name, n_rows, n_columns, rows.nnz, n_bytes, energy_of(rows), last)
+    info = info._replace(digest=digest_of(rows.data, rows.indices, rows.indptr))
     parts = {
         "data": rows.data,
         "indices": rows.indices,
@@ -99,6 +106,7 @@ def write_block(
     }
     for part, values in parts.items():
         write_array(store, f"{name}/{part}", values)
+    sums = digest_of(parts["column_sums"], parts["document_frequency"])
     # The mark repeats the sizes: an opened store knows its shape without looking at any block.
     attributes = {
         **_encoding(n_rows, n_columns),
@@ -106,17 +114,19 @@ def write_block(
         "bytes": info.n_bytes,
         "energy": info.energy,
         "last": last,
+        "digests": [info.digest, sums],
     }
     if labels is not None:
-        info = info._replace(n_labels=labels.shape[1], label_nnz=labels.nnz)
-        attributes["labels"] = [info.n_labels, info.label_nnz]
         # Before the mark: whoever finds the mark finds rows and labels, all of them.
-        _write_labels(where, store, info, labels)
+        digest = _write_labels(where, store, info, labels)
+        info = info._replace(n_labels=labels.shape[1], label_nnz=labels.nnz, label_digest=digest)
+        attributes["labels"] = [info.n_labels, info.label_nnz, digest]
     where.mark(name, attributes)
     return info
 
 
-def _write_labels(where: Location, store: Store, info: BlockInfo, labels: CSRRows) -> None:
+def _write_labels(where: Location, store: Store, info: BlockInfo, labels: CSRRows) -> int:
+    """Write labels beside the rows of a block; return their digest."""
     if labels.shape[0] != info.n_rows:
         raise ValueError(f"there are {labels.shape[0]} rows of labels for {info.n_rows} rows")
     ones = np.ones(labels.nnz, dtype=np.float32)  # for other readers of the encoding
@@ -124,6 +134,7 @@ def _write_labels(where: Location, store: Store, info: BlockInfo, labels: CSRRow
     for part, values in parts.items():
         write_array(store, f"{info.name}/labels/{part}", values)
     where.mark(f"{info.name}/labels", _encoding(*labels.shape))
+    return digest_of(*parts.values())
 
 
 def _encoding(n_rows: int, n_columns: int) -> dict[str, Any]:
@@ -149,9 +160,35 @@ def find_block(where: Location, name: str) -> BlockInfo | None:
     if not mark:  # Zarr makes the group with its first array; the mark comes last
         return None
     n_rows, n_columns = mark["shape"]
-    n_labels, label_nnz = mark.get("labels", (None, 0))
+    # Digests came later: a mark of an older version has none.
+    n_labels, label_nnz, label_digest = (*mark.get("labels", (None, 0)), None)[:3]
+    digest, _ = mark.get("digests", (None, None))
     sizes = mark["nnz"], mark["bytes"], mark["energy"]
-    return BlockInfo(name, n_rows, n_columns, *sizes, mark["last"], n_labels, label_nnz)
+    return BlockInfo(
+        name, n_rows, n_columns, *sizes, mark["last"], n_labels, label_nnz, digest, label_digest
+    )
+
+
+def check_sums(where: Location, info: BlockInfo) -> None:
+    """Read the sums that lie beside the rows of a block, which readers of rows do not read.
+
+    Parameters
+    ----------
+    where : Location
+        The store.
+    info : BlockInfo
+        The content of the block's mark.
+
+    Raises
+    ------
+    StoreError
+        If the sums are missing, damaged or not those that were written.
+    """
+    store = where.open()
+    sums = [read_array(where, store, info.name, part) for part in ("column_sums", "document_frequency")]
+    _, digest = ((where.attributes(info.name) or {}).get("digests") or (None, None))
+    if digest is not None and digest_of(*sums) != digest:
+        raise StoreError(_not_as_written(where, info.name, "its sums are not those that were written"))
 
 
 def read_block(where: Location, info: BlockInfo) -> CSRRows:
@@ -174,7 +211,7 @@ def read_block(where: Location, info: BlockInfo) -> CSRRows:
     StoreError
         If a part is missing or damaged; the message names the store and the block.
     """
-    return _read_csr(where, info.name, (info.n_rows, info.n_columns), info.nnz)
+    return _read_csr(where, info.name, (info.n_rows, info.n_columns), info.nnz, info.digest)
 
 
 def read_labels(where: Location, info: BlockInfo) -> CSRRows:
@@ -197,18 +234,27 @@ def read_labels(where: Location, info: BlockInfo) -> CSRRows:
     StoreError
         If a part is missing or damaged; the message names the store and the block.
     """
-    return _read_csr(where, f"{info.name}/labels", (info.n_rows, info.n_labels or 0), info.label_nnz)
+    shape = info.n_rows, info.n_labels or 0
+    return _read_csr(where, f"{info.name}/labels", shape, info.label_nnz, info.label_digest)
 
 
-def _read_csr(where: Location, name: str, shape: tuple[int, int], nnz: int) -> CSRRows:
+def _read_csr(where: Location, name: str, shape: tuple[int, int], nnz: int, digest: int | None) -> CSRRows:
     store = where.open()
     # Each part has its checksums; that they are parts of one block is what the sizes in the mark tell.
     data, indices, indptr = (read_array(where, store, name, part) for part in ("data", "indices", "indptr"))
     if len(indptr) != shape[0] + 1 or indptr[-1] != nnz or not len(data) == len(indices) == nnz:
-        raise StoreError(
-            f"store {where.url}, block {name}: its parts do not fit together; "
-            "remove the block and build the store again"
-        )
+        raise StoreError(_not_as_written(where, name, "its parts do not fit together"))
+    if digest is not None and digest_of(data, indices, indptr) != digest:
+        raise StoreError(_not_as_written(where, name, "its content is not what was written here"))
+    # A digest can be edited, and older blocks have none: compiled loops need right indices. Those behind a digest
+    # were written in order; that costs as much to see as all else together.
+    if fault := csr_fault(indices, indptr, shape[1], canonical=digest is None):
+        raise StoreError(_not_as_written(where, name, fault))
     rows = sparse.csr_array((data, indices, indptr), shape=shape)
-    rows.has_sorted_indices = True  # as they were written: SciPy need not look
+    rows.has_sorted_indices = True  # seen above: SciPy need not look
+    rows.has_canonical_format = True
     return rows
+
+
+def _not_as_written(where: Location, name: str, why: str) -> str:
+    return f"store {where.url}, block {name}: {why}; remove the block and build the store again"

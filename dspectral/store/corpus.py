@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine import Blocks
+from dspectral.engine import Blocks, run_tasks
+from dspectral.linalg.csr_structure import offset_fault
 from dspectral.store.arrays import Location, StoreError, read_array
-from dspectral.store.counts import CORPUS_KEY, FORMAT
+from dspectral.store.counts import CORPUS_KEY, FORMAT, FORMATS
+from dspectral.store.digests import digest_of, is_sealed
 from dspectral.store.vocabulary import PATH, read_vocabulary
 from dspectral.types import Sentences
 
@@ -25,12 +27,15 @@ class SentenceBlock(NamedTuple):
         Number of its sentences, empty ones too, and of their tokens.
     last : bool
         Whether it is the last block of its span of text.
+    digest : int or None
+        Digest of its arrays; None in a corpus of an older version.
     """
 
     name: str
     n_sentences: int
     n_tokens: int
     last: bool
+    digest: int | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +63,7 @@ class Corpus:
     @property
     def sentences(self) -> Blocks:
         """Stream of :class:`~dspectral.types.Sentences`, one item a block, nothing read yet."""
-        return Blocks(partial(read_sentences, self.where), self.blocks)
+        return Blocks(partial(read_sentences, self.where, n_types=len(self.counts)), self.blocks)
 
     @cached_property
     def words(self) -> list[str]:
@@ -69,6 +74,17 @@ class Corpus:
     def counts(self) -> NDArray[np.int64]:
         """Number of tokens of each type, shape (n_types,)."""
         return read_array(self.where, self.where.open(), PATH, "counts")
+
+    def check(self) -> None:
+        """Read the vocabulary and every block and verify checksums, digests and marks, one task each.
+
+        Raises
+        ------
+        StoreError
+            If something is missing, damaged, or not what was written.
+        """
+        _ = self.words
+        run_tasks(partial(_verify, self.where, n_types=len(self.counts)), self.blocks, name="check-block")
 
     @property
     def n_sentences(self) -> int:
@@ -122,12 +138,14 @@ def open_corpus(path: str, *, storage_options: dict[str, Any] | None = None) -> 
         unfinished = where.attributes("plans") is not None
         why = "what is there is not finished, or not a corpus" if unfinished else "build_corpus makes one"
         raise StoreError(f"no finished corpus at {path}: {why}")
-    if head["format"] != FORMAT:
-        raise StoreError(f"corpus {path} has format {head['format']}, but this version reads {FORMAT}")
+    if head["format"] not in FORMATS:
+        raise StoreError(f"corpus {path} has format {head['format']}, but this version reads up to {FORMAT}")
+    if not is_sealed(head):
+        raise StoreError(f"the root of corpus {path} was changed after it was written; build the corpus again")
     return Corpus(where, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
 
 
-def read_sentences(where: Location, block: SentenceBlock) -> Sentences:
+def read_sentences(where: Location, block: SentenceBlock, *, n_types: int) -> Sentences:
     """Read a block of sentences, its checksums verified.
 
     Parameters
@@ -136,6 +154,8 @@ def read_sentences(where: Location, block: SentenceBlock) -> Sentences:
         The place of the corpus.
     block : SentenceBlock
         The content of the block's mark.
+    n_types : int
+        Number of word types of the corpus.
 
     Returns
     -------
@@ -149,9 +169,25 @@ def read_sentences(where: Location, block: SentenceBlock) -> Sentences:
     """
     store = where.open()
     ids, offsets = (read_array(where, store, block.name, part) for part in ("ids", "offsets"))
-    if len(offsets) != block.n_sentences + 1 or not len(ids) == offsets[-1] == block.n_tokens:
+    fault = offset_fault(offsets, len(ids))
+    if len(offsets) != block.n_sentences + 1 or len(ids) != block.n_tokens:
+        fault = "its parts do not fit together"
+    elif block.digest not in (None, digest_of(ids, offsets)):
+        fault = "its content is not what was written here"
+    elif len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
+        fault = f"it holds a type that is none of the {n_types} of the corpus"
+    if fault:
         raise StoreError(
-            f"corpus {where.url}, block {block.name}: its parts do not fit together; "
-            "remove the block and build the corpus again"
+            f"corpus {where.url}, block {block.name}: {fault}; remove the block and build the corpus again"
         )
     return Sentences(ids, offsets)
+
+
+def _verify(where: Location, block: SentenceBlock, *, n_types: int) -> None:
+    mark = where.attributes(block.name)
+    if not mark or SentenceBlock(name=block.name, **mark) != block:
+        raise StoreError(
+            f"corpus {where.url}, block {block.name}: its mark and the root of the corpus do not agree; "
+            "build the corpus again"
+        )
+    read_sentences(where, block, n_types=n_types)

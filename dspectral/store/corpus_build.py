@@ -14,6 +14,7 @@ from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.corpus import Corpus, SentenceBlock
 from dspectral.store.counting import count_spans, merge_part
 from dspectral.store.counts import CORPUS_KEY, FORMAT
+from dspectral.store.digests import digest_of, sealed
 from dspectral.store.draft import Draft, begin
 from dspectral.store.readers import read_span
 from dspectral.store.sources import Span, plan_spans
@@ -171,20 +172,20 @@ def _write_sentences(
     store = where.open(read_only=False)
     write_array(store, f"{name}/ids", ids)
     write_array(store, f"{name}/offsets", offsets)
-    block = SentenceBlock(name, len(offsets) - 1, len(ids), last)
-    where.mark(name, {"n_sentences": block.n_sentences, "n_tokens": block.n_tokens, "last": last})
+    block = SentenceBlock(name, len(offsets) - 1, len(ids), last, digest_of(ids, offsets))
+    where.mark(name, {key: value for key, value in block._asdict().items() if key != "name"})
     return block
 
 
 def _find_sentences(where: Location, name: str) -> SentenceBlock | None:
     mark = where.attributes(name)
-    return SentenceBlock(name, mark["n_sentences"], mark["n_tokens"], mark["last"]) if mark else None
+    return SentenceBlock(name=name, **mark) if mark else None
 
 
 def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
     """Write the root: from then on the corpus opens."""
     # Unlike a store of counts, blocks without sentences stay: their marks are all that a reader asks for.
     head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": draft.provenance}
-    draft.where.mark("", {CORPUS_KEY: head})
+    draft.where.mark("", {CORPUS_KEY: sealed(head)})
     draft.where.remove("scratch")
     return Corpus(draft.where, tuple(blocks), draft.provenance)

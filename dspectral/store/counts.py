@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 from dspectral.engine import run_tasks
 from dspectral.store.anndata import AnnDataCounts, open_anndata
 from dspectral.store.arrays import Location, StoreError, read_array
-from dspectral.store.blocks import BlockInfo, find_block, read_block, read_labels
+from dspectral.store.blocks import BlockInfo, check_sums, find_block, read_block, read_labels
+from dspectral.store.digests import digest_of, is_sealed
 from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
 from dspectral.text.hashing import HashingSettings
 
-FORMAT = 1
+FORMAT = 2
+"""Format 2 adds digests of blocks and sums, and a seal of the root, to format 1."""
+FORMATS = (1, 2)
+TOTALS = ("column_sums", "document_frequency")
+"""Names of the sums over all blocks, in the order of their digests."""
 KEY = "dspectral"
 """Attribute of the root that makes a store finished."""
 CORPUS_KEY = "dspectral-corpus"
@@ -40,6 +45,8 @@ class CountStore(OpenedCounts):
         Number of times that rows were appended.
     provenance : dict
         Origin of the counts: sources, settings, versions; rows added later are under ``"appended"``.
+    totals_digests : tuple of int, or None
+        Digests of ``column_sums`` and ``document_frequency``; None in a store of an older version.
 
     Examples
     --------
@@ -55,6 +62,7 @@ class CountStore(OpenedCounts):
     n_columns: int
     generation: int
     provenance: dict[str, Any]
+    totals_digests: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
@@ -114,7 +122,14 @@ class CountStore(OpenedCounts):
         return self._total("document_frequency")
 
     def _total(self, part: str) -> NDArray[Any]:
-        return read_array(self.where, self.where.open(), totals_path(self.generation), part)
+        path = totals_path(self.generation)
+        total = read_array(self.where, self.where.open(), path, part)
+        right = self.totals_digests and self.totals_digests[TOTALS.index(part)]
+        if len(total) != self.n_columns or right not in (None, digest_of(total)):
+            raise StoreError(
+                f"store {self.where.url}, {path}: {part} is not what was written; build the store again"
+            )
+        return total
 
     @property
     def hashing(self) -> HashingSettings | None:
@@ -130,13 +145,16 @@ class CountStore(OpenedCounts):
         return read_vocabulary(self.where) if self.provenance.get("vocabulary") else None
 
     def check(self) -> None:
-        """Read every block and verify its checksums, one task each.
+        """Read every block and verify checksums, digests and marks, one task each; then the sums and the vocabulary.
 
         Raises
         ------
         StoreError
-            If a block is missing or damaged.
+            If something is missing, damaged, or not what was written.
         """
+        for part in TOTALS:
+            self._total(part)
+        _ = self.vocabulary  # read, and held against its own digest
         run_tasks(partial(_verify, self.where), self.blocks, name="check-block")
 
 
@@ -209,10 +227,13 @@ def open_finished(where: Location) -> CountStore | None:
     head = (where.attributes() or {}).get(KEY)
     if head is None:
         return None
-    if head["format"] != FORMAT:
-        raise StoreError(f"store {where.url} has format {head['format']}, but this version reads {FORMAT}")
+    if head["format"] not in FORMATS:
+        raise StoreError(f"store {where.url} has format {head['format']}, but this version reads up to {FORMAT}")
+    if not is_sealed(head):
+        raise StoreError(f"the root of store {where.url} was changed after it was written; build the store again")
     blocks = tuple(BlockInfo(*block) for block in head["blocks"])
-    return CountStore(where, blocks, head["n_columns"], head["generation"], head["provenance"])
+    sums = tuple(head["totals"]) if "totals" in head else None
+    return CountStore(where, blocks, head["n_columns"], head["generation"], head["provenance"], sums)
 
 
 def totals_path(generation: int) -> str:
@@ -221,13 +242,18 @@ def totals_path(generation: int) -> str:
 
 
 def _verify(where: Location, block: BlockInfo) -> None:
-    if find_block(where, block.name) is None:
+    found = find_block(where, block.name)
+    if found is None:
         raise StoreError(
             f"store {where.url}, block {block.name}: its finished mark is missing; build the store again"
+        )
+    # The root of an older version repeats no digests.
+    if (found if block.digest is not None else found._replace(digest=None, label_digest=None)) != block:
+        raise StoreError(
+            f"store {where.url}, block {block.name}: its mark and the store's root do not agree; build the store again"
         )
     read_block(where, block)
     if block.n_labels is not None:
         read_labels(where, block)
     # Whoever reads rows does not read these sums: nobody else would find them damaged.
-    for part in ("column_sums", "document_frequency"):
-        read_array(where, where.open(), block.name, part)
+    check_sums(where, block)

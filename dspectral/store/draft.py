@@ -11,7 +11,8 @@ import numpy as np
 
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.blocks import BlockInfo
-from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, CountStore, open_finished, totals_path
+from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, open_finished, totals_path
+from dspectral.store.digests import digest_of, sealed
 
 
 class Draft(NamedTuple):
@@ -147,13 +148,15 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
     store = draft.where.open(read_only=False)
     new = [block for block in blocks if block.n_rows]
     # In the order of the rows, one block at a time: the sums of float64 have the same bits whoever wrote the blocks.
-    for part, dtype in (("column_sums", np.float64), ("document_frequency", np.int64)):
+    digests = []
+    for part, dtype in zip(TOTALS, (np.float64, np.int64), strict=True):
         total = np.zeros(draft.n_columns, dtype=dtype)
         if draft.earlier:
             total += read_array(draft.where, store, totals_path(draft.generation - 1), part)
         for block in new:
             total += read_array(draft.where, store, block.name, part)
         write_array(store, f"{totals_path(draft.generation)}/{part}", total)
+        digests.append(digest_of(total))
     every = (*draft.earlier, *new)
     head = {
         "format": FORMAT,
@@ -161,11 +164,13 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
         "n_columns": draft.n_columns,
         "blocks": [list(block) for block in every],
         "provenance": _as_json(draft.provenance),
+        "totals": digests,
     }
     # This one write makes the store a finished one; what is left behind if scratch stays is only space.
-    draft.where.mark("", {KEY: head})
+    draft.where.mark("", {KEY: sealed(head)})
     draft.where.remove("scratch")
-    return CountStore(draft.where, every, draft.n_columns, draft.generation, head["provenance"])
+    sums = digests[0], digests[1]
+    return CountStore(draft.where, every, draft.n_columns, draft.generation, head["provenance"], sums)
 
 
 def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = None) -> None:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from zarr.abc.store import Store
 
 from dspectral.store.arrays import CHUNK, Location, StoreError, compressors_of, load_array
+from dspectral.store.digests import digest_of, is_sealed, sealed
 
 FOLDER = "arrays-"
 """Beginning of the name of the group with a record's arrays; its generation follows."""
@@ -51,6 +52,9 @@ class Record(NamedTuple):
         # Any number may stand in a record, NaN too: only the store knows which chunks are there.
         if lacks := array.nchunks - array.nchunks_initialized:
             raise StoreError(f"{name} lacks {lacks} chunk(s); {remedy}")
+        digests = self.attributes.get("digests")  # none in a record of an older version
+        if digests is not None and digests[number] != digest_of(values):
+            raise StoreError(f"{name} is not what was written; {remedy}")
         return values
 
 
@@ -66,12 +70,20 @@ def read_record(where: Location) -> Record | None:
     -------
     Record or None
         The attributes; arrays are read when they are asked for.
+
+    Raises
+    ------
+    StoreError
+        If the attributes are not what was written.
     """
     try:
         group = zarr.open_group(where.open(), mode="r", zarr_format=3)
     except FileNotFoundError:
         return None
-    return Record(where, group.attrs.asdict())
+    attributes = dict(group.attrs.asdict())
+    if not is_sealed(attributes):
+        raise StoreError(f"the attributes of {where.url} were changed after they were written; save it again")
+    return Record(where, attributes)
 
 
 def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
@@ -98,7 +110,9 @@ def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[N
     group = zarr.open_group(store, mode="a", zarr_format=3)
     # The attributes name the generation of the arrays that count: before this one write they are the old ones, after
     # it the new ones. Only then are the old ones in nobody's way.
-    group.attrs.put({**attributes, "generation": generation})
+    # Digests of the arrays and a seal of everything: a shape or a number that was edited makes another model.
+    content = {**attributes, "generation": generation, "digests": [digest_of(values) for values in arrays]}
+    group.attrs.put(sealed(content))
     where.remove(*(name for name in where.names() if name.startswith(FOLDER) and name != folder))
 
 

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.linalg.csr_structure import offset_fault
 from dspectral.registry import saved
-from dspectral.store.arrays import Location, read_array, write_array
+from dspectral.store.arrays import Location, StoreError, read_array, write_array
+from dspectral.store.digests import digest_of
 from dspectral.text.term_bytes import take
 from dspectral.text.term_index import TermIndex
 from dspectral.text.terms import TermTable
@@ -186,7 +188,8 @@ def write_vocabulary(where: Location, vocabulary: Vocabulary) -> None:
     }
     for part, values in parts.items():
         write_array(store, f"{PATH}/{part}", values)
-    where.mark(PATH, {"n_terms": vocabulary.documents.n_documents})
+    digest = digest_of(*parts.values())
+    where.mark(PATH, {"n_terms": vocabulary.documents.n_documents, "digest": digest})
 
 
 def find_vocabulary(where: Location) -> Vocabulary | None:
@@ -224,9 +227,18 @@ def read_vocabulary(where: Location) -> Vocabulary:
         If it is missing or damaged.
     """
     store = where.open()
-    terms, offsets, document_frequency, counts = (
+    terms, offsets, document_frequency, counts = parts = [
         read_array(where, store, PATH, part) for part in ("terms", "offsets", "document_frequency", "counts")
-    )
+    ]
+    digest = (where.attributes(PATH) or {}).get("digest")  # none in a store of an older version
+    if digest not in (None, digest_of(*parts)):
+        raise StoreError(
+            f"store {where.url}, {PATH}: the vocabulary is not what was written; build the store again"
+        )
+    if len(offsets) - 1 != len(counts) or offset_fault(offsets, len(terms)):
+        raise StoreError(
+            f"store {where.url}, {PATH}: the parts of the vocabulary do not fit together; build the store again"
+        )
     return Vocabulary(Documents(terms, offsets), document_frequency, counts)
 
 

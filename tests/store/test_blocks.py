@@ -159,6 +159,6 @@ def test_what_is_no_store_does_not_open(tmp_path):
 
 def test_a_store_of_a_later_format_does_not_open(store):
     root = zarr.open_group(store.where.url, mode="a")
-    root.attrs["dspectral"] = {**root.attrs["dspectral"], "format": 2}
-    with pytest.raises(StoreError, match="format 2, but this version reads 1"):
+    root.attrs["dspectral"] = {**root.attrs["dspectral"], "format": 3}
+    with pytest.raises(StoreError, match="format 3, but this version reads up to 2"):
         open_store(store.where.url)
