@@ -1,6 +1,5 @@
 """Whether the indices of a CSR matrix point inside of it."""
 
-
 from dspectral.types import IntArray
 
 

@@ -164,9 +164,7 @@ def find_block(where: Location, name: str) -> BlockInfo | None:
     n_labels, label_nnz, label_digest = (*mark.get("labels", (None, 0)), None)[:3]
     digest, _ = mark.get("digests", (None, None))
     sizes = mark["nnz"], mark["bytes"], mark["energy"]
-    return BlockInfo(
-        name, n_rows, n_columns, *sizes, mark["last"], n_labels, label_nnz, digest, label_digest
-    )
+    return BlockInfo(name, n_rows, n_columns, *sizes, mark["last"], n_labels, label_nnz, digest, label_digest)
 
 
 def check_sums(where: Location, info: BlockInfo) -> None:
@@ -186,7 +184,7 @@ def check_sums(where: Location, info: BlockInfo) -> None:
     """
     store = where.open()
     sums = [read_array(where, store, info.name, part) for part in ("column_sums", "document_frequency")]
-    _, digest = ((where.attributes(info.name) or {}).get("digests") or (None, None))
+    _, digest = (where.attributes(info.name) or {}).get("digests") or (None, None)
     if digest is not None and digest_of(*sums) != digest:
         raise StoreError(_not_as_written(where, info.name, "its sums are not those that were written"))
 

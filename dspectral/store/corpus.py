@@ -141,7 +141,9 @@ def open_corpus(path: str, *, storage_options: dict[str, Any] | None = None) -> 
     if head["format"] not in FORMATS:
         raise StoreError(f"corpus {path} has format {head['format']}, but this version reads up to {FORMAT}")
     if not is_sealed(head):
-        raise StoreError(f"the root of corpus {path} was changed after it was written; build the corpus again")
+        raise StoreError(
+            f"the root of corpus {path} was changed after it was written; build the corpus again"
+        )
     return Corpus(where, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
 
 

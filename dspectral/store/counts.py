@@ -228,9 +228,13 @@ def open_finished(where: Location) -> CountStore | None:
     if head is None:
         return None
     if head["format"] not in FORMATS:
-        raise StoreError(f"store {where.url} has format {head['format']}, but this version reads up to {FORMAT}")
+        raise StoreError(
+            f"store {where.url} has format {head['format']}, but this version reads up to {FORMAT}"
+        )
     if not is_sealed(head):
-        raise StoreError(f"the root of store {where.url} was changed after it was written; build the store again")
+        raise StoreError(
+            f"the root of store {where.url} was changed after it was written; build the store again"
+        )
     blocks = tuple(BlockInfo(*block) for block in head["blocks"])
     sums = tuple(head["totals"]) if "totals" in head else None
     return CountStore(where, blocks, head["n_columns"], head["generation"], head["provenance"], sums)

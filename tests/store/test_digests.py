@@ -1,0 +1,191 @@
+"""Damage under valid checksums: what was exchanged, edited or forged is named and never read as data."""
+
+import shutil
+
+import numpy as np
+import pytest
+import zarr
+from scipy import sparse
+
+from dspectral import build_corpus, load, open_corpus, open_store, save, write_counts
+from dspectral.decomposition import TruncatedSVD
+from dspectral.store import StoreError
+from dspectral.store.digests import SEAL
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Three blocks of equal sizes and numbers of entries."""
+    rng = np.random.default_rng(0)
+    columns = np.sort([rng.permutation(20)[:4] for _ in range(30)], axis=1)
+    rows = sparse.csr_array((rng.integers(1, 9, 120).astype(float), columns.ravel(), np.arange(0, 121, 4)))
+    labels = sparse.csr_array(np.eye(3)[rng.integers(3, size=30)])
+    return write_counts(rows, str(tmp_path / "counts.zarr"), labels=labels, block_rows=10)
+
+
+def edit(store, path, change):
+    """Write an array of a store anew, with right checksums."""
+    array = zarr.open_array(store.where.url, path=path, mode="a")
+    values = array[...]
+    array[...] = change(values)
+
+
+def edit_root(store, key="dspectral", *, seal=False, **changes):
+    """Change entries of a root; without its seal, as an older version would have written it, or with the old one."""
+    root = zarr.open_group(store.where.url, mode="a")
+    head = {**root.attrs[key], **changes}
+    root.attrs[key] = head if seal else {name: value for name, value in head.items() if name != SEAL}
+
+
+def name(store, i, part):
+    return f"{store.where.url}/{store.blocks[i].name}/{part}"
+
+
+def test_a_sound_store_is_checked_without_a_word(store):
+    open_store(store.where.url).check()
+
+
+def test_blocks_that_changed_places_are_refused(store, tmp_path):
+    for part in ("data", "indices", "indptr"):
+        shutil.move(name(store, 0, part), tmp_path / "aside")
+        shutil.move(name(store, 1, part), name(store, 0, part))
+        shutil.move(tmp_path / "aside", name(store, 1, part))
+    with pytest.raises(
+        StoreError, match="block blocks/0000-00000[01]: its content is not what was written here"
+    ):
+        store.counts.compute()
+
+
+def test_a_block_that_is_listed_twice_is_refused(store):
+    first, second, _ = zarr.open_group(store.where.url).attrs["dspectral"]["blocks"]
+    edit_root(store, seal=True, blocks=[first, second, second])
+    with pytest.raises(StoreError, match="the root of store .* was changed after it was written"):
+        open_store(store.where.url)
+
+
+@pytest.mark.parametrize("part", ["column_sums", "document_frequency"])
+def test_sums_that_were_edited_are_refused(store, part):
+    edit(store, f"totals/0000/{part}", lambda values: values + 1)
+    with pytest.raises(StoreError, match=f"{part} is not what was written"):
+        getattr(store, part)
+    with pytest.raises(StoreError, match=f"{part} is not what was written"):
+        store.check()
+
+
+def test_sums_of_a_block_are_held_against_its_mark(store):
+    edit(store, f"{store.blocks[1].name}/column_sums", lambda values: values + 1)
+    with pytest.raises(StoreError, match="its sums are not those that were written"):
+        store.check()
+
+
+def test_a_mark_that_was_edited_is_held_against_the_root(store):
+    group = zarr.open_group(store.where.url, path=store.blocks[2].name, mode="a")
+    group.attrs["energy"] = 1.0
+    with pytest.raises(StoreError, match="its mark and the store's root do not agree"):
+        store.check()
+
+
+def test_labels_have_a_digest_too(store):
+    edit(store, f"{store.blocks[0].name}/labels/indices", lambda values: values[::-1])
+    with pytest.raises(StoreError, match="its content is not what was written here"):
+        store.labels.compute()
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "sentence"),
+    [
+        (
+            "indices",
+            lambda values: np.where(np.arange(len(values)) == 5, 20, values),
+            "column 20 is not one of",
+        ),
+        (
+            "indices",
+            lambda values: np.where(np.arange(len(values)) == 5, -1, values),
+            "column -1 is not one of",
+        ),
+        ("indices", lambda values: values[::-1], "are not sorted, or one is there twice"),
+        (
+            "indptr",
+            lambda values: np.where(np.arange(len(values)) == 3, 99, values),
+            "its row pointers do not cut",
+        ),
+    ],
+    ids=["too large", "negative", "unsorted", "pointer"],
+)
+def test_indices_that_point_outside_are_refused_where_no_digest_tells(store, part, change, sentence):
+    edit(store, f"{store.blocks[0].name}/{part}", change)
+    old = [
+        [*block[:9], None, None] for block in zarr.open_group(store.where.url).attrs["dspectral"]["blocks"]
+    ]
+    edit_root(store, blocks=old)
+    with pytest.raises(StoreError, match=f"block blocks/0000-000000: .*{sentence}"):
+        TruncatedSVD(2).fit(open_store(store.where.url))
+
+
+def test_another_number_of_columns_in_the_root_is_refused(store):
+    edit_root(store, seal=True, n_columns=7)
+    with pytest.raises(StoreError, match="was changed after it was written"):
+        open_store(store.where.url)
+
+
+def test_a_matrix_in_memory_with_a_bad_index_is_refused():
+    rows = sparse.csr_array(np.eye(5))
+    rows.indices[2] = 99
+    with pytest.raises(ValueError, match="column 99 is not one of its 5 columns"):
+        TruncatedSVD(2).fit(rows)
+
+
+def test_a_store_of_format_1_still_opens(store):
+    head = zarr.open_group(store.where.url).attrs["dspectral"]
+    root = zarr.open_group(store.where.url, mode="a")
+    older = {key: value for key, value in head.items() if key not in (SEAL, "totals")}
+    root.attrs["dspectral"] = {**older, "format": 1, "blocks": [block[:9] for block in head["blocks"]]}
+    opened = open_store(store.where.url)
+    opened.check()
+    assert (opened.counts.compute() != store.counts.compute()).nnz == 0
+
+
+def test_a_corpus_is_checked_as_a_store_is(tmp_path):
+    (tmp_path / "text.txt").write_text("a b c\na b\n", encoding="utf-8")
+    corpus = build_corpus(str(tmp_path / "text.txt"), str(tmp_path / "corpus.zarr"))
+    corpus.check()
+    edit(corpus, f"{corpus.blocks[0].name}/ids", lambda ids: ids[::-1])
+    with pytest.raises(StoreError, match="its content is not what was written here"):
+        open_corpus(corpus.where.url).check()
+    edit(corpus, f"{corpus.blocks[0].name}/ids", lambda ids: ids + 100)
+    blocks = [
+        [*block[:4], None] for block in zarr.open_group(corpus.where.url).attrs["dspectral-corpus"]["blocks"]
+    ]
+    edit_root(corpus, "dspectral-corpus", blocks=blocks)
+    older = open_corpus(corpus.where.url)
+    with pytest.raises(StoreError, match="a type that is none of the 4 of the corpus"):
+        older.sentences.read(older.blocks[0])
+
+
+def test_words_that_were_edited_are_refused(tmp_path):
+    (tmp_path / "text.txt").write_text("a b c\na b\n", encoding="utf-8")
+    corpus = build_corpus(str(tmp_path / "text.txt"), str(tmp_path / "corpus.zarr"))
+    edit(corpus, "vocabulary/counts", lambda counts: counts[::-1])
+    with pytest.raises(StoreError, match="the vocabulary is not what was written"):
+        _ = open_corpus(corpus.where.url).words
+
+
+def test_a_model_whose_numbers_were_edited_is_refused(tmp_path):
+    path = str(tmp_path / "model")
+    save(TruncatedSVD(2).fit(np.random.default_rng(0).random((9, 5))), path)
+    group = zarr.open_group(path, mode="a")
+    head = group.attrs["dspectral_model"]
+    group.attrs["dspectral_model"] = {**head, "attributes": {**head["attributes"], "n_features_in_": 4}}
+    with pytest.raises(StoreError, match="were changed after they were written"):
+        load(path)
+
+
+def test_a_model_whose_arrays_changed_places_is_refused(tmp_path):
+    path = tmp_path / "model"
+    save(TruncatedSVD(2).fit(np.random.default_rng(0).random((9, 5))), str(path))
+    (array,) = [one for one in path.glob("arrays-*/0")]
+    values = zarr.open_array(str(array), mode="a")
+    values[...] = values[...] * 2
+    with pytest.raises(StoreError, match="array arrays-0000/0 is not what was written"):
+        load(str(path))
