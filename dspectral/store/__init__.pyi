@@ -11,5 +11,6 @@ from .counts import CountStore as CountStore
 from .counts import open_store as open_store
 from .draft import discard_unfinished as discard_unfinished
 from .matrix import write_counts as write_counts
+from .secrets import without_secrets as without_secrets
 from .vocabulary import Vocabulary as Vocabulary
 from .vocabulary import VocabularySettings as VocabularySettings

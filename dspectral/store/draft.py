@@ -13,6 +13,7 @@ from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, open_finished, totals_path
 from dspectral.store.digests import digest_of, sealed
+from dspectral.store.secrets import without_secrets
 
 
 class Draft(NamedTuple):
@@ -107,6 +108,8 @@ def begin(
         half done, or something else is there.
     """
     where = Location.of(store, storage_options)
+    # Plan and root are read by everybody who reads the store: what opens its sources stays out of them.
+    provenance = without_secrets(provenance)
     finished = open_finished(where)
     if finished is None and append:
         raise StoreError(f"no finished store at {store} to append to")

@@ -4,6 +4,8 @@
 that reaches a compiled loop unseen may end this process: run it as one of its own.
 """
 
+# ruff: noqa: T201
+
 import json
 import shutil
 import sys

@@ -51,7 +51,7 @@ def test_blocks_that_changed_places_are_refused(store, tmp_path):
         shutil.move(name(store, 1, part), name(store, 0, part))
         shutil.move(tmp_path / "aside", name(store, 1, part))
     with pytest.raises(
-        StoreError, match="block blocks/0000-00000[01]: its content is not what was written here"
+        StoreError, match=r"block blocks/0000-00000[01]: its content is not what was written here"
     ):
         store.counts.compute()
 
@@ -59,7 +59,7 @@ def test_blocks_that_changed_places_are_refused(store, tmp_path):
 def test_a_block_that_is_listed_twice_is_refused(store):
     first, second, _ = zarr.open_group(store.where.url).attrs["dspectral"]["blocks"]
     edit_root(store, seal=True, blocks=[first, second, second])
-    with pytest.raises(StoreError, match="the root of store .* was changed after it was written"):
+    with pytest.raises(StoreError, match=r"the root of store .* was changed after it was written"):
         open_store(store.where.url)
 
 
@@ -184,7 +184,7 @@ def test_a_model_whose_numbers_were_edited_is_refused(tmp_path):
 def test_a_model_whose_arrays_changed_places_is_refused(tmp_path):
     path = tmp_path / "model"
     save(TruncatedSVD(2).fit(np.random.default_rng(0).random((9, 5))), str(path))
-    (array,) = [one for one in path.glob("arrays-*/0")]
+    (array,) = path.glob("arrays-*/0")
     values = zarr.open_array(str(array), mode="a")
     values[...] = values[...] * 2
     with pytest.raises(StoreError, match="array arrays-0000/0 is not what was written"):

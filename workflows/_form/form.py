@@ -21,16 +21,19 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from distributed import Client, KilledWorker
 
+from dspectral.store import without_secrets
+
 from .outputs import publish, unfinished
 from .page import page
 from .plots import png
 from .progress import Progress
-from .report import Plot, Report
+from .report import Plot, Report, plain
 from .schedulers import scheduler
 from .table import print_table
 from .usage import Meter, Used
@@ -200,9 +203,16 @@ def _used(result: Run, used: Used) -> dict[str, Any]:
 
 
 def _write(result: Run, folder: Path) -> None:
+    """Write model, plots and report, which name no key or password that stood in an address."""
+    report = result.report
+    shown = {
+        name: without_secrets(plain(getattr(report, name)))
+        for name in ("arguments", "rows", "details", "notes")
+    }
+    report = replace(report, **shown)
     for save in result.saves:
         save(folder / "model")
-    for plot in result.report.plots:
+    for plot in report.plots:
         (folder / f"{plot.name}.png").write_bytes(plot.png)
-    (folder / "report.html").write_text(page(result.report), encoding="utf-8")
-    (folder / "report.json").write_text(result.report.as_json(), encoding="utf-8")
+    (folder / "report.html").write_text(page(report), encoding="utf-8")
+    (folder / "report.json").write_text(report.as_json(), encoding="utf-8")
