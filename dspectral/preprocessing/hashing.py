@@ -13,6 +13,7 @@ from dspectral.registry import saved
 from dspectral.store.opened import OpenedCounts
 from dspectral.store.text_files import TextFiles
 from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 
 
 @saved
@@ -33,6 +34,11 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
     alternate_sign : bool, default=True
         Whether the hash of an n-gram also gives the sign that it counts with, so that n-grams which share a
         column cancel on average.
+    tokenizer : callable or str, default=None
+        Function from a text to a list of tokens, in place of the library's own rule (words of two letters or more):
+        one at the top level of a module, its name ``"module:function"``, or an object with a name and a version,
+        such as a pipeline of spaCy. It gets the text with its case lowered if ``lowercase`` says so, and n-grams are
+        built over its tokens. Stores and saved models keep its name: lambdas and local functions have none.
 
     Notes
     -----
@@ -65,19 +71,27 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         ngram_range: tuple[int, int] = (1, 3),
         lowercase: bool = True,
         alternate_sign: bool = True,
+        tokenizer: TokenizerLike | None = None,
     ) -> None:
         self.n_features = n_features
         self.ngram_range = ngram_range
         self.lowercase = lowercase
         self.alternate_sign = alternate_sign
+        self.tokenizer = tokenizer
 
     @property
     def settings(self) -> HashingSettings:
         """The parameters as the record that stores and workers know, checked."""
         check_integer("n_features", self.n_features, at_least=2)
         return HashingSettings(
-            self.n_features, self.ngram_range, self.lowercase, self.alternate_sign
+            self.n_features, self.ngram_range, self.lowercase, self.alternate_sign, self.tokenizer
         ).checked()
+
+    @property
+    def _parameters(self) -> HashingSettings:
+        """The parameters as they are, the tokenizer by its name."""
+        settings = HashingSettings(**self.get_params())
+        return settings._replace(tokenizer=as_tokenizer(settings.tokenizer))
 
     def fit(self, X: Texts | TextFiles | OpenedCounts | None = None, y: ArrayLike | None = None) -> Self:
         """Check the parameters; nothing is read.
@@ -97,7 +111,7 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Raises
         ------
         ValueError
-            If ``n_features`` or ``ngram_range`` is out of range.
+            If ``n_features`` or ``ngram_range`` is out of range, or the tokenizer has no name.
         TypeError
             If ``n_features`` is no integer.
         """
@@ -160,14 +174,14 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def __eq__(self, other: object) -> bool:
         """Report whether the parameters are those of another one, or of the record that a store keeps."""
         if isinstance(other, NgramHashing):
-            return bool(self.get_params() == other.get_params())
+            return bool(self._parameters == other._parameters)
         if isinstance(other, HashingSettings):
-            return bool(HashingSettings(**self.get_params()) == other)
+            return bool(self._parameters == other._replace(tokenizer=as_tokenizer(other.tokenizer)))
         return NotImplemented
 
     def __hash__(self) -> int:
         # Equal objects must have equal hashes, and this one equals the record of its settings.
-        return hash(HashingSettings(**self.get_params()))
+        return hash(self._parameters)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -17,6 +17,7 @@ from dspectral.store.sources import Span, plan_spans
 from dspectral.store.vocabulary import VocabularySettings, index_for_call
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents
+from dspectral.text.tokenizers import as_tokenizer
 from dspectral.types import CSRRows, Documents
 
 BLOCK_BYTES = 16 << 20
@@ -117,8 +118,8 @@ def build_store(
         "sources": [span.describe() for span in spans],
         "block_bytes": block_bytes,
         "errors": errors,
-        "hashing": settings._asdict() if hashed else None,
-        "vocabulary": None if hashed else settings._asdict(),
+        "hashing": settings.record() if hashed else None,
+        "vocabulary": None if hashed else settings.record(),
     }
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
     draft = begin(store, storage_options, provenance, append=append)
@@ -141,7 +142,7 @@ def _settings(
         raise ValueError("hashing and vocabulary are two ways to number columns: give one of them")
     if not isinstance(vocabulary, VocabularySettings):
         raise TypeError(f"vocabulary is {vocabulary!r:.60}, but it must be VocabularySettings(...) or None")
-    return vocabulary
+    return vocabulary._replace(tokenizer=as_tokenizer(vocabulary.tokenizer))
 
 
 def _encoder(
@@ -157,7 +158,8 @@ def _encoder(
 
 
 def _encode(documents: Documents, *, where: Location, call: str, settings: VocabularySettings) -> CSRRows:
-    return encode_documents(documents, index_for_call(where, call), settings.ngram_range, settings.lowercase)
+    index = index_for_call(where, call)
+    return encode_documents(documents, index, settings.ngram_range, settings.lowercase, settings.tokenizer)
 
 
 def _write_rows(

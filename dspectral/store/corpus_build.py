@@ -20,6 +20,7 @@ from dspectral.store.sources import Span, plan_spans
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
 from dspectral.text.term_bytes import take
 from dspectral.text.terms import TermTable
+from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer
 from dspectral.text.tokens import Tokens
 from dspectral.text.words import Cut, count_words, cut_words, number_words
 from dspectral.types import Documents
@@ -36,7 +37,7 @@ def build_corpus(
     *,
     min_count: int = 1,
     lowercase: bool = False,
-    tokens: Cut = "blanks",
+    tokens: Cut | TokenizerLike = "blanks",
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
     storage_options: dict[str, Any] | None = None,
@@ -55,8 +56,10 @@ def build_corpus(
         does that word itself.
     lowercase : bool, default=False
         Whether the case of the text is lowered first.
-    tokens : {"blanks", "words"}, default="blanks"
-        Rule by which sentences are cut into tokens: see :func:`dspectral.text.words.cut_words`.
+    tokens : {"blanks", "words"}, callable or str, default="blanks"
+        Rule by which sentences are cut into tokens (see :func:`dspectral.text.words.cut_words`), or a function from
+        a sentence to a list of tokens: one at the top level of a module, its name ``"module:function"``, or an object
+        with a name and a version, such as a pipeline of spaCy.
     block_bytes : int, default=16777216
         Most bytes of text behind a block (a longer sentence is a block of its own).
     errors : {"strict", "replace"}, default="strict"
@@ -95,8 +98,9 @@ def build_corpus(
     """
     min_count, block_bytes = check_size("min_count", min_count), check_size("block_bytes", block_bytes)
     check_name("errors", errors, ERRORS)
-    check_name("tokens", tokens, get_args(Cut))
-    settings = {"min_count": min_count, "lowercase": lowercase, "tokens": tokens}
+    cut_by = _cut_by(tokens)
+    shown = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
+    settings = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
     spans = plan_spans(sources, unit="line", span_bytes=block_bytes, storage_options=source_options)
     provenance = {
         "sources": [span.describe() for span in spans],
@@ -106,13 +110,23 @@ def build_corpus(
     }
     draft = begin(store, storage_options, provenance, append=False)
     read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
-    cut = partial(cut_words, cut=tokens, lowercase=lowercase)
+    cut = partial(cut_words, cut=cut_by, lowercase=lowercase)
     # Pass one ends with the vocabulary's mark: where that is, a stopped build goes on with pass two.
     if find_vocabulary(draft.where) is None:
         _count_types(draft, spans, read, cut, min_count)
     write = partial(_write_sentences, where=draft.where, cut=cut, call=uuid4().hex)
     find = partial(_find_sentences, draft.where)
     return _finish(draft, build_spans(spans, draft, read, write, find, name="number-words"))
+
+
+def _cut_by(tokens: Cut | TokenizerLike) -> Cut | Tokenizer:
+    if isinstance(tokens, str) and ":" not in tokens:
+        check_name("tokens", tokens, get_args(Cut))
+        return "words" if tokens == "words" else "blanks"
+    known = as_tokenizer(tokens, "tokens")
+    if known is None:
+        raise TypeError("tokens is None, but it must be 'blanks', 'words' or a function")
+    return known
 
 
 def _count_types(

@@ -54,7 +54,12 @@ def count_vocabulary(
     # Only a draft that goes on can have a vocabulary already: looking costs a request.
     if draft.resumed and (there := find_vocabulary(draft.where)) is not None:
         return there
-    table_of = partial(TermTable.of, ngram_range=settings.ngram_range, lowercase=settings.lowercase)
+    table_of = partial(
+        TermTable.of,
+        ngram_range=settings.ngram_range,
+        lowercase=settings.lowercase,
+        tokenizer=settings.tokenizer,
+    )
     names, n_documents = count_spans(draft, spans, read, table_of, settings.n_partitions)
     merge = partial(_merge_and_filter, where=draft.where, names=names, limits=settings.limits(n_documents))
     tables = run_tasks(merge, list(range(settings.n_partitions)), name="merge-terms")

@@ -16,6 +16,7 @@ from dspectral.store.blocks import BlockInfo, find_block, read_block, read_label
 from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
 from dspectral.text.hashing import HashingSettings
+from dspectral.text.tokenizers import Tokenizer
 
 FORMAT = 1
 KEY = "dspectral"
@@ -122,7 +123,11 @@ class CountStore(OpenedCounts):
         settings = self.provenance.get("hashing")
         if settings is None:
             return None
-        return HashingSettings(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
+        tokenizer = settings.get("tokenizer")
+        known = None if tokenizer is None else Tokenizer(tokenizer)
+        return HashingSettings(
+            **{**settings, "ngram_range": tuple(settings["ngram_range"]), "tokenizer": known}
+        )
 
     @property
     def vocabulary(self) -> Vocabulary | None:
