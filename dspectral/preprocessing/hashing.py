@@ -1,5 +1,6 @@
 """Texts to counts of hashed n-grams, as a transformer."""
 
+from functools import partial
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -7,12 +8,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dspectral.inputs.parameters import check_integer
-from dspectral.inputs.texts import Texts, text_blocks
 from dspectral.preprocessing.sparse_output import SparseOutput
 from dspectral.registry import saved
 from dspectral.store.opened import OpenedCounts
 from dspectral.store.text_files import TextFiles
+from dspectral.store.texts import Texts as GivenTexts
+from dspectral.store.texts import hashed_partitions, partitions_of
 from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.packing import Texts, text_blocks
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 
 
@@ -43,7 +46,8 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
     Notes
     -----
     One pass. Texts in memory are packed by 16 MiB; a generator is never held whole. Rows from
-    :class:`dspectral.TextFiles` are hashed anew in each pass over them, rows of a store are read.
+    :class:`dspectral.TextFiles` are hashed anew in each pass over them, rows of a store are read. A Dask collection is
+    read partition by partition, a block each: once to count its texts, and again in each pass over its rows.
 
     References
     ----------
@@ -137,25 +141,26 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """
         return self.fit(X, y)
 
-    def transform(self, X: Texts | TextFiles | OpenedCounts) -> Any:
+    def transform(self, X: Texts | GivenTexts | TextFiles | OpenedCounts) -> Any:
         """Count the n-grams of texts.
 
         Parameters
         ----------
-        X : iterable of str, TextFiles, or CountStore
-            Documents: a list, tuple, generator or column of strings; files that :class:`dspectral.TextFiles` names;
-            or a store that was hashed with the same settings.
+        X : iterable of str, Texts, Dask Bag or column, TextFiles, or CountStore
+            Documents: a list, tuple, generator or column of strings; a Dask Bag of strings or a column of a Dask
+            DataFrame; files that :class:`dspectral.TextFiles` names; or a store that was hashed with the same settings.
 
         Returns
         -------
         csr_array, Dask array of CSR blocks, or CountStore, shape (n_documents, n_features)
-            Sums of signs in float32. Texts in memory become a ``csr_array``, files a Dask array whose blocks are
-            hashed when they are read, and a store is returned as it is.
+            Sums of signs in float32. Texts in memory become a ``csr_array``, files and Dask collections a Dask array
+            whose blocks are hashed when they are read, and a store is returned as it is. Rows stay sparse, and lazy
+            ones lazy, whatever ``set_output`` asks for.
 
         Raises
         ------
         TypeError
-            If X is a single string or path, a table, or holds anything but texts.
+            If X is a single string or path, a table (of which a column is needed), or holds anything but texts.
         ValueError
             If a store was hashed with other settings, or a text is not UTF-8.
         """
@@ -165,7 +170,12 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if isinstance(X, OpenedCounts):
             _check_hashing(X, settings)
             return X
-        blocks = [hash_documents(documents, settings) for documents in text_blocks(X)]
+        column: Any = X.column if isinstance(X, GivenTexts) else X
+        if (partitions := partitions_of(column)) is not None:
+            return hashed_partitions(
+                partitions, partial(hash_documents, settings=settings), settings.n_features
+            )
+        blocks = [hash_documents(documents, settings) for documents in text_blocks(column)]
         if not blocks:
             return sparse.csr_array((0, settings.n_features), dtype="float32")
         # A single block is returned as it is, where vstack would copy it.

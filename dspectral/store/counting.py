@@ -1,12 +1,13 @@
 """Pass one of an exact vocabulary: count the n-grams of text that need not fit in memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from dspectral.engine import run_tasks
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.draft import Draft
-from dspectral.store.sources import Span
+from dspectral.store.planned_text import Read
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,
@@ -20,7 +21,7 @@ from dspectral.types import Documents
 
 
 def count_vocabulary(
-    draft: Draft, spans: list[Span], read: Callable[[Span], Iterator[Documents]], settings: VocabularySettings
+    draft: Draft, spans: Sequence[Any], read: Read, settings: VocabularySettings
 ) -> Vocabulary:
     """Find the n-grams that become columns, and write them into the store.
 
@@ -74,8 +75,8 @@ def count_vocabulary(
 
 def count_spans(
     draft: Draft,
-    spans: list[Span],
-    read: Callable[[Span], Iterator[Documents]],
+    spans: Sequence[Any],
+    read: Read,
     table_of: Callable[[Documents], TermTable],
     n_partitions: int,
 ) -> tuple[list[str], int]:
@@ -128,11 +129,11 @@ def count_spans(
 
 
 def _count_span(
-    item: tuple[int, Span],
+    item: tuple[int, Any],
     *,
     where: Location,
     scratch: str,
-    read: Callable[[Span], Iterator[Documents]],
+    read: Read,
     table_of: Callable[[Documents], TermTable],
     n_partitions: int,
 ) -> list[int]:
