@@ -45,6 +45,7 @@ from .store.corpus_build import build_corpus as build_corpus
 from .store.counts import open_store as open_store
 from .store.matrix import write_counts as write_counts
 from .store.text_files import TextFiles as TextFiles
+from .store.texts import Texts as Texts
 from .store.vocabulary import VocabularySettings as VocabularySettings
 from .text.weighting import Weighting as Weighting
 

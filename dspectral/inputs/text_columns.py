@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dspectral.engine import is_lazy
-from dspectral.inputs.texts import Texts, text_blocks
+from dspectral.text.packing import Texts, text_blocks
 from dspectral.types import Documents, RowsLike, is_sparse
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from dspectral.persistence.classes import name_of
 from dspectral.persistence.older import attributes_of_today, parameters_of_today
 from dspectral.registry import RECORDS
 from dspectral.store.records import Record
+from dspectral.text.tokenizers import Tokenizer, as_tokenizer
 from dspectral.types import is_sparse
 
 Node: TypeAlias = Any
@@ -91,6 +92,9 @@ def _encoded_random(value: Any, name: str, arrays: list[Any]) -> Node:
 
 def _encoded_object(value: Any, name: str, arrays: list[Any]) -> Node:
     record = next((known for known, kind in RECORDS.items() if kind is type(value)), None)
+    if isinstance(value, Tokenizer) or (name.endswith(".tokenizer") and callable(value)):
+        known = as_tokenizer(value, name)
+        return None if known is None else known.name
     if record is not None:
         fields = {field: encoded(of, f"{name}.{field}", arrays) for field, of in value._asdict().items()}
         return {"kind": "record", "class": record, "fields": fields}
@@ -161,7 +165,11 @@ class Decoder(NamedTuple):
 
     def values(self, nodes: dict[str, Node]) -> dict[str, Any]:
         """Return the values of named nodes."""
-        return {name: self.value(node) for name, node in nodes.items()}
+        values = {name: self.value(node) for name, node in nodes.items()}
+        if isinstance(name := values.get("tokenizer"), str):
+            # A string that a user gives is imported; this one is from a file, and loading imports nothing.
+            values["tokenizer"] = Tokenizer(name)
+        return values
 
 
 def _small_array(decoder: Decoder, node: Node) -> Any:

@@ -1,5 +1,6 @@
 """Texts to counts of hashed n-grams, as a transformer."""
 
+from functools import partial
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -7,12 +8,15 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dspectral.inputs.parameters import check_integer
-from dspectral.inputs.texts import Texts, text_blocks
 from dspectral.preprocessing.sparse_output import SparseOutput
 from dspectral.registry import saved
 from dspectral.store.opened import OpenedCounts
 from dspectral.store.text_files import TextFiles
+from dspectral.store.texts import Texts as GivenTexts
+from dspectral.store.texts import hashed_partitions, partitions_of
 from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.packing import Texts, text_blocks
+from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 
 
 @saved
@@ -33,11 +37,17 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
     alternate_sign : bool, default=True
         Whether the hash of an n-gram also gives the sign that it counts with, so that n-grams which share a
         column cancel on average.
+    tokenizer : callable or str, default=None
+        Function from a text to a list of tokens, in place of the library's own rule (words of two letters or more):
+        one at the top level of a module, its name ``"module:function"``, or an object with a name and a version,
+        such as a pipeline of spaCy. It gets the text with its case lowered if ``lowercase`` says so, and n-grams are
+        built over its tokens. Stores and saved models keep its name: lambdas and local functions have none.
 
     Notes
     -----
     One pass. Texts in memory are packed by 16 MiB; a generator is never held whole. Rows from
-    :class:`dspectral.TextFiles` are hashed anew in each pass over them, rows of a store are read.
+    :class:`dspectral.TextFiles` are hashed anew in each pass over them, rows of a store are read. A Dask collection is
+    read partition by partition, a block each: once to count its texts, and again in each pass over its rows.
 
     References
     ----------
@@ -65,19 +75,27 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         ngram_range: tuple[int, int] = (1, 3),
         lowercase: bool = True,
         alternate_sign: bool = True,
+        tokenizer: TokenizerLike | None = None,
     ) -> None:
         self.n_features = n_features
         self.ngram_range = ngram_range
         self.lowercase = lowercase
         self.alternate_sign = alternate_sign
+        self.tokenizer = tokenizer
 
     @property
     def settings(self) -> HashingSettings:
         """The parameters as the record that stores and workers know, checked."""
         check_integer("n_features", self.n_features, at_least=2)
         return HashingSettings(
-            self.n_features, self.ngram_range, self.lowercase, self.alternate_sign
+            self.n_features, self.ngram_range, self.lowercase, self.alternate_sign, self.tokenizer
         ).checked()
+
+    @property
+    def _parameters(self) -> HashingSettings:
+        """The parameters as they are, the tokenizer by its name."""
+        settings = HashingSettings(**self.get_params())
+        return settings._replace(tokenizer=as_tokenizer(settings.tokenizer))
 
     def fit(self, X: Texts | TextFiles | OpenedCounts | None = None, y: ArrayLike | None = None) -> Self:
         """Check the parameters; nothing is read.
@@ -97,7 +115,7 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Raises
         ------
         ValueError
-            If ``n_features`` or ``ngram_range`` is out of range.
+            If ``n_features`` or ``ngram_range`` is out of range, or the tokenizer has no name.
         TypeError
             If ``n_features`` is no integer.
         """
@@ -123,25 +141,26 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """
         return self.fit(X, y)
 
-    def transform(self, X: Texts | TextFiles | OpenedCounts) -> Any:
+    def transform(self, X: Texts | GivenTexts | TextFiles | OpenedCounts) -> Any:
         """Count the n-grams of texts.
 
         Parameters
         ----------
-        X : iterable of str, TextFiles, or CountStore
-            Documents: a list, tuple, generator or column of strings; files that :class:`dspectral.TextFiles` names;
-            or a store that was hashed with the same settings.
+        X : iterable of str, Texts, Dask Bag or column, TextFiles, or CountStore
+            Documents: a list, tuple, generator or column of strings; a Dask Bag of strings or a column of a Dask
+            DataFrame; files that :class:`dspectral.TextFiles` names; or a store that was hashed with the same settings.
 
         Returns
         -------
         csr_array, Dask array of CSR blocks, or CountStore, shape (n_documents, n_features)
-            Sums of signs in float32. Texts in memory become a ``csr_array``, files a Dask array whose blocks are
-            hashed when they are read, and a store is returned as it is.
+            Sums of signs in float32. Texts in memory become a ``csr_array``, files and Dask collections a Dask array
+            whose blocks are hashed when they are read, and a store is returned as it is. Rows stay sparse, and lazy
+            ones lazy, whatever ``set_output`` asks for.
 
         Raises
         ------
         TypeError
-            If X is a single string or path, a table, or holds anything but texts.
+            If X is a single string or path, a table (of which a column is needed), or holds anything but texts.
         ValueError
             If a store was hashed with other settings, or a text is not UTF-8.
         """
@@ -151,7 +170,12 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if isinstance(X, OpenedCounts):
             _check_hashing(X, settings)
             return X
-        blocks = [hash_documents(documents, settings) for documents in text_blocks(X)]
+        column: Any = X.column if isinstance(X, GivenTexts) else X
+        if (partitions := partitions_of(column)) is not None:
+            return hashed_partitions(
+                partitions, partial(hash_documents, settings=settings), settings.n_features
+            )
+        blocks = [hash_documents(documents, settings) for documents in text_blocks(column)]
         if not blocks:
             return sparse.csr_array((0, settings.n_features), dtype="float32")
         # A single block is returned as it is, where vstack would copy it.
@@ -160,14 +184,14 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def __eq__(self, other: object) -> bool:
         """Report whether the parameters are those of another one, or of the record that a store keeps."""
         if isinstance(other, NgramHashing):
-            return bool(self.get_params() == other.get_params())
+            return bool(self._parameters == other._parameters)
         if isinstance(other, HashingSettings):
-            return bool(HashingSettings(**self.get_params()) == other)
+            return bool(self._parameters == other._replace(tokenizer=as_tokenizer(other.tokenizer)))
         return NotImplemented
 
     def __hash__(self) -> int:
         # Equal objects must have equal hashes, and this one equals the record of its settings.
-        return hash(HashingSettings(**self.get_params()))
+        return hash(self._parameters)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

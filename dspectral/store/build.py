@@ -8,15 +8,15 @@ from uuid import uuid4
 from dspectral.engine import run_tasks
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
-from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
-from dspectral.store.readers import read_span
-from dspectral.store.sources import Span, plan_spans
+from dspectral.store.planned_text import Read, Reading, plan_text
+from dspectral.store.texts import TextSources
 from dspectral.store.vocabulary import VocabularySettings, index_for_call
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents
+from dspectral.text.tokenizers import as_tokenizer
 from dspectral.types import CSRRows, Documents
 
 BLOCK_BYTES = 16 << 20
@@ -37,11 +37,13 @@ class Marked(Protocol):
 
 
 def build_store(
-    sources: str | Sequence[str],
+    sources: TextSources,
     store: str,
     *,
     unit: str | None = None,
     field: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
     hashing: HashingSettings | HasSettings | None = None,
     vocabulary: VocabularySettings | None = None,
     block_bytes: int = BLOCK_BYTES,
@@ -50,18 +52,27 @@ def build_store(
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> CountStore:
-    r"""Count the n-grams of text files into a store.
+    r"""Count the n-grams of text files, or of texts in memory, into a store.
 
     Parameters
     ----------
-    sources : str or sequence of str
-        Paths, globs or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2.
+    sources : str, path, sequence of these, or texts
+        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2. Or texts:
+        a generator, an array, a column of pandas, polars, Arrow or Hugging Face Datasets, a Dask Bag or a column of a
+        Dask DataFrame (read partition by partition, a task each), a table or records with ``field``, or
+        ``Texts([...])``, since a list of strings names files.
     store : str
         Local path or fsspec URL of the store to make.
     unit : {"line", "file", "field"}, optional
         Unit of text that is a document: by default a line of a txt file, a field of a record elsewhere.
     field : str, optional
-        Name of the record's field that holds the text; required for jsonl, csv, tsv and Parquet files.
+        Name of the field or column that holds the text; required for jsonl, csv, tsv and Parquet files, and tables.
+    encoding : str, optional
+        Encoding of the files, such as "latin-1", "cp1252" or "utf-16"; by default UTF-8, with or without a byte order
+        mark. Parquet files hold UTF-8 whatever it says.
+    delimiter : str, optional
+        What the fields of csv files are cut by: by default the first of comma, semicolon, tab and bar under which the
+        header has one column named ``field``.
     hashing : NgramHashing or HashingSettings, optional
         Settings by which n-grams become columns; the default settings, unless there is a vocabulary.
     vocabulary : VocabularySettings, optional
@@ -69,7 +80,7 @@ def build_store(
     block_bytes : int, default=16777216
         Most bytes of text behind a block of rows (a longer document is a block of its own).
     errors : {"strict", "replace"}, default="strict"
-        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+        Whether bytes that cannot be decoded are an error, or become U+FFFD.
     append : bool, default=False
         Whether to add the documents behind those of a finished store, with its settings. Until all are
         written, and for whoever has it open, the store stays as it was.
@@ -98,6 +109,10 @@ def build_store(
     One pass over the text when hashing; a task holds about five times ``block_bytes``. Empty lines are
     documents: row numbers are line numbers. A build that was stopped goes on where it was: call it again.
 
+    Texts that are no files are read once, block by block, and kept compressed in the store's scratch until it is
+    finished: neither a generator nor a Dask collection is ever in memory as a whole. A build of them that was stopped
+    goes on with the same texts, which it reads again, and refuses others.
+
     Examples
     --------
     >>> import fsspec
@@ -105,30 +120,29 @@ def build_store(
     ...     _ = file.write("the cat sat\nthe dog\n")
     >>> build_store("memory://docs.txt", "memory://docs.zarr").shape
     (2, 262144)
+    >>> build_store((line for line in ["the cat sat", "the dog"]), "memory://of-a-generator.zarr").shape
+    (2, 262144)
     """
     settings = _settings(hashing, vocabulary)
-    block_bytes = check_size("block_bytes", block_bytes)
-    check_name("errors", errors, ERRORS)
     hashed = isinstance(settings, HashingSettings)
-    spans = plan_spans(
-        sources, unit=unit, field=field, span_bytes=block_bytes, storage_options=source_options
-    )
+    reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options)
+    text = plan_text(sources, reading)
     provenance = {
-        "sources": [span.describe() for span in spans],
-        "block_bytes": block_bytes,
+        "sources": text.describe(),
+        "block_bytes": text.reading.block_bytes,
         "errors": errors,
-        "hashing": settings._asdict() if hashed else None,
-        "vocabulary": None if hashed else settings._asdict(),
+        "hashing": settings.record() if hashed else None,
+        "vocabulary": None if hashed else settings.record(),
     }
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
     draft = begin(store, storage_options, provenance, append=append)
-    read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
+    spans, read = text.opened(draft)
     draft, encode = _encoder(draft, spans, read, settings)
     write, find = partial(_write_rows, encode=encode, where=draft.where), partial(find_block, draft.where)
     name = "hash-block" if hashed else "encode-block"
     blocks = build_spans(spans, draft, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
-        raise ValueError(f"no document at all in {sources}")
+        raise ValueError(f"no document at all in {text.named}")
     return finish(draft, blocks)
 
 
@@ -141,11 +155,11 @@ def _settings(
         raise ValueError("hashing and vocabulary are two ways to number columns: give one of them")
     if not isinstance(vocabulary, VocabularySettings):
         raise TypeError(f"vocabulary is {vocabulary!r:.60}, but it must be VocabularySettings(...) or None")
-    return vocabulary
+    return vocabulary._replace(tokenizer=as_tokenizer(vocabulary.tokenizer))
 
 
 def _encoder(
-    draft: Draft, spans: list[Span], read: Callable[[Span], Iterator[Documents]], settings: Settings
+    draft: Draft, spans: Sequence[Any], read: Read, settings: Settings
 ) -> tuple[Draft, Callable[[Documents], CSRRows]]:
     """Return the draft with its columns known, and the function that makes rows of documents."""
     if isinstance(settings, HashingSettings):
@@ -157,7 +171,8 @@ def _encoder(
 
 
 def _encode(documents: Documents, *, where: Location, call: str, settings: VocabularySettings) -> CSRRows:
-    return encode_documents(documents, index_for_call(where, call), settings.ngram_range, settings.lowercase)
+    index = index_for_call(where, call)
+    return encode_documents(documents, index, settings.ngram_range, settings.lowercase, settings.tokenizer)
 
 
 def _write_rows(

@@ -1,6 +1,6 @@
 """Text to a corpus, sentences of token ids in Zarr: two passes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, get_args
 from uuid import uuid4
@@ -10,17 +10,18 @@ import numpy as np
 from dspectral.engine import run_tasks
 from dspectral.store.arrays import Location, write_array
 from dspectral.store.build import BLOCK_BYTES, build_spans
-from dspectral.store.checks import ERRORS, check_name, check_size
+from dspectral.store.checks import check_name, check_size
 from dspectral.store.corpus import Corpus, SentenceBlock
 from dspectral.store.counting import count_spans, merge_part
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.digests import digest_of, sealed
 from dspectral.store.draft import Draft, begin
-from dspectral.store.readers import read_span
-from dspectral.store.sources import Span, plan_spans
+from dspectral.store.planned_text import Read, Reading, plan_sentences
+from dspectral.store.texts import TextSources
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
 from dspectral.text.term_bytes import take
 from dspectral.text.terms import TermTable
+from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer
 from dspectral.text.tokens import Tokens
 from dspectral.text.words import Cut, count_words, cut_words, number_words
 from dspectral.types import Documents
@@ -32,36 +33,56 @@ N_PARTITIONS = 8
 
 
 def build_corpus(
-    sources: str | Sequence[str],
+    sources: TextSources,
     store: str,
     *,
+    unit: str | None = None,
+    field: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
     min_count: int = 1,
     lowercase: bool = False,
-    tokens: Cut = "blanks",
+    tokens: Cut | TokenizerLike = "blanks",
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> Corpus:
-    r"""Write the sentences of text files, one a line, as ids of their words.
+    r"""Write the sentences of text files, or of texts in memory, as ids of their words.
 
     Parameters
     ----------
-    sources : str or sequence of str
-        Paths, globs or fsspec URLs of txt files, also .gz, .zst or .bz2; each line is a sentence.
+    sources : str, path, sequence of these, or texts
+        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2. Or texts:
+        a generator, an array, a column of pandas, polars, Arrow or Hugging Face Datasets, a Dask Bag or a column of a
+        Dask DataFrame (read partition by partition, a task each), a table or records with ``field``, or
+        ``Texts([...])``, since a list of strings names files.
     store : str
         Local path or fsspec URL of the corpus to make.
+    unit : {"line", "file", "field"}, optional
+        Unit of text that is a sentence: by default each line, of a file as of a field or a text in memory, which may
+        hold several; "file" makes a whole file one sentence, "field" a whole field or text, its line ends being blanks.
+    field : str, optional
+        Name of the field or column that holds the text; required for jsonl, csv, tsv and Parquet files, and tables.
+    encoding : str, optional
+        Encoding of the files, such as "latin-1", "cp1252" or "utf-16"; by default UTF-8, with or without a byte order
+        mark. Parquet files hold UTF-8 whatever it says.
+    delimiter : str, optional
+        What the fields of csv files are cut by: by default the first of comma, semicolon, tab and bar under which the
+        header has one column named ``field``.
     min_count : int, default=1
         Fewest times that a word must occur to have a type of its own. Rarer words become type 0, ``"<?>"``; so
         does that word itself.
     lowercase : bool, default=False
         Whether the case of the text is lowered first.
-    tokens : {"blanks", "words"}, default="blanks"
-        Rule by which sentences are cut into tokens: see :func:`dspectral.text.words.cut_words`.
+    tokens : {"blanks", "words"}, callable or str, default="blanks"
+        Rule by which sentences are cut into tokens (see :func:`dspectral.text.words.cut_words`), or a function from
+        a sentence to a list of tokens: one at the top level of a module, its name ``"module:function"``, or an object
+        with a name and a version, such as a pipeline of spaCy.
     block_bytes : int, default=16777216
         Most bytes of text behind a block (a longer sentence is a block of its own).
     errors : {"strict", "replace"}, default="strict"
-        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+        Whether bytes that cannot be decoded are an error, or become U+FFFD.
     storage_options : dict, optional
         Options of the corpus's file system.
     source_options : dict, optional
@@ -83,7 +104,8 @@ def build_corpus(
     Notes
     -----
     Two passes over the text. A task holds about ten times ``block_bytes``, or the vocabulary. A build that was
-    stopped goes on where it was: call it again.
+    stopped goes on where it was: call it again. Texts that are no files are read once and kept in the corpus's
+    scratch until it is finished, as :func:`build_store` does.
 
     Examples
     --------
@@ -93,21 +115,24 @@ def build_corpus(
     >>> corpus = build_corpus("memory://pets.txt", "memory://pets.zarr", min_count=2)
     >>> corpus.words, corpus.counts
     (['<?>', 'the'], array([3, 2]))
+    >>> build_corpus(iter(["the cat\\nsat", "the dog"]), "memory://three.zarr").n_sentences
+    3
     """
-    min_count, block_bytes = check_size("min_count", min_count), check_size("block_bytes", block_bytes)
-    check_name("errors", errors, ERRORS)
-    check_name("tokens", tokens, get_args(Cut))
-    settings = {"min_count": min_count, "lowercase": lowercase, "tokens": tokens}
-    spans = plan_spans(sources, unit="line", span_bytes=block_bytes, storage_options=source_options)
+    min_count = check_size("min_count", min_count)
+    cut_by = _cut_by(tokens)
+    shown = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
+    settings = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
+    reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options)
+    text = plan_sentences(sources, reading)
     provenance = {
-        "sources": [span.describe() for span in spans],
-        "block_bytes": block_bytes,
+        "sources": text.describe(),
+        "block_bytes": text.reading.block_bytes,
         "errors": errors,
-        "corpus": settings,
+        "corpus": settings if text.by_lines else {**settings, "unit": unit},
     }
     draft = begin(store, storage_options, provenance, append=False)
-    read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
-    cut = partial(cut_words, cut=tokens, lowercase=lowercase)
+    spans, read = text.opened(draft)
+    cut = partial(cut_words, cut=cut_by, lowercase=lowercase)
     # Pass one ends with the vocabulary's mark: where that is, a stopped build goes on with pass two.
     if find_vocabulary(draft.where) is None:
         _count_types(draft, spans, read, cut, min_count)
@@ -116,10 +141,20 @@ def build_corpus(
     return _finish(draft, build_spans(spans, draft, read, write, find, name="number-words"))
 
 
+def _cut_by(tokens: Cut | TokenizerLike) -> Cut | Tokenizer:
+    if isinstance(tokens, str) and ":" not in tokens:
+        check_name("tokens", tokens, get_args(Cut))
+        return "words" if tokens == "words" else "blanks"
+    known = as_tokenizer(tokens, "tokens")
+    if known is None:
+        raise TypeError("tokens is None, but it must be 'blanks', 'words' or a function")
+    return known
+
+
 def _count_types(
     draft: Draft,
-    spans: list[Span],
-    read: Callable[[Span], Iterator[Documents]],
+    spans: Sequence[Any],
+    read: Read,
     cut: Callable[[Documents], Tokens],
     min_count: int,
 ) -> None:

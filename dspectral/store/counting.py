@@ -1,12 +1,13 @@
 """Pass one of an exact vocabulary: count the n-grams of text that need not fit in memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from dspectral.engine import run_tasks
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.draft import Draft
-from dspectral.store.sources import Span
+from dspectral.store.planned_text import Read
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,
@@ -20,7 +21,7 @@ from dspectral.types import Documents
 
 
 def count_vocabulary(
-    draft: Draft, spans: list[Span], read: Callable[[Span], Iterator[Documents]], settings: VocabularySettings
+    draft: Draft, spans: Sequence[Any], read: Read, settings: VocabularySettings
 ) -> Vocabulary:
     """Find the n-grams that become columns, and write them into the store.
 
@@ -54,7 +55,12 @@ def count_vocabulary(
     # Only a draft that goes on can have a vocabulary already: looking costs a request.
     if draft.resumed and (there := find_vocabulary(draft.where)) is not None:
         return there
-    table_of = partial(TermTable.of, ngram_range=settings.ngram_range, lowercase=settings.lowercase)
+    table_of = partial(
+        TermTable.of,
+        ngram_range=settings.ngram_range,
+        lowercase=settings.lowercase,
+        tokenizer=settings.tokenizer,
+    )
     names, n_documents = count_spans(draft, spans, read, table_of, settings.n_partitions)
     merge = partial(_merge_and_filter, where=draft.where, names=names, limits=settings.limits(n_documents))
     tables = run_tasks(merge, list(range(settings.n_partitions)), name="merge-terms")
@@ -69,8 +75,8 @@ def count_vocabulary(
 
 def count_spans(
     draft: Draft,
-    spans: list[Span],
-    read: Callable[[Span], Iterator[Documents]],
+    spans: Sequence[Any],
+    read: Read,
     table_of: Callable[[Documents], TermTable],
     n_partitions: int,
 ) -> tuple[list[str], int]:
@@ -123,11 +129,11 @@ def count_spans(
 
 
 def _count_span(
-    item: tuple[int, Span],
+    item: tuple[int, Any],
     *,
     where: Location,
     scratch: str,
-    read: Callable[[Span], Iterator[Documents]],
+    read: Read,
     table_of: Callable[[Documents], TermTable],
     n_partitions: int,
 ) -> list[int]:

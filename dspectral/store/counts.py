@@ -17,6 +17,7 @@ from dspectral.store.digests import digest_of, is_sealed
 from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
 from dspectral.text.hashing import HashingSettings
+from dspectral.text.tokenizers import Tokenizer
 
 FORMAT = 2
 """Format 2 adds digests of blocks and sums, and a seal of the root, to format 1."""
@@ -137,7 +138,11 @@ class CountStore(OpenedCounts):
         settings = self.provenance.get("hashing")
         if settings is None:
             return None
-        return HashingSettings(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
+        tokenizer = settings.get("tokenizer")
+        known = None if tokenizer is None else Tokenizer(tokenizer)
+        return HashingSettings(
+            **{**settings, "ngram_range": tuple(settings["ngram_range"]), "tokenizer": known}
+        )
 
     @property
     def vocabulary(self) -> Vocabulary | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.store.lines import PIECE_BYTES, Piece, check_utf8, split_lines
+from dspectral.store.lines import PIECE_BYTES, Piece, split_lines
 from dspectral.types import Documents, IntArray
 
 _SHOWN = 60
@@ -137,18 +137,18 @@ def _slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> Docum
     return Documents(data[np.cumsum(steps[:-1], dtype=np.int8).view(bool)], offsets)
 
 
-def csv_records(pieces: Iterable[Piece], url: str, errors: str) -> Iterator[tuple[int, list[str]]]:
+def csv_records(pieces: Iterable[Piece], url: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield each record of a CSV file as RFC 4180 has it, its header too, and the line where it begins.
 
     Parameters
     ----------
     pieces : iterable of Piece
-        Whole lines, one piece after the other. A record may go from one piece into the next: a quoted field may
-        hold line ends.
+        Whole lines in UTF-8, one piece after the other. A record may go from one piece into the next: a quoted field
+        may hold line ends.
     url : str
         Name of the file, for the messages.
-    errors : {"strict", "replace"}
-        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+    delimiter : str
+        Character between two fields.
 
     Yields
     ------
@@ -160,11 +160,11 @@ def csv_records(pieces: Iterable[Piece], url: str, errors: str) -> Iterator[tupl
     Raises
     ------
     ValueError
-        If the file is not UTF-8 or no CSV.
+        If the file is no CSV.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # 128 KiB until someone raises it
     # `strict` refuses what follows a closing quote; without it a broken quote would swallow the rest of the file.
-    records = csv.reader(_lines(pieces, errors), strict=True)
+    records = csv.reader(_lines(pieces), strict=True, delimiter=delimiter)
     while True:
         line = records.line_num + 1
         try:
@@ -176,19 +176,19 @@ def csv_records(pieces: Iterable[Piece], url: str, errors: str) -> Iterator[tupl
         yield line, record
 
 
-def csv_texts(pieces: Iterable[Piece], url: str, column: int, errors: str) -> Iterator[Documents]:
+def csv_texts(pieces: Iterable[Piece], url: str, column: int, delimiter: str) -> Iterator[Documents]:
     """Yield a column of a CSV file, some records at a time.
 
     Parameters
     ----------
     pieces : iterable of Piece
-        Whole lines, one piece after the other.
+        Whole lines in UTF-8, one piece after the other.
     url : str
         Name of the file, for the messages.
     column : int
         Number of the column, from 0.
-    errors : {"strict", "replace"}
-        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+    delimiter : str
+        Character between two fields.
 
     Yields
     ------
@@ -198,11 +198,11 @@ def csv_texts(pieces: Iterable[Piece], url: str, column: int, errors: str) -> It
     Raises
     ------
     ValueError
-        If the file is not UTF-8 or no CSV, or a record has another number of columns than the header.
+        If the file is no CSV, or a record has another number of columns than the header.
     """
     # `texts` are the documents since the last yield, `n_bytes` their size; 0 columns until the header is read.
     n_columns, texts, n_bytes = 0, [], 0
-    for line, record in csv_records(pieces, url, errors):
+    for line, record in csv_records(pieces, url, delimiter):
         if not n_columns:
             n_columns = len(record)
             continue
@@ -216,6 +216,6 @@ def csv_texts(pieces: Iterable[Piece], url: str, column: int, errors: str) -> It
     yield Documents.of(texts)
 
 
-def _lines(pieces: Iterable[Piece], errors: str) -> Iterator[str]:
+def _lines(pieces: Iterable[Piece]) -> Iterator[str]:
     for piece in pieces:
-        yield from io.StringIO(check_utf8(piece, errors).data.decode(), newline="\n")
+        yield from io.StringIO(piece.data.decode(), newline="\n")

@@ -177,7 +177,11 @@ def check_utf8(piece: Piece, errors: str) -> Piece:
     except UnicodeDecodeError as error:
         if errors == "replace":
             return piece._replace(data=piece.data.decode(errors="replace").encode())
-        what = f"not UTF-8 ({error.reason}); errors='replace' reads on"
+        other = "utf-16" if not piece.byte and piece.data[:2] in (b"\xff\xfe", b"\xfe\xff") else "cp1252"
+        what = (
+            f"not UTF-8 ({error.reason}); errors='replace' reads on, and encoding= names another encoding, such as "
+            f"{other!r}"
+        )
         raise piece.error(error.start, what) from error
     return piece
 
@@ -208,3 +212,28 @@ def split_lines(data: bytes) -> Documents:
     last = [] if data.endswith(b"\n") or not data else [len(text)]
     offsets = np.concatenate([[0], ends - np.arange(len(ends)), last]).astype(np.int64)
     return Documents(np.frombuffer(text, dtype=np.uint8), offsets)
+
+
+def lines_of(documents: Documents) -> Documents:
+    r"""Make each line of each document a document, as :func:`split_lines` does for a file.
+
+    Parameters
+    ----------
+    documents : Documents
+        Texts that may hold line ends.
+
+    Returns
+    -------
+    Documents
+        One document for each line; an empty text is one empty line. Texts without a line end stay as they are.
+
+    Examples
+    --------
+    >>> lines = lines_of(Documents.of(["the cat\nsat\n", "", "a dog"]))
+    >>> [lines.text(i) for i in range(lines.n_documents)]
+    [b'the cat', b'sat', b'', b'a dog']
+    """
+    if not np.any(documents.data == ord("\n")):
+        return documents
+    texts = (documents.text(i).replace(b"\r\n", b"\n") for i in range(documents.n_documents))
+    return Documents.of([line for text in texts for line in text.removesuffix(b"\n").split(b"\n")])

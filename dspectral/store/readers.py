@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from dspectral.store.checks import ERRORS, check_name, check_size
+from dspectral.store.encodings import as_utf8, in_utf8
 from dspectral.store.fields import csv_texts, json_texts, tsv_texts
-from dspectral.store.lines import PIECE_BYTES, Piece, check_utf8, split_lines, whole_lines
+from dspectral.store.lines import PIECE_BYTES, Piece, split_lines, whole_lines
 from dspectral.store.parquet import read_row_group
 from dspectral.store.sources import Span
 from dspectral.store.streams import open_bytes
@@ -34,7 +35,7 @@ def read_span(
         Most bytes of text of a block, and of its offsets (8 a document); as many documents as fit make a
         block. A longer document is a block of its own.
     errors : {"strict", "replace"}, default="strict"
-        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+        Whether bytes that cannot be decoded are an error, or become U+FFFD.
     storage_options : dict, optional
         Options of the file system.
 
@@ -48,7 +49,7 @@ def read_span(
     Raises
     ------
     ValueError
-        If the file is damaged, is not UTF-8, or a record lacks the field: the file and line (or, inside a
+        If the file is damaged, is not in its encoding, or a record lacks the field: the file and line (or, inside a
         large file, the byte) are named.
 
     Notes
@@ -80,15 +81,19 @@ def _parts(span: Span, piece_bytes: int, errors: str, options: dict[str, Any]) -
         for group in range(span.start, span.stop):
             yield from read_row_group(span.url, options, group, str(span.field), errors)
         return
-    with open_bytes(span.url, span.compression, options) as file:
+    with (
+        open_bytes(span.url, span.compression, options) as raw,
+        in_utf8(raw, span.url, span.encoding, errors) as file,
+    ):
         pieces = whole_lines(file, span.url, start=span.start, stop=span.stop, piece_bytes=piece_bytes)
+        texts = (as_utf8(piece, span.encoding, errors) for piece in pieces)
         if span.format == "csv":
-            yield from csv_texts(pieces, span.url, span.column, errors)
+            yield from csv_texts(texts, span.url, span.column, span.delimiter)
         elif span.unit == "file":
-            yield Documents.of([b"".join(check_utf8(piece, errors).data for piece in pieces)])
+            yield Documents.of([b"".join(piece.data for piece in texts)])
         else:
-            for piece in pieces:
-                yield _of_lines(check_utf8(piece, errors), span, errors)
+            for piece in texts:
+                yield _of_lines(piece, span, errors)
 
 
 def _of_lines(piece: Piece, span: Span, errors: str) -> Documents:

@@ -1,21 +1,20 @@
 """Files as documents: their formats, and the spans that are read in parallel."""
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
+from os import PathLike, fspath
 from typing import Any, NamedTuple
 
-import fsspec
-
 from dspectral.store.checks import check_name, check_size
+from dspectral.store.encodings import as_utf8, in_utf8, is_wide, known_encoding
 from dspectral.store.fields import csv_records
+from dspectral.store.folders import FORMATS, files_of, format_of
 from dspectral.store.lines import PIECE_BYTES, split_lines, whole_lines
 from dspectral.store.parquet import row_groups
 from dspectral.store.streams import open_bytes
 
-COMPRESSIONS = ("gz", "bz2", "zst")
-FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
-"""Unit of text that is a document in each format, unless the caller says."""
+DELIMITERS = (",", ";", "\t", "|")
+"""What csv files are cut by, in the order of trial."""
 UNITS = ("line", "file", "field")
 SPAN_BYTES = 16 << 20
 
@@ -44,6 +43,10 @@ class Span(NamedTuple):
         Size as it is stored; None where that is not known.
     also : tuple of str
         Further files of the same kind, whole, which follow the first.
+    encoding : str or None
+        Python's name of the encoding; None is UTF-8.
+    delimiter : str
+        What the fields of a CSV file are cut by.
     """
 
     url: str
@@ -57,6 +60,8 @@ class Span(NamedTuple):
     n_columns: int = 0
     n_bytes: int | None = None
     also: tuple[str, ...] = ()
+    encoding: str | None = None
+    delimiter: str = ","
 
     def describe(self) -> dict[str, Any]:
         """Return the span as JSON takes it.
@@ -64,9 +69,10 @@ class Span(NamedTuple):
         Returns
         -------
         dict
-            Names and values of its attributes.
+            Names and values of its attributes; of those that versions before 0.2 did not know, what is not the default.
         """
-        return dict(self._asdict())
+        newer = {key for key in ("encoding", "delimiter") if getattr(self, key) == self._field_defaults[key]}
+        return {key: value for key, value in self._asdict().items() if key not in newer}
 
     def files(self) -> "list[Span]":
         """Return a span for each of its files.
@@ -80,10 +86,12 @@ class Span(NamedTuple):
 
 
 def plan_spans(
-    sources: str | Sequence[str],
+    sources: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
     unit: str | None = None,
     field: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
     span_bytes: int = SPAN_BYTES,
     storage_options: dict[str, Any] | None = None,
 ) -> list[Span]:
@@ -91,13 +99,19 @@ def plan_spans(
 
     Parameters
     ----------
-    sources : str or sequence of str
-        Paths, globs or fsspec URLs of txt, jsonl, csv, tsv or parquet files, also .gz, .bz2 or .zst. Files
-        with other endings are plain text where ``unit`` says what a document is.
+    sources : str, path, or sequence of these
+        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or parquet files, also .gz, .bz2 or .zst. Files
+        with other endings are plain text where ``unit`` says what a document is. A folder stands for the files in it
+        whose endings are known, by name: those of records where there is a ``field``, else those of text.
     unit : {"line", "file", "field"}, optional
         Unit of text that is a document: by default a line of txt, a field of a record elsewhere.
     field : str, optional
         Name of the field that holds the text: key of JSON objects, or name of a column.
+    encoding : str, optional
+        Encoding of the files but for Parquet; by default UTF-8, with or without a byte order mark.
+    delimiter : str, optional
+        What the fields of csv files are cut by; by default the first of comma, semicolon, tab and bar under which
+        the header has one column of that name.
     span_bytes : int, default=16777216
         Bytes of a span of an uncompressed txt, jsonl or TSV file of lines. Parquet files have a span for each
         row group; all others are not cut. Whole files that follow one another are a span together while they
@@ -129,45 +143,32 @@ def plan_spans(
     if unit is not None:
         check_name("unit", unit, UNITS)
     span_bytes = check_size("span_bytes", span_bytes)
-    options, spans = storage_options or {}, []
-    for source in [sources] if isinstance(sources, str | os.PathLike) else sources:
-        for url, path, size in _files(os.fspath(source), options):
-            spans += _spans(_whole(url, path, unit, field), size, span_bytes, options)
+    coded, options, spans = known_encoding(encoding), storage_options or {}, []
+    if delimiter is not None and len(delimiter) != 1:
+        raise ValueError(f"delimiter is {delimiter!r}, but it must be one character, such as ';'")
+    for source in [sources] if isinstance(sources, str | PathLike) else sources:
+        for url, path, size in _found(sources, fspath(source), options, records=field is not None):
+            whole = _whole(url, path, unit, field, delimiter)._replace(encoding=coded)
+            spans += _spans(whole, size, span_bytes, delimiter, options)
     return list(_together(spans, span_bytes))
 
 
-def _files(source: str, options: dict[str, Any]) -> list[tuple[str, str, int | None]]:
-    """Return URL, path and size (None if unknown) of each file that a path or glob names."""
-    system, path = fsspec.url_to_fs(source, **options)
-    # A file whose own name has brackets is a file and no pattern.
-    if not any(sign in path for sign in "*?[") or system.exists(path):
-        if not system.isfile(path):
-            raise FileNotFoundError(f"no file {source}")
-        return [(_url(system, path, source), path, system.info(path)["size"])]
-    if "::" in source:  # the names inside an archive do not say the archive
-        raise ValueError(f"{source} is a pattern behind '::': name its files one by one")
-    found = {name: info for name, info in system.glob(path, detail=True).items() if info["type"] == "file"}
-    if not found:
-        raise FileNotFoundError(f"no file matches {source}")
-    return [(_url(system, name, source), name, found[name]["size"]) for name in sorted(found)]
+def _found(sources: Any, source: str, options: dict[str, Any], *, records: bool) -> list[Any]:
+    """Return the files of a source; a list whose strings name none may be meant as texts."""
+    try:
+        return files_of(source, options, records=records)
+    except FileNotFoundError as error:
+        if isinstance(sources, str | PathLike):
+            raise
+        raise FileNotFoundError(
+            f"{error}; strings in a list name files, and dspectral.Texts([...]) around the list makes them texts"
+        ) from error
 
 
-def _url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
-    """Return what opens a file from any directory."""
-    if "::" in source:
-        return source
-    local = "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
-    return str(path if local else system.unstrip_protocol(path))
-
-
-def _whole(url: str, path: str, unit: str | None, field: str | None) -> Span:
+def _whole(url: str, path: str, unit: str | None, field: str | None, delimiter: str | None) -> Span:
     """Return the whole of a file as a span, if unit and field fit its format."""
-    # "a.b.jsonl.gz": compression gz, format jsonl. "gz" alone is a name without an ending, as ".txt" has no name.
-    *parts, ending = path.rsplit("/", 1)[-1].lower().split(".")
-    compression = ending if ending in COMPRESSIONS else None
-    if compression:
-        *parts, ending = parts
-    file_format = ending if parts and ending in FORMATS else "txt" if unit in ("line", "file") else None
+    file_format, compression = format_of(path)
+    file_format = file_format or ("txt" if unit in ("line", "file") else None)
     if file_format is None:
         known = ", ".join(f".{name}" for name in FORMATS)
         raise ValueError(
@@ -178,20 +179,25 @@ def _whole(url: str, path: str, unit: str | None, field: str | None) -> Span:
         raise ValueError(f"{url} is text without fields: unit must be 'line' or 'file', without field=")
     if file_format != "txt" and (unit != "field" or field is None):
         raise ValueError(f"{url} holds records: field= must name the one with the text, and unit be 'field'")
+    if delimiter is not None and file_format != "csv":
+        raise ValueError(f"delimiter is {delimiter!r}, but {url} is no csv file")
     if file_format == "parquet" and compression:
         raise ValueError(f"{url} is compressed from outside: Parquet files are read as they are")
     return Span(url, file_format, compression, unit, field)
 
 
-def _spans(whole: Span, size: int | None, span_bytes: int, options: dict[str, Any]) -> list[Span]:
+def _spans(
+    whole: Span, size: int | None, span_bytes: int, delimiter: str | None, options: dict[str, Any]
+) -> list[Span]:
     if whole.format == "parquet":
         groups = range(row_groups(whole.url, options, str(whole.field)))
         return [whole._replace(start=group, stop=group + 1) for group in groups]
     if whole.format in ("csv", "tsv"):
-        whole = _with_column(whole, options)
+        whole = _with_column(whole, delimiter, options)
     # A span starts with a seek, and its first line is found by a line end: that needs a file that seeks, and records
     # that do not hold line ends, as those of CSV may.
-    streamed = whole.unit == "file" or whole.compression or whole.format == "csv"
+    wide = is_wide(whole.encoding)
+    streamed = whole.unit == "file" or whole.compression or whole.format == "csv" or wide
     if streamed or size is None or size <= span_bytes:
         return [whole._replace(n_bytes=size)]
     borders = pairwise([*range(0, size, span_bytes), size])
@@ -219,20 +225,40 @@ def _sum_of(a: Span, b: Span) -> int | None:
     return a.n_bytes + b.n_bytes if whole and a.n_bytes is not None and b.n_bytes is not None else None
 
 
-def _with_column(whole: Span, options: dict[str, Any]) -> Span:
-    names = _header(whole, options)
-    if names is None:
-        return whole
-    if names.count(str(whole.field)) != 1:
-        raise ValueError(f"{whole.url} has no column {whole.field!r}, or several, but {', '.join(names)}")
-    return whole._replace(column=names.index(str(whole.field)), n_columns=len(names))
+def _with_column(whole: Span, delimiter: str | None, options: dict[str, Any]) -> Span:
+    """Return the span with the number of its column, cut by the delimiter under which the header has that column."""
+    tried = DELIMITERS if delimiter is None and whole.format == "csv" else (delimiter or whole.delimiter,)
+    headers: list[list[str]] = []
+    errors: list[ValueError] = []
+    for cut in tried:
+        try:
+            names = _header(whole._replace(delimiter=cut), options)
+        except ValueError as error:  # quotes that stand where they may not under another delimiter
+            errors.append(error)
+            continue
+        if names is None:
+            return whole
+        if names.count(str(whole.field)) == 1:
+            column = names.index(str(whole.field))
+            return whole._replace(column=column, n_columns=len(names), delimiter=cut)
+        headers.append(names)
+    if not headers:
+        raise errors[0]
+    # The sentence shows the header cut in the most pieces: that is likely to be the right way.
+    names = max(headers, key=len)
+    raise ValueError(f"{whole.url} has no column {whole.field!r}, or several, but {', '.join(names)}")
 
 
 def _header(whole: Span, options: dict[str, Any]) -> list[str] | None:
     """Return the names of the columns of a CSV or TSV file, or None if it is empty."""
-    with open_bytes(whole.url, whole.compression, options) as file:
+    # Bytes that cannot be decoded are for the reader to refuse.
+    with (
+        open_bytes(whole.url, whole.compression, options) as raw,
+        in_utf8(raw, whole.url, whole.encoding, "replace") as file,
+    ):
         pieces = whole_lines(file, whole.url, piece_bytes=PIECE_BYTES >> 4)
-        if whole.format == "csv":  # bytes that are not UTF-8 are for the reader to refuse
-            return next((record for _, record in csv_records(pieces, whole.url, "replace")), None)
-        first = next(pieces, None)
-        return first and split_lines(first.data).text(0).decode(errors="replace").split("\t")
+        texts = (as_utf8(piece, whole.encoding, "replace") for piece in pieces)
+        if whole.format == "csv":
+            return next((record for _, record in csv_records(texts, whole.url, whole.delimiter)), None)
+        first = next(texts, None)
+        return first and split_lines(first.data).text(0).decode().split("\t")

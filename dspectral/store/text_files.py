@@ -43,15 +43,21 @@ class TextFiles:
     Parameters
     ----------
     sources : str, path, or sequence of these
-        Paths, globs or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2.
+        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2.
     unit : {"line", "file", "field"}, default=None
         Unit of text that is a document; None means a line of a txt file and a field of a record elsewhere.
     field : str, default=None
         Name of the field or column that holds the text; needed for records.
+    encoding : str, default=None
+        Encoding of the files, such as "latin-1", "cp1252" or "utf-16"; None means UTF-8, with or without a byte order
+        mark.
+    delimiter : str, default=None
+        What the fields of csv files are cut by; None means the first of comma, semicolon, tab and bar under which the
+        header has one column named ``field``.
     block_bytes : int, default=16 MiB
         Largest number of bytes of text behind a block of rows; a longer document is a block of its own.
     errors : {"strict", "replace"}, default="strict"
-        Treatment of bytes that are not UTF-8.
+        Treatment of bytes that cannot be decoded.
     storage_options : dict, default=None
         Options of the files' file system.
 
@@ -78,6 +84,8 @@ class TextFiles:
         *,
         unit: str | None = None,
         field: str | None = None,
+        encoding: str | None = None,
+        delimiter: str | None = None,
         block_bytes: int = SPAN_BYTES,
         errors: str = "strict",
         storage_options: dict[str, Any] | None = None,
@@ -86,6 +94,8 @@ class TextFiles:
         self.sources = [fspath(source) for source in every]
         self.unit = unit
         self.field = field
+        self.encoding = encoding
+        self.delimiter = delimiter
         self.block_bytes = block_bytes
         self.errors = errors
         self.storage_options = storage_options
@@ -100,6 +110,8 @@ class TextFiles:
             self.sources,
             unit=self.unit,
             field=self.field,
+            encoding=self.encoding,
+            delimiter=self.delimiter,
             span_bytes=self.block_bytes,
             storage_options=self.storage_options,
         )

@@ -12,9 +12,11 @@ from dspectral.linalg.csr_structure import offset_fault
 from dspectral.registry import saved
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.digests import digest_of
+from dspectral.text.hashing import with_tokenizer_name
 from dspectral.text.term_bytes import take
 from dspectral.text.term_index import TermIndex
 from dspectral.text.terms import TermTable
+from dspectral.text.tokenizers import TokenizerLike
 from dspectral.types import Documents
 
 PATH = "vocabulary"
@@ -43,6 +45,9 @@ class VocabularySettings(NamedTuple):
     n_partitions : int, default=8
         Number of parts, by a hash of the n-gram, in which n-grams are counted one after the other. More parts
         take less memory; the vocabulary does not depend on them.
+    tokenizer : callable or str, optional
+        Function from a text to its tokens, or its name ``"module:function"``, in place of the library's own rule;
+        it is kept by its name, so that lambdas and local functions are refused.
 
     Examples
     --------
@@ -56,6 +61,17 @@ class VocabularySettings(NamedTuple):
     max_document_frequency: int | float = 1.0
     max_features: int | None = None
     n_partitions: int = 8
+    tokenizer: TokenizerLike | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return the settings as JSON takes them.
+
+        Returns
+        -------
+        dict
+            Values by name; the tokenizer is there by its name, and only if there is one.
+        """
+        return with_tokenizer_name(self._asdict())
 
     def limits(self, n_documents: int) -> tuple[float, float]:
         """Return the fewest and the most documents that a column may be in.

@@ -1,6 +1,6 @@
 """Hash n-grams to columns and signs, equal to what scikit-learn's HashingVectorizer gives."""
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +15,8 @@ from dspectral.text.csr_buffers import (
     new_buffers,
     sum_group,
 )
-from dspectral.text.tokens import Tokens, check_ngram_range, tokenize
+from dspectral.text.tokenizers import TokenizerLike, as_tokenizer, words_of
+from dspectral.text.tokens import Tokens, check_ngram_range
 from dspectral.types import Documents
 
 MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
@@ -37,15 +38,18 @@ class HashingSettings(NamedTuple):
     alternate_sign : bool, default=True
         Whether the hash of an n-gram also gives the sign that it counts with, so that n-grams which share a
         column cancel on average.
+    tokenizer : callable or str, optional
+        Function from a text to its tokens, or its name ``"module:function"``, in place of the library's own rule.
     """
 
     n_features: int = 2**18
     ngram_range: tuple[int, int] = (1, 3)
     lowercase: bool = True
     alternate_sign: bool = True
+    tokenizer: TokenizerLike | None = None
 
     def checked(self) -> "HashingSettings":
-        """Return the same settings as plain numbers.
+        """Return the same settings as plain numbers, and the tokenizer with its name.
 
         Returns
         -------
@@ -55,7 +59,7 @@ class HashingSettings(NamedTuple):
         Raises
         ------
         ValueError
-            If `n_features` or `ngram_range` is out of range.
+            If `n_features` or `ngram_range` is out of range, or the tokenizer has no name.
 
         Examples
         --------
@@ -69,7 +73,48 @@ class HashingSettings(NamedTuple):
             raise ValueError(f"n_features is {n!r}, but must be a power of two from 2 to {MOST_FEATURES}.")
         check_ngram_range(self.ngram_range)
         low, high = self.ngram_range
-        return HashingSettings(int(n), (int(low), int(high)), bool(self.lowercase), bool(self.alternate_sign))
+        tokenizer = as_tokenizer(self.tokenizer)
+        return HashingSettings(
+            int(n), (int(low), int(high)), bool(self.lowercase), bool(self.alternate_sign), tokenizer
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Return the settings as JSON takes them.
+
+        Returns
+        -------
+        dict
+            Values by name; the tokenizer is there by its name, and only if there is one.
+
+        Examples
+        --------
+        >>> HashingSettings(tokenizer=str.split).record()["tokenizer"]
+        'builtins:str.split'
+        """
+        return with_tokenizer_name(self._asdict())
+
+
+def with_tokenizer_name(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with the name in place of the tokenizer, which is left out where there is none.
+
+    Parameters
+    ----------
+    settings : dict
+        Values by name, ``"tokenizer"`` among them.
+
+    Returns
+    -------
+    dict
+        Values that JSON takes: without a tokenizer those that stores of earlier versions hold.
+
+    Examples
+    --------
+    >>> with_tokenizer_name({"lowercase": True, "tokenizer": None})
+    {'lowercase': True}
+    """
+    others = {key: value for key, value in settings.items() if key != "tokenizer"}
+    tokenizer = as_tokenizer(settings["tokenizer"])
+    return others if tokenizer is None else {**others, "tokenizer": tokenizer.name}
 
 
 saved(HashingSettings, "NgramHashing")  # the name in the files of saved models
@@ -107,7 +152,7 @@ def as_settings(hashing: HashingSettings | HasSettings | None) -> HashingSetting
     Examples
     --------
     >>> as_settings(None)
-    HashingSettings(n_features=262144, ngram_range=(1, 3), lowercase=True, alternate_sign=True)
+    HashingSettings(n_features=262144, ngram_range=(1, 3), lowercase=True, alternate_sign=True, tokenizer=None)
     """
     if hashing is None:
         return HashingSettings()
@@ -154,8 +199,9 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
            [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
     """
     known = as_settings(settings)
-    tokens = tokenize(documents, known.lowercase)
-    buffers = _hash(tokens, known, known.n_features.bit_length() - 1)
+    tokens = words_of(documents, known.lowercase, known.tokenizer)
+    # One compiled loop for all settings: a record that holds a function would be another type.
+    buffers = _hash(tokens, known._replace(tokenizer=None), known.n_features.bit_length() - 1)
     return as_rows(buffers, known.n_features)
 
 

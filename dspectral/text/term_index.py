@@ -9,7 +9,8 @@ from scipy import sparse
 from dspectral._compiled import compiled, read_only
 from dspectral.text.csr_buffers import RowBuffers, as_rows, end_of_group, hash_group, new_buffers, sum_group
 from dspectral.text.term_bytes import equal, hash_terms, read_only_terms
-from dspectral.text.tokens import Tokens, check_ngram_range, tokenize
+from dspectral.text.tokenizers import TokenizerLike, words_of
+from dspectral.text.tokens import Tokens, check_ngram_range
 from dspectral.types import Documents, Int
 
 MOST_TERMS = 2**30
@@ -62,7 +63,11 @@ class TermIndex(NamedTuple):
 
 
 def encode_documents(
-    documents: Documents, index: TermIndex, ngram_range: tuple[int, int] = (1, 1), lowercase: bool = True
+    documents: Documents,
+    index: TermIndex,
+    ngram_range: tuple[int, int] = (1, 1),
+    lowercase: bool = True,
+    tokenizer: TokenizerLike | None = None,
 ) -> sparse.csr_array:
     """Count the n-grams of each document that are in a vocabulary.
 
@@ -78,6 +83,8 @@ def encode_documents(
         Fewest and most words of an n-gram, from 1 to 3.
     lowercase : bool
         Whether the case of the text is lowered first.
+    tokenizer : callable or str, optional
+        Function from a text to its tokens, or its name ``"module:function"``, in place of the library's own rule.
 
     Returns
     -------
@@ -102,7 +109,7 @@ def encode_documents(
     """
     check_ngram_range(ngram_range)
     low, high = ngram_range
-    tokens = tokenize(documents, lowercase)
+    tokens = words_of(documents, lowercase, tokenizer)
     n_columns = index.terms.n_documents
     index = TermIndex(read_only_terms(index.terms), read_only(index.slots))
     buffers = _encode(tokens, (int(low), int(high)), index, n_columns.bit_length())

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from dspectral._compiled import compiled, read_only
 from dspectral.text.ngrams import distinct_ngrams
 from dspectral.text.term_bytes import compare, copy_bytes, gather, hash_terms, read_only_terms, take
-from dspectral.text.tokens import check_ngram_range, tokenize
+from dspectral.text.tokenizers import TokenizerLike, words_of
+from dspectral.text.tokens import check_ngram_range
 from dspectral.types import Documents, Int
 
 MOST_PARTITIONS = 2**16
@@ -31,7 +32,11 @@ class TermTable(NamedTuple):
 
     @classmethod
     def of(
-        cls, documents: Documents, ngram_range: tuple[int, int] = (1, 1), lowercase: bool = True
+        cls,
+        documents: Documents,
+        ngram_range: tuple[int, int] = (1, 1),
+        lowercase: bool = True,
+        tokenizer: TokenizerLike | None = None,
     ) -> "TermTable":
         """Count the n-grams of a block of documents.
 
@@ -43,6 +48,8 @@ class TermTable(NamedTuple):
             Fewest and most words of an n-gram, from 1 to 3.
         lowercase : bool
             Whether the case of the text is lowered first.
+        tokenizer : callable or str, optional
+            Function from a text to its tokens, or its name ``"module:function"``, in place of the library's own rule.
 
         Raises
         ------
@@ -62,7 +69,7 @@ class TermTable(NamedTuple):
         """
         check_ngram_range(ngram_range)
         low, high = ngram_range
-        tokens = tokenize(documents, lowercase)
+        tokens = words_of(documents, lowercase, tokenizer)
         tables = []
         for length, distinct in enumerate(distinct_ngrams(tokens, high), start=1):
             if length >= low:

@@ -14,6 +14,7 @@ from dspectral.text.ngrams import name_words, sorted_words
 from dspectral.text.term_bytes import gather, hash_terms, read_only_terms
 from dspectral.text.term_index import TermIndex, look_up
 from dspectral.text.terms import TermTable
+from dspectral.text.tokenizers import Tokenizer
 from dspectral.text.tokens import (
     CAPITAL_SIGMA,
     N_CODE_POINTS,
@@ -33,17 +34,18 @@ Cut: TypeAlias = Literal["blanks", "words"]
 BLANK, LETTER, ALONE, APOSTROPHE = 0, 1, 2, 3
 
 
-def cut_words(documents: Documents, cut: Cut = "blanks", *, lowercase: bool = False) -> Tokens:
+def cut_words(documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercase: bool = False) -> Tokens:
     r"""Cut sentences into tokens.
 
     Parameters
     ----------
     documents : Documents
         UTF-8 text, a sentence each.
-    cut : {"blanks", "words"}
+    cut : {"blanks", "words"} or Tokenizer
         - ``"blanks"``: as ``text.split()`` does, for text that is tokenised already;
         - ``"words"``: as ``re.findall(r"\w+(?:['\u2019]\w+)*|[^\w\s]", text)`` does: words with the
-          apostrophes inside them, and every other character that is not a blank by itself.
+          apostrophes inside them, and every other character that is not a blank by itself;
+        - a tokenizer: as its function does, called for one sentence after the other.
     lowercase : bool
         Lower the case first, as :meth:`str.lower` does.
 
@@ -67,6 +69,8 @@ def cut_words(documents: Documents, cut: Cut = "blanks", *, lowercase: bool = Fa
     >>> cut_words(Documents.of(["don't  go, 'Al'"]), "words").text[:-PADDING].tobytes()
     b"don't go , ' Al ' "
     """
+    if isinstance(cut, Tokenizer):
+        return cut.cut(documents, lowercase=lowercase)
     if cut not in ("blanks", "words"):
         raise ValueError(f"tokens is {cut!r}, but it must be 'blanks' or 'words'")
     documents = checked_offsets(documents)

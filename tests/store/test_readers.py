@@ -218,5 +218,5 @@ def test_memory_follows_the_block_and_not_the_file(tmp_path, ending):
 def test_buffers_of_lines_and_csv_parts_are_what_they_say():
     assert split_lines(b"").n_documents == 0
     piece = Piece(b"text\n" + b"a\n" * 5000, "a.csv", 0, 1)
-    parts = [part.n_documents for part in csv_texts([piece], "a.csv", 0, "strict")]
+    parts = [part.n_documents for part in csv_texts([piece], "a.csv", 0, ",")]
     assert parts == [4096, 904]

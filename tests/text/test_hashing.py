@@ -39,6 +39,7 @@ hashings = st.builds(
     ngram_range=texts.ngram_ranges(),
     lowercase=st.booleans(),
     alternate_sign=st.booleans(),
+    tokenizer=st.none(),
 )
 
 
@@ -97,7 +98,7 @@ def test_numpy_numbers_and_lists_are_settings_as_well():
     hashing = HashingSettings(np.int64(64), [np.int32(1), 2], np.True_, np.False_)
     expected = hash_documents(Documents.of(["yes or no"]), HashingSettings(64, (1, 2), True, False))
     assert_same_rows(hash_documents(Documents.of(["yes or no"]), hashing), expected)
-    assert hashing.checked() == (64, (1, 2), True, False)
+    assert hashing.checked() == (64, (1, 2), True, False, None)
 
 
 @pytest.mark.parametrize("n_features", [0, 1, -8, 1000, 2**31, 2.5])

@@ -1,4 +1,4 @@
-"""Texts at the door of an estimator: what is taken as a collection of documents, and what is refused."""
+"""Texts in memory: what is taken as a collection of documents, and how it is packed, a block at a time."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
@@ -8,6 +8,7 @@ from dspectral.types import Documents
 
 Texts: TypeAlias = Iterable[str] | Iterable[bytes]
 """Documents in memory: a list, tuple, generator, or column of pandas, polars, Arrow or a data set."""
+_ROWS = 4096
 BLOCK_BYTES = 16 << 20
 """Bytes of text that are packed and worked on at once."""
 
@@ -46,14 +47,43 @@ def text_blocks(X: Texts, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Documen
     """
     held: list[bytes] = []
     n_bytes = 0
-    for number, text in enumerate(_values(X)):
-        held.append(_encoded(text, number))
+    for text in encoded_texts(X):
+        held.append(text)
         n_bytes += len(held[-1])
         if n_bytes >= block_bytes:
             yield Documents.of(held)
             held, n_bytes = [], 0
     if held:
         yield Documents.of(held)
+
+
+def encoded_texts(X: Texts) -> Iterator[bytes]:
+    """Yield each of some texts in UTF-8.
+
+    Parameters
+    ----------
+    X : iterable of str, or of bytes in UTF-8
+        One document each.
+
+    Yields
+    ------
+    bytes
+        The document.
+
+    Raises
+    ------
+    TypeError
+        If X is no collection of texts, or holds anything else.
+    ValueError
+        If a text is not UTF-8.
+
+    Examples
+    --------
+    >>> list(encoded_texts(["to be", ""]))
+    [b'to be', b'']
+    """
+    for number, text in enumerate(_values(X)):
+        yield _encoded(text, number)
 
 
 def _values(X: Texts | str | bytes) -> Iterable[Any]:
@@ -63,8 +93,9 @@ def _values(X: Texts | str | bytes) -> Iterable[Any]:
         raise TypeError(
             f"X is one string: [{shown}] is a list of one text, and TextFiles({shown}) names files"
         )
-    if hasattr(X, "to_pylist"):  # Arrow's own scalars are no strings
-        return list(X.to_pylist())
+    column: Any = X
+    if hasattr(X, "to_pylist") and hasattr(X, "slice"):  # Arrow's own scalars are no strings
+        return (text for i in range(0, len(column), _ROWS) for text in column.slice(i, _ROWS).to_pylist())
     shape = getattr(X, "shape", (0,))
     wrong = isinstance(X, Mapping | set | frozenset) or hasattr(X, "__dask_graph__")
     if wrong or not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or len(shape) != 1:

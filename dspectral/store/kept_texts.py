@@ -1,0 +1,126 @@
+"""Texts in memory, kept in the scratch of the store that is built of them: read once, however many passes follow."""
+
+from collections.abc import Iterator
+from functools import partial
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dspectral.store.arrays import Location, StoreError, read_array, write_array
+from dspectral.store.draft import Draft
+from dspectral.store.lines import PIECE_BYTES
+from dspectral.store.readers import pack
+from dspectral.store.texts import Texts, each_partition, partitions_of
+from dspectral.text.packing import text_blocks
+from dspectral.types import Documents
+
+
+class KeptBlock(NamedTuple):
+    """A block of texts in the scratch of a store.
+
+    Attributes
+    ----------
+    name : str
+        Path of its group in the store.
+    digest : str
+        What tells its texts from others.
+    """
+
+    name: str
+    digest: str
+
+    @property
+    def url(self) -> str:
+        """Name of the texts, for messages."""
+        return "the texts given"
+
+
+def keep_texts(draft: Draft, texts: Texts, block_bytes: int) -> list[KeptBlock]:
+    """Write texts into the scratch of a store, block by block; a generator is never held whole.
+
+    Parameters
+    ----------
+    draft : Draft
+        The store being built.
+    texts : Texts
+        The texts. Partitions of a Dask collection are written by one task each.
+    block_bytes : int
+        Most bytes of text of a block.
+
+    Returns
+    -------
+    list of KeptBlock
+        The blocks, in the order of the texts.
+
+    Raises
+    ------
+    StoreError
+        If an unfinished build of this store goes on, but the texts are not the ones that it began with.
+    TypeError
+        If anything is no text.
+    ValueError
+        If there is none at all.
+
+    Notes
+    -----
+    One pass over the texts. Nothing of a block is read back before all of them are written, so that a call that
+    goes on after one that was stopped here begins anew. Later it reads the texts again, and compares digests.
+    """
+    where, path = draft.where, f"{draft.scratch}/texts"
+    known = where.attributes(path)
+    column = texts.column
+    keep = partial(_keep, where=None if known else where, path=path, block_bytes=block_bytes)
+    partitions = partitions_of(column)
+    if partitions is None:
+        blocks = keep(0, column)
+    else:
+        blocks = [block for found in each_partition(partitions, keep, name="keep-texts") for block in found]
+    if not blocks:
+        raise ValueError(f"no document at all in {texts!r}")
+    listed = [list(block) for block in blocks]
+    if not known:
+        where.mark(path, {"blocks": listed})
+    elif known["blocks"] != listed:
+        raise StoreError(
+            f"an unfinished build at {where.url} was begun with other texts than these: finish it with the same texts, "
+            "or remove it with dspectral.store.discard_unfinished"
+        )
+    return blocks
+
+
+def read_kept(block: KeptBlock, *, where: Location) -> Iterator[Documents]:
+    """Yield the documents of a block that was kept.
+
+    Parameters
+    ----------
+    block : KeptBlock
+        A block of :func:`keep_texts`.
+    where : Location
+        The store.
+
+    Yields
+    ------
+    Documents
+        All its texts at once.
+    """
+    store = where.open()
+    data, offsets = (read_array(where, store, block.name, part) for part in ("data", "offsets"))
+    yield Documents(data, offsets)
+
+
+def _keep(number: int, texts: Any, *, where: Location | None, path: str, block_bytes: int) -> list[KeptBlock]:
+    """Pack and write the texts of a partition; without a place they are packed alone, for their digests."""
+    blocks = []
+    parts = text_blocks(texts, block_bytes=min(block_bytes, PIECE_BYTES))
+    for part, documents in enumerate(pack(parts, block_bytes)):
+        offsets = np.ascontiguousarray(documents.offsets, dtype=np.int64)
+        digest = sha256(documents.data.tobytes())
+        digest.update(offsets.data)
+        block = KeptBlock(f"{path}/{number:06d}-{part:06d}", digest.hexdigest()[:32])
+        if where is not None:
+            store = where.open(read_only=False)
+            write_array(store, f"{block.name}/data", documents.data)
+            write_array(store, f"{block.name}/offsets", offsets)
+        blocks.append(block)
+    return blocks

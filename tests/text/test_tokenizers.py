@@ -1,0 +1,247 @@
+"""Tokenizers of a user's own: their tokens become n-grams as scikit-learn's do, and they are known by name."""
+
+import pickle
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
+import dspectral
+from dspectral import NgramHashing, TextFiles, VocabularySettings, build_corpus, build_store, open_store
+from dspectral.store import StoreError
+from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.tokenizers import Tokenizer, as_tokenizer, words_of
+from dspectral.types import Documents
+
+PIECES = re.compile(r"#?\w+(?:-\w+)*|[.,!?]")
+LINES = [
+    "The e-mail, of a #Cat!",
+    "",
+    "A  cat? \u0130stanbul e-mail",
+    "I am; the e-mail.",
+    "\u00e4 \U0001f600 a",
+] * 5
+HERE = f"{__name__}:pieces"
+
+
+def pieces(text):
+    return PIECES.findall(text)
+
+
+def others(text):
+    return text.split()
+
+
+def blanks_inside(text):
+    return ["New York", " the ", "", "\t", "a\x01b\nc", *text.split()]
+
+
+class Versioned:
+    """What an object needs to be known: a name and a version."""
+
+    def __init__(self, version):
+        self.name, self.version = "mine", version
+
+    def __call__(self, text):
+        return pieces(text)
+
+
+def written(tmp_path, lines=LINES):
+    (tmp_path / "lines.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(tmp_path / "lines.txt")
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("tokenizer", [pieces, HERE, Versioned("1")])
+def test_hashed_tokens_are_those_of_scikit_learn(lowercase, tokenizer):
+    settings = {"n_features": 256, "ngram_range": (1, 3), "lowercase": lowercase}
+    reference = HashingVectorizer(**settings, norm=None, tokenizer=pieces, token_pattern=None).transform(
+        LINES
+    )
+    rows = NgramHashing(**settings, tokenizer=tokenizer).transform(LINES)
+    np.testing.assert_array_equal(rows.toarray(), reference.toarray())
+
+
+def test_a_vocabulary_of_tokens_is_that_of_scikit_learn(tmp_path):
+    reference = CountVectorizer(ngram_range=(1, 2), tokenizer=pieces, token_pattern=None)
+    expected = reference.fit_transform(LINES).toarray()
+    settings = VocabularySettings((1, 2), tokenizer=pieces)
+    store = build_store(written(tmp_path), str(tmp_path / "s"), vocabulary=settings, block_bytes=100)
+    order = [reference.vocabulary_[term] for term in store.vocabulary.terms]
+    np.testing.assert_array_equal(store.counts.compute().toarray(), expected[:, order])
+    assert store.provenance["vocabulary"]["tokenizer"] == HERE
+    more = build_store(written(tmp_path), str(tmp_path / "s"), vocabulary=settings, append=True)
+    assert more.n_rows == 2 * len(LINES)
+
+
+def test_a_corpus_takes_a_tokenizer(tmp_path):
+    corpus = build_corpus(
+        written(tmp_path), str(tmp_path / "c"), tokens=pieces, lowercase=True, block_bytes=100
+    )
+    ids = [
+        block.sentence(i)
+        for block in map(corpus.sentences.read, corpus.blocks)
+        for i in range(block.n_sentences)
+    ]
+    assert [[corpus.words[word] for word in sentence] for sentence in ids] == [
+        pieces(line.lower()) for line in LINES
+    ]
+    assert corpus.provenance["corpus"]["tokens"] == HERE
+
+
+def test_a_tokenizer_is_kept_by_name_and_compared_by_it(tmp_path):
+    hashing = NgramHashing(64, (1, 2), tokenizer=pieces)
+    store = build_store(written(tmp_path), str(tmp_path / "s"), hashing=hashing)
+    assert store.provenance["hashing"]["tokenizer"] == HERE
+    assert hashing == NgramHashing(64, (1, 2), tokenizer=HERE) == open_store(str(tmp_path / "s")).hashing
+    assert hash(hashing) == hash(NgramHashing(64, (1, 2), tokenizer=HERE))
+    assert hashing.transform(store) is store
+    for other in (NgramHashing(64, (1, 2)), NgramHashing(64, (1, 2), tokenizer=others)):
+        assert other != hashing
+        with pytest.raises(ValueError, match=f"the store was hashed with .*tokenizer='{HERE}'"):
+            other.transform(store)
+    with pytest.raises(StoreError, match="the hashing to append with"):
+        build_store(written(tmp_path), str(tmp_path / "s"), hashing=NgramHashing(64, (1, 2)), append=True)
+    assert build_store(written(tmp_path), str(tmp_path / "s"), hashing=hashing, append=True).n_rows == 50
+    files = hashing.transform(TextFiles(written(tmp_path)))
+    np.testing.assert_array_equal(files.compute().toarray(), store.counts.compute().toarray())
+
+
+def test_without_a_tokenizer_stores_hold_what_they_held(tmp_path):
+    hashed = build_store(written(tmp_path), str(tmp_path / "s"), hashing=NgramHashing(64)).provenance
+    assert list(hashed["hashing"]) == ["n_features", "ngram_range", "lowercase", "alternate_sign"]
+    counted = build_store(written(tmp_path), str(tmp_path / "v"), vocabulary=VocabularySettings()).provenance
+    assert list(counted["vocabulary"]) == [name for name in VocabularySettings._fields if name != "tokenizer"]
+
+
+def test_a_store_whose_tokenizer_is_gone_reads_and_says_so_when_appended_to(tmp_path, monkeypatch):
+    (tmp_path / "gone_tokenizer.py").write_text("def cut(text):\n    return text.split()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    store = build_store(
+        written(tmp_path), str(tmp_path / "s"), hashing=NgramHashing(64, tokenizer="gone_tokenizer:cut")
+    )
+    (tmp_path / "gone_tokenizer.py").unlink()
+    monkeypatch.delitem(__import__("sys").modules, "gone_tokenizer")
+    again = open_store(str(tmp_path / "s"))
+    np.testing.assert_array_equal(again.counts.compute().toarray(), store.counts.compute().toarray())
+    with pytest.raises(ValueError, match="the tokenizer 'gone_tokenizer:cut' is not imported here"):
+        build_store(written(tmp_path), str(tmp_path / "s"), hashing=again.hashing, append=True)
+    with pytest.raises(ValueError, match=r"tokenizer is 'gone_tokenizer:cut', but .* \(No module named"):
+        NgramHashing(tokenizer="gone_tokenizer:cut").fit()
+
+
+@pytest.mark.parametrize("tokenizer", [pieces, HERE, Versioned("2")])
+def test_a_saved_transformer_keeps_its_tokenizer_by_name(tmp_path, tokenizer):
+    hashing = NgramHashing(64, tokenizer=tokenizer)
+    dspectral.save(hashing, str(tmp_path / "m"))
+    loaded = dspectral.load(str(tmp_path / "m"))
+    assert loaded == hashing
+    if isinstance(tokenizer, Versioned):
+        with pytest.raises(ValueError, match="give the tokenizer itself as tokenizer="):
+            loaded.transform(LINES)
+        loaded.set_params(tokenizer=tokenizer)
+    np.testing.assert_array_equal(loaded.transform(LINES).toarray(), hashing.transform(LINES).toarray())
+
+
+@pytest.mark.parametrize("name", ["os:system", "subprocess:getoutput", "nowhere:cut", "builtins:exec"])
+def test_no_function_is_called_because_a_file_names_it(name):
+    with pytest.raises(ValueError, match="nothing is imported because a file names it"):
+        Tokenizer(name).resolved()
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "sentence"),
+    [
+        (lambda text: text.split(), "the function '.*<lambda>' without a name"),
+        (re.compile(r"\w+").findall, "the function 'Pattern.findall' without a name"),
+        (partial(re.findall, r"\w+"), "which has no name and version"),
+        (str, "which has no name and version"),
+        (5, "it must be a function from a text to a list of tokens"),
+        ("no colon", "it must be a function or its name 'module:function'"),
+        ("os:nothing", "it must be a function or its name 'module:function'"),
+    ],
+)
+def test_what_has_no_name_is_refused(tmp_path, tokenizer, sentence):
+    with pytest.raises((ValueError, TypeError), match=f"tokenizer is {sentence}|tokenizer is .*{sentence}"):
+        NgramHashing(tokenizer=tokenizer).fit()
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        build_store(
+            written(tmp_path), str(tmp_path / "s"), vocabulary=VocabularySettings(tokenizer=tokenizer)
+        )
+    if not isinstance(tokenizer, str):
+        with pytest.raises((ValueError, TypeError), match=f"tokens is .*{sentence}"):
+            build_corpus(written(tmp_path), str(tmp_path / "c"), tokens=tokenizer)
+    assert not (tmp_path / "s").exists()
+
+
+def test_local_functions_are_refused():
+    def local(text):
+        return text.split()
+
+    with pytest.raises(ValueError, match=r"the function '.*<locals>\.local' without a name to import it by"):
+        as_tokenizer(local)
+
+
+def test_blanks_inside_tokens_become_underscores_and_empty_tokens_go():
+    tokens = words_of(Documents.of(["x", ""]), True, blanks_inside)
+    assert tokens.text[:-8].tobytes() == b"New_York the a_b_c x New_York the a_b_c "
+    assert tokens.bounds.tolist() == [0, 4, 7]
+
+
+def no_list(text):
+    return text
+
+
+def numbers(text):
+    return [1]
+
+
+def half(text):
+    return ["\ud800"]
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (no_list, "returned 'text' for document 0 of the block, but it must return a list of strings"),
+        (numbers, "returned the token 1 for document 0 of the block, but tokens must be strings"),
+        (half, "which is no text in UTF-8"),
+    ],
+)
+def test_a_tokenizer_that_returns_something_else_is_named(function, sentence):
+    with pytest.raises(
+        (TypeError, ValueError), match=rf"the tokenizer '.*:{function.__name__}' .*{sentence}"
+    ):
+        hash_documents(Documents.of(["text"]), HashingSettings(tokenizer=function))
+
+
+def test_a_tokenizer_travels_to_workers_with_its_function():
+    travelled = pickle.loads(pickle.dumps(as_tokenizer(Versioned("3"))))  # noqa: S301  our own bytes
+    assert travelled.function("a b") == ["a", "b"]
+    assert travelled == as_tokenizer(Versioned("3"))
+    assert travelled != as_tokenizer(Versioned("4"))
+
+
+def test_the_tokens_of_spacy_become_the_words_of_a_corpus(tmp_path):
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    english = spacy.blank("en")
+    lines = ["Don't go to N.Y., Al!", "", "It's  $5 (really)."]
+    corpus = build_corpus(written(tmp_path, lines), str(tmp_path / "c"), tokens=english)
+    expected = {token.text for line in lines for token in english(line) if not token.is_space}
+    assert set(corpus.words) == {"<?>", *expected}
+    hashing = NgramHashing(64, (1, 2), lowercase=False, tokenizer=english)
+    assert hashing == NgramHashing(64, (1, 2), lowercase=False, tokenizer=spacy.blank("en"))
+    assert hashing != NgramHashing(64, (1, 2), lowercase=False, tokenizer=spacy.blank("de"))
+    reference = HashingVectorizer(
+        n_features=64,
+        ngram_range=(1, 2),
+        norm=None,
+        lowercase=False,
+        token_pattern=None,
+        tokenizer=lambda text: [token.text for token in english(text) if not token.is_space],
+    )
+    np.testing.assert_array_equal(hashing.transform(lines).toarray(), reference.transform(lines).toarray())
+    store = build_store(written(tmp_path, lines), str(tmp_path / "s"), hashing=hashing)
+    assert "English en_pipeline 0.0.0" in store.provenance["hashing"]["tokenizer"]
