@@ -105,12 +105,12 @@ def _run(folder: Path, name: str, options: list[str]) -> None:
     if folder == CHECKOUT:
         package = folder.name
         sys.path.insert(0, str(folder.parent))
-    form = import_module(f"{package}._form.form")
-    started = form.COMMAND.set(f"dspectral {name}")
+    command = import_module(f"{package}._form.options").COMMAND
+    started = command.set(f"dspectral {name}")
     try:
         import_module(f"{package}.{name.replace('-', '_')}").main(options)
     finally:
-        form.COMMAND.reset(started)
+        command.reset(started)
 
 
 if __name__ == "__main__":
