@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import dspectral
 from dspectral import VocabularySettings, build_store, open_store
-from dspectral.store import CountStore
+from dspectral.store import CountStore, discard_unfinished
 
 from ._form import form
 from ._form.plots import new_plot
@@ -26,6 +26,8 @@ def main(argv: list[str] | None = None) -> None:
     """Build a store and describe it."""
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
+        if arguments.discard_unfinished:
+            discard_unfinished(arguments.store)
         before = open_store(arguments.store).n_rows if arguments.append else 0
         hashing, vocabulary = settings(arguments)
         with run.measure("build") as used:
@@ -61,6 +63,8 @@ def options() -> argparse.ArgumentParser:
         help="bytes of text behind a block",
     )
     add("--append", action="store_true", help="add the documents to a finished store")
+    dropped = "first drop what an unfinished build of other settings left"
+    add("--discard-unfinished", action="store_true", help=dropped)
     add_columns(parser)
     return parser
 

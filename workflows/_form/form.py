@@ -20,6 +20,7 @@ It ends in ``if __name__ == "__main__": main()``, which ``python -m`` and worker
 
 import argparse
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ from typing import Any
 
 from distributed import Client, KilledWorker
 
-from .messages import sentence
+from .messages import in_options, sentence
 from .options import Parser, bits, memory_limit, positive, share
 from .outputs import publish, unfinished
 from .page import page
@@ -170,8 +171,14 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
 
 @contextmanager
 def _one_sentence(arguments: argparse.Namespace) -> Iterator[None]:
+    def warn(message: Warning | str, *_where: object) -> None:
+        print(f"{arguments.prog}: warning: {in_options(str(message), arguments.options)}", file=sys.stderr)
+
     try:
-        yield
+        with warnings.catch_warnings():
+            if not arguments.debug:
+                warnings.showwarning = warn
+            yield
     except KeyboardInterrupt:
         print(f"{arguments.prog}: interrupted, nothing is written to {arguments.out}", file=sys.stderr)
         raise SystemExit(130) from None

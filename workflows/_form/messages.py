@@ -6,14 +6,21 @@ from collections.abc import Mapping
 from distributed import KilledWorker
 
 OTHER_NAMES = {
-    "n_features": "columns_bits",
     "ngram_range": "ngrams",
     "count_transform": "transform",
+    "n_labels": "packages",
+    "n_splits": "folds",
     "n_sweeps": "refine",
 }
 """Parameters of the library that programs take by an option of another name."""
+FUNCTIONS = {
+    "dspectral.store.discard_unfinished": "discard_unfinished=True",
+    "build_store or write_counts makes one": "`dspectral build-store` makes one",
+    "build_corpus makes one": "`dspectral word-embeddings --store` makes one",
+}
+"""What messages of the library advise, as a program does it."""
 VALUE = r"(?:'[^']*'|True|False|None|-?[\d.]*\d|)"
-ADVICE = re.compile(rf"[;:,] [^;:,]*\b[a-z][a-z_]*={VALUE}(?=[ ,.]|$)[^;:]*$")
+ADVICE = re.compile(rf"[;:] [^;:]*\b[a-z][a-z_]*={VALUE}(?=[ ,.]|$)[^;:]*$|, or [a-z]+ [a-z]+_[a-z_]+$")
 """A last clause about a parameter."""
 
 
@@ -68,17 +75,25 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
     >>> in_options("n_components is 9, but X has 4; shrink='full' helps", {"n_components": "--n-components"})
     '--n-components is 9, but X has 4'
     """
+    for function, words in FUNCTIONS.items():
+        text = text.replace(function, words)
+    if "columns_bits" in options:
+        text = re.sub(r"\bn_features( = | is )(\d+)", _in_bits, text)
     names = {name: options[of] for name, of in OTHER_NAMES.items() if of in options} | dict(options)
-    for name in sorted(names, key=len, reverse=True):
-        option = names[name]
+    for name, option in names.items():
         text = re.sub(
             rf"(?<![\w.=-]){name}=({VALUE})(?![\w'])",
             lambda found, option=option: _written(option, found[1].strip("'")),
             text,
         )
-        follows = "" if "_" in name else r"(?= is [^,]*, but)"
-        text = re.sub(rf"(?<![\w./=-]){name}\b{follows}(?![./\\=(])", option, text)
+        follows = "" if "_" in name else r"(?= is [^,]*, but| (?:must )?be ')"
+        text = re.sub(rf"(?<![\w./='-]){name}\b{follows}(?![./\\=('])", option, text)
     return ADVICE.sub("", text)
+
+
+def _in_bits(found: re.Match[str]) -> str:
+    """Return a number of columns as the power of 2 that it is."""
+    return f"--columns-bits{found[1]}{int(found[2]).bit_length() - 1}"
 
 
 def _written(option: str, value: str) -> str:
@@ -91,6 +106,7 @@ def _of_file(error: OSError) -> str:
     if error.errno is None or error.filename is None:
         return str(error)
     said = {
+        FileExistsError: f"{error.filename} is a file, but must be a folder or new",
         FileNotFoundError: f"there is no file or folder {error.filename}",
         IsADirectoryError: f"{error.filename} is a folder, but must be a file",
         NotADirectoryError: f"{error.filename} lies in something that is no folder",
