@@ -105,12 +105,14 @@ def _run(folder: Path, name: str, options: list[str]) -> None:
     if folder == CHECKOUT:
         package = folder.name
         sys.path.insert(0, str(folder.parent))
-    command = import_module(f"{package}._form.options").COMMAND
-    started = command.set(f"dspectral {name}")
     try:
+        command = import_module(f"{package}._form.options").COMMAND
+        started = command.set(f"dspectral {name}")
         import_module(f"{package}.{name.replace('-', '_')}").main(options)
-    finally:
         command.reset(started)
+    except KeyboardInterrupt:  # while it imports, before the program itself answers
+        sys.stderr.write(f"dspectral {name}: interrupted\n")
+        raise SystemExit(130) from None
 
 
 if __name__ == "__main__":

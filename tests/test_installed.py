@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -69,8 +70,7 @@ def python(built, tmp_path_factory):
     venv.create(folder / "venv", with_pip=False)
     (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
     (wheel,) = built.glob("*.whl")
-    with zipfile.ZipFile(wheel) as opened:
-        opened.extractall(site)
+    shutil.unpack_archive(wheel, site, "zip")
     others = [path for path in sys.path if path.endswith("site-packages")]
     # Packages of this environment, but not what its .pth files add: this checkout is among that.
     (site / "others.pth").write_text("\n".join(others) + "\n")
