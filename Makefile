@@ -10,7 +10,7 @@ NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 LOWEST := .venv-lowest
 SHARED := -n 2 --dist loadfile  # tests of one file in one process: two would compile the same loops
 
-.PHONY: help venv demo test lint coverage lowest notebooks clean
+.PHONY: help venv demo test lint coverage lowest notebooks wheel-check clean
 
 help:
 	@echo 'make venv       make $(VENV) and install dspectral and its tools into it'
@@ -20,6 +20,7 @@ help:
 	@echo 'make coverage   tests, and the share of the lines that they run; writes out/coverage/index.html'
 	@echo 'make lowest     tests with the lowest versions that pyproject.toml allows, in $(LOWEST)'
 	@echo 'make notebooks  run all notebooks; writes out/notebooks'
+	@echo 'make wheel-check  install the wheel into an empty environment, and run the first programs there'
 	@echo 'make clean      remove what these wrote, except environments'
 
 venv: $(INSTALLED)
@@ -64,6 +65,9 @@ lowest: $(LOWEST)/.installed
 notebooks: venv
 	@test -n '$(NOTEBOOKS)' || { echo 'make: there is no notebook in notebooks/' >&2; exit 1; }
 	$(BIN)/python -m nbconvert --to notebook --execute --output-dir out/notebooks $(NOTEBOOKS)
+
+wheel-check: venv
+	$(BIN)/python tools/empty_environment.py
 
 clean:
 	rm -rf out build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -62,12 +62,15 @@ def count_vocabulary(
         tokenizer=settings.tokenizer,
     )
     names, n_documents = count_spans(draft, spans, read, table_of, settings.n_partitions)
-    merge = partial(_merge_and_filter, where=draft.where, names=names, limits=settings.limits(n_documents))
+    limits = settings.limits(n_documents)
+    merge = partial(_merge_and_filter, where=draft.where, names=names, limits=limits)
     tables = run_tasks(merge, list(range(settings.n_partitions)), name="merge-terms")
     vocabulary = Vocabulary.of(tables, max_features=settings.max_features)
     if not vocabulary.documents.n_documents:
         raise ValueError(
-            f"no n-gram of {n_documents} document(s) is within the document frequencies of {settings}"
+            f"no n-gram of {n_documents} document(s) is in {limits[0]:g} to {limits[1]:g} of them, as "
+            f"min_document_frequency = {settings.min_document_frequency} and "
+            f"max_document_frequency = {settings.max_document_frequency} ask for"
         )
     write_vocabulary(draft.where, vocabulary)
     return vocabulary

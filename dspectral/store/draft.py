@@ -220,8 +220,9 @@ def _plan(where: Location, generation: int, provenance: dict[str, Any]) -> bool:
         return False
     different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
     if different:
+        verb = "differs" if len(different) == 1 else "differ"
         raise StoreError(
-            f"an unfinished write of another plan is at {where.url} (its {', '.join(different)} differ): "
+            f"an unfinished write of another plan is at {where.url} (its {', '.join(different)} {verb}): "
             "finish it with the same call, or remove it with dspectral.store.discard_unfinished"
         )
     return True
@@ -232,6 +233,7 @@ def _check_same_settings(store: CountStore, provenance: dict[str, Any], n_column
     for key in ("hashing", "vocabulary", "labels", "weighting"):
         ours, theirs = _as_json(provenance.get(key)), store.provenance.get(key)
         if ours != theirs:
+            ours, theirs = _what_differs(ours, theirs)
             raise StoreError(f"the {key} to append with is {ours}, but store {url} was built with {theirs}")
     if n_columns is not None and n_columns != store.n_columns:
         raise StoreError(
@@ -244,3 +246,12 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _as_json(entry) for key, entry in value.items()}
     return [_as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _what_differs(ours: Any, theirs: Any) -> tuple[Any, Any]:
+    """Return the differing fields of two settings as text; where one side has none, both as they are."""
+    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
+        return ours, theirs
+    names = [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
+    mine, other = (", ".join(f"{name} = {of.get(name)!r}" for name in names) for of in (ours, theirs))
+    return mine, other

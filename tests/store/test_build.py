@@ -118,7 +118,7 @@ def test_a_store_of_no_document_is_refused(tmp_path, url):
 
 
 def test_a_vocabulary_that_nothing_is_in_is_refused(text, url):
-    with pytest.raises(ValueError, match=r"no n-gram of 90 document\(s\).*min_document_frequency=1000"):
+    with pytest.raises(ValueError, match=r"no n-gram of 90 document\(s\).*min_document_frequency = 1000"):
         build_store(text, url, vocabulary=VocabularySettings(min_document_frequency=1000))
 
 

@@ -1,0 +1,163 @@
+import re
+import warnings
+from importlib import import_module
+
+import pytest
+from distributed import KilledWorker
+
+import dspectral
+from workflows._form import form
+from workflows._form.messages import in_options, sentence
+
+PYTHON = re.compile(
+    r"\b[a-z_]+=(True|False|None|'|\s|$)|\bdspectral\.\w|Traceback|invalid \w+ value|\b(build_store|write_counts)\b"
+)
+"""What a person at a shell has no use for."""
+FILES = {
+    "text.txt": "ant bee cat\nant bee dog\n",
+    "latin.txt": b"ant bee\ncaf\xe9\n",
+    "records.jsonl": '{"text": "ant bee"}\n{"other": 1}\n',
+    "labelled.tsv": "text\tlabel\nhello you\tgreet\nbye now\tleave\n",
+    "intents.tsv": "text\tintent\nhello you\tgreet\nbye now\tleave\n",
+}
+STORE = ["--store", "store"]
+NEW = "new"
+"""Stands for a folder of each test's own."""
+MISTAKES = [
+    ("build_store", ["--text", "text.txt", *STORE, "--columns-bits", "8"], "--append adds to it"),
+    (
+        "build_store",
+        ["--text", "text.txt", *STORE, "--columns-bits", "9", "--append"],
+        "is --columns-bits = 9, but store .* was built with --columns-bits = 8",
+    ),
+    (
+        "build_store",
+        ["--text", "latin.txt", "--store", NEW],
+        "line 2: not UTF-8 .*; --errors replace reads",
+    ),
+    (
+        "build_store",
+        ["--text", "records.jsonl", "--store", NEW],
+        "--field must name .*, and --unit be 'field'",
+    ),
+    ("build_store", ["--text", "text.txt", "--store", NEW, "--unit", "field"], "--unit must be 'line' or"),
+    ("build_store", ["--text", "text.txt", "--store", NEW, "--ngrams", "3", "1"], r"--ngrams is \(3, 1\)"),
+    (
+        "build_store",
+        ["--text", "text.txt", "--store", NEW, "--append"],
+        "`dspectral build-store` makes one",
+    ),
+    (
+        "build_store",
+        ["--text", "text.txt", "--store", NEW, "--vocabulary", "--min-document-frequency", "9"],
+        "no n-gram of 2 .* is in 9 to 2 of them, as --min-document-frequency = 9 and --max-document-frequency",
+    ),
+    (
+        "build_store",
+        ["--text", "text.txt", "--store", "text.txt"],
+        "text.txt is a file, but must be a folder",
+    ),
+    ("word_embeddings", ["--corpus", "latin.txt"], r"line 2: not UTF-8 \(invalid.*\)$"),
+    ("word_embeddings", ["--corpus", "text.txt", *STORE], "no finished corpus at store"),
+    (
+        "brown_clusters",
+        ["--corpus", "text.txt", "--min-count", "1", "--n-clusters", "50"],
+        "--n-clusters is 50",
+    ),
+    (
+        "intent_classification",
+        ["--train", "intents.tsv", "--test", "none.tsv"],
+        "there is no file or folder ",
+    ),
+    ("intent_classification", ["--train", ".", "--test", "intents.tsv"], "is a folder, but must be a file"),
+    ("intent_classification", ["--train", "labelled.tsv", "--test", "intents.tsv"], "has no column intent"),
+    ("sketch_scaling", ["--store", NEW], "no store at "),
+    ("demo", ["--packages", "5000"], "--packages is 5000, but must be from 2 to"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with files of several kinds, and a store that was hashed to 256 columns."""
+    where = tmp_path_factory.mktemp("mistakes")
+    for name, content in FILES.items():
+        (where / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    hashing = dspectral.NgramHashing(n_features=256)
+    dspectral.build_store(str(where / "text.txt"), str(where / "store"), hashing=hashing)
+    return where
+
+
+@pytest.mark.parametrize(("program", "given", "said"), MISTAKES)
+def test_a_mistake_is_answered_in_the_words_of_the_program(
+    folder, program, given, said, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(folder)
+    own = [str(tmp_path / NEW) if one == NEW else one for one in given]
+    with pytest.raises(SystemExit) as caught:
+        import_module(f"workflows.{program}").main([*own, "--out", str(tmp_path / "out")])
+    assert caught.value.code == 2
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
+    error = error.partition("error: ")[2]
+    assert re.search(said, error)
+    assert not PYTHON.search(error), error
+
+
+def test_an_unfinished_build_of_other_settings_is_dropped_when_asked_for(
+    folder, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(folder)
+    out = ["--store", str(tmp_path / "s"), "--out", str(tmp_path / "out"), "--text", "text.txt"]
+    main = import_module("workflows.build_store").main
+    for more, said in (
+        (["--vocabulary", "--min-document-frequency", "9"], "no n-gram"),
+        (["--vocabulary"], "an unfinished write of another plan .*, or remove it with --discard-unfinished"),
+    ):
+        with pytest.raises(SystemExit):
+            main([*out, *more])
+        assert re.search(said, capsys.readouterr().err)
+    main([*out, "--vocabulary", "--discard-unfinished"])
+    assert dspectral.open_store(str(tmp_path / "s")).n_rows == 2
+
+
+OPTIONS = {
+    name: f"--{name.replace('_', '-')}" for name in ("append", "field", "n_components", "columns_bits")
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("field= must name the column", "--field must name the column"),
+        ("the field is empty", "the field is empty"),
+        ("field is 'a', but b", "--field is 'a', but b"),
+        ("n_components is 9, but X has 4", "--n-components is 9, but X has 4"),
+        ("n_features is 512, but 256", "--columns-bits is 9, but 256"),
+        ("there is no file data/n_components.txt", "there is no file data/n_components.txt"),
+        ("it is there: overwrite=True replaces it", "it is there"),
+        ("line 2: not UTF-8; errors='replace' reads on", "line 2: not UTF-8"),
+        ("a is there: append=True adds", "a is there: --append adds"),
+        ("no file http://host/a?b=c", "no file http://host/a?b=c"),
+        ("too few: give more text, or lower min_document_frequency", "too few: give more text"),
+    ],
+)
+def test_parameters_become_options_and_advice_that_cannot_be_taken_is_left_out(text, said):
+    assert in_options(text, OPTIONS) == said
+
+
+def test_an_error_without_words_and_a_lost_worker_are_sentences_too():
+    assert sentence(ValueError(), {}) == "ValueError"
+    assert "--memory-limit" in sentence(KilledWorker("task", None, 3), {})
+    assert sentence(OSError(28, "No space left on device", "a.zarr"), {}) == "a.zarr: no space left on device"
+
+
+def test_a_warning_is_a_sentence_of_the_program(tmp_path, capsys):
+    parser = form.parser("rivers", "")
+    parser.add_argument("--n-components", type=int)
+    with (
+        warnings.catch_warnings(),
+        form.run(parser.parse_args(["--out", str(tmp_path)])),
+    ):
+        warnings.simplefilter("always")
+        warnings.warn("n_components is 9, but X has 4", stacklevel=1)
+    error = capsys.readouterr().err
+    assert error == "python -m workflows.rivers: warning: --n-components is 9, but X has 4\n"
