@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = {
     "dspectral._compiled": 0,
     "dspectral.registry": 0,
+    "dspectral.html": 0,
     "dspectral.types": 1,
     "dspectral.linalg": 2,
     "dspectral.metrics": 2,
@@ -69,6 +70,7 @@ STEPS = {
 """Files that say the steps of a method. All other files of a family hold kernels, summaries and solvers."""
 GROUND = {
     "dspectral._compiled",
+    "dspectral.html",
     "dspectral.registry",
     "dspectral.types",
     "dspectral.linalg",

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from dspectral.decomposition.plan import Plan, Solver
 from dspectral.decomposition.spectrum import Spectrum, of_summary, pad_components, spectrum, summary_of
 from dspectral.engine import is_lazy, lazy_rows, map_rows, summarize
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, resolve_seed
 from dspectral.inputs.rows import checked_rows, project, row_dtype
@@ -25,7 +26,9 @@ def _can_grow(estimator: "Decomposition") -> bool:
     return estimator.solver in _GROWING
 
 
-class Decomposition(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Decomposition(
+    FittedFactsMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Base class of :class:`~dspectral.SketchedPCA` and :class:`~dspectral.TruncatedSVD`: all but the parameters."""
 
     n_components: int

@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.texts import Texts, text_blocks
 from dspectral.preprocessing.sparse_output import SparseOutput
@@ -16,7 +17,9 @@ from dspectral.text.hashing import HashingSettings, hash_documents
 
 
 @saved
-class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class NgramHashing(
+    FittedFactsMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Count the n-grams of texts, hashed to columns: in memory, or out of core from files and stores.
 
     Columns and signs are those of scikit-learn's ``HashingVectorizer(norm=None)``. There is nothing to learn:

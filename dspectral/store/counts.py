@@ -13,6 +13,7 @@ from dspectral.engine import run_tasks
 from dspectral.store.anndata import AnnDataCounts, open_anndata
 from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.blocks import BlockInfo, find_block, read_block, read_labels
+from dspectral.store.facts import count_store_card
 from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
 from dspectral.text.hashing import HashingSettings
@@ -60,6 +61,9 @@ class CountStore(OpenedCounts):
         n_rows, n_columns = self.shape
         size = f"{n_rows} x {n_columns}, {self.nnz} entries in {self.n_blocks} blocks"
         return f"CountStore({self.where.url!r}: {size})"
+
+    def _repr_html_(self) -> str:
+        return count_store_card(self)
 
     @property
     def counts(self) -> da.Array:

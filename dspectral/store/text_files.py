@@ -10,6 +10,7 @@ import dask.array as da
 from scipy import sparse
 
 from dspectral.engine import run_tasks
+from dspectral.store.facts import text_files_card
 from dspectral.store.opened import read_lazily
 from dspectral.store.readers import read_span
 from dspectral.store.sources import SPAN_BYTES, Span, plan_spans
@@ -92,6 +93,9 @@ class TextFiles:
 
     def __repr__(self) -> str:
         return f"TextFiles({', '.join(map(repr, self.sources))})"
+
+    def _repr_html_(self) -> str:
+        return text_files_card(self)
 
     @cached_property
     def blocks(self) -> tuple[TextBlock, ...]:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
 from dspectral.engine import Blocks, run_tasks, summarize
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.sequences import HoldsLabelledSentences, HoldsSentences, in_memory_blocks
 from dspectral.inputs.token_lists import TokenLists, plain, token_lists
 from dspectral.methods.hmm.chain import HiddenMarkov
@@ -29,7 +30,7 @@ DECODINGS = ("posterior", "viterbi")
 """The most probable state of each token, or the most probable path."""
 
 
-class ChainDecoder(BaseEstimator, ABC):
+class ChainDecoder(FittedFactsMixin, BaseEstimator, ABC):
     """Base of the estimators whose ``model_`` is a chain over types of tokens.
 
     Sentences come as lists of tokens, as columns of them, or as a corpus. The blocks of a corpus in a store are decoded

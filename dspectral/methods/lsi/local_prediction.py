@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.rows import checked_rows
 from dspectral.methods.lsi.local_scores import LocalMachines
@@ -23,7 +24,12 @@ Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
 
 
 class LocalPrediction(
-    LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
+    FittedFactsMixin,
+    LazyOutputMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    ClassifierMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Everything that :class:`~dspectral.LocalLSI` does once it is fitted."""
 

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labelled_rows import checked_documents
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.multilabel.ranking import LabelScorer, Topic, ones_of, topics
@@ -20,7 +21,7 @@ from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import FloatArray, Rows, RowsLike, is_sparse
 
 
-class LabelPrediction(ClassifierMixin, BaseEstimator):
+class LabelPrediction(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     """Everything that :class:`~dspectral.MomentMultiLabelClassifier` does once it is fitted."""
 
     recipe: MultiLabelRecipe | None
