@@ -16,6 +16,7 @@ from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, resolve_seed
 from dspectral.inputs.rows import checked_rows, project, row_dtype
+from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.types import FloatArray, RowsLike
 
 _GROWING = ("auto", "frequent_directions", "median_frequent_directions", "gram")
@@ -27,7 +28,12 @@ def _can_grow(estimator: "Decomposition") -> bool:
 
 
 class Decomposition(
-    FittedFactsMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    FittedFactsMixin,
+    TopTermsMixin,
+    LazyOutputMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Base class of :class:`~dspectral.SketchedPCA` and :class:`~dspectral.TruncatedSVD`: all but the parameters."""
 

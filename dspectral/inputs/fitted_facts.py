@@ -115,7 +115,7 @@ def _certified(learned: dict[str, Any]) -> list[tuple[str, object]]:
 
 
 def _is_list(value: object) -> bool:
-    return isinstance(value, list | np.ndarray) and len(value) > 0
+    return isinstance(value, list | np.ndarray) and len(value) > 0 and not isinstance(value[0], list)
 
 
 def _course(values: Any) -> str:

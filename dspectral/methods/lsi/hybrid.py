@@ -19,6 +19,7 @@ from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
 from dspectral.inputs.rows import checked_rows, project
+from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg.dense import fixed_signs
 from dspectral.methods.lsi.document_products import (
     ClassProducts,
@@ -49,7 +50,12 @@ Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spma
 
 @saved
 class HybridLSI(
-    FittedFactsMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    FittedFactsMixin,
+    TopTermsMixin,
+    LazyOutputMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Latent semantic indexing of documents whose classes, and whose terms' meanings, are partly known.
 
