@@ -3,6 +3,7 @@ from . import decomposition as decomposition
 from . import engine as engine
 from . import io as io
 from . import metrics as metrics
+from . import plotting as plotting
 from . import store as store
 from . import text as text
 from .decomposition.estimators import SketchedPCA as SketchedPCA
@@ -38,6 +39,11 @@ from .methods.sentences.representation import SentenceRepresentation as Sentence
 from .methods.tmpca.tree_pca import TreePCA as TreePCA
 from .persistence import load as load
 from .persistence import save as save
+from .plotting.brown_tree import plot_brown_tree as plot_brown_tree
+from .plotting.merge_trees import plot_merge_tree as plot_merge_tree
+from .plotting.spectra import plot_certificate as plot_certificate
+from .plotting.spectra import plot_spectrum as plot_spectrum
+from .plotting.word_map import plot_words as plot_words
 from .preprocessing.hashing import NgramHashing as NgramHashing
 from .preprocessing.weighting import TfidfWeighting as TfidfWeighting
 from .store.build import build_store as build_store

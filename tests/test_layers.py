@@ -26,6 +26,7 @@ FLOORS = {
     "dspectral.methods.brown": 6,
     "dspectral.methods": 7,
     "dspectral.datasets": 8,
+    "dspectral.plotting": 8,
     "dspectral.persistence": 9,
     "dspectral": 10,
     "workflows": 11,
@@ -44,7 +45,7 @@ USERS = {
     "dask": {"dspectral.types", "dspectral.engine", "dspectral.store", "dspectral.datasets", "workflows"},
     "distributed": {"workflows"},
     "numba": {"dspectral._compiled", "dspectral.linalg"},
-    "matplotlib": {"workflows"},
+    "matplotlib": {"dspectral.plotting", "workflows"},
 }
 """Who may import a package."""
 STEPS = {

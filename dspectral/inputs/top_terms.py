@@ -138,7 +138,7 @@ def top_terms(
     >>> model = make_pipeline(NgramHashing(2**12, (1, 1)), TfidfWeighting(), TruncatedSVD(2)).fit(texts)
     >>> found = top_terms(model, n=2, terms=model[0].kept_terms(texts))
     >>> [[term for term, weight in component] for component in found]
-    [['bark', 'dogs'], ['cats', 'purr']]
+    [['cats', 'purr'], ['bark', 'dogs']]
     """
     last = model
     if isinstance(model, Pipeline):
@@ -257,7 +257,7 @@ def _largest(row: FloatArray, known: ColumnNames, n: int) -> list[tuple[str, flo
     weights = np.asarray(row, dtype=np.float64)[known.columns] * known.signs
     largest = np.abs(weights).max(initial=0.0)
     magnitudes = np.round(np.abs(weights) / (largest or 1.0), 5)
-    # A stable sort twice, of few: names are compared only among what may be an answer.
+    # Names are compared only among what may be an answer; one more, because rare words are left out.
     few = np.flatnonzero(magnitudes >= np.sort(magnitudes)[-(n + 1) :].min(initial=1.0))
     answers = sorted(
         (-magnitudes[i], known.names[i], float(weights[i])) for i in few.tolist() if magnitudes[i]
