@@ -19,7 +19,6 @@ def place_labels(
     texts: Sequence[str],
     *,
     size: float = 8.0,
-    order: Sequence[int] | None = None,
 ) -> list[Annotation]:
     """Write a label beside each point, as near as there is room.
 
@@ -33,8 +32,6 @@ def place_labels(
         A label for each.
     size : float, default=8.0
         Size of the letters in points.
-    order : sequence of int, default=None
-        Order in which labels choose their places; by default that of the points.
 
     Returns
     -------
@@ -56,7 +53,7 @@ def place_labels(
     dot = 2.5 * scale
     taken = np.column_stack([spots - dot, spots + dot])
     written: list[Annotation] = []
-    for i in range(len(points)) if order is None else order:
+    for i in range(len(points)):
         label = ax.annotate(
             texts[i].replace("$", r"\$"), (points[i, 0], points[i, 1]), (0, 0), textcoords="offset points",
             fontsize=size, ha="center", va="center", zorder=4,
@@ -70,7 +67,6 @@ def place_labels(
         offset = (place - spots[i]) / scale
         label.set_position((float(offset[0]), float(offset[1])))
         if np.abs(place - spots[i] - np.clip(place - spots[i], -half, half)).max() > 5 * scale:
-            label.arrowprops = None
             ax.annotate(
                 "", (points[i, 0], points[i, 1]), (float(offset[0]), float(offset[1])), textcoords="offset points",
                 arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}, zorder=1,

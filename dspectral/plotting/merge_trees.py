@@ -71,22 +71,23 @@ def plot_merge_tree(
     ax = axes_of(ax, height=min(1.2 + 0.42 * len(places), 5.5))
     shades = colormaps["viridis"](np.linspace(0.05, 0.85, len(places)))
     for level, (x, shade) in enumerate(zip(places, shades, strict=True)):
-        if n_blocks <= _MOST_DRAWN:
-            if level:
-                _draw_merges(ax, level, places, fan_in, shade)
-            size = float(np.clip(900 / len(x), 3, 50))
-            ax.scatter(x, np.full(len(x), level), s=size, color=shade, zorder=3, linewidths=0)
-        else:
+        if n_blocks > _MOST_DRAWN and len(x) > 1:
             ax.plot([x[0], x[-1]], [level, level], color=shade, linewidth=4, solid_capstyle="round", zorder=3)
+            continue
+        if n_blocks <= _MOST_DRAWN and level:
+            _draw_merges(ax, level, places, fan_in, shade)
+        size = float(np.clip(900 / len(x), 3, 50))
+        ax.scatter(x, np.full(len(x), level), s=size, color=[shade], zorder=3, linewidths=0)
     if n_blocks > _MOST_DRAWN:
-        edges = [[x[0] for x in places], [x[-1] for x in places]]
-        ax.fill_betweenx(np.arange(len(places)), *edges, color=GRAY, alpha=0.12, linewidth=0)
+        left, right = [x[0] for x in places], [x[-1] for x in places]
+        ax.fill_betweenx(np.arange(len(places)), left, right, color=GRAY, alpha=0.12, linewidth=0)
     names = [f"{n_blocks:,} block{'s' if n_blocks > 1 else ''}"]
     names += [f"level {level}: {len(x):,}" for level, x in enumerate(places) if level]
     ax.set_yticks(range(len(places)), names)
     ax.set_ylim(-0.5, len(places) - 0.5)
     ax.set_xlabel("block")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     _add_certificates(ax, known, len(places))

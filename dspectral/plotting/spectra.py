@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from dspectral.plotting.style import BLUE, GREEN, ORANGE, axes_of, bare
+from dspectral.plotting.style import BLUE, GREEN, ORANGE, axes_of, bare, plain_ticks
 
 _ROUNDING = 1e-9
 """Share of the energy below which a certificate is that of a result exact but for rounding."""
@@ -138,10 +138,11 @@ def plot_certificate(model: Any, ax: Axes | None = None, *, certificate: Any = N
         ax.fill_between(
             number, values, values + error, color=BLUE, alpha=0.18, linewidth=0, label="truth is here"
         )
-        ax.semilogy(number, values, color=BLUE, marker="o", markersize=4, label="found")
-        ax.semilogy(
-            number[:n_certain], values[:n_certain], color=GREEN, marker="o", markersize=5, label="certain"
-        )
+        ax.semilogy(number, values, color=BLUE, linewidth=1)
+        kinds = ((GREEN, "certain", slice(n_certain)), (BLUE, "found", slice(n_certain, None)))
+        for color, label, part in kinds:
+            if len(values[part]):
+                ax.semilogy(number[part], values[part], "o", color=color, markersize=4, label=label)
         percent = (
             f"{100 * error / scree.energy:.2g} % of the energy" if scree.energy_known else f"{error:.3g}"
         )

@@ -5,6 +5,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogFormatter
 
 BLUE, ORANGE, GREEN, GRAY = "#2457a6", "#d1662b", "#3a8f5c", "#5c6670"
 _PALETTE = (BLUE, ORANGE, GREEN, "#8a4fa3", "#b0892a", "#2a9db0", "#c24a6b", GRAY)
@@ -35,3 +36,9 @@ def colors_of(n: int) -> list[Any]:
 def bare(ax: Axes) -> None:
     """Take away the two edges of a plot that carry no scale."""
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def plain_ticks(ax: Axes) -> None:
+    """Write the numbers of a logarithmic scale as they are, without powers of ten between 0.001 and 100,000."""
+    ax.yaxis.set_major_formatter(LogFormatter())
+    ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))

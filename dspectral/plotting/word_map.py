@@ -76,9 +76,9 @@ def plot_words(
     ax.margins(0.08)
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_color("0.8")
-    if len(groups) > 1:
-        small = {"frameon": False, "fontsize": 9, "loc": "upper center", "bbox_to_anchor": (0.5, -0.01)}
-        ax.legend(**small, ncols=min(len(groups), 5)) if len(groups) <= _MOST_IN_LEGEND else None
+    if 1 < len(groups) <= _MOST_IN_LEGEND:
+        columns = min(len(groups), 5)
+        ax.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=columns)
     ax.set_xlim(ax.get_xlim())
     ax.set_ylim(ax.get_ylim())
     place_labels(ax, places, every)
