@@ -98,7 +98,8 @@ def _columns(provenance: dict[str, Any]) -> str | None:
             low, high = settings.get("ngram_range", (1, 1))
             length = f"{low}" if low == high else f"{low} to {high}"
             kept = provenance.get("keep_terms") if key == "hashing" else None
-            return f"{what} of {length} word(s)" + (f", up to {kept:,} with names" if kept else "")
+            tokens = f"token(s) of {settings['tokenizer']}" if settings.get("tokenizer") else "word(s)"
+            return f"{what} of {length} {tokens}" + (f", up to {kept:,} with names" if kept else "")
     return None
 
 

@@ -164,3 +164,17 @@ def test_samples_that_are_cut_say_what_they_may_miss():
     found = {merged.table.term(i): int(count) for i, count in enumerate(merged.table.counts)}
     assert found == {"bb": 3, "cc": 4}
     assert merged.error == 4  # 1, 1 and what "aa" counts
+
+
+def letters(text):
+    return list(text.replace(" ", ""))
+
+
+@pytest.mark.skipif("tokenizer" not in HashingSettings._fields, reason="there is one rule of tokens alone")
+def test_terms_are_the_tokens_of_a_tokenizer_of_the_users_own():
+    settings = HashingSettings(ngram_range=(1, 1))._replace(tokenizer=letters).checked()
+    sample = TermSample.of(Documents.of(["ab a"]), settings, 9)
+    assert {sample.table.term(i): int(count) for i, count in enumerate(sample.table.counts)} == {
+        "a": 2,
+        "b": 1,
+    }
