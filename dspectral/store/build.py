@@ -13,6 +13,9 @@ from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.planned_text import Read, Reading, plan_text
 from dspectral.store.texts import TextSources
+from dspectral.store.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
+from dspectral.store.readers import read_span
+from dspectral.store.sources import Span, plan_spans
 from dspectral.store.vocabulary import VocabularySettings, index_for_call
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents
@@ -49,6 +52,7 @@ def build_store(
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
     append: bool = False,
+    keep_terms: int | None = None,
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> CountStore:
@@ -84,6 +88,9 @@ def build_store(
     append : bool, default=False
         Whether to add the documents behind those of a finished store, with its settings. Until all are
         written, and for whoever has it open, the store stays as it was.
+    keep_terms : int, optional
+        Number of n-grams to keep with the hashed columns, those that occur most, so that the columns have names:
+        ``store.kept_terms``. By default none; a store that is appended to keeps as many as before.
     storage_options : dict, optional
         Options of the store's file system.
     source_options : dict, optional
@@ -125,6 +132,7 @@ def build_store(
     """
     settings = _settings(hashing, vocabulary)
     hashed = isinstance(settings, HashingSettings)
+    keep = terms_to_keep(keep_terms, store, storage_options, hashed=hashed, append=append)
     reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options)
     text = plan_text(sources, reading)
     provenance = {
@@ -133,16 +141,21 @@ def build_store(
         "errors": errors,
         "hashing": settings.record() if hashed else None,
         "vocabulary": None if hashed else settings.record(),
+        **({"keep_terms": keep} if keep else {}),
     }
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
     draft = begin(store, storage_options, provenance, append=append)
     spans, read = text.opened(draft)
     draft, encode = _encoder(draft, spans, read, settings)
     write, find = partial(_write_rows, encode=encode, where=draft.where), partial(find_block, draft.where)
+    if keep and isinstance(settings, HashingSettings):
+        write = partial(write_with_terms, write=write, draft=draft.for_tasks(), settings=settings, size=keep)
     name = "hash-block" if hashed else "encode-block"
     blocks = build_spans(spans, draft, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"no document at all in {text.named}")
+    if keep and isinstance(settings, HashingSettings):
+        write_kept_terms(draft, blocks, settings, keep)
     return finish(draft, blocks)
 
 
