@@ -13,7 +13,8 @@ from dspectral import SentenceRepresentation, build_store
 from dspectral.datasets import standard_library_intents
 
 from ._form import form
-from .intent_classification import Labelled, Task, add_choices, classify
+from ._parts.intent_scores import Labelled, Task
+from .intent_classification import add_choices, classify
 
 QUERIES = ("open a socket and connect to the server", "parse the arguments", "wait until the thread is done")
 
