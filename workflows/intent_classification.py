@@ -104,8 +104,10 @@ def classify(run: form.Run, task: Task) -> SentenceRepresentation:
             scores.fit("vectors", train, IntentClassifier(vectors), shares)
         for part in shares:
             learned = full if part == 1.0 else sketched(run, task, rows, part, arguments.seed + draw)
-            for method, plus in (("sent", False), ("sent+", True)):
-                model = scores.fit(method, train, IntentClassifier(learned, plus=plus), [part])
+            sent = scores.fit("sent", train, IntentClassifier(learned), [part]).choice_
+            # C and weight would be chosen in the same way again: before the others.
+            plus = IntentClassifier(learned, plus=True, C=sent.C, weights=sent.weight)
+            model = scores.fit("sent+", train, plus, [part])
         run.save(lambda path, model=model: dspectral.save(model, path))
     scores.report()
     return full
