@@ -28,6 +28,7 @@ FLOORS = {
     "dspectral.persistence": 9,
     "dspectral": 10,
     "workflows": 11,
+    "dspectral.__main__": 12,
 }
 """The longest name that a module's name begins with decides. Rooms of one floor do not import each other."""
 USERS = {

@@ -53,16 +53,26 @@ def options() -> argparse.ArgumentParser:
     parser = form.parser("brown_clusters", __doc__)
     add = parser.add_argument
     add("--corpus", nargs="+", required=True, metavar="FILE", help="text, a sentence a line; also .gz, URLs")
-    add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type (11)")
-    add("--tokens", choices=["blanks", "words"], default="blanks", help="how lines are cut (at blanks)")
+    add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type")
+    add("--tokens", choices=["blanks", "words"], default="blanks", help="how lines are cut")
     add("--lowercase", action="store_true", help="lower the case first")
-    add("--n-clusters", nargs="+", type=form.positive, default=[100], metavar="M", help="clusters (100)")
+    add("--n-clusters", nargs="+", type=form.positive, default=[100], metavar="M", help="numbers of clusters")
     default = SpectralBrownClustering()
-    add("--n-dimensions", type=form.positive, default=default.n_dimensions, metavar="K", help="of the start")
-    add("--refine", type=int, default=default.n_sweeps, metavar="SWEEPS", help="most exchange sweeps (5)")
+    add(
+        "--n-dimensions",
+        type=form.positive,
+        default=default.n_dimensions,
+        metavar="K",
+        help="dimensions of the start",
+    )
+    add("--refine", type=int, default=default.n_sweeps, metavar="SWEEPS", help="most exchange sweeps")
     add("--plain", action="store_true", help="also the paper's own setting, with M dimensions")
     for side in ("train", "dev", "test"):
-        add(f"--ner-{side}", metavar="CONLL", help="a word and an IOB2 tag a line")
+        add(
+            f"--ner-{side}",
+            metavar="CONLL",
+            help="a word and an IOB2 tag a line (default: no names are sought)",
+        )
     return parser
 
 

@@ -51,14 +51,14 @@ def options() -> argparse.ArgumentParser:
     add("--text", nargs="+", required=True, metavar="SOURCE", help="files, patterns of files, or URLs")
     add("--store", required=True, metavar="STORE", help="folder or URL to write")
     add("--unit", choices=("line", "file", "field"), help="what a document is (default: by the format)")
-    add("--field", metavar="NAME", help="of a record, which holds the text")
+    add("--field", metavar="NAME", help="of a record, which holds the text (default: texts are no records)")
     add("--errors", choices=("strict", "replace"), default="strict", help="bytes that are not UTF-8")
     add(
         "--block-bytes",
         type=form.positive,
         default=16 << 20,
         metavar="N",
-        help="text behind a block (16777216)",
+        help="bytes of text behind a block",
     )
     add("--append", action="store_true", help="add the documents to a finished store")
     add_columns(parser)
@@ -70,14 +70,17 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("columns").add_argument
     pair: dict[str, Any] = {"type": form.positive, "nargs": 2, "metavar": ("MIN", "MAX")}
     add("--ngrams", **pair, help="words of an n-gram (default: 1 3 when hashing, 1 1 with a vocabulary)")
-    add("--columns-bits", type=form.positive, default=18, metavar="B", help="hash to 2^B columns (18)")
+    add("--columns-bits", type=form.bits, default=18, metavar="B", help="hash to 2^B columns")
     add("--vocabulary", action="store_true", help="do not hash, count over an exact vocabulary")
     share: dict[str, Any] = {"type": count_or_share, "metavar": "F"}
+    add("--min-document-frequency", **share, default=1, help="a number of documents, or a share like 0.01")
+    add("--max-document-frequency", **share, default=1.0, help="words in more documents are left out")
     add(
-        "--min-document-frequency", **share, default=1, help="a number of documents, or a share like 0.01 (1)"
+        "--max-features",
+        type=form.positive,
+        metavar="N",
+        help="keep the N most frequent words (default: all)",
     )
-    add("--max-document-frequency", **share, default=1.0, help="words in more documents are left out (1.0)")
-    add("--max-features", type=form.positive, metavar="N", help="keep the N most frequent words")
 
 
 def count_or_share(text: str) -> int | float:
@@ -88,7 +91,7 @@ def count_or_share(text: str) -> int | float:
     >>> count_or_share("5"), count_or_share("0.5")
     (5, 0.5)
     """
-    return int(text) if text.isdigit() else float(text)
+    return int(text) if text.isdecimal() else form.share(text)
 
 
 def settings(

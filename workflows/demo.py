@@ -22,7 +22,7 @@ QUERIES = ("open a socket and connect to the server", "parse the arguments", "wa
 def main(argv: list[str] | None = None) -> None:
     """Run the demo."""
     parser = form.parser("demo", __doc__)
-    parser.add_argument("--packages", type=form.positive, default=20, metavar="N", help="to tell apart (20)")
+    parser.add_argument("--packages", type=form.positive, default=20, metavar="N", help="to tell apart")
     parser.set_defaults(vectors=None)
     add_choices(parser)
     # A machine learns a number for each column and package: 2^16 columns do for this much text, and are faster.

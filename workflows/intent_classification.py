@@ -51,9 +51,17 @@ def options() -> argparse.ArgumentParser:
     add("--train", required=True, metavar="TSV", help="labelled sentences: a header with text and intent")
     add("--test", required=True, metavar="TSV", help="the same, to be classified")
     add(
-        "--unlabeled", nargs="*", default=[], metavar="FILE", help="text, one sentence a line; also .gz, URLs"
+        "--unlabeled",
+        nargs="*",
+        default=[],
+        metavar="FILE",
+        help="text, one sentence a line; also .gz, URLs (default: none)",
     )
-    add("--vectors", metavar="W2V", help="word vectors in word2vec's text or binary format")
+    add(
+        "--vectors",
+        metavar="W2V",
+        help="word vectors in word2vec's text or binary format (default: learned here)",
+    )
     add_choices(parser)
     return parser
 
@@ -61,21 +69,11 @@ def options() -> argparse.ArgumentParser:
 def add_choices(parser: argparse.ArgumentParser) -> None:
     """Add the options that do not say where the text is."""
     add = parser.add_argument
-    add("--shares", nargs="+", type=share, default=[1.0], metavar="S", help="of the unlabelled text (1)")
+    add("--shares", nargs="+", type=form.share, default=[1.0], metavar="S", help="of the unlabelled text")
     add("--labelled", type=form.positive, metavar="N", help="labelled sentences an intent (default: all)")
-    add("--draws", type=form.positive, default=1, metavar="R", help="random draws of the N (1)")
-    add(
-        "--n-components", type=form.positive, default=200, metavar="K", help="length of a word's vector (200)"
-    )
-    add("--columns-bits", type=form.positive, default=18, metavar="B", help="hash to 2^B columns (18)")
-
-
-def share(text: str) -> float:
-    """Read a number from 0 to 1, as a ``type`` of argparse."""
-    value = float(text)
-    if not 0.0 <= value <= 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is not a share from 0 to 1")
-    return value
+    add("--draws", type=form.positive, default=1, metavar="R", help="random draws of the N")
+    add("--n-components", type=form.positive, default=200, metavar="K", help="length of a word's vector")
+    add("--columns-bits", type=form.bits, default=18, metavar="B", help="hash to 2^B columns")
 
 
 def classify(run: form.Run, task: Task) -> SentenceRepresentation:

@@ -65,13 +65,16 @@ def options() -> argparse.ArgumentParser:
     add("--train", required=True, metavar="FILE", help=what)
     add("--test", required=True, metavar="FILE", help="the same, to be classified")
     labelled_documents.add_fields(parser)
-    add("--n-components", nargs="+", type=form.positive, default=[100], metavar="K", help="ranks (100)")
-    add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="(all)")
-    add("--folds", type=form.positive, default=3, metavar="F", help="of the cross-validation (3)")
+    add("--n-components", nargs="+", type=form.positive, default=[100], metavar="K", help="ranks")
+    add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="to compare")
+    add("--folds", type=form.positive, default=3, metavar="F", help="of the cross-validation")
     for name, values in GRID.items():
-        shown = " ".join(f"{value:g}" for value in values)
-        add(f"--{name}", nargs="+", type=float, default=values, metavar="X", help=f"to choose from ({shown})")
-    add("--vectors", metavar="W2V", help="word vectors, for the similarity of terms that --beta weighs")
+        add(f"--{name}", nargs="+", type=float, default=values, metavar="X", help="to choose from")
+    add(
+        "--vectors",
+        metavar="W2V",
+        help="word vectors, for the similarity of terms that --beta weighs (default: none)",
+    )
     return parser
 
 

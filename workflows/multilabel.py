@@ -80,30 +80,30 @@ def options() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--train", required=True, metavar="FILE", help="labelled documents; also .gz, URLs")
     add("--test", metavar="FILE", help="the same, to be labelled (default: a share of the training file)")
-    add("--test-share", type=float, default=0.5, metavar="S", help="where there is no test file (0.5)")
+    add("--test-share", type=float, default=0.5, metavar="S", help="where there is no test file")
     formats = f"of the files (extreme); records are {labelled_documents.FILES}"
     add("--format", choices=("extreme", "svmlight", "records"), default="extreme", help=formats)
     labelled_documents.add_fields(parser)
     add("--one-based", action="store_true", help="the first column is 1 in the files, not 0")
-    add("--n-states", type=form.positive, nargs="+", default=[100], metavar="K", help="latent states (100)")
-    add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="(all)")
-    add("--tensor", choices=("power", "diagonalise"), default="power", help="decomposition (power)")
-    add("--iterations", type=form.positive, default=10, help="turns of low-rank (10)")
+    add("--n-states", type=form.positive, nargs="+", default=[100], metavar="K", help="latent states")
+    add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="to compare")
+    add("--tensor", choices=("power", "diagonalise"), default="power", help="decomposition")
+    add("--iterations", type=form.positive, default=10, help="turns of low-rank")
     chosen = parser.add_argument_group(
         "settings",
         "of several values the best is chosen for each method, at the middle K, by AUC on documents held out",
     )
     add = chosen.add_argument
     values: Any = {"nargs": "+", "metavar": "X"}
-    words = "share of the corpus in the states' words (0.01)"
+    words = "share of the corpus in the states' words"
     add("--smoothing", type=float, default=[0.01], help=words, **values)
-    add("--polish", type=form.positive, default=[1], help="passes of EM of the em methods (1)", **values)
-    weight = "what a document's labels count for in EM, a word 1 (16)"
+    add("--polish", type=form.positive, default=[1], help="passes of EM of the em methods", **values)
+    weight = "what a document's labels count for in EM, a word 1"
     add("--label-weight", type=float, default=[16.0], help=weight, **values)
-    add("--alpha", type=float, default=[0.1], help="ridge of the linear correction (0.1)", **values)
-    add("--penalty", type=float, default=[10.0], help="ridge of low-rank (10)", **values)
-    add("--inverse-penalty", type=float, default=[10.0], help="of one-vs-rest (10)", **values)
-    held = "of the training documents, to choose by (0.25); what is chosen learns from all"
+    add("--alpha", type=float, default=[0.1], help="ridge of the linear correction", **values)
+    add("--penalty", type=float, default=[10.0], help="ridge of low-rank", **values)
+    add("--inverse-penalty", type=float, default=[10.0], help="of one-vs-rest", **values)
+    held = "of the training documents, to choose by; what is chosen learns from all"
     add("--held-out", type=float, default=0.25, metavar="S", help=held)
     return parser
 

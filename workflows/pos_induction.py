@@ -57,21 +57,21 @@ def options() -> argparse.ArgumentParser:
     parser = form.parser("pos_induction", __doc__)
     add = parser.add_argument
     add("--corpus", nargs="+", required=True, metavar="CONLL", help="a token a line; also .gz, URLs")
-    add("--word-column", type=form.positive, default=1, metavar="N", help="from 1 on (1)")
-    add("--tag-column", type=form.positive, default=2, metavar="N", help="from 1 on (2)")
-    add("--n-states", type=form.positive, default=12, metavar="M", help="states or clusters (12)")
-    add("--methods", nargs="+", choices=METHODS, default=list(METHODS[:4]), help="all but anchor-plain")
-    add("--seeds", type=form.positive, default=1, metavar="N", help="fits of each method (1)")
-    add("--em-iterations", type=form.positive, default=100, metavar="N", help="most passes of EM (100)")
-    add("--spelling", type=float, default=SPELLING, help=f"weight of what words look like ({SPELLING})")
+    add("--word-column", type=form.positive, default=1, metavar="N", help="of the words, from 1 on")
+    add("--tag-column", type=form.positive, default=2, metavar="N", help="of the tags, from 1 on")
+    add("--n-states", type=form.positive, default=12, metavar="M", help="states or clusters")
+    add("--methods", nargs="+", choices=METHODS, default=list(METHODS[:4]), help="to compare")
+    add("--seeds", type=form.positive, default=1, metavar="N", help="fits of each method")
+    add("--em-iterations", type=form.positive, default=100, metavar="N", help="most passes of EM")
+    add("--spelling", type=float, default=SPELLING, help="weight of what words look like")
     add(
         "--min-count",
         type=form.positive,
         default=4,
         metavar="C",
-        help="of anchor: rarer words are merged (4)",
+        help="of anchor: rarer words are merged",
     )
-    add("--name", help="of the data in the report (the first file's folder)")
+    add("--name", help="of the data in the report (default: the first file's folder)")
     return parser
 
 

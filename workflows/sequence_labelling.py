@@ -32,6 +32,10 @@ class Views(NamedTuple):
     memory: tuple[float, ...]
     run_memory: tuple[float, ...]
 
+    def __str__(self) -> str:
+        """Return what one types for ``--views``."""
+        return ":".join(",".join(f"{decay:g}" for decay in side) for side in self)
+
 
 class Method(NamedTuple):
     """A name, the refinements that it stands for, and how to make its model from a seed."""
@@ -62,24 +66,39 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("sequence_labelling", __doc__)
     add = parser.add_argument
-    add("--train", metavar="TSV", help="a token and its label a line, or a frame's numbers and its label")
-    add("--test", metavar="TSV", help="the same, to be labelled; an empty line ends a sequence in both")
-    add("--wav", metavar="DIR", help="recordings (.wav, or in .zip files) with an index.tsv")
-    add("--label-column", default="digit", metavar="NAME", help="of the index (digit)")
-    add("--split-column", default="split", metavar="NAME", help="of the index: train or test (split)")
+    add(
+        "--train",
+        metavar="TSV",
+        help="a token and its label a line, or a frame's numbers and its label (default: none)",
+    )
+    add(
+        "--test",
+        metavar="TSV",
+        help="the same, to be labelled; an empty line ends a sequence (default: none)",
+    )
+    add("--wav", metavar="DIR", help="recordings (.wav, or in .zip files) with an index.tsv (default: none)")
+    add("--label-column", default="digit", metavar="NAME", help="of the index")
+    add("--split-column", default="split", metavar="NAME", help="of the index: train or test")
     add(
         "--hold-out",
         metavar="NAME",
-        help="a column of the index: each of its values is the test side in turn",
+        help="a column of the index: each of its values is the test side in turn (default: --split-column says)",
     )
-    add("--per-string", type=form.positive, default=5, metavar="N", help="recordings of a string (5)")
-    add("--codes", type=form.positive, default=256, metavar="K", help="of the frames (256)")
-    add("--refinements", nargs="+", type=form.positive, default=[2, 4, 8], metavar="M", help="(2 4 8)")
-    add("--polish", type=form.positive, default=3, metavar="P", help="EM passes after the moments (3)")
-    add("--em-iterations", type=form.positive, default=200, metavar="N", help="EM passes at most (200)")
-    views = "decays of the sums over the sequence and over a label's run, 0.5:0.7,0.95 for instance (0.5:0.9)"
+    add("--per-string", type=form.positive, default=5, metavar="N", help="recordings of a string")
+    add("--codes", type=form.positive, default=256, metavar="K", help="of the frames")
+    add(
+        "--refinements",
+        nargs="+",
+        type=form.positive,
+        default=[2, 4, 8],
+        metavar="M",
+        help="hidden kinds of each label",
+    )
+    add("--polish", type=form.positive, default=3, metavar="P", help="EM passes after the moments")
+    add("--em-iterations", type=form.positive, default=200, metavar="N", help="EM passes at most")
+    views = "decays of the sums over the sequence and over a label's run, 0.5:0.7,0.95 for instance"
     add("--views", nargs="+", type=decays, default=[Views((0.5,), (0.9,))], metavar="PAST:RUN", help=views)
-    add("--seeds", type=form.positive, default=3, metavar="S", help="of each method that has any (3)")
+    add("--seeds", type=form.positive, default=3, metavar="S", help="of each method that has any")
     return parser
 
 

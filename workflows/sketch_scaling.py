@@ -67,13 +67,13 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("sketch_scaling", __doc__)
     add = parser.add_argument
-    add("--store", metavar="STORE", help="sketch its rows, not random ones")
-    add("--rows", type=form.positive, default=1_000_000, help="of the random matrix (1000000)")
-    add("--columns", type=form.positive, default=100, help="of the random matrix (100)")
-    add("--sketch-size", type=form.positive, default=100, help="rows of the sketch (100)")
+    add("--store", metavar="STORE", help="sketch its rows, not random ones (default: random ones)")
+    add("--rows", type=form.positive, default=1_000_000, help="of the random matrix")
+    add("--columns", type=form.positive, default=100, help="of the random matrix")
+    add("--sketch-size", type=form.positive, default=100, help="rows of the sketch")
     add("--batches", type=form.positive, nargs="+", default=[1, 2, 4, 8, 16], help="numbers of row blocks")
-    add("--shrink", choices=("full", "median"), default="full", help="median is the paper's schedule (full)")
-    add("--repeats", type=form.positive, default=3, help="of each timing, of which the median counts (3)")
+    add("--shrink", choices=("full", "median"), default="full", help="median is the paper's schedule")
+    add("--repeats", type=form.positive, default=3, help="of each timing, of which the median counts")
     return parser
 
 

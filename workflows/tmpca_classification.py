@@ -73,25 +73,43 @@ def options() -> argparse.ArgumentParser:
     add(
         "--test", metavar="TSV", help="the same, to be classified (default: cross-validate the training file)"
     )
-    add("--folds", type=form.positive, default=10, metavar="F", help="where the file names none (10)")
-    add("--vectors", metavar="W2V", help="word vectors in word2vec's text or binary format")
-    add("--corpus", nargs="*", default=[], metavar="FILE", help="more text to learn vectors from; .gz, URLs")
+    add("--folds", type=form.positive, default=10, metavar="F", help="where the file names none")
     add(
-        "--window", type=form.positive, default=20, help="words on each side that vectors are learned by (20)"
+        "--vectors",
+        metavar="W2V",
+        help="word vectors in word2vec's text or binary format (default: learned here)",
     )
-    add("--dimensions", type=form.positive, metavar="D", help="take the first D numbers of each vector")
-    add("--n-components", type=form.positive, metavar="K", help="of PCA and TMPCA (as many as dimensions)")
-    add("--length", type=form.positive, default=64, metavar="N", help="words of a text, a power of 2 (64)")
-    add("--forms", nargs="+", type=form.positive, default=[1], metavar="n", help="n-gram forms (1)")
+    add(
+        "--corpus",
+        nargs="*",
+        default=[],
+        metavar="FILE",
+        help="more text to learn vectors from; .gz, URLs (default: none)",
+    )
+    add("--window", type=form.positive, default=20, help="words on each side that vectors are learned by")
+    add(
+        "--dimensions",
+        type=form.positive,
+        metavar="D",
+        help="take the first D numbers of each vector (default: all)",
+    )
+    add(
+        "--n-components",
+        type=form.positive,
+        metavar="K",
+        help="of PCA and TMPCA (default: as many as dimensions)",
+    )
+    add("--length", type=form.positive, default=64, metavar="N", help="words of a text, a power of 2")
+    add("--forms", nargs="+", type=form.positive, default=[1], metavar="n", help="n-gram forms")
     add("--plain-test", action="store_true", help="n-gram forms of the training texts alone, as the paper's")
     add(
         "--stop-words", choices=["none", "english", "weak"], default="weak", help="left out of vectors' texts"
     )
     add("--zero-digits", action="store_true", help="read each digit as 0")
-    add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="(all)")
+    add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="to compare")
     add("--scaling", action="store_true", help="time and memory against N, of the training texts")
     add("--lengths", nargs="+", type=form.positive, default=[8, 16, 32, 64, 128], help="N of --scaling")
-    add("--sentences", type=form.positive, default=10_000, metavar="M", help="of --scaling (10000)")
+    add("--sentences", type=form.positive, default=10_000, metavar="M", help="of --scaling")
     return parser
 
 

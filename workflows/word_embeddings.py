@@ -54,30 +54,58 @@ def options() -> argparse.ArgumentParser:
     parser = form.parser("word_embeddings", __doc__)
     add = parser.add_argument
     add("--corpus", nargs="+", required=True, metavar="FILE", help="text, a sentence a line; also .gz, URLs")
-    add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type (11)")
-    add("--tokens", choices=["blanks", "words"], default="blanks", help="how lines are cut (at blanks)")
+    add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type")
+    add("--tokens", choices=["blanks", "words"], default="blanks", help="how lines are cut")
     add("--lowercase", action="store_true", help="lower the case first")
     add(
         "--store", metavar="DIR", help="keep the corpus here, or take the one that is (default: none is kept)"
     )
-    add("--similarity", nargs="*", default=[], metavar="TSV", help="header; two words and a score")
-    add("--analogies", nargs="*", default=[], metavar="TSV", help="header; a b c d in the last four columns")
+    add(
+        "--similarity",
+        nargs="*",
+        default=[],
+        metavar="TSV",
+        help="header; two words and a score (default: none)",
+    )
+    add(
+        "--analogies",
+        nargs="*",
+        default=[],
+        metavar="TSV",
+        help="header; a b c d in the last four columns (default: none)",
+    )
     add("--parts", nargs="+", choices=PARTS, default=PARTS[:1], help="of each list: all, or halves (seeded)")
     add(
-        "--others", nargs="*", default=[], metavar="W2V", help="vectors of other tools, in word2vec's formats"
+        "--others",
+        nargs="*",
+        default=[],
+        metavar="W2V",
+        help="vectors of other tools, in word2vec's formats (default: none)",
     )
     default, recipe = WordEmbedding(), EmbeddingRecipe()
-    add("--n-components", type=form.positive, default=default.n_components, metavar="K", help="length (300)")
+    add(
+        "--n-components",
+        type=form.positive,
+        default=default.n_components,
+        metavar="K",
+        help="length of a vector",
+    )
     add(
         "--transform",
         nargs="+",
         type=transform_of,
         default=[default.count_transform],
-        help="sqrt log none or power",
+        help="of the counts: sqrt, log, none or a power",
     )
-    add("--scaling", nargs="+", default=[default.scaling], choices=["cca", "ppmi", "reg", "none"])
+    add(
+        "--scaling",
+        nargs="+",
+        default=[default.scaling],
+        choices=["cca", "ppmi", "reg", "none"],
+        help="of the counts",
+    )
     add("--window", nargs="+", type=form.positive, default=[default.window], help="words on each side")
-    add("--context", choices=["bag", "list"], default=recipe.context)
+    add("--context", choices=["bag", "list"], default=recipe.context, help="whether places count")
     add("--no-distance-weighting", action="store_true", help="count 1 at every distance, not 1/distance")
     add(
         "--context-smoothing",
@@ -85,19 +113,24 @@ def options() -> argparse.ArgumentParser:
         type=float,
         default=[recipe.context_smoothing],
         metavar="X",
-        help="exponent",
+        help="exponent of the contexts' frequencies",
     )
     add("--power", nargs="+", type=float, default=[default.power], metavar="P", help="of the singular values")
     add("--n-skipped", nargs="+", type=int, default=[recipe.n_skipped], help="leading vectors left out")
-    add("--n-contexts", type=form.positive, metavar="N", help="hash contexts to so many columns")
+    add(
+        "--n-contexts",
+        type=form.positive,
+        metavar="N",
+        help="hash contexts to so many columns (default: none are hashed)",
+    )
     add("--n-passes", type=form.positive, default=recipe.n_passes, metavar="N", help="of the solver")
-    add("--sketch-size", type=form.positive, metavar="L", help="of the solver (4 K)")
+    add("--sketch-size", type=form.positive, metavar="L", help="of the solver (default: 4 K)")
     add(
         "--counts-memory",
         type=form.positive,
         default=1024,
         metavar="MB",
-        help="before they go to disk (1024)",
+        help="before they go to disk",
     )
     return parser
 

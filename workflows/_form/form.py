@@ -14,7 +14,8 @@ A workflow is a module with a ``main``::
             run.plot("spectrum", figure, "Singular values, largest first.")
             run.save(pca.save)
 
-Under ``python -m`` it ends in ``if __name__ == "__main__": main()``, which worker processes need.
+It ends in ``if __name__ == "__main__": main()``, which ``python -m`` and worker processes need. The command
+``dspectral`` finds it by its ``main``.
 """
 
 import argparse
@@ -26,6 +27,8 @@ from typing import Any
 
 from distributed import Client, KilledWorker
 
+from .messages import sentence
+from .options import Parser, bits, memory_limit, positive, share
 from .outputs import publish, unfinished
 from .page import page
 from .plots import png
@@ -35,11 +38,15 @@ from .schedulers import scheduler
 from .table import print_table
 from .usage import Meter, Used
 
+__all__ = ["EXPECTED", "Run", "bits", "parser", "positive", "run", "share"]
 EXPECTED = (ValueError, OSError, ImportError, KilledWorker)
 """Errors that come of what was asked for: a sentence says what; ``--debug`` shows where."""
 
+NOT_SHOWN = ("workflow", "description", "prog", "options")
+"""What a namespace holds besides the values of options."""
 
-def parser(name: str, description: str | None) -> argparse.ArgumentParser:
+
+def parser(name: str, description: str | None) -> Parser:
     """Return a parser with the options that all workflows share; a workflow adds its data.
 
     Parameters
@@ -49,33 +56,22 @@ def parser(name: str, description: str | None) -> argparse.ArgumentParser:
     description : str or None
         The module's docstring; its first paragraph opens the report's page.
     """
-    result = argparse.ArgumentParser(
-        prog=f"python -m workflows.{name}",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    result = Parser(name, description)
     result.set_defaults(workflow=name, description=" ".join((description or "").split("\n\n")[0].split()))
-    shared = result.add_argument_group("in every workflow")
-    shared.add_argument("--out", type=Path, required=True, metavar="DIR", help="for report, plots and model")
-    where = shared.add_mutually_exclusive_group()
-    where.add_argument("--workers", type=positive, metavar="N", help="start N worker processes for the work")
-    where.add_argument("--scheduler", metavar="ADDRESS", help="work on the Dask cluster with this address")
+    shared = result.add_argument_group("in every program")
     shared.add_argument(
-        "--memory-limit",
-        default="auto",
-        metavar="SIZE",
-        help="of each worker started, 2GB for instance (default: an equal share of this machine's memory)",
+        "--out", type=Path, default=Path("out", *name.split(".")), metavar="DIR", help="for report and model"
     )
-    shared.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
+    where = shared.add_mutually_exclusive_group()
+    threads = "start N worker processes for the work (default: none, threads of this process do it)"
+    where.add_argument("--workers", type=positive, metavar="N", help=threads)
+    cluster = "work on the Dask cluster with this address (default: on this machine)"
+    where.add_argument("--scheduler", metavar="ADDRESS", help=cluster)
+    memory = "of each worker started, 2GB for instance; auto is an equal share of this machine's memory"
+    shared.add_argument("--memory-limit", type=memory_limit, default="auto", metavar="SIZE", help=memory)
+    shared.add_argument("--seed", type=int, default=0, help="of everything random")
     shared.add_argument("--debug", action="store_true", help="show the traceback of every error")
     return result
-
-
-def positive(text: str) -> int:
-    """Read a whole number of at least 1, as a ``type`` of argparse."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
 
 
 class Run:
@@ -104,7 +100,7 @@ class Run:
         self.meter = Meter(client)
         self.saves: list[Callable[[Path], object]] = []
         self._progress = progress
-        shown = {k: v for k, v in vars(arguments).items() if k not in ("workflow", "description")}
+        shown = {k: v for k, v in vars(arguments).items() if k not in NOT_SHOWN}
         self.report = Report(arguments.workflow, arguments.description, shown)
 
     def row(self, *, data: str, method: str, metric: str, value: float | str | None, **fields: Any) -> None:
@@ -178,16 +174,15 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
 
 @contextmanager
 def _one_sentence(arguments: argparse.Namespace) -> Iterator[None]:
-    name = f"python -m workflows.{arguments.workflow}"
     try:
         yield
     except KeyboardInterrupt:
-        print(f"{name}: interrupted, nothing is written to {arguments.out}", file=sys.stderr)
+        print(f"{arguments.prog}: interrupted, nothing is written to {arguments.out}", file=sys.stderr)
         raise SystemExit(130) from None
     except EXPECTED as error:
         if arguments.debug:
             raise
-        print(f"{name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{arguments.prog}: error: {sentence(error, arguments.options)}", file=sys.stderr)
         raise SystemExit(2) from None
 
 

@@ -15,6 +15,8 @@ import cloudpickle
 import dask
 from distributed import Client, LocalCluster
 
+from .options import PACKAGE
+
 WAIT_SECONDS = 60
 """For the first worker of a cluster that is there already."""
 LOOPBACK = "127.0.0.1"
@@ -47,8 +49,9 @@ def scheduler(arguments: argparse.Namespace) -> Iterator[Client | None]:
     ValueError
         If the cluster there has no worker within a minute.
     """
-    # Workers elsewhere have dspectral, but need not have this folder: its functions travel by value.
-    for name in [name for name in sys.modules if name.split(".")[0] == "workflows"]:
+    # Workers elsewhere have dspectral, but need not have these programs: their functions travel by value. Distributed
+    # asks for the very module that a function is from, so that naming the package would not do.
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"{PACKAGE}.")]:
         cloudpickle.register_pickle_by_value(sys.modules[name])
     logging.getLogger("asyncio").addFilter(_is_worth_telling)
     if arguments.scheduler:

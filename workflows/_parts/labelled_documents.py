@@ -41,12 +41,12 @@ class Side(NamedTuple):
 def add_fields(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where text and labels are, and which of them count."""
     add = parser.add_argument
-    fields = "with the text, if there are fields (text)"
+    fields = "with the text, if there are fields"
     add("--text", nargs="+", default=["text"], metavar="FIELD", help=fields)
-    label = "with the label, or (in jsonl) a list of them (label)"
+    label = "with the label, or (in jsonl) a list of them"
     add("--label", default="label", metavar="FIELD", help=label)
-    add("--min-documents", type=form.positive, default=2, metavar="N", help="leave out labels with fewer (2)")
-    terms = "most frequent terms that are kept (8000)"
+    add("--min-documents", type=form.positive, default=2, metavar="N", help="leave out labels with fewer")
+    terms = "most frequent terms that are kept"
     add("--terms", type=form.positive, default=8000, metavar="D", help=terms)
 
 

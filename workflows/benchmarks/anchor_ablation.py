@@ -63,11 +63,11 @@ def options() -> argparse.ArgumentParser:
     add = parser.add_argument
     files = "of one data set, a token a line; also .gz, URLs"
     add("--corpus", nargs="+", action="append", required=True, metavar="CONLL", help=files)
-    add("--word-column", type=form.positive, default=1, metavar="N", help="from 1 on (1)")
-    add("--tag-column", type=form.positive, default=2, metavar="N", help="from 1 on (2)")
-    add("--n-states", type=form.positive, default=12, metavar="M", help="(12)")
-    add("--seeds", type=form.positive, default=1, metavar="N", help="fits of each change (1)")
-    add("--changes", nargs="+", choices=CHANGES, default=list(CHANGES), metavar="CHANGE", help="(all)")
+    add("--word-column", type=form.positive, default=1, metavar="N", help="of the words, from 1 on")
+    add("--tag-column", type=form.positive, default=2, metavar="N", help="of the tags, from 1 on")
+    add("--n-states", type=form.positive, default=12, metavar="M", help="hidden states")
+    add("--seeds", type=form.positive, default=1, metavar="N", help="fits of each change")
+    add("--changes", nargs="+", choices=CHANGES, default=list(CHANGES), metavar="CHANGE", help="to compare")
     return parser
 
 

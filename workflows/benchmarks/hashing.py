@@ -65,12 +65,17 @@ class Contestant(NamedTuple):
 def main(argv: list[str] | None = None) -> None:
     """Run the race."""
     parser = form.parser("benchmarks.hashing", __doc__)
-    parser.add_argument("--text", nargs="+", metavar="FILE", help="text files, also .gz, or patterns of them")
     parser.add_argument(
-        "--documents", type=form.positive, metavar="N", help="take the first N documents only"
+        "--text",
+        nargs="+",
+        metavar="FILE",
+        help="text files, also .gz, or patterns of them (default: Python's docstrings)",
     )
-    parser.add_argument("--repeats", type=form.positive, default=5, help="of each timing (default: 5)")
-    parser.add_argument("--columns-bits", type=int, default=18, help="2 to this power columns (default: 18)")
+    parser.add_argument(
+        "--documents", type=form.positive, metavar="N", help="take the first N documents only (default: all)"
+    )
+    parser.add_argument("--repeats", type=form.positive, default=5, help="of each timing")
+    parser.add_argument("--columns-bits", type=form.bits, default=18, help="2 to this power columns")
     with form.run(parser.parse_args(argv)) as run:
         texts = read_texts(run.arguments)
         settings = NgramHashing(n_features=1 << run.arguments.columns_bits)

@@ -37,11 +37,11 @@ def options() -> argparse.ArgumentParser:
     parser = form.parser("benchmarks.hybrid_memory", __doc__)
     add = parser.add_argument
     numbers = [50_000, 500_000]
-    add("--documents", type=form.positive, nargs="+", default=numbers, help="(50 and 500 thousand)")
-    add("--terms", type=form.positive, default=8000, help="of each document's row (8000)")
-    add("--classes", type=form.positive, default=100, help="(100)")
-    add("--n-components", type=form.positive, default=50, help="(50)")
-    add("--alpha", type=float, default=0.5, help="weight of the classes (0.5)")
+    add("--documents", type=form.positive, nargs="+", default=numbers, help="numbers of documents")
+    add("--terms", type=form.positive, default=8000, help="of each document's row")
+    add("--classes", type=form.positive, default=100, help="of the documents")
+    add("--n-components", type=form.positive, default=50, help="rank")
+    add("--alpha", type=float, default=0.5, help="weight of the classes")
     return parser
 
 

@@ -106,14 +106,14 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("benchmarks.lsi", __doc__)
     add = parser.add_argument
-    add("--rows", type=form.positive, default=200_000, help="of the matrix (200000)")
-    add("--columns", type=form.positive, default=50_000, help="of the matrix (50000)")
-    add("--topics", type=form.positive, default=100, help="planted (100)")
-    add("--noise", type=float, default=0.3, help="share of words of no topic: more is harder (0.3)")
-    add("--row-length", type=form.positive, default=100, help="words of a row on average (100)")
-    add("--n-components", type=form.positive, default=100, help="k (100)")
-    add("--python", default=sys.executable, help="interpreter that runs the programs (this one)")
-    add("--repeats", type=form.positive, default=1, help="of the race; each run is a row (1)")
+    add("--rows", type=form.positive, default=200_000, help="of the matrix")
+    add("--columns", type=form.positive, default=50_000, help="of the matrix")
+    add("--topics", type=form.positive, default=100, help="planted")
+    add("--noise", type=float, default=0.3, help="share of words of no topic: more is harder")
+    add("--row-length", type=form.positive, default=100, help="words of a row on average")
+    add("--n-components", type=form.positive, default=100, help="k")
+    add("--python", default=sys.executable, help="interpreter that runs the programs")
+    add("--repeats", type=form.positive, default=1, help="of the race; each run is a row")
     return parser
 
 

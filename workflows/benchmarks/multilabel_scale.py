@@ -82,23 +82,30 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("benchmarks.multilabel_scale", __doc__)
     add = parser.add_argument
-    add("--shape", choices=tuple(SHAPES), default="amazoncat", help="of the corpus (amazoncat)")
-    add("--share", type=float, default=1.0, metavar="S", help="of its documents (1)")
+    add("--shape", choices=tuple(SHAPES), default="amazoncat", help="of the corpus")
+    add("--share", type=float, default=1.0, metavar="S", help="of its documents")
     add(
         "--parts",
         type=form.positive,
         nargs="+",
         default=[1, 2, 4, 8],
         metavar="P",
-        help="in eighths (1 2 4 8)",
+        help="in eighths",
     )
-    add("--n-states", type=form.positive, default=50, metavar="K", help="latent states (50)")
-    add("--true-states", type=form.positive, default=100, metavar="S", help="states drawn from (100)")
-    add("--sketch-size", type=form.positive, metavar="L", help="rows of the sketch (2 K + 10)")
-    add("--correction-rank", type=int, metavar="R", help="of the linear correction (K)")
-    add("--block-rows", type=form.positive, default=20_000, help="documents of a block (20000)")
-    add("--low-rank", type=form.positive, nargs="*", default=[], metavar="T", help="turns of low-rank runs")
-    add("--steps", type=form.positive, default=5, help="steps of conjugate gradients a turn (5)")
+    add("--n-states", type=form.positive, default=50, metavar="K", help="latent states")
+    add("--true-states", type=form.positive, default=100, metavar="S", help="states drawn from")
+    add("--sketch-size", type=form.positive, metavar="L", help="rows of the sketch (default: 2 K + 10)")
+    add("--correction-rank", type=int, metavar="R", help="of the linear correction (default: K)")
+    add("--block-rows", type=form.positive, default=20_000, help="documents of a block")
+    add(
+        "--low-rank",
+        type=form.positive,
+        nargs="*",
+        default=[],
+        metavar="T",
+        help="turns of low-rank runs (default: none)",
+    )
+    add("--steps", type=form.positive, default=5, help="steps of conjugate gradients a turn")
     add("--scratch", type=Path, help="folder for the store (default: the system's)")
     return parser
 

@@ -62,12 +62,12 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("benchmarks.out_of_core", __doc__)
     add = parser.add_argument
-    add("--rows", type=form.positive, default=500_000, help="at factor 1 (500000)")
-    add("--columns", type=form.positive, default=1 << 18, help="of the counts (262144)")
-    add("--row-length", type=form.positive, default=200, help="words of a row on average (200)")
-    add("--block-rows", type=form.positive, default=50_000, help="rows of a block (50000)")
-    add("--sketch-size", type=form.positive, default=200, help="rows of the sketch (200)")
-    add("--factors", type=form.positive, nargs="+", default=[1, 2, 4, 8], help="times the rows (1 2 4 8)")
+    add("--rows", type=form.positive, default=500_000, help="at factor 1")
+    add("--columns", type=form.positive, default=1 << 18, help="of the counts")
+    add("--row-length", type=form.positive, default=200, help="words of a row on average")
+    add("--block-rows", type=form.positive, default=50_000, help="rows of a block")
+    add("--sketch-size", type=form.positive, default=200, help="rows of the sketch")
+    add("--factors", type=form.positive, nargs="+", default=[1, 2, 4, 8], help="times the rows")
     add("--scratch", type=Path, help="folder for the store (default: the system's)")
     return parser
 

@@ -38,10 +38,10 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("benchmarks.sequence_memory", __doc__)
     add = parser.add_argument
-    add("--tokens", type=form.positive, nargs="+", default=[1_000_000, 10_000_000], help="(1 and 10 million)")
-    add("--types", type=form.positive, default=500, help="of words (500)")
-    add("--states", type=form.positive, default=12, help="hidden states, or labels of 2 refinements (12)")
-    add("--methods", nargs="+", choices=list(MODELS), default=list(MODELS))
+    add("--tokens", type=form.positive, nargs="+", default=[1_000_000, 10_000_000], help="numbers of tokens")
+    add("--types", type=form.positive, default=500, help="of words")
+    add("--states", type=form.positive, default=12, help="hidden states, or labels of 2 refinements")
+    add("--methods", nargs="+", choices=list(MODELS), default=list(MODELS), help="to compare")
     return parser
 
 

@@ -37,11 +37,16 @@ class Step(NamedTuple):
 def main(argv: list[str] | None = None) -> None:
     """Run the race."""
     parser = form.parser("benchmarks.vocabulary", __doc__)
-    parser.add_argument("--text", nargs="+", metavar="FILE", help="text files, also .gz, or patterns of them")
     parser.add_argument(
-        "--documents", type=form.positive, metavar="N", help="take the first N documents only"
+        "--text",
+        nargs="+",
+        metavar="FILE",
+        help="text files, also .gz, or patterns of them (default: Python's docstrings)",
     )
-    parser.add_argument("--repeats", type=form.positive, default=3, help="of each timing (default: 3)")
+    parser.add_argument(
+        "--documents", type=form.positive, metavar="N", help="take the first N documents only (default: all)"
+    )
+    parser.add_argument("--repeats", type=form.positive, default=3, help="of each timing")
     with form.run(parser.parse_args(argv)) as run:
         pa.set_cpu_count(1)
         texts = read_texts(run.arguments)

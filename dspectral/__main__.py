@@ -1,0 +1,117 @@
+"""The command ``dspectral``: lists the programs, and runs one.
+
+Programs are the modules of one folder that have a ``main``: ``dspectral/programs/`` where the package is installed,
+and ``workflows/`` beside it in a checkout of the repository. They are read and not imported before one is asked for.
+"""
+
+import argparse
+import ast
+import sys
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dspectral import __version__
+
+INSTALLED = Path(__file__).parent / "programs"
+CHECKOUT = Path(__file__).parents[1] / "workflows"
+
+
+def programs(folder: Path) -> dict[str, str]:
+    """Return the first sentence of what each program of a folder does.
+
+    Parameters
+    ----------
+    folder : Path
+        Whose modules with a function ``main`` are programs.
+
+    Returns
+    -------
+    dict of str to str
+        By the program's name, with dashes, in alphabetical order.
+    """
+    found = {}
+    for path in sorted(folder.glob("[!_]*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
+            paragraph = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].split())
+            found[path.stem.replace("_", "-")] = paragraph.partition(". ")[0].rstrip(".") + "."
+    return found
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : list of str, optional
+        What stands behind ``dspectral`` on the command line; by default as this process was started.
+
+    Raises
+    ------
+    SystemExit
+        With code 2 and a sentence if there is no such program, and with the code of the program if that fails.
+    """
+    folder = INSTALLED if INSTALLED.is_dir() else CHECKOUT
+    known = programs(folder)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    name = (arguments.program or "").replace("_", "-")
+    if not name:
+        parser.print_help()
+        _print_programs(known)
+    elif name == "list":
+        _print_programs(known)
+    elif name in known:
+        _run(folder, name, arguments.options)
+    else:
+        near = get_close_matches(name, [*known, "list"], n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else "`dspectral list` shows all"
+        parser.exit(2, f"dspectral: error: there is no program {arguments.program}: {hint}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "dspectral",
+        description="Spectral learning on text that does not fit in memory.",
+        epilog="`dspectral list` shows all programs, and `dspectral PROGRAM --help` what one takes.",
+    )
+    parser.add_argument("--version", action="version", version=f"dspectral {__version__}")
+    parser.add_argument("program", nargs="?", metavar="PROGRAM", help="name of a program, or list")
+    parser.add_argument(
+        "options", nargs=argparse.REMAINDER, metavar="OPTIONS", help="handed to the program as they are"
+    )
+    return parser
+
+
+def _print_programs(known: Mapping[str, str]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("program", no_wrap=True)
+    table.add_column("what it does")
+    for name, sentence in known.items():
+        table.add_row(name, Text(sentence))
+    Console().print(table)
+
+
+def _run(folder: Path, name: str, options: list[str]) -> None:
+    """Call the ``main`` of a program, whose messages then say ``dspectral NAME``."""
+    package = "dspectral.programs"
+    if folder == CHECKOUT:
+        package = folder.name
+        sys.path.insert(0, str(folder.parent))
+    command = import_module(f"{package}._form.options").COMMAND
+    started = command.set(f"dspectral {name}")
+    try:
+        import_module(f"{package}.{name.replace('-', '_')}").main(options)
+    finally:
+        command.reset(started)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+import argparse
+import re
+import shlex
+
+import pytest
+
+from tests.workflows.programs import NAMES, parser_of
+from workflows._form import form, options
+
+
+@pytest.fixture(params=NAMES)
+def parser(request, monkeypatch):
+    return parser_of(request.param, monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "10000")  # the help breaks lines at dashes, too
+
+
+def with_values(parser):
+    """The options that take a value and need not be given."""
+    return [one for one in parser._actions if one.option_strings and one.nargs != 0 and not one.required]
+
+
+def help_of(parser, action):
+    """What the help prints of one option, on one line."""
+    formatter = parser._get_formatter()
+    formatter.add_argument(action)
+    return " ".join(formatter.format_help().split())
+
+
+def test_there_are_programs_and_benchmarks():
+    assert {"demo", "build_store", "benchmarks.hashing"} <= set(NAMES)
+
+
+def test_every_option_states_its_default_and_no_other(parser):
+    for action in with_values(parser):
+        shown = help_of(parser, action)
+        stated = re.findall(r"\(default: (.*?)\)(?= |$)", shown)
+        assert len(stated) == 1, f"{parser.prog}: {shown}"
+        if action.default not in (None, [], ()):
+            values = action.default if isinstance(action.default, (list, tuple)) else [action.default]
+            # What is stated reads as the default when it is typed; 1 may be a count, and 1.0 a share.
+            read = [parser._get_value(action, text) for text in shlex.split(stated[0])]
+            assert list(map(repr, read)) == list(map(repr, values)), f"{parser.prog}: {shown}"
+        rest = shown.replace(f"(default: {stated[0]})", "")
+        assert not re.search(r"\(([\d. ]+|all)\)", rest), f"{parser.prog}: {shown}"
+
+
+def test_every_option_says_what_it_is(parser):
+    for action in parser._actions:
+        words = re.sub(r"\(default: .*", "", action.help or "")
+        assert len(words.split()) >= 1, f"{parser.prog}: {action.option_strings}"
+
+
+def test_defaults_that_a_program_sets_later_are_the_ones_stated():
+    parser = form.parser("rivers", "Measure.")
+    depth = parser.add_argument("--depth", type=float, default=2.0, help="in m")
+    count = parser.add_argument("--count", type=int, help="rivers (default: all)")
+    assert help_of(parser, depth).endswith("in m (default: 2.0)")
+    assert help_of(parser, count).endswith("rivers (default: all)")
+    parser.set_defaults(depth=0.5, count=7)
+    assert help_of(parser, depth).endswith("in m (default: 0.5)")
+    assert help_of(parser, count).endswith("rivers (default: 7)")
+
+
+def test_results_go_to_a_folder_of_the_programs_name_by_default():
+    assert str(form.parser("rivers", "").parse_args([]).out) == "out/rivers"
+
+
+def test_what_is_typed_wrongly_is_refused_in_the_words_of_options(parser, capsys):
+    for action in with_values(parser):
+        if action.type is None or action.dest in ("out", "scratch", "name"):
+            continue
+        with pytest.raises(argparse.ArgumentError, match=r"'l=ts' is not|must") as caught:
+            parser._get_values(action, ["l=ts"])
+        assert "invalid" not in str(caught.value)  # argparse would name a function
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--memory-limit", "lots"], "argument --memory-limit: 'lots' is not a size of memory: write 2GB"),
+        (["--memory-limit", "2"], "argument --memory-limit: '2' is less than a worker needs"),
+        (["--seed", "x"], "argument --seed: 'x' is not a whole number"),
+        (["--wrokers", "2"], "there is no option --wrokers, did you mean --workers?"),
+        (["--zzz"], "there is no option --zzz."),
+        (["more"], "nothing is expected to be called more."),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence_that_says_where_to_read_on(given, said, capsys):
+    with pytest.raises(SystemExit) as caught:
+        form.parser("rivers", "").parse_args(given)
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"python -m workflows.rivers: error: {said}")
+    assert "`python -m workflows.rivers --help`" in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("right", ["auto", "2GB", "500 MB", "0.5", "1", "1500000000"])
+def test_sizes_of_memory_that_dask_knows_are_taken(right):
+    assert options.memory_limit(right) == right
+
+
+def test_what_is_missing_is_said_first(capsys):
+    parser = form.parser("rivers", "")
+    parser.add_argument("--map", required=True)
+    with pytest.raises(SystemExit):
+        parser.parse_args([])
+    error = capsys.readouterr().err
+    assert error.startswith("python -m workflows.rivers: error: the following arguments are required: --map.")
+
+
+def test_a_program_is_called_what_was_typed():
+    started = options.COMMAND.set("dspectral rivers")
+    try:
+        assert form.parser("rivers", "").prog == "dspectral rivers"
+    finally:
+        options.COMMAND.reset(started)

@@ -1,0 +1,154 @@
+"""The command line that all programs share: how they are called, and how options are read, explained and refused."""
+
+import argparse
+import re
+import shlex
+from collections.abc import Sequence
+from contextvars import ContextVar
+from difflib import get_close_matches
+from typing import Any
+
+from dask.utils import parse_bytes
+
+COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
+"""What a person typed to start the program, ``dspectral demo`` for instance; None under ``python -m``."""
+PACKAGE = __name__.removesuffix("._form.options")
+"""``workflows`` in the repository, ``dspectral.programs`` in the wheel."""
+MOST_BITS = 30
+"""Of a column's number."""
+LEAST_MEMORY = 100_000_000
+"""Bytes that a worker takes before it holds any data."""
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """States the default of each option that has one, as it is when the help is printed."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        written, stated = action.help or "", default_of(action).replace("%", "%%")
+        if not stated:
+            return written
+        # A program that shares the option may have no default, and says in words what that means.
+        without = re.sub(r" *\(default: [^)]*\)", "", written)
+        return f"{without} (default: {stated})".lstrip()
+
+
+def default_of(action: argparse.Action) -> str:
+    """Return an option's default as it would be typed; nothing for flags, what is required, and no value.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> default_of(parser.add_argument("--shares", nargs="+", default=[0.0, 0.5]))
+    '0.0 0.5'
+    """
+    is_value = action.option_strings and action.nargs != 0 and not action.required
+    if not is_value or action.default in (None, [], (), argparse.SUPPRESS):
+        return ""
+    return typed(action.default)
+
+
+def typed(value: Any) -> str:
+    """Return a value as it would be typed at a shell.
+
+    Examples
+    --------
+    >>> print(typed([1, 2.0, "no sweeps"]))
+    1 2.0 'no sweeps'
+    """
+    if type(value) in (list, tuple):
+        return " ".join(map(typed, value))
+    return shlex.quote(str(value))
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads a command line, and refuses a wrong one in a sentence.
+
+    Parameters
+    ----------
+    name : str
+        Of the module among the programs.
+    description : str or None
+        The module's docstring.
+    """
+
+    def __init__(self, name: str, description: str | None) -> None:
+        prog = COMMAND.get() or f"python -m {PACKAGE}.{name}"
+        super().__init__(prog=prog, description=description, formatter_class=Formatter)
+        self.register("type", float, number)
+        self.register("type", int, whole_number)
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> argparse.Namespace:
+        """Read the command line; the result also has ``prog``, and ``options``: the option of each value."""
+        result, unknown = self.parse_known_args(args, namespace)
+        options = {
+            action.dest: action.option_strings[-1] for action in self._actions if action.option_strings
+        }
+        if unknown:
+            near = get_close_matches(unknown[0], options.values(), n=1)
+            hint = f", did you mean {near[0]}?" if near else ""
+            kind = "there is no option" if unknown[0].startswith("-") else "nothing is expected to be called"
+            self.error(f"{kind} {unknown[0]}{hint}")
+        result.prog, result.options = self.prog, options
+        return result
+
+    def error(self, message: str) -> Any:
+        """Say what is wrong and where to read on, and exit with code 2."""
+        end = "" if message.endswith("?") else "."
+        self.exit(2, f"{self.prog}: error: {message}{end} `{self.prog} --help` explains all options.\n")
+
+
+def positive(text: str) -> int:
+    """Read a whole number of at least 1, as a ``type`` of argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def bits(text: str) -> int:
+    """Read how many bits of a hash number the columns, as a ``type`` of argparse."""
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_BITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MOST_BITS}")
+    return int(text)
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number, as the ``type`` that argparse takes for ``int``."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def number(text: str) -> float:
+    """Read a number, as the ``type`` that argparse takes for ``float``."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def share(text: str) -> float:
+    """Read a number from 0 to 1, as a ``type`` of argparse."""
+    value = number(text)
+    if not 0.0 <= value <= 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share from 0 to 1")
+    return value
+
+
+def memory_limit(text: str) -> str:
+    """Check what Dask takes for the memory of a worker, as a ``type`` of argparse.
+
+    Examples
+    --------
+    >>> memory_limit("2GB"), memory_limit("0.25"), memory_limit("auto")
+    ('2GB', '0.25', 'auto')
+    """
+    right = "write 2GB or 500MB, a share of this machine's memory such as 0.25, or auto"
+    try:
+        size = LEAST_MEMORY if text == "auto" else parse_bytes(text)
+        is_share = 0.0 < float(text) <= 1.0 if text.replace(".", "", 1).isdecimal() else False
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size of memory: {right}") from None
+    if size < LEAST_MEMORY and not is_share:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than a worker needs to start, 100MB: {right}")
+    return text
