@@ -27,7 +27,7 @@ from dspectral.engine import blas_in_one_thread, summarize
 from dspectral.store import CountStore
 
 from ._form import form
-from ._form.plots import new_plot
+from ._form.plots import from_zero, new_bars, new_plot
 
 POWER_STEPS = 15
 
@@ -97,6 +97,18 @@ def sketch_store(run: form.Run, store: CountStore) -> None:
     name = Path(arguments.store).name
     for metric, value in values.items():
         run.row(data=name, method=arguments.shrink, metric=metric, value=value, batches=len(store.blocks))
+    shares = {metric: values[metric] / store.energy for metric in ("error", "certificate", "bound")}
+    figure, _ = new_bars(name, x="share of the energy of the rows", values=shares)
+    run.plot(
+        "error",
+        figure,
+        "What the sketch lost (true error), what it promises (certificate), and what held before any data was read "
+        "(bound), as shares of the energy.",
+    )
+    run.answer(
+        f"A sketch of {arguments.sketch_size} rows in place of {store.n_rows:,} lost {shares['error']:.2%} of the "
+        f"energy; its certificate promises no more than {shares['certificate']:.2%}, the bound {shares['bound']:.2%}."
+    )
 
 
 def true_error(store: CountStore, sketch: NDArray[np.floating], seed: int) -> float:
@@ -145,13 +157,28 @@ def timed(function: Callable[[], Any], repeats: int) -> tuple[Any, float]:
 def plot(run: form.Run) -> None:
     """Draw errors and seconds against batches."""
     for name, metrics in (("error", ("error", "certificate", "bound")), ("seconds", ("seconds",))):
-        figure, axes = new_plot(f"{name} against batches", x="batches", y=name, log="xy")
+        figure, axes = new_plot(f"{name.capitalize()} against batches", x="batches", y=name, log="x")
         for metric in metrics:
-            points = [(row["batches"], row["value"]) for row in run.report.rows if row["metric"] == metric]
-            points = [point for point in points if point[1]]
+            rows = [row for row in run.report.rows if row["metric"] == metric and row["method"] != "product"]
+            points = [(row["batches"], row["value"]) for row in rows]
             axes.plot(*zip(*points, strict=True), marker="o", label=metric)
+        axes.set_xticks(run.arguments.batches, list(map(str, run.arguments.batches)))
+        axes.minorticks_off()
+        from_zero(axes)
         axes.legend(frameon=False)
-        run.plot(name, figure, f"{name.capitalize()} against the number of row blocks.")
+        caption = {
+            "error": "Spectral norm of the error of the Gram matrix, with the two bounds on it, against the number of "
+            "row blocks.",
+            "seconds": "Seconds of a sketch against the number of row blocks.",
+        }[name]
+        run.plot(name, figure, caption)
+    of = {(row["metric"], row["batches"]): row["value"] for row in run.report.rows}
+    first, last = min(run.arguments.batches), max(run.arguments.batches)
+    run.answer(
+        f"From {first} to {last} batches the sketch's true error goes from {of['error', first]:.3g} to "
+        f"{of['error', last]:.3g}, always below its certificate (now {of['certificate', last]:.3g}), and its seconds "
+        f"from {of['seconds', first]:.2g} to {of['seconds', last]:.2g}."
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 """Plots in one style, without a display."""
 
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from .table import number
 
 COLOURS = ("#2457a6", "#d1662b", "#3a8f5c", "#8a4fa3", "#b0892a", "#5c6670")
 """Told apart by most eyes, on paper too."""
@@ -39,6 +43,49 @@ def new_plot(title: str, *, x: str, y: str, log: str = "") -> tuple[Figure, Axes
         axes.set_xscale("log")
     if "y" in log:
         axes.set_yscale("log")
+    return figure, axes
+
+
+def from_zero(axes: Axes, axis: str = "y", *, shares: bool = False) -> None:
+    """Let an axis begin at zero, so that lengths can be compared; shares are shown in percent, up to 100 at most."""
+    limits = {"x": axes.set_xlim, "y": axes.set_ylim}[axis]
+    top = {"x": axes.get_xlim, "y": axes.get_ylim}[axis]()[1]
+    limits(0, min(top, 1.0) if shares else top)
+    if shares:
+        {"x": axes.xaxis, "y": axes.yaxis}[axis].set_major_formatter(PercentFormatter(1.0, decimals=0))
+
+
+def new_bars(
+    title: str, *, x: str, values: Mapping[str, float], errors: Mapping[str, float] | None = None
+) -> tuple[Figure, Axes]:
+    """Return a figure with a bar from zero for each name, the first on top, and the value beside it.
+
+    Parameters
+    ----------
+    title, x : str
+        What stands above and under it.
+    values : mapping of str to float
+        Length of each bar; shares, if none is above 1.
+    errors : mapping of str to float, optional
+        Half the length of the error bar of each.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    axes : matplotlib.axes.Axes
+    """
+    figure, axes = new_plot(title, x=x, y="")
+    figure.set_figheight(1.3 + 0.38 * len(values))
+    names, lengths = list(values), list(values.values())
+    half = [errors.get(name, 0.0) for name in names] if errors else None
+    bars = axes.barh(names, lengths, xerr=half, color=COLOURS[0], height=0.65, error_kw={"capsize": 3})
+    are_shares = max(lengths, default=0.0) <= 1.0
+    said = [f"{length:.1%}" if are_shares else number(length) for length in lengths]
+    axes.bar_label(bars, said, padding=4, fontsize=9)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.margins(x=0.15)
+    from_zero(axes, "x", shares=are_shares)
     return figure, axes
 
 

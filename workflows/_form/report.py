@@ -11,6 +11,7 @@ from typing import Any
 
 import dspectral
 
+from .answer import automatic
 from .schedulers import cpu_count
 
 PACKAGES = ("numpy", "scipy", "dask", "distributed", "zarr", "scikit-learn", "numba")
@@ -76,7 +77,7 @@ class Report:
             "versions": versions(),
             **self.used,
             "rows": [*self.rows, *self.details],
-            "answer": self.answer,
+            "answer": self.answer or automatic(self.rows),
             "notes": self.notes,
             "plots": [f"{plot.name}.png" for plot in self.plots],
         }

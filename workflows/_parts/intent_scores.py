@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
+from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from dspectral import IntentClassifier
 from dspectral.store import CountStore
 
 from .._form import form
-from .._form.plots import new_plot
+from .._form.plots import from_zero, new_plot
 
 
 class Labelled(NamedTuple):
@@ -104,30 +105,28 @@ class Scores:
             before = self.right["sent", 0.0]
             gain, error = margin(self.right["sent", 1.0], before)
             sentence += (
-                f", against {mean_and_error(before)[0]:.1%} with none of it: {100 * gain:+.1f} ± {100 * error:.1f} points "
-                f"(standard error, paired over {paired_over(before)})"
+                f", against {mean_and_error(before)[0]:.1%} with none of it: {100 * gain:+.1f} ± {100 * error:.1f} "
+                f"points (standard error, paired over {paired_over(before)})"
             )
         self.run.answer(f"{sentence}; an SVM on n-grams alone classifies {none:.1%}.")
 
     def _plot(self) -> None:
         figure, axes = new_plot(self.task.name, x="share of the unlabelled text", y="accuracy")
-        plain_error = 0.0
         for method in dict.fromkeys(method for method, _ in self.right):
             points = sorted(
                 (part, *mean_and_error(draws)) for (m, part), draws in self.right.items() if m == method
             )
             parts, means, errors = zip(*points, strict=True)
-            plain_error = max(plain_error, *errors)
             axes.errorbar(parts, means, errors, marker="o", capsize=3, label=method)
-        axes.set_ylim(0, 1)
-        axes.xaxis.set_major_formatter("{x:.0%}")
-        axes.yaxis.set_major_formatter("{x:.0%}")
+        from_zero(axes, shares=True)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.legend(frameon=False)
         over = paired_over(self.right["none", 1.0])
         self.run.plot(
             "accuracy",
             figure,
-            f"Accuracy on the test sentences against the share of unlabelled text; bars are standard errors over {over}.",
+            "Accuracy on the test sentences against the share of unlabelled text; bars are standard errors over "
+            f"{over}.",
         )
 
 
