@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> None:
                 tokens=arguments.tokens,
             )
         run.passes += 2
-        run.note(f"{corpus.n_tokens} tokens, {len(corpus.words)} word types with <?> for the rare ones")
+        run.note(f"{corpus.n_tokens:,} tokens, {len(corpus.words):,} word types with <?> for the rare ones")
         models = [
             clustered(run, corpus, m, used.cpu_seconds, best=n == 0)
             for n, m in enumerate(arguments.n_clusters)

@@ -153,12 +153,14 @@ class Vectorizer:
         self.said = True
         n_tokens, n_types = sum(map(len, text)), len({word for words in text for word in words})
         where = "the training texts and --corpus" if self.more else "the training texts alone"
-        self.run.note(f"word vectors are learned from {where}: {n_tokens:,} tokens of {n_types:,} word types")
+        self.run.note(
+            f"Word vectors are learned from {where}: {n_tokens:,} tokens of {n_types:,} word types."
+        )
         if n_tokens < LITTLE:
             self.run.note(
-                f"warning: fewer than {LITTLE:,} tokens are little, and what their vectors say of a text is less than its "
-                "words do; more text of the same kind helps (--corpus MORE), and so do vectors that were learned "
-                "elsewhere (--vectors)"
+                f"Warning: fewer than {LITTLE:,} tokens are little, and vectors learned from them say less of a text "
+                "than its words do; more text of the same kind helps (--corpus MORE), and so do vectors that were learned "
+                "elsewhere (--vectors)."
             )
 
 

@@ -13,6 +13,7 @@ COLUMNS = {
     "beta": "weight of the similarity of terms",
     "blocks": "blocks of rows in the store",
     "C": "inverse penalty of the linear classifier, larger values fit the training data more closely",
+    "context_smoothing": "power of the contexts' counts in the scaling",
     "coverage": "share of the list's words or questions that have vectors",
     "documents": "number of documents",
     "draws": "random draws of the labelled data over which the value is averaged",
@@ -25,6 +26,7 @@ COLUMNS = {
     "n": "number of items scored",
     "n_clusters": "number of clusters",
     "n_components": "number of components that are kept",
+    "n_skipped": "leading vectors that are left out",
     "n_states": "number of hidden states",
     "over_none": "difference from the method none, which learns nothing from unlabelled text",
     "over_share_0": "difference from the same method with share 0: the labelled sentences alone",
@@ -34,7 +36,9 @@ COLUMNS = {
     "part": "the whole list, or one of its random halves",
     "passes": "times that each block of the data was read",
     "penalty": "L2 penalty of the tagger, chosen on the development side",
+    "power": "power of the singular values in the vectors",
     "refinements": "hidden states of each label",
+    "scaling": "how counts are divided by those of their word and context",
     "seed": "seed of everything random",
     "seeds": "number of seeds over which the value is averaged",
     "spread": "standard deviation over the seeds",
@@ -43,8 +47,10 @@ COLUMNS = {
     "tag": "tag that most tokens of the state have",
     "threads": "threads at work",
     "value_error": "standard error of the value over draws, or over test items where there is one",
+    "transform": "what is done to each count first",
     "views": "sums over past and future whose settings were chosen",
     "unlabeled": "share of the unlabelled text that was used",
+    "window": "words on each side that are contexts",
 }
 """Sentences for the fields of rows; only those that a report has are shown."""
 METRICS = {

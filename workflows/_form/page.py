@@ -32,12 +32,16 @@ ENVIRONMENT.globals |= {
 def page(report: Report) -> str:
     """Return the page: results, plots, and how they came about."""
     rows, same = _shown(report.rows)
+    meanings = explained([*report.rows, *report.details])
+    # Where each metric has a column of its own, the table has none of the name metric.
+    shown = {*same, *fields_of(rows), *(row.get("metric") for row in [*rows, same])}
     return ENVIRONMENT.get_template("page.html").render(
         report=report,
         answer=report.answer or automatic(report.rows),
         rows=rows,
         same=same,
-        meanings=explained([*report.rows, *report.details]),
+        meanings=meanings,
+        listed=[name for name in meanings if name in shown],
         raw=[*report.rows, *report.details],
         took=_took(report.used),
         took_shortly=_took_shortly(report.used),

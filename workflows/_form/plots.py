@@ -46,11 +46,22 @@ def new_plot(title: str, *, x: str, y: str, log: str = "") -> tuple[Figure, Axes
     return figure, axes
 
 
-def from_zero(axes: Axes, axis: str = "y", *, shares: bool = False) -> None:
-    """Let an axis begin at zero, so that lengths can be compared; shares are shown in percent, up to 100 at most."""
+def from_zero(axes: Axes, axis: str = "y", *, shares: bool = False, below: bool = False) -> None:
+    """Let an axis begin at zero, so that lengths can be compared.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    axis : {"x", "y"}
+    shares : bool
+        Whether to show percent, up to 100 at most.
+    below : bool
+        Whether there are values below zero, which stay in sight.
+    """
     limits = {"x": axes.set_xlim, "y": axes.set_ylim}[axis]
-    top = {"x": axes.get_xlim, "y": axes.get_ylim}[axis]()[1]
-    limits(0, min(top, 1.0) if shares else top)
+    low, top = {"x": axes.get_xlim, "y": axes.get_ylim}[axis]()
+    least = low if low < 0 and below else 0.0
+    limits(min(0.0, least), min(top, 1.0) if shares else top)
     if shares:
         {"x": axes.xaxis, "y": axes.yaxis}[axis].set_major_formatter(PercentFormatter(1.0, decimals=0))
 
@@ -85,7 +96,7 @@ def new_bars(
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.15)
-    from_zero(axes, "x", shares=are_shares)
+    from_zero(axes, "x", shares=are_shares, below=min(lengths, default=0.0) < 0)
     return figure, axes
 
 

@@ -79,9 +79,7 @@ def answer(run: form.Run, found: dict[tuple[str, str], list[Outcome]]) -> None:
             f"{100 * over:+.1f} ± {100 * error:.1f} points"
         )
         if over > 2 * error:
-            run.note(
-                f"warning: on these texts words alone are better than vectors, take `svm`: {sentence.replace('`', '')}"
-            )
+            run.note(f"Warning: on these texts words alone are better than vectors, take `svm`; {sentence}.")
     run.answer(f"{sentence}.")
 
 
