@@ -19,7 +19,7 @@ from dspectral.io import write_brown_paths
 from dspectral.store import Corpus
 
 from ._form import form
-from ._form.plots import new_plot
+from ._form.plots import from_zero, new_plot
 from ._parts import entities
 
 
@@ -142,11 +142,12 @@ def plot(run: form.Run, models: list[SpectralBrownClustering]) -> None:
             range(len(model.history_)), model.history_, marker="o", label=f"{model.n_clusters} clusters"
         )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    from_zero(axes)
     axes.legend(frameon=False)
     run.plot(
         "information",
         figure,
-        "Average mutual information of adjacent clusters after each sweep; the axis does not begin at zero.",
+        "Average mutual information of adjacent clusters after each sweep.",
     )
     best = models[0]
     run.answer(

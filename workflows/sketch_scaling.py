@@ -28,6 +28,7 @@ from dspectral.store import CountStore
 
 from ._form import form
 from ._form.plots import from_zero, new_bars, new_plot
+from ._form.table import number
 
 POWER_STEPS = 15
 
@@ -175,9 +176,9 @@ def plot(run: form.Run) -> None:
     of = {(row["metric"], row["batches"]): row["value"] for row in run.report.rows}
     first, last = min(run.arguments.batches), max(run.arguments.batches)
     run.answer(
-        f"From {first} to {last} batches the sketch's true error goes from {of['error', first]:.3g} to "
-        f"{of['error', last]:.3g}, always below its certificate (now {of['certificate', last]:.3g}), and its seconds "
-        f"from {of['seconds', first]:.2g} to {of['seconds', last]:.2g}."
+        f"From {first} to {last} batches the sketch's true error goes from {number(of['error', first])} to "
+        f"{number(of['error', last])}, never above its certificate (last {number(of['certificate', last])}), and its "
+        f"time from {number(of['seconds', first])} s to {number(of['seconds', last])} s."
     )
 
 

@@ -159,8 +159,8 @@ class Vectorizer:
         if n_tokens < LITTLE:
             self.run.note(
                 f"Warning: fewer than {LITTLE:,} tokens are little, and vectors learned from them say less of a text "
-                "than its words do; more text of the same kind helps (--corpus MORE), and so do vectors that were learned "
-                "elsewhere (--vectors)."
+                "than its words do; more text of the same kind helps (--corpus MORE), and so do vectors that were "
+                "learned elsewhere (--vectors)."
             )
 
 

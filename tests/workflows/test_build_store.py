@@ -63,7 +63,10 @@ def test_documents_are_appended_to_a_finished_store(build, text):
     ("options", "message"),
     [
         (["--text", "nowhere.txt"], "nowhere.txt"),
-        (["--text", "{text}", "--columns-bits", "40"], "--columns-bits: '40' is not a whole number from 1 to 30"),
+        (
+            ["--text", "{text}", "--columns-bits", "40"],
+            "--columns-bits: '40' is not a whole number from 1 to 30",
+        ),
         (["--text", "{text}", "--append"], "store"),
     ],
 )
