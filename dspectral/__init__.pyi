@@ -3,12 +3,14 @@ from . import decomposition as decomposition
 from . import engine as engine
 from . import io as io
 from . import metrics as metrics
+from . import plotting as plotting
 from . import store as store
 from . import text as text
 from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
 from .engine import projected_memory as projected_memory
 from .engine import summarize as summarize
+from .inputs.top_terms import top_terms as top_terms
 from .io.word2vec import read_word2vec as read_word2vec
 from .io.word2vec import write_word2vec as write_word2vec
 from .methods.brown.clustering import SpectralBrownClustering as SpectralBrownClustering
@@ -37,6 +39,11 @@ from .methods.sentences.representation import SentenceRepresentation as Sentence
 from .methods.tmpca.tree_pca import TreePCA as TreePCA
 from .persistence import load as load
 from .persistence import save as save
+from .plotting.brown_tree import plot_brown_tree as plot_brown_tree
+from .plotting.merge_trees import plot_merge_tree as plot_merge_tree
+from .plotting.spectra import plot_certificate as plot_certificate
+from .plotting.spectra import plot_spectrum as plot_spectrum
+from .plotting.word_map import plot_words as plot_words
 from .preprocessing.hashing import NgramHashing as NgramHashing
 from .preprocessing.weighting import TfidfWeighting as TfidfWeighting
 from .store.build import build_store as build_store

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dspectral
-from dspectral import datasets, decomposition, engine, io, metrics, store, text
+from dspectral import datasets, decomposition, engine, io, metrics, plotting, store, text
 
 PACKAGES = {
     "datasets": datasets,
@@ -14,6 +14,7 @@ PACKAGES = {
     "engine": engine,
     "io": io,
     "metrics": metrics,
+    "plotting": plotting,
     "store": store,
     "text": text,
 }

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = {
     "dspectral._compiled": 0,
     "dspectral.registry": 0,
+    "dspectral.html": 0,
     "dspectral.types": 1,
     "dspectral.linalg": 2,
     "dspectral.metrics": 2,
@@ -25,6 +26,7 @@ FLOORS = {
     "dspectral.methods.brown": 6,
     "dspectral.methods": 7,
     "dspectral.datasets": 8,
+    "dspectral.plotting": 8,
     "dspectral.persistence": 9,
     "dspectral": 10,
     "workflows": 11,
@@ -44,7 +46,7 @@ USERS = {
     "dask": {"dspectral.types", "dspectral.engine", "dspectral.store", "dspectral.datasets", "workflows"},
     "distributed": {"workflows"},
     "numba": {"dspectral._compiled", "dspectral.linalg"},
-    "matplotlib": {"workflows"},
+    "matplotlib": {"dspectral.plotting", "workflows"},
 }
 """Who may import a package."""
 STEPS = {
@@ -70,6 +72,7 @@ STEPS = {
 """Files that say the steps of a method. All other files of a family hold kernels, summaries and solvers."""
 GROUND = {
     "dspectral._compiled",
+    "dspectral.html",
     "dspectral.registry",
     "dspectral.types",
     "dspectral.linalg",

@@ -12,9 +12,11 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from dspectral.decomposition.plan import Plan, Solver
 from dspectral.decomposition.spectrum import Spectrum, of_summary, pad_components, spectrum, summary_of
 from dspectral.engine import is_lazy, lazy_rows, map_rows, summarize
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, resolve_seed
 from dspectral.inputs.rows import checked_rows, project, row_dtype
+from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.types import FloatArray, RowsLike
 
 _GROWING = ("auto", "frequent_directions", "median_frequent_directions", "gram")
@@ -25,7 +27,14 @@ def _can_grow(estimator: "Decomposition") -> bool:
     return estimator.solver in _GROWING
 
 
-class Decomposition(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Decomposition(
+    FittedFactsMixin,
+    TopTermsMixin,
+    LazyOutputMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
     """Base class of :class:`~dspectral.SketchedPCA` and :class:`~dspectral.TruncatedSVD`: all but the parameters."""
 
     n_components: int

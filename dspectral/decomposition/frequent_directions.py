@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dspectral.decomposition.block_sketch import sketch_block
 from dspectral.decomposition.shrinking import shrink_stack
+from dspectral.html import card, number, share, size_of
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.registry import saved
 from dspectral.types import FloatArray, Rows
@@ -65,6 +66,23 @@ class FrequentDirections(NamedTuple):
     center: bool
     energy: float
     error: float
+
+    def __repr__(self) -> str:
+        n_kept, n_columns = self.sketch.shape
+        size = f"{n_kept} of at most {self.size} rows, {n_columns} columns"
+        return f"FrequentDirections({size}, of {self.n_rows} rows, error={self.error:.4g})"
+
+    def _repr_html_(self) -> str:
+        n_kept, n_columns = self.sketch.shape
+        facts = [
+            ("sketch", f"{n_kept:,} of at most {self.size:,} rows x {n_columns:,} columns"),
+            ("in memory", f"{size_of(self.sketch.nbytes)} of {self.sketch.dtype}"),
+            ("of", f"{self.n_rows:,} rows{' less their mean' if self.center else ''}"),
+            ("energy", self.energy),
+            ("error at most", f"{number(self.error)}, {share(self.error, self.energy)} of the energy"),
+            ("shrinks", self.shrink),
+        ]
+        return card("FrequentDirections", facts)
 
     @classmethod
     def of(

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine.summary import add_fields
+from dspectral.html import card, size_of
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, gram_of, total_of
 from dspectral.registry import saved
@@ -35,6 +36,13 @@ class Moments(NamedTuple):
     n_rows: int
     total: NDArray[np.float64]
     gram: NDArray[np.float64]
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("of", f"{self.n_rows:,} rows x {len(self.gram):,} columns"),
+            ("in memory", size_of(self.gram.nbytes + self.total.nbytes)),
+        ]
+        return card("Moments", facts)
 
     @classmethod
     def of(cls, rows: Rows) -> Self:

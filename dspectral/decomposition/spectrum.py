@@ -13,6 +13,7 @@ from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.plan import Plan, check_size, chosen_solver
 from dspectral.engine import lazy_rows, summarize
+from dspectral.html import card, number, share
 from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.svd import principal_axes
@@ -37,6 +38,13 @@ class Certificate(NamedTuple):
 
     absolute: float
     relative: float
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("squared singular values", f"at most {number(self.absolute)} below the truth"),
+            ("of the energy", share(self.relative, 1.0)),
+        ]
+        return card("Certificate", facts)
 
 
 class Spectrum(NamedTuple):

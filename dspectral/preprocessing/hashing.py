@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.texts import Texts, text_blocks
 from dspectral.preprocessing.sparse_output import SparseOutput
@@ -13,10 +14,13 @@ from dspectral.registry import saved
 from dspectral.store.opened import OpenedCounts
 from dspectral.store.text_files import TextFiles
 from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 
 
 @saved
-class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class NgramHashing(
+    FittedFactsMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Count the n-grams of texts, hashed to columns: in memory, or out of core from files and stores.
 
     Columns and signs are those of scikit-learn's ``HashingVectorizer(norm=None)``. There is nothing to learn:
@@ -156,6 +160,48 @@ class NgramHashing(SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMix
             return sparse.csr_array((0, settings.n_features), dtype="float32")
         # A single block is returned as it is, where vstack would copy it.
         return blocks[0] if len(blocks) == 1 else sparse.csr_array(sparse.vstack(blocks, format="csr"))
+
+    def kept_terms(self, X: Texts | TextFiles | OpenedCounts, *, n_terms: int = 100_000) -> KeptTerms:
+        """Return the n-grams of texts that occur most, with the column of each, so that columns have names.
+
+        Parameters
+        ----------
+        X : iterable of str, TextFiles, or CountStore
+            Documents, as for :meth:`transform`. Texts are read once; a store must have been built with
+            ``keep_terms``, and gives what it has kept.
+        n_terms : int, default=100_000
+            Number of n-grams to keep.
+
+        Returns
+        -------
+        KeptTerms
+            Names of columns, for ``terms=`` of :func:`dspectral.top_terms`.
+
+        Raises
+        ------
+        TypeError
+            If X is a single string or path, a table, or holds anything but texts.
+        ValueError
+            If there is no text, or a store that keeps no terms or was hashed with other settings.
+
+        Examples
+        --------
+        >>> NgramHashing(2**10, (1, 1)).kept_terms(["the cat sat", "the dog"]).names()
+        {158: 'the', 807: 'cat', 549: 'dog', 948: 'sat'}
+        """
+        settings, n_terms = self.settings, check_integer("n_terms", n_terms, at_least=1)
+        if isinstance(X, TextFiles):
+            return X.kept_terms(settings, n_terms=n_terms)
+        if isinstance(X, OpenedCounts):
+            _check_hashing(X, settings)
+            kept: KeptTerms | None = getattr(X, "kept_terms", None)
+            if kept is None:
+                raise ValueError("the store keeps no terms: build it with keep_terms=100_000")
+            return kept
+        samples = [TermSample.of(documents, settings, n_terms) for documents in text_blocks(X)]
+        if not samples:
+            raise ValueError("there is no text at all in X")
+        return KeptTerms.of(merged_samples(samples), settings)
 
     def __eq__(self, other: object) -> bool:
         """Report whether the parameters are those of another one, or of the record that a store keeps."""

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import is_lazy, map_rows, summarize
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_option
 from dspectral.inputs.rows import checked_rows
 from dspectral.preprocessing.sparse_output import SparseOutput
@@ -23,7 +24,7 @@ Idf: TypeAlias = Literal["smooth", "plain"]
 
 
 @saved
-class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Learn document frequencies from counts, and weigh new rows by them: tf-idf, out of core.
 
     The weights belong to the model: rows of another store, or new texts, are weighted by the frequencies of the

@@ -15,6 +15,7 @@ from dspectral.engine import summarize
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.runs import cut_runs
 from dspectral.store.arrays import Location, StoreError
+from dspectral.store.facts import anndata_card
 from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.types import CSRRows
 
@@ -104,6 +105,9 @@ class AnnDataCounts(OpenedCounts):
         n_rows, n_columns = self.shape
         size = f"{n_rows} x {n_columns}, {self.nnz} entries in {self.n_blocks} blocks"
         return f"AnnDataCounts({self.where.url!r}: {size})"
+
+    def _repr_html_(self) -> str:
+        return anndata_card(self)
 
     @property
     def counts(self) -> da.Array:

@@ -12,6 +12,7 @@ from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
+from dspectral.store.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
 from dspectral.store.readers import read_span
 from dspectral.store.sources import Span, plan_spans
 from dspectral.store.vocabulary import VocabularySettings, index_for_call
@@ -47,6 +48,7 @@ def build_store(
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
     append: bool = False,
+    keep_terms: int | None = None,
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> CountStore:
@@ -73,6 +75,9 @@ def build_store(
     append : bool, default=False
         Whether to add the documents behind those of a finished store, with its settings. Until all are
         written, and for whoever has it open, the store stays as it was.
+    keep_terms : int, optional
+        Number of n-grams to keep with the hashed columns, those that occur most, so that the columns have names:
+        ``store.kept_terms``. By default none; a store that is appended to keeps as many as before.
     storage_options : dict, optional
         Options of the store's file system.
     source_options : dict, optional
@@ -110,6 +115,7 @@ def build_store(
     block_bytes = check_size("block_bytes", block_bytes)
     check_name("errors", errors, ERRORS)
     hashed = isinstance(settings, HashingSettings)
+    keep = terms_to_keep(keep_terms, store, storage_options, hashed=hashed, append=append)
     spans = plan_spans(
         sources, unit=unit, field=field, span_bytes=block_bytes, storage_options=source_options
     )
@@ -119,16 +125,21 @@ def build_store(
         "errors": errors,
         "hashing": settings._asdict() if hashed else None,
         "vocabulary": None if hashed else settings._asdict(),
+        **({"keep_terms": keep} if keep else {}),
     }
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
     draft = begin(store, storage_options, provenance, append=append)
     read = partial(read_span, block_bytes=block_bytes, errors=errors, storage_options=source_options)
     draft, encode = _encoder(draft, spans, read, settings)
     write, find = partial(_write_rows, encode=encode, where=draft.where), partial(find_block, draft.where)
+    if keep and isinstance(settings, HashingSettings):
+        write = partial(write_with_terms, write=write, draft=draft.for_tasks(), settings=settings, size=keep)
     name = "hash-block" if hashed else "encode-block"
     blocks = build_spans(spans, draft, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"no document at all in {sources}")
+    if keep and isinstance(settings, HashingSettings):
+        write_kept_terms(draft, blocks, settings, keep)
     return finish(draft, blocks)
 
 

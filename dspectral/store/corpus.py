@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dspectral.engine import Blocks
 from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.counts import CORPUS_KEY, FORMAT
+from dspectral.store.facts import corpus_card
 from dspectral.store.vocabulary import PATH, read_vocabulary
 from dspectral.types import Sentences
 
@@ -54,6 +55,9 @@ class Corpus:
     def __repr__(self) -> str:
         size = f"{self.n_tokens} tokens in {self.n_sentences} sentences, {self.n_blocks} blocks"
         return f"Corpus({self.where.url!r}: {size})"
+
+    def _repr_html_(self) -> str:
+        return corpus_card(self)
 
     @property
     def sentences(self) -> Blocks:

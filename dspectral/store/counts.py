@@ -13,9 +13,12 @@ from dspectral.engine import run_tasks
 from dspectral.store.anndata import AnnDataCounts, open_anndata
 from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.blocks import BlockInfo, find_block, read_block, read_labels
+from dspectral.store.facts import count_store_card
 from dspectral.store.opened import OpenedCounts, read_lazily
+from dspectral.store.term_names import read_kept_terms
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
 from dspectral.text.hashing import HashingSettings
+from dspectral.text.term_sample import KeptTerms
 
 FORMAT = 1
 KEY = "dspectral"
@@ -60,6 +63,9 @@ class CountStore(OpenedCounts):
         n_rows, n_columns = self.shape
         size = f"{n_rows} x {n_columns}, {self.nnz} entries in {self.n_blocks} blocks"
         return f"CountStore({self.where.url!r}: {size})"
+
+    def _repr_html_(self) -> str:
+        return count_store_card(self)
 
     @property
     def counts(self) -> da.Array:
@@ -128,6 +134,11 @@ class CountStore(OpenedCounts):
     def vocabulary(self) -> Vocabulary | None:
         """The n-grams behind the columns, read from the store at each call; None if there is no vocabulary."""
         return read_vocabulary(self.where) if self.provenance.get("vocabulary") else None
+
+    @property
+    def kept_terms(self) -> KeptTerms | None:
+        """The terms behind hashed columns, read from the store at each call; None without ``keep_terms``."""
+        return read_kept_terms(self.where, totals_path(self.generation), self.provenance, self.n_columns)
 
     def check(self) -> None:
         """Read every block and verify its checksums, one task each.

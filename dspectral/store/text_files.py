@@ -10,10 +10,13 @@ import dask.array as da
 from scipy import sparse
 
 from dspectral.engine import run_tasks
+from dspectral.store.checks import check_size
+from dspectral.store.facts import text_files_card
 from dspectral.store.opened import read_lazily
 from dspectral.store.readers import read_span
 from dspectral.store.sources import SPAN_BYTES, Span, plan_spans
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
+from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 
 
 class TextBlock(NamedTuple):
@@ -93,6 +96,9 @@ class TextFiles:
     def __repr__(self) -> str:
         return f"TextFiles({', '.join(map(repr, self.sources))})"
 
+    def _repr_html_(self) -> str:
+        return text_files_card(self)
+
     @cached_property
     def blocks(self) -> tuple[TextBlock, ...]:
         """The blocks of documents, in the order of the files; found by one pass over the text at the first use."""
@@ -142,6 +148,29 @@ class TextFiles:
         sizes = [block.n_documents for block in self.blocks]
         return read_lazily(read, self.blocks, sizes, settings.n_features)
 
+    def kept_terms(
+        self, hashing: HashingSettings | HasSettings | None = None, *, n_terms: int = 100_000
+    ) -> KeptTerms:
+        """Return the n-grams that occur most, with the column of each: one pass over the text.
+
+        Parameters
+        ----------
+        hashing : NgramHashing or HashingSettings, default=None
+            How n-grams become columns; None means the default settings.
+        n_terms : int, default=100_000
+            Number of n-grams to keep.
+
+        Returns
+        -------
+        KeptTerms
+            Names of the columns.
+        """
+        settings, size = as_settings(hashing), check_size("n_terms", n_terms)
+        spans = list(dict.fromkeys(block.span for block in self.blocks))
+        sample = partial(_sample_span, files=self._settings, hashing=settings, size=size)
+        of_spans = run_tasks(sample, spans, name="sample-terms")
+        return KeptTerms.of(merged_samples(part for parts in of_spans for part in parts), settings)
+
     @property
     def _settings(self) -> dict[str, Any]:
         """How spans are read: arguments of :func:`read_span`."""
@@ -155,6 +184,13 @@ class TextFiles:
 def _count(span: Span, *, files: dict[str, Any]) -> list[int]:
     """Return the number of documents of each block of a span."""
     return [documents.n_documents for documents in read_span(span, **files)]
+
+
+def _sample_span(
+    span: Span, *, files: dict[str, Any], hashing: HashingSettings, size: int
+) -> list[TermSample]:
+    """Return the most frequent terms of each block of a span."""
+    return [TermSample.of(documents, hashing, size) for documents in read_span(span, **files)]
 
 
 def _hash_block(block: TextBlock, *, files: dict[str, Any], hashing: HashingSettings) -> sparse.csr_array:

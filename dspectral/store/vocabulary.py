@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dspectral.registry import saved
 from dspectral.store.arrays import Location, read_array, write_array
+from dspectral.store.facts import vocabulary_card
 from dspectral.text.term_bytes import take
 from dspectral.text.term_index import TermIndex
 from dspectral.text.terms import TermTable
@@ -77,7 +78,7 @@ class VocabularySettings(NamedTuple):
         return least, most
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Vocabulary:
     """The n-grams behind the columns: column 0 is in the most documents; equal ones are in byte order.
 
@@ -101,6 +102,13 @@ class Vocabulary:
     documents: Documents
     document_frequency: NDArray[np.int64]
     counts: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        first = ", ".join(repr(self.documents.text(i).decode()) for i in range(min(3, len(self.counts))))
+        return f"Vocabulary({len(self.counts)} terms: {first}{', ...' if len(self.counts) > 3 else ''})"
+
+    def _repr_html_(self) -> str:
+        return vocabulary_card(self)
 
     @classmethod
     def of(cls, tables: list[TermTable], *, max_features: int | None = None) -> "Vocabulary":

@@ -3,6 +3,7 @@
 from dspectral.text.hashing import hash_documents
 from dspectral.text.term_bytes import gather
 from dspectral.text.term_index import TermIndex, encode_documents
+from dspectral.text.term_sample import KeptTerms, TermSample
 from dspectral.text.terms import TermTable
 from dspectral.text.tokens import Tokens, tokenize
 from dspectral.text.weighting import Weighting, inverse_document_frequency
@@ -11,7 +12,9 @@ from dspectral.types import Documents
 
 __all__ = [
     "Documents",
+    "KeptTerms",
     "TermIndex",
+    "TermSample",
     "TermTable",
     "Tokens",
     "Weighting",

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
 from dspectral.engine import Blocks, blas_in_one_thread, summarize
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, as_corpus
 from dspectral.inputs.token_lists import TokenLists
@@ -27,7 +28,7 @@ from dspectral.types import CSRRows
 
 
 @saved
-class SpectralBrownClustering(ClusterQueries, BaseEstimator):
+class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
     """Cluster words by what stands directly beside them, and give each cluster a bit string.
 
     Words become points, from the singular vectors of their scaled neighbor counts. A windowed agglomeration merges

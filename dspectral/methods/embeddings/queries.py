@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.inputs.parameters import check_integer
+from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.inputs.word_index import word_numbers
 from dspectral.methods.embeddings.nearest import nearest
 from dspectral.types import FloatArray
@@ -18,7 +19,7 @@ _REQUIRED: Any = object()
 """Default of a word that must be in the vocabulary."""
 
 
-class WordQueries:
+class WordQueries(TopTermsMixin):
     """Questions that need only words and their vectors: ``words_`` and ``vectors_``."""
 
     words_: list[str]
@@ -155,6 +156,9 @@ class WordQueries:
         """Word of each row of ``vectors_``; gensim's name of ``words_``."""
         check_is_fitted(self)
         return self.words_
+
+    def _term_weights(self) -> NDArray[np.float32]:
+        return self.vectors_.T
 
     def _ids(self, words: str | Sequence[str]) -> list[int]:
         check_is_fitted(self)

@@ -12,6 +12,7 @@ from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scali
 from dspectral.decomposition.plan import Plan
 from dspectral.decomposition.spectrum import Certificate
 from dspectral.engine import collect_rows, map_rows
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, as_corpus, encode, is_corpus
@@ -28,7 +29,12 @@ from dspectral.types import Sentences
 
 @saved
 class WordEmbedding(
-    LazyOutputMixin, WordQueries, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    FittedFactsMixin,
+    LazyOutputMixin,
+    WordQueries,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Vectors of words from the leading singular vectors of their transformed and scaled context counts.
 

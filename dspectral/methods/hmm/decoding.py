@@ -12,8 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
 from dspectral.engine import Blocks, run_tasks, summarize
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.sequences import HoldsLabelledSentences, HoldsSentences, in_memory_blocks
 from dspectral.inputs.token_lists import TokenLists, plain, token_lists
+from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.methods.hmm.expected_counts import Likelihood
 from dspectral.methods.hmm.inference import smooth, viterbi
@@ -29,7 +31,7 @@ DECODINGS = ("posterior", "viterbi")
 """The most probable state of each token, or the most probable path."""
 
 
-class ChainDecoder(BaseEstimator, ABC):
+class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
     """Base of the estimators whose ``model_`` is a chain over types of tokens.
 
     Sentences come as lists of tokens, as columns of them, or as a corpus. The blocks of a corpus in a store are decoded
@@ -96,6 +98,9 @@ class ChainDecoder(BaseEstimator, ABC):
         """
         check_is_fitted(self)
         return renumber(corpus.sentences, self._type_numbers(corpus.words))
+
+    def _term_weights(self) -> NDArray[np.float64]:
+        return self.model_.emission.T
 
     def _as_blocks(self, X: HoldsBlocks | TokenLists) -> Blocks:
         # Ids of another corpus mean nothing here: its words are looked up, as those of lists are.

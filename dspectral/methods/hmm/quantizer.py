@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dspectral.engine import is_lazy
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
 from dspectral.registry import saved
 
@@ -22,7 +23,7 @@ Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
 
 
 @saved
-class VectorQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Replace each frame of a sequence by the number of its nearest center (mini-batch k-means).
 
     Parameters

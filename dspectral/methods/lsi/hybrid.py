@@ -15,9 +15,11 @@ from dspectral.decomposition.plan import Plan
 from dspectral.decomposition.spectrum import Spectrum
 from dspectral.engine import map_rows
 from dspectral.inputs.class_labels import class_rows, unit_class_rows
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
 from dspectral.inputs.rows import checked_rows, project
+from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg.dense import fixed_signs
 from dspectral.methods.lsi.document_products import (
     ClassProducts,
@@ -47,7 +49,14 @@ Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spma
 
 
 @saved
-class HybridLSI(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class HybridLSI(
+    FittedFactsMixin,
+    TopTermsMixin,
+    LazyOutputMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
     """Latent semantic indexing of documents whose classes, and whose terms' meanings, are partly known.
 
     The singular vectors of ``K^(1/2) R S^(1/2)``, for rows R (documents by terms), ``K = I + alpha K'`` over

@@ -12,8 +12,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.rows import checked_rows
+from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.lsi.local_scores import LocalMachines
 from dspectral.methods.lsi.squared_hinge import Relevancy
 from dspectral.types import RowsLike
@@ -23,7 +25,13 @@ Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
 
 
 class LocalPrediction(
-    LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
+    FittedFactsMixin,
+    TopTermsMixin,
+    LazyOutputMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    ClassifierMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Everything that :class:`~dspectral.LocalLSI` does once it is fitted."""
 
@@ -34,6 +42,9 @@ class LocalPrediction(
     coef_: NDArray[np.float64]
     intercept_: NDArray[np.float64]
     relevancy_: Relevancy | None
+
+    def _term_weights(self) -> NDArray[np.float64]:
+        return self.coef_
 
     def decision_function(self, X: RowsLike) -> Any:
         """Score each class by the output of its SVM.

@@ -12,15 +12,17 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labelled_rows import checked_documents
 from dspectral.inputs.parameters import check_integer
+from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.multilabel.ranking import LabelScorer, Topic, ones_of, topics
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe
 from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import FloatArray, Rows, RowsLike, is_sparse
 
 
-class LabelPrediction(ClassifierMixin, BaseEstimator):
+class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEstimator):
     """Everything that :class:`~dspectral.MomentMultiLabelClassifier` does once it is fitted."""
 
     recipe: MultiLabelRecipe | None
@@ -35,6 +37,9 @@ class LabelPrediction(ClassifierMixin, BaseEstimator):
     label_totals_: NDArray[np.int64]
     n_documents_: int
     indicator_dtype_: str | None
+
+    def _term_weights(self) -> FloatArray:
+        return self.word_distributions_.T
 
     def decision_function(self, X: RowsLike) -> Any:
         """Score every label: its probability given the words, and the linear correction.

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.shared_parameters import clone_sharing, is_fitted
 from dspectral.inputs.text_columns import TextColumn, as_documents
@@ -33,7 +34,7 @@ from dspectral.types import CSRRows, Documents
 
 
 @saved
-class IntentClassifier(ClassifierMixin, BaseEstimator):
+class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     """Crammer and Singer's linear SVM on counts and, if given, on their representation.
 
     Parameters

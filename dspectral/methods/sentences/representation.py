@@ -13,6 +13,7 @@ from dspectral.decomposition.spectrum import Spectrum, spectrum
 from dspectral.engine import map_rows, summarize
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
+from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
@@ -56,7 +57,7 @@ class SentenceRecipe(NamedTuple):
 
 
 @saved
-class SentenceRepresentation(SentenceFeatures):
+class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     """Represent a sentence by its n-grams and by what its words mean in unlabeled text.
 
     The result is ``x / ||x||`` beside ``weight * b P / ||b P||``: x counts hashed n-grams, b says which words
@@ -228,6 +229,15 @@ class SentenceRepresentation(SentenceFeatures):
     @property
     def _first_words(self) -> float:
         return self._recipe.first_words
+
+    def _term_weights(self) -> NDArray[np.float32]:
+        return self.projection_.T
+
+    def _term_columns(self) -> tuple[NDArray[np.int64], int]:
+        return self.words_, self.n_features
+
+    def _term_names(self) -> None:
+        return None  # `words_` are columns
 
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components, at_least=1)

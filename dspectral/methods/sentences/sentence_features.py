@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.weighting import Weighting
@@ -19,7 +20,7 @@ WORD = re.compile(r"(?u)\b\w\w+\b")
 """scikit-learn's token pattern: words of two letters or more."""
 
 
-class SentenceFeatures(TransformerMixin, BaseEstimator, ABC):
+class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
     """Base class of representations: n-grams beside what :meth:`embed` of a subclass returns.
 
     Attributes

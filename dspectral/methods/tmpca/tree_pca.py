@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.spectrum import Spectrum
 from dspectral.engine import blas_in_one_thread, map_rows
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import check_integer, check_option
 from dspectral.inputs.sequences import is_corpus
@@ -24,7 +25,9 @@ from dspectral.registry import saved
 
 
 @saved
-class TreePCA(LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class TreePCA(
+    FittedFactsMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Tree-structured multilinear principal component analysis (TMPCA) of sequences of vectors.
 
     A sentence is N = P^L vectors. At each of L levels, P neighbors are concatenated and projected on the leading

@@ -1,0 +1,175 @@
+"""Small HTML cards for notebooks: facts in a table and a spectrum in a picture.
+
+Cards have no scripts, no style sheets and no colors that only one theme can show: text takes the color of the
+notebook. Whatever is shown is escaped here and nowhere else.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any, TypeAlias
+
+import numpy as np
+
+WIDTH = 500
+"""Most pixels that a card is wide."""
+SHOWN = 6
+"""Most names of a list that a card shows."""
+LONGEST = 60
+"""Most characters that are shown of a name."""
+_PLOT_WIDTH, _PLOT_HEIGHT, _MOST_BARS = 440, 64, 110
+_BLUE, _ORANGE = "#3d85c6", "#e07b00"  # both stand out from white and from black
+_CARD = (
+    f"max-width:{WIDTH}px;margin:4px 0;padding:6px 10px;border:1px solid rgba(128,128,128,.45);border-radius:4px;"
+    "font-family:sans-serif;font-size:13px;line-height:1.4;overflow-wrap:anywhere;box-sizing:border-box"
+)
+_TABLE = "border-collapse:collapse;margin:4px 0 0 0;width:100%;table-layout:fixed;font-size:12px"
+_CELL = "text-align:left;vertical-align:top;padding:1px 8px 1px 0;border:0;background:transparent;white-space:normal"
+Facts: TypeAlias = Iterable[tuple[str, object]]
+
+
+def size_of(n_bytes: float) -> str:
+    """Return a number of bytes in the unit that a person would choose.
+
+    Examples
+    --------
+    >>> size_of(999), size_of(2_500_000), size_of(12e9)
+    ('999 bytes', '2.5 MB', '12 GB')
+    """
+    if n_bytes < 1000:
+        return f"{n_bytes:.0f} bytes"
+    unit = min(int(math.log10(n_bytes)) // 3, 5)
+    number = n_bytes / 1000**unit
+    return f"{number:.{1 if number < 10 else 0}f} {' kMGTP'[unit]}B"
+
+
+def number(value: float) -> str:
+    """Return a number with commas between thousands, or with four digits if it is no whole one.
+
+    Examples
+    --------
+    >>> number(262144), number(0.000123456), number(2.0)
+    ('262,144', '0.0001235', '2')
+    """
+    whole = float(value).is_integer() and abs(value) < 1e15
+    return f"{int(value):,}" if whole else f"{value:.4g}"
+
+
+def share(part: float, whole: float) -> str:
+    """Return a part as a percentage.
+
+    Examples
+    --------
+    >>> share(1, 8), share(1, 3_000_000), share(0, 0)
+    ('12.5 %', '3.3e-05 %', '0 %')
+    """
+    percent = 100.0 * part / whole if whole else 0.0
+    return f"{percent:.3g} %" if percent == 0 or percent >= 0.001 else f"{percent:.1e} %"
+
+
+def names(values: Sequence[object], shown: int = SHOWN) -> str:
+    """Return the first names of a list and how many there are in all.
+
+    Examples
+    --------
+    >>> names(["a", "b", "c"], shown=2)
+    '3: a, b, ...'
+    """
+    first = ", ".join(_shortened(str(value)) for value in values[:shown])
+    return f"{len(values):,}: {first}{', ...' if len(values) > shown else ''}"
+
+
+def card(title: str, facts: Facts, picture: str = "") -> str:
+    """Return a card: a title, a table of facts, a picture.
+
+    Parameters
+    ----------
+    title : str
+        The first line.
+    facts : iterable of (str, object)
+        What is known and its value; values of None are left out.
+    picture : str, default=""
+        An SVG made by :func:`spectrum_picture`, put in as it is.
+
+    Returns
+    -------
+    str
+        One ``div`` of at most 500 pixels; title and facts are escaped.
+
+    Examples
+    --------
+    >>> "&lt;b&gt;" in card("A store", [("place", "<b>")])
+    True
+    """
+    rows = "".join(
+        f'<tr style="background:transparent"><td style="{_CELL};width:32%;opacity:.7">{escape(name)}</td>'
+        f'<td style="{_CELL}">{escape(_shown(value))}</td></tr>'
+        for name, value in facts
+        if value is not None
+    )
+    table = f'<table style="{_TABLE}"><tbody>{rows}</tbody></table>' if rows else ""
+    return f'<div style="{_CARD}"><b>{escape(title)}</b>{table}{picture}</div>'
+
+
+def spectrum_picture(values: Sequence[float] | Any, *, bound: float | None = None, what: str = "") -> str:
+    """Return bars of a falling spectrum as an inline SVG.
+
+    Parameters
+    ----------
+    values : array-like, shape (k,)
+        Singular values or variances; of many only the first are drawn.
+    bound : float, default=None
+        Height of a dashed line: values below it are smaller than what is left open.
+    what : str, default="singular values"
+        Name of the values.
+
+    Returns
+    -------
+    str
+        The picture with a line of text below, empty if there is no finite value above zero.
+
+    Examples
+    --------
+    >>> spectrum_picture([3.0, 1.0]).count("<rect")
+    2
+    """
+    heights = np.nan_to_num(np.asarray(values, dtype=np.float64).ravel(), nan=0.0, posinf=0.0, neginf=0.0)
+    if not len(heights) or heights.max() <= 0:
+        return ""
+    drawn = heights[:_MOST_BARS]
+    step = min(_PLOT_WIDTH / len(drawn), 24.0)
+    scale = (_PLOT_HEIGHT - 4) / drawn.max()
+    bars = "".join(
+        f'<rect x="{i * step:.1f}" y="{_PLOT_HEIGHT - max(0.0, height) * scale:.1f}" width="{max(step - 1, 1):.1f}" '
+        f'height="{max(0.0, height) * scale:.1f}" fill="{_BLUE}"/>'
+        for i, height in enumerate(drawn)
+    )
+    text = f"{len(heights):,} {what or 'singular values'}, {number(heights[0])} to {number(heights[-1])}"
+    if len(drawn) < len(heights):
+        text += f" (the first {len(drawn)} are drawn)"
+    line = ""
+    if bound is not None and 0 < bound < drawn.max():
+        y = _PLOT_HEIGHT - bound * scale
+        line = (
+            f'<line x1="0" x2="{_PLOT_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="{_ORANGE}" '
+            'stroke-width="1.5" stroke-dasharray="5 3"/>'
+        )
+        text += "; dashed: what the certificate leaves open"
+    return (
+        f'<svg role="img" viewBox="0 0 {_PLOT_WIDTH} {_PLOT_HEIGHT + 2}" width="100%" '
+        f'style="display:block;margin-top:6px;max-width:{_PLOT_WIDTH}px"><title>{escape(text)}</title>{bars}'
+        f'<line x1="0" x2="{_PLOT_WIDTH}" y1="{_PLOT_HEIGHT}" y2="{_PLOT_HEIGHT}" stroke="currentColor" '
+        f'stroke-opacity=".5"/>{line}</svg><div style="font-size:11px;opacity:.7">{escape(text)}</div>'
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int | float | np.integer | np.floating):
+        return number(float(value))
+    return str(value)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

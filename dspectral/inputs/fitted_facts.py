@@ -1,0 +1,147 @@
+"""What a notebook shows of a fitted model: scikit-learn's diagram, and below it what was learned."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import estimator_html_repr
+
+from dspectral.html import card, names, number, share, size_of, spectrum_picture
+
+_COUNTS = {
+    "n_samples_seen_": "rows",
+    "n_documents_": "documents",
+    "n_sentences_": "sentences",
+    "n_features_in_": "columns",
+    "n_passes_": "passes over the data",
+}
+_LISTS = {"classes_": "classes", "words_": "words", "anchors_": "anchors"}
+_CURVES = ("log_likelihoods_", "history_")
+_SPECTRA = {
+    "singular_values_": "singular values",
+    "explained_variance_": "variances",
+}
+_PLAIN = (bool, int, float, str, np.bool_, np.integer, np.floating)
+_MOST_PARTS = 12
+
+
+class FittedFactsMixin:
+    """Show the facts of a fitted estimator in notebooks, below scikit-learn's diagram.
+
+    The facts are read from the attributes that ``fit`` has set, which end in an underscore: how much was read and
+    how often, the certificate, the spectrum as a small picture, and the size of each part that was learned. Nothing
+    is computed from data, and an estimator that is not fitted shows the diagram alone. The mixin must stand before
+    scikit-learn's own classes.
+
+    Examples
+    --------
+    >>> from dspectral import TruncatedSVD
+    >>> model = TruncatedSVD(2)
+    >>> "passes over the data" in model._repr_html_()
+    False
+    >>> "passes over the data" in model.fit(np.diag([3.0, 2.0, 1.0]))._repr_html_()
+    True
+    """
+
+    def _html_repr(self) -> str:
+        diagram = str(estimator_html_repr(self))
+        end = "</body>" if diagram.endswith("</body>") else ""
+        return diagram.removesuffix(end) + fitted_card(self) + end
+
+
+def fitted_card(model: object) -> str:
+    """Return the card of what an estimator has learned, empty if it has learned nothing.
+
+    Parameters
+    ----------
+    model : estimator
+        An estimator whose fitted attributes end in an underscore.
+
+    Returns
+    -------
+    str
+        HTML, everything in it escaped.
+    """
+    learned = {key: value for key, value in vars(model).items() if key.endswith("_") and key[0] != "_"}
+    if not learned:
+        return ""
+    facts = [(what, learned[key]) for key, what in _COUNTS.items() if key in learned]
+    facts += _certified(learned)
+    facts += [(what, names(list(learned[key]))) for key, what in _LISTS.items() if _is_list(learned.get(key))]
+    facts += [(key, _course(learned[key])) for key in _CURVES if len(learned.get(key, ()))]
+    shown = {*_COUNTS, *_LISTS, *_CURVES, "certificate_"}
+    rest = {key: value for key, value in learned.items() if key not in shown}
+    facts += [(key, value) for key, value in rest.items() if isinstance(value, _PLAIN)]
+    parts = {key: part for key, value in rest.items() if (part := _part(value))}
+    facts += list(parts.items())[:_MOST_PARTS]
+    facts.append(("in memory", size_of(bytes_of(learned))))
+    return card(f"{type(model).__name__}, fitted", facts, _picture(learned))
+
+
+def bytes_of(value: object) -> int:
+    """Return the bytes of all arrays in a value, however deep; strings count by their letters, an object once.
+
+    Examples
+    --------
+    >>> bytes_of({"a": np.zeros(3), "b": [np.zeros(1), ("xy",)]})
+    34
+    """
+    total, waiting, seen = 0, [value], set()
+    while waiting:
+        part: Any = waiting.pop()
+        if isinstance(part, str):
+            total += len(part)
+        elif isinstance(part, (_PLAIN, type)) or id(part) in seen:
+            continue
+        elif isinstance(part, np.ndarray):
+            total += part.nbytes
+        elif isinstance(part, Mapping):
+            waiting.extend(part.values())
+        elif isinstance(part, list | tuple):
+            waiting.extend(part)
+        else:  # a sparse matrix is an object that holds three arrays
+            waiting.extend(getattr(part, "__dict__", {}).values())
+        seen.add(id(part))
+    return total
+
+
+def _certified(learned: dict[str, Any]) -> list[tuple[str, object]]:
+    certificate = learned.get("certificate_")
+    if certificate is None:
+        return []
+    error = f"squared singular values are at most {number(certificate.absolute)} below the truth"
+    return [("certificate", f"{error}, {share(certificate.relative, 1.0)} of the energy")]
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | np.ndarray) and len(value) > 0 and not isinstance(value[0], list)
+
+
+def _course(values: Any) -> str:
+    """Return the first and last of values that a method has gone through."""
+    return f"{number(float(values[0]))} to {number(float(values[-1]))} in {len(values):,} step(s)"
+
+
+def _part(value: object) -> str | None:
+    """Return shape, type and size of a part that was learned; None for what has no size."""
+    if isinstance(value, np.ndarray) or sparse.issparse(value):
+        kind: Any = value
+        shape = " x ".join(f"{length:,}" for length in kind.shape)
+        return f"{shape or '1'} of {kind.dtype}, {size_of(bytes_of(value))}"
+    n_bytes = 0 if isinstance(value, str) else bytes_of(value)
+    if not n_bytes:
+        return None
+    many = f"{len(value):,} in a {type(value).__name__}" if type(value) in (list, tuple, dict) else None  # type: ignore[arg-type]
+    return f"{many or type(value).__name__}, {size_of(n_bytes)}"
+
+
+def _picture(learned: dict[str, Any]) -> str:
+    """Return the spectrum that a model knows as a picture; the first that there is."""
+    certificate = learned.get("certificate_")
+    for key, what in _SPECTRA.items():
+        values = learned.get(key)
+        if isinstance(values, np.ndarray) and values.ndim == 1 and len(values):
+            bound = None if certificate is None else float(certificate.absolute) ** 0.5
+            return spectrum_picture(values, bound=bound if key == "singular_values_" else None, what=what)
+    return ""

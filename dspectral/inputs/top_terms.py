@@ -1,0 +1,265 @@
+"""The terms that weigh most in each component of a fitted model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import OneToOneFeatureMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from dspectral.inputs.parameters import check_integer
+from dspectral.store.corpus import Corpus
+from dspectral.store.opened import OpenedCounts
+from dspectral.store.vocabulary import Vocabulary
+from dspectral.text.hashing import HashingSettings
+from dspectral.text.term_sample import KeptTerms
+from dspectral.types import FloatArray
+
+Terms: TypeAlias = KeptTerms | OpenedCounts | Vocabulary | Corpus | Mapping[int, str] | Sequence[str] | Any
+"""Names of columns."""
+_RARE = "<?>"
+"""The type that stands for all rare words together; it is never among the answers."""
+
+
+class ColumnNames(NamedTuple):
+    """The columns that have names.
+
+    Attributes
+    ----------
+    columns : ndarray of int64, shape (n,)
+        Their numbers.
+    names : list of str
+        A name for each.
+    signs : ndarray of float64, shape (n,)
+        The sign that the term counts with in its column; 1 where columns are not hashed.
+    """
+
+    columns: NDArray[np.int64]
+    names: list[str]
+    signs: NDArray[np.float64]
+
+
+class TopTermsMixin:
+    """Say which terms weigh most in each component; a subclass says what its weights are."""
+
+    def top_terms(
+        self, component: int | None = None, n: int = 10, *, terms: Terms | None = None
+    ) -> list[Any]:
+        """Return the terms that weigh most in each component.
+
+        Parameters
+        ----------
+        component : int, default=None
+            Number of one component, class or state, from 0; by default all.
+        n : int, default=10
+            Number of terms of a component, fewer where fewer have names.
+        terms : store, KeptTerms, Vocabulary, Corpus, sequence of str, dict or vectorizer, default=None
+            Names of the columns, see :func:`dspectral.top_terms`; by default those that the model knows.
+
+        Returns
+        -------
+        list of list of (str, float), or for one component list of (str, float)
+            Terms and their weights, the largest magnitude first; the sign says to which end a term pulls.
+
+        Raises
+        ------
+        ValueError
+            If the columns have no names, or names of another number of columns are given.
+        """
+        check_is_fitted(self)
+        weights, n = np.asarray(self._term_weights()), check_integer("n", n, at_least=1)
+        columns, n_columns = self._term_columns()
+        known = names_of_columns(self._term_names() if terms is None else terms, n_columns)
+        if columns is not None:
+            known = _among(known, columns)
+        if component is None:
+            return [_largest(row, known, n) for row in weights]
+        number = check_integer("component", component, at_least=0)
+        if number >= len(weights):
+            raise ValueError(f"component is {number}, but there are {len(weights)}, counted from 0")
+        return _largest(weights[number], known, n)
+
+    def _term_weights(self) -> FloatArray:
+        """Return the weights, shape (n_components, n_columns)."""
+        weights: FloatArray = vars(self)["components_"]
+        return weights
+
+    def _term_columns(self) -> tuple[NDArray[np.int64] | None, int]:
+        """Return the columns that have weights, None for all, and the number of columns in all."""
+        return None, self._term_weights().shape[1]
+
+    def _term_names(self) -> Terms | None:
+        """Return the names of the columns that the model knows by itself."""
+        known = vars(self)
+        return known.get("words_", known.get("feature_names_in_"))
+
+
+def top_terms(
+    model: object, component: int | None = None, n: int = 10, *, terms: Terms | None = None
+) -> list[Any]:
+    """Return the terms that weigh most in each component of a model, or of a pipeline that ends in one.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        A fitted model with ``top_terms``, or a pipeline whose last step is one and whose steps between the counts and
+        the model keep the columns, as ``TfidfWeighting`` does.
+    component : int, default=None
+        Number of one component, class or state, from 0; by default all.
+    n : int, default=10
+        Number of terms of a component, fewer where fewer have names.
+    terms : store, KeptTerms, Vocabulary, Corpus, sequence of str, dict or vectorizer, default=None
+        Names of the columns that the model (of a pipeline the last step) was fitted on: a store with a vocabulary or
+        built with ``keep_terms``, what ``NgramHashing.kept_terms`` returns, a list with a name for each column, a
+        dictionary from columns to names, or a fitted vectorizer of scikit-learn. By default the words or column names
+        that the model knows, or those of the pipeline's vectorizer.
+
+    Returns
+    -------
+    list of list of (str, float), or for one component list of (str, float)
+        Terms and their weights, the largest magnitude first; the sign says to which end a term pulls. A hashed column
+        has the sign of its most frequent term taken out; terms that share it are joined by ``/``, with a ``-`` before
+        those that pull to the other end.
+
+    Raises
+    ------
+    TypeError
+        If the model has no components over terms, or ``terms`` is nothing that names columns.
+    ValueError
+        If the columns have no names, or names of another number of columns are given.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from dspectral import NgramHashing, TfidfWeighting, TruncatedSVD
+    >>> texts = ["cats purr", "cats purr", "dogs bark", "dogs bark loud"]
+    >>> model = make_pipeline(NgramHashing(2**12, (1, 1)), TfidfWeighting(), TruncatedSVD(2)).fit(texts)
+    >>> found = top_terms(model, n=2, terms=model[0].kept_terms(texts))
+    >>> [[term for term, weight in component] for component in found]
+    [['cats', 'purr'], ['bark', 'dogs']]
+    """
+    last = model
+    if isinstance(model, Pipeline):
+        *before, (_, last) = model.steps
+        terms = _names_behind([step for _, step in before], terms)
+    if not isinstance(last, TopTermsMixin):
+        raise TypeError(f"{type(last).__name__} has no components over terms, and so no top terms")
+    return last.top_terms(component, n, terms=terms)
+
+
+def names_of_columns(terms: Terms | None, n_columns: int) -> ColumnNames:
+    """Return the names of columns, whoever knows them.
+
+    Parameters
+    ----------
+    terms : store, KeptTerms, Vocabulary, Corpus, sequence of str, dict, vectorizer or None
+        Names of columns.
+    n_columns : int
+        Number of columns.
+
+    Returns
+    -------
+    ColumnNames
+        The columns that have names.
+
+    Raises
+    ------
+    TypeError
+        If ``terms`` is nothing that names columns.
+    ValueError
+        If there are no names, or names of another number of columns.
+    """
+    if terms is None:
+        raise ValueError(
+            "the columns have no names: give terms=, such as a store with a vocabulary or built with keep_terms, "
+            "NgramHashing(...).kept_terms(texts), or a list of names"
+        )
+    known = _names_in(terms)
+    if isinstance(known, KeptTerms):
+        _check_width(known.n_columns, n_columns)
+        names, signs = known.names(), known.column_signs()
+        columns = np.fromiter(names, dtype=np.int64, count=len(names))
+        return ColumnNames(columns, list(names.values()), np.array([float(signs[c]) for c in names]))
+    if isinstance(known, Mapping):
+        columns = np.array(list(known), dtype=np.int64)
+        if len(columns) and not 0 <= columns.min() <= columns.max() < n_columns:
+            raise ValueError(
+                f"terms names column {columns.max()}, but the model has {n_columns} columns from 0"
+            )
+        return ColumnNames(columns, [str(name) for name in known.values()], np.ones(len(columns)))
+    every = [str(name) for name in known]
+    _check_width(len(every), n_columns)
+    return ColumnNames(np.arange(n_columns), every, np.ones(n_columns))
+
+
+def _names_in(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str] | NDArray[Any]:
+    """Return the names that an object holds, as one of a few kinds."""
+    if isinstance(terms, OpenedCounts):
+        held = getattr(terms, "kept_terms", None) or getattr(terms, "vocabulary", None)
+        if held is None:
+            raise ValueError(
+                f"{terms!r} knows no terms: build it with a vocabulary, or with keep_terms=100_000"
+            )
+        terms = held
+    if isinstance(terms, Vocabulary):
+        return terms.terms
+    if isinstance(terms, Corpus):
+        return terms.words
+    if isinstance(getattr(terms, "settings", None), HashingSettings):
+        raise TypeError(f"{terms!r:.60} alone knows no terms: give terms=NgramHashing(...).kept_terms(texts)")
+    if isinstance(terms, KeptTerms | Mapping):
+        return terms
+    if hasattr(terms, "get_feature_names_out"):
+        found: NDArray[Any] = terms.get_feature_names_out()
+        return found
+    if isinstance(terms, str | bytes) or not isinstance(terms, Sequence | np.ndarray):
+        raise TypeError(
+            f"terms is {terms!r:.60}, but it must name columns: a store, KeptTerms, a list or a dict"
+        )
+    return terms
+
+
+def _names_behind(steps: list[Any], terms: Terms | None) -> Terms | None:
+    """Return the names of the columns that the last step of a pipeline is given."""
+    if terms is None:
+        # The last step that is not one to one makes the columns: a vectorizer that knows their names.
+        makers = [step for step in steps if not _keeps_columns(step)]
+        return makers[-1] if makers and hasattr(makers[-1], "vocabulary_") else None
+    changed = [type(step).__name__ for step in steps[1:] if not _keeps_columns(step)]
+    if changed:
+        raise ValueError(f"terms cannot name columns behind {', '.join(changed)}, which changes them")
+    return terms
+
+
+def _keeps_columns(step: Any) -> bool:
+    return step is None or step == "passthrough" or isinstance(step, OneToOneFeatureMixin)
+
+
+def _check_width(found: int, n_columns: int) -> None:
+    if found != n_columns:
+        raise ValueError(f"terms names {found} columns, but the model has {n_columns}")
+
+
+def _among(known: ColumnNames, columns: NDArray[np.int64]) -> ColumnNames:
+    """Return the names of some columns, numbered by their places among these; ``columns`` rise."""
+    places = np.minimum(np.searchsorted(columns, known.columns), max(0, len(columns) - 1))
+    there = np.flatnonzero(columns[places] == known.columns)
+    return ColumnNames(places[there], [known.names[i] for i in there], known.signs[there])
+
+
+def _largest(row: FloatArray, known: ColumnNames, n: int) -> list[tuple[str, float]]:
+    """Return the named columns of largest magnitude; what is zero up to rounding is left out.
+
+    Weights that differ by rounding alone come in the order of their names.
+    """
+    weights = np.asarray(row, dtype=np.float64)[known.columns] * known.signs
+    largest = np.abs(weights).max(initial=0.0)
+    magnitudes = np.round(np.abs(weights) / (largest or 1.0), 5)
+    # Names are compared only among what may be an answer; one more, because rare words are left out.
+    few = np.flatnonzero(magnitudes >= np.sort(magnitudes)[-(n + 1) :].min(initial=1.0))
+    answers = sorted(
+        (-magnitudes[i], known.names[i], float(weights[i])) for i in few.tolist() if magnitudes[i]
+    )
+    return [(name, weight) for _, name, weight in answers if name != _RARE][:n]

@@ -1,0 +1,9 @@
+"""Pictures of spectra, certificates, trees and words, drawn by Matplotlib.
+
+Each function takes ``ax=`` and returns the axes that it has drawn on. Matplotlib is imported when the first of them
+is asked for.
+"""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,0 +1,123 @@
+"""What a notebook shows of stores, corpora and text files: only what is in memory already."""
+
+import re
+from typing import Any
+
+from dspectral.html import card, names, number, share, size_of
+
+ENTRY_BYTES = 8
+_SECRET = re.compile(r"(?<=//)[^/@]*@")
+"""User and password in a URL."""
+
+
+def count_store_card(store: Any) -> str:
+    """Return the card of a store of counts; nothing is read."""
+    appended = len(store.provenance.get("appended", []))
+    labels = None if not store.blocks or store.n_labels is None else f"{store.n_labels:,} columns"
+    facts = [
+        ("place", _place(store.where.url)),
+        *_of_matrix(store.shape, store.nnz),
+        ("in memory", f"{size_of(store.n_bytes)} in {number(store.n_blocks)} block(s)"),
+        ("columns are", _columns(store.provenance)),
+        ("labels", labels),
+        ("weighting", store.provenance.get("weighting")),
+        ("made from", _sources(store.provenance)),
+        ("appended", f"{appended} time(s)" if appended else None),
+    ]
+    return card("CountStore", facts)
+
+
+def anndata_card(store: Any) -> str:
+    """Return the card of a matrix that AnnData wrote; nothing is read."""
+    facts = [
+        ("place", _place(store.where.url)),
+        *_of_matrix(store.shape, store.nnz),
+        ("in memory", f"{size_of(ENTRY_BYTES * store.nnz)} in {number(store.n_blocks)} block(s)"),
+    ]
+    return card("AnnDataCounts", facts)
+
+
+def corpus_card(corpus: Any) -> str:
+    """Return the card of a corpus; words are shown if they were asked for before, as they are read only then."""
+    words = vars(corpus).get("words")
+    facts = [
+        ("place", _place(corpus.where.url)),
+        ("sentences", corpus.n_sentences),
+        ("tokens", f"{corpus.n_tokens:,} in {number(corpus.n_blocks)} block(s)"),
+        ("word types", None if words is None else names(words)),
+        ("lowercase", corpus.provenance.get("lowercase")),
+        ("made from", _sources(corpus.provenance)),
+    ]
+    return card("Corpus", facts)
+
+
+def text_files_card(files: Any) -> str:
+    """Return the card of text files; documents are shown if they were counted before."""
+    blocks = vars(files).get("blocks")
+    counted = "not counted yet"
+    if blocks is not None:
+        counted = f"{sum(block.n_documents for block in blocks):,} in {len(blocks):,} block(s)"
+    facts = [
+        ("files", names([_place(source) for source in files.sources])),
+        ("documents", counted),
+        ("a document is", files.unit or (f"a field {files.field!r}" if files.field else "a line or a field")),
+        ("block", f"at most {size_of(files.block_bytes)} of text"),
+        ("not UTF-8", {"strict": "an error", "replace": "replaced"}.get(files.errors, files.errors)),
+    ]
+    return card("TextFiles", facts)
+
+
+def vocabulary_card(vocabulary: Any) -> str:
+    """Return the card of a vocabulary, its first terms in it."""
+    documents = vocabulary.documents
+    first = [documents.text(i).decode() for i in range(min(12, documents.n_documents))]
+    facts = [
+        ("terms", documents.n_documents),
+        ("in most documents", ", ".join(first)),
+        ("occurrences", number(float(vocabulary.counts.sum()))),
+        (
+            "in memory",
+            size_of(documents.data.nbytes + documents.offsets.nbytes + 2 * vocabulary.counts.nbytes),
+        ),
+    ]
+    return card("Vocabulary", facts)
+
+
+def _of_matrix(shape: tuple[int, int], nnz: int) -> list[tuple[str, object]]:
+    n_rows, n_columns = shape
+    return [
+        ("rows x columns", f"{n_rows:,} x {n_columns:,}"),
+        ("entries", f"{nnz:,}, {share(nnz, n_rows * n_columns)} of all"),
+    ]
+
+
+def _columns(provenance: dict[str, Any]) -> str | None:
+    for key, what in (("hashing", "hashed n-grams"), ("vocabulary", "n-grams of a vocabulary")):
+        settings = provenance.get(key)
+        if settings:
+            low, high = settings.get("ngram_range", (1, 1))
+            length = f"{low}" if low == high else f"{low} to {high}"
+            kept = provenance.get("keep_terms") if key == "hashing" else None
+            return f"{what} of {length} word(s)" + (f", up to {kept:,} with names" if kept else "")
+    return None
+
+
+def _sources(provenance: dict[str, Any]) -> str | None:
+    """Return the files that the text came from; what is no list of them is left out."""
+    sources = provenance.get("sources")
+    if not isinstance(sources, list):
+        return None
+    found = [_urls_of(source) for source in sources]
+    every = list(dict.fromkeys(url for urls in found for url in urls))
+    return names([_place(url) for url in every], shown=3) if every else None
+
+
+def _urls_of(source: object) -> list[str]:
+    if isinstance(source, dict):  # a span of a file, or of several small ones
+        return [str(url) for url in (source.get("url"), *source.get("also", ())) if url]
+    return [source] if isinstance(source, str) else []
+
+
+def _place(url: str) -> str:
+    """Return an address without the user and password that it may hold."""
+    return _SECRET.sub("", url)

@@ -1,0 +1,242 @@
+"""Pictures whose labels do not cover each other, drawn without a display."""
+
+import itertools
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import dspectral
+from dspectral import plot_brown_tree, plot_certificate, plot_merge_tree, plot_spectrum, plot_words
+from dspectral.plotting.labels import place_labels
+from dspectral.plotting.style import colors_of
+
+mpl.use("agg")
+import matplotlib.pyplot as plt
+
+ROWS = np.random.default_rng(0).standard_normal((300, 60)) * np.exp(-np.arange(60) / 8)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    rng = np.random.default_rng(1)
+    words = [
+        f"{start}{end}"
+        for start in ("mo", "ka", "ri", "tu", "se")
+        for end in ("la", "nd", "ver", "lo", "ming")
+    ]
+    return [list(rng.choice(words, size=7, p=np.arange(25, 0, -1) / 325)) for _ in range(300)]
+
+
+@pytest.fixture(scope="module")
+def clustering(sentences):
+    return dspectral.SpectralBrownClustering(12, n_sweeps=1).fit(sentences)
+
+
+@pytest.fixture(scope="module")
+def embedding(sentences):
+    return dspectral.WordEmbedding(4).fit(sentences)
+
+
+class Words:
+    """Vectors that lie as close together as words can."""
+
+    def __init__(self, n, seed=0):
+        rng = np.random.default_rng(seed)
+        self.words_ = [f"word{i}" * (1 + i % 3) for i in range(n)]
+        self.vectors_ = np.concatenate(
+            [rng.standard_normal((n // 2, 5)), 0.05 * rng.standard_normal((n - n // 2, 5))]
+        )
+
+
+def boxes(texts):
+    texts = [text for text in texts if text.get_text() and text.get_visible()]
+    texts[0].figure.draw_without_rendering()
+    return [text.get_window_extent() for text in texts]
+
+
+def overlapping(found):
+    return [
+        (a, b)
+        for a, b in itertools.combinations(found, 2)
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 0.5 and min(a.y1, b.y1) - max(a.y0, b.y0) > 0.5
+    ]
+
+
+def inside(found, ax):
+    frame = ax.figure.bbox
+    return all(frame.x0 <= a.x0 and a.x1 <= frame.x1 and frame.y0 <= a.y0 and a.y1 <= frame.y1 for a in found)
+
+
+def test_a_spectrum_shows_every_value_and_the_share_of_the_energy():
+    model = dspectral.SketchedPCA(8, solver="gram").fit(ROWS)
+    ax = plot_spectrum(model)
+    assert ax.lines[0].get_ydata() == pytest.approx(model.singular_values_)
+    shares = ax.figure.axes[1]
+    last = np.sum(model.singular_values_**2) / model.energy_
+    assert shares.lines[0].get_ydata()[-1] == pytest.approx(last)
+    assert shares.get_ylim()[0] == 0
+    assert "all rows" in shares.get_ylabel()
+    of_values = plot_spectrum([2.0, 1.0, 0.0]).figure.axes[1]
+    assert "these values" in of_values.get_ylabel()
+    assert of_values.lines[0].get_ydata()[-1] == 1.0
+
+
+def test_every_function_draws_on_the_axes_that_it_is_given(clustering, embedding):
+    model = dspectral.SketchedPCA(8, solver="frequent_directions", sketch_size=12).fit(ROWS)
+    drawings = [
+        (plot_spectrum, model),
+        (plot_certificate, model),
+        (plot_merge_tree, 7),
+        (plot_brown_tree, clustering),
+        (plot_words, embedding),
+    ]
+    for draw, what in drawings:
+        _, ax = plt.subplots()
+        assert draw(what, ax=ax) is ax
+        assert ax.has_data()
+
+
+def test_the_title_counts_the_components_above_the_certificate():
+    model = dspectral.SketchedPCA(20, solver="frequent_directions", sketch_size=22).fit(ROWS)
+    n_certain = int(np.sum(model.singular_values_**2 > model.certificate_.absolute))
+    assert 0 < n_certain < 20
+    title = f"{n_certain} of 20 components stand above the certificate"
+    assert plot_certificate(model).get_title() == title
+    values, certificate = model.singular_values_, model.certificate_
+    assert plot_certificate(values, certificate=certificate).get_title() == title
+    assert plot_certificate(values, certificate=certificate.absolute).get_title() == title
+    truth = np.linalg.svd(ROWS - ROWS.mean(axis=0), compute_uv=False)[:20] ** 2
+    assert (truth <= values**2 + certificate.absolute).all()
+    exact = plot_certificate(dspectral.SketchedPCA(20, solver="gram").fit(ROWS))
+    assert exact.get_title() == "all 20 components are exact but for rounding"
+
+
+def test_a_sketch_by_itself_is_drawn():
+    sketch = dspectral.SketchedPCA(5, solver="frequent_directions", sketch_size=22).fit(ROWS).summary_
+    assert plot_certificate(sketch).get_title().endswith("components stand above the certificate")
+    assert plot_spectrum(sketch).lines[0].get_ydata()[0] == pytest.approx(np.linalg.norm(sketch.sketch, 2))
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (dspectral.TruncatedSVD(2), "TruncatedSVD is not fitted"),
+        ("abc", "has no singular values"),
+        ([0.0, 0.0], "no singular value above zero"),
+        ([], "no singular value above zero"),
+        ([np.nan], "no singular value above zero"),
+    ],
+)
+def test_what_has_no_spectrum_is_one_sentence(what, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        plot_spectrum(what)
+
+
+def test_what_has_no_certificate_tree_or_words_is_one_sentence(embedding):
+    with pytest.raises(ValueError, match="list has no certificate: give certificate="):
+        plot_certificate([2.0, 1.0])
+    with pytest.raises(TypeError, match="WordEmbedding has no tree"):
+        plot_brown_tree(embedding)
+    with pytest.raises(TypeError, match="int has no words with vectors"):
+        plot_words(3)
+    with pytest.raises(KeyError, match="'zebra' is not in the vocabulary"):
+        plot_words(embedding, ["zebra"])
+    with pytest.raises(ValueError, match="two words at least"):
+        plot_words(embedding, ["mola"])
+    with pytest.raises(ValueError, match="0 block"):
+        plot_merge_tree(0)
+    with pytest.raises(ValueError, match="3 certificates, but 2 levels"):
+        plot_merge_tree(2, certificates=[0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2, 13, 300, 100_000])
+def test_a_merge_tree_has_a_color_and_a_label_for_each_level(n_blocks):
+    depth = dspectral.engine.tree_depth(n_blocks)
+    ax = plot_merge_tree(n_blocks, certificates=[0.01 * (level + 1) for level in range(depth + 1)])
+    labels = ax.get_yticklabels()
+    assert len(labels) == depth + 1
+    assert labels[0].get_text() == f"{n_blocks:,} block{'s' if n_blocks > 1 else ''}"
+    right = ax.figure.axes[1].get_yticklabels()
+    found = boxes([*labels, *right, ax.xaxis.label, *ax.get_xticklabels()])
+    assert overlapping(found[: 2 * len(labels)]) == []
+    if depth > 1:
+        assert labels[-1].get_text() == f"level {depth}: 1"
+
+
+def test_the_tree_is_that_of_the_engine():
+    store = dspectral.write_counts(np.eye(9), "memory://tree.zarr", block_rows=2)
+    names = [label.get_text() for label in plot_merge_tree(store).get_yticklabels()]
+    assert names == ["5 blocks", "level 1: 3", "level 2: 2", "level 3: 1"]
+    wide = [label.get_text() for label in plot_merge_tree(store, fan_in=4).get_yticklabels()]
+    assert wide == ["5 blocks", "level 1: 2", "level 2: 1"]
+
+
+@pytest.mark.parametrize("n_clusters", [2, 5, None])
+def test_a_brown_tree_names_every_class_and_no_label_covers_another(clustering, n_clusters):
+    ax = plot_brown_tree(clustering, n_clusters=n_clusters)
+    labels = ax.get_yticklabels()
+    codes = sorted(set(clustering.codes(n_clusters)))
+    assert [label.get_text().split()[-1] for label in labels] == codes
+    found = boxes(labels)
+    assert overlapping(found) == []
+    assert inside(found, ax)
+    most = clustering.words_[1 + int(np.argmax(clustering.word_counts_[1:]))]
+    assert any(label.get_text().startswith(most) for label in labels)
+    _, small = plt.subplots(figsize=(6, 2), layout="constrained")
+    assert (
+        overlapping(boxes(plot_brown_tree(clustering, small, n_clusters=n_clusters).get_yticklabels())) == []
+    )
+
+
+def test_a_tree_of_one_class_is_drawn(clustering):
+    assert len(plot_brown_tree(clustering, n_clusters=1).get_yticklabels()) == 1
+
+
+@pytest.mark.parametrize("n", [5, 80, 200])
+def test_no_label_of_a_map_covers_another_or_leaves_the_frame(n):
+    ax = plot_words(Words(n), n=n)
+    labels = [text for text in ax.texts if text.get_text()]
+    assert len(labels) >= min(n, 60)
+    found = boxes(labels)
+    assert overlapping(found) == []
+    assert inside(found, ax)
+    dots = ax.transData.transform(np.asarray(ax.collections[0].get_offsets()))
+    covered = [dot for dot in dots for box in found if box.x0 < dot[0] < box.x1 and box.y0 < dot[1] < box.y1]
+    assert covered == []
+
+
+def test_groups_of_words_have_colors_and_a_legend(embedding):
+    ax = plot_words(embedding, {"first": ["mola", "kala"], "second": ["rind", "tund"], "none": []})
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["first", "second"]
+    assert len(ax.collections) == 2
+    assert {text.get_text() for text in ax.texts} >= {"mola", "kala", "rind", "tund"}
+    assert plot_words(embedding).get_legend() is None
+    assert "<?>" not in {text.get_text() for text in plot_words(embedding).texts}
+
+
+def test_a_label_with_a_dollar_sign_is_no_formula():
+    words = Words(6)
+    words.words_ = ["$a", "$b$", "c_{", "$\\x$", "e", "f"]
+    plot_words(words).figure.draw_without_rendering()
+
+
+def test_many_colors_are_told_apart_and_no_points_have_no_labels():
+    assert len(set(map(str, colors_of(50)))) == 50
+    _, ax = plt.subplots()
+    assert place_labels(ax, np.zeros((0, 2)), []) == []
+
+
+def test_importing_the_library_does_not_import_matplotlib(tmp_path):
+    import subprocess  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    code = "import dspectral, sys; dspectral.plotting; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
