@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator
 import dspectral
 from dspectral import SpectralBrownClustering, build_corpus
 from dspectral.io import write_brown_paths
+from dspectral.plotting import plot_brown_tree
 from dspectral.store import Corpus
 
 from ._form import form
@@ -135,7 +136,12 @@ def tag(run: form.Run, model: SpectralBrownClustering) -> None:
 
 
 def plot(run: form.Run, models: list[SpectralBrownClustering]) -> None:
-    """Draw mutual information against sweeps."""
+    """Draw the first model's tree, and mutual information against sweeps."""
+    run.plot(
+        "tree",
+        plot_brown_tree(models[0]).figure,
+        "The tree of the classes: bit strings, and the most frequent words of each class; a large tree is cut.",
+    )
     figure, axes = new_plot(name_of(run), x="exchange sweeps", y="average mutual information, bits")
     for model in models:
         axes.plot(

@@ -184,7 +184,7 @@ def plot(run: form.Run, found: list[Found]) -> None:
             axes.axhline(points[0][1], color="#999", linewidth=0.9, linestyle="--", label=method)
         else:
             axes.plot(*zip(*points, strict=True), marker="o", label=method)
-    from_zero(axes, shares=True)
+    from_zero(axes, shares=True, zoom=True)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False, ncols=2, fontsize=9)
     run.answer(best_of(found))

@@ -244,9 +244,8 @@ def plot(run: form.Run, scored: list[Scored]) -> None:
             axes.axhline(points[0][1], color="#999", linewidth=0.9, linestyle="--", label=method)
         else:
             axes.plot(*zip(*points, strict=True), marker="o", label=method)
-    axes.axhline(0.5, color="#bbb", linewidth=0.9, label="by chance")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    from_zero(axes)
+    from_zero(axes, zoom=True)
     axes.legend(frameon=False, ncols=2, fontsize=9)
     run.plot("auc", figure, "Area under the ROC curve of each test document's ranking of labels, averaged.")
     best = max(scored, key=lambda one: one.metrics["auc"])

@@ -239,7 +239,7 @@ def report(run: form.Run, tasks: list[Task], scores: dict[str, dict[str, list[fl
             if points:
                 m, means, spreads = zip(*points, strict=True)
                 axes.errorbar(m, means, spreads, marker="o", capsize=3, label=kind)
-        from_zero(axes, shares=metric != "cpu_seconds")
+        from_zero(axes, shares=metric != "cpu_seconds", zoom=True)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(frameon=False)
         run.plot(

@@ -24,6 +24,7 @@ from dspectral import open_store
 from dspectral.datasets import gaussian_rows
 from dspectral.decomposition import FrequentDirections, GramProduct, Moments
 from dspectral.engine import blas_in_one_thread, summarize
+from dspectral.plotting import plot_merge_tree
 from dspectral.store import CountStore
 
 from ._form import form
@@ -62,6 +63,7 @@ def main(argv: list[str] | None = None) -> None:
             for metric, value in values.items():
                 run.row(data=name, method=arguments.shrink, metric=metric, value=value, batches=batches)
         plot(run)
+        plot_tree(run, rows)
 
 
 def options() -> argparse.ArgumentParser:
@@ -180,6 +182,46 @@ def plot(run: form.Run) -> None:
         f"{number(of['error', last])}, never above its certificate (last {number(of['certificate', last])}), and its "
         f"time from {number(of['seconds', first])} s to {number(of['seconds', last])} s."
     )
+
+
+def plot_tree(run: form.Run, rows: NDArray[np.float64]) -> None:
+    """Draw the merge tree of the most batches, with the largest certificate on each level."""
+    arguments = run.arguments
+    most, fan_in = max(arguments.batches), dask.config.get("dspectral.fan-in", 2)
+    with run.measure("certificates of each level"):
+        certificates = certificates_of_levels(np.array_split(rows, most), fan_in, arguments)
+    run.passes += 1
+    for level, value in enumerate(certificates):
+        run.detail(
+            data=f"gaussian {arguments.rows} x {arguments.columns}",
+            method=arguments.shrink,
+            metric="certificate_share",
+            value=value,
+            batches=most,
+            level=level,
+        )
+    axes = plot_merge_tree(most, fan_in=fan_in, certificates=certificates)
+    run.plot(
+        "merge_tree",
+        axes.figure,
+        f"How the sketches of {most} batches are merged; beside each level is its largest certificate, as a share of "
+        "the energy of the rows beneath.",
+    )
+
+
+def certificates_of_levels(
+    blocks: list[NDArray[np.float64]], fan_in: int, arguments: argparse.Namespace
+) -> list[float]:
+    """Return the largest certificate on each level of the merge tree, as a share of its rows' energy."""
+    sketches = [
+        FrequentDirections.of(block, size=arguments.sketch_size, shrink=arguments.shrink) for block in blocks
+    ]
+    found = [max(sketch.error / sketch.energy for sketch in sketches)]
+    while len(sketches) > 1:
+        groups = [sketches[i : i + fan_in] for i in range(0, len(sketches), fan_in)]
+        sketches = [group[0].merge(*group[1:]) for group in groups]
+        found.append(max(sketch.error / sketch.energy for sketch in sketches))
+    return found
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import numpy as np
 import dspectral
 from dspectral import EmbeddingRecipe, WordEmbedding, build_corpus, open_corpus, read_word2vec, write_word2vec
 from dspectral.metrics import analogy_accuracy, word_similarity
+from dspectral.plotting import plot_words
 from dspectral.store import Corpus
 from dspectral.types import FloatArray
 
@@ -27,6 +28,9 @@ from ._form import form
 from ._form.plots import from_zero, new_plot
 from ._parts import word_report
 from ._parts.word_lists import PARTS, WordList, name_of, read_lists
+
+ON_MAP = 120
+"""Words on the map."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -195,6 +199,11 @@ def embed(
     run.row(data=name_of(arguments.corpus[0]), method=method, metric="cpu_seconds", value=seconds, **shown)
     if first:
         run.save(lambda path: keep(embedding, path))
+        run.plot(
+            "words",
+            plot_words(embedding, embedding.words_[1 : 1 + ON_MAP]).figure,
+            "The most frequent words on the plane on which their vectors differ most.",
+        )
         run.plot("spectrum", spectrum_of(embedding), "Singular values of the scaled counts, largest first.")
     return word_report.neighbours(embedding.words_[1:], embedding.vectors_[1:]) if first else ""
 
