@@ -13,7 +13,8 @@ from dspectral import SentenceRepresentation, build_store
 from dspectral.datasets import standard_library_intents
 
 from ._form import form
-from .intent_classification import Labelled, Task, add_choices, classify
+from ._parts.intent_scores import Labelled, Task
+from .intent_classification import add_choices, classify
 
 QUERIES = ("open a socket and connect to the server", "parse the arguments", "wait until the thread is done")
 
@@ -24,7 +25,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--packages", type=form.positive, default=20, metavar="N", help="to tell apart")
     parser.set_defaults(vectors=None)
     add_choices(parser)
-    parser.set_defaults(labelled=20, draws=5, shares=[0.0, 0.5, 1.0], n_components=100)
+    # A machine learns a number for each column and package: 2^16 columns do for this much text, and are faster.
+    parser.set_defaults(labelled=20, draws=5, shares=[0.0, 0.5, 1.0], n_components=100, columns_bits=16)
     arguments = parser.parse_args(argv)
     with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
         with run.measure("read the standard library"):

@@ -1,22 +1,19 @@
 """Classify the intent of sentences, with representations learned from unlabelled text by matrix sketching.
 
 The unlabelled text and the training sentences (without their labels) are counted into a store and sketched
-in one pass; the test side is never looked at. Methods: `none` is a Crammer-Singer SVM on hashed n-grams,
+in one pass; the test side is never looked at. With `--labelled N`, all training sentences but the N drawn of
+each intent are unlabelled text. With `--shares`, the labelled sentences and a share of the unlabelled text are
+sketched: at 0 the labelled sentences alone. Methods: `none` is a Crammer-Singer SVM on hashed n-grams,
 `vectors` adds averaged word vectors, `sent` the sketched representation (equation 2 of the paper), `sent+`
 also the first two words and the scores of a supervised model. Every choice (C, weights) is cross-validated on
 the training side.
 """
 
 import argparse
-import math
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask.array as da
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,16 +28,9 @@ from dspectral import (
 from dspectral.store import CountStore
 
 from ._form import form
-from ._form.plots import new_plot
 from ._form.tsv import read_tsv
+from ._parts.intent_scores import Labelled, Scores, Task
 from ._parts.labelled_documents import name_of
-
-
-class Labelled(NamedTuple):
-    """Sentences and their intents."""
-
-    texts: list[str]
-    intents: NDArray[Any]
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -86,15 +76,6 @@ def add_choices(parser: argparse.ArgumentParser) -> None:
     add("--columns-bits", type=form.bits, default=18, metavar="B", help="hash to 2^B columns")
 
 
-class Task(NamedTuple):
-    """What is to be classified, and the store that may help."""
-
-    name: str
-    train: Labelled
-    test: Labelled
-    store: CountStore
-
-
 def classify(run: form.Run, task: Task) -> SentenceRepresentation:
     """Fit and score every method, for every share of the unlabelled text and every draw of labels.
 
@@ -102,12 +83,9 @@ def classify(run: form.Run, task: Task) -> SentenceRepresentation:
     """
     arguments = run.arguments
     shares = sorted({*arguments.shares, 1.0})
-    representations = {}
-    for part in shares:
-        with run.measure(f"sketch {part:.0%} of the unlabelled text"):
-            representations[part] = sketched(arguments, task, part)
-            run.passes += representations[part].n_passes_
-    full = representations[1.0]
+    with run.measure("sketch all of the text"):
+        full = representation_of(arguments, task).fit(task.store)
+        run.passes += full.n_passes_
     run.note(
         f"{task.name}: {len(task.train.texts)} training and {len(task.test.texts)} test sentences, "
         f"{task.store.n_rows} sentences of text, {len(full.words_)} words with a vector; the sketch's "
@@ -115,43 +93,63 @@ def classify(run: form.Run, task: Task) -> SentenceRepresentation:
     )
     scores = Scores(run, task)
     for draw in range(arguments.draws if arguments.labelled else 1):
-        train = drawn(task.train, arguments.labelled, arguments.seed + draw)
+        rows = drawn(task.train.intents, arguments.labelled, arguments.seed + draw)
+        train = task.train.at(rows)
         scores.fit("none", train, IntentClassifier(C=(0.3, 1.0, 3.0, 10.0)), shares)
         if arguments.vectors:
             words, table = read_word2vec(arguments.vectors, errors="replace")
             vectors = WordVectorRepresentation(words, table, n_features=full.n_features)
             scores.fit("vectors", train, IntentClassifier(vectors), shares)
-        for method, plus in (("sent", False), ("sent+", True)):
-            model = scores.fit(method, train, IntentClassifier(full, plus=plus), [1.0])
-            for part in shares[:-1]:  # with what was chosen on all of the text
-                chosen = IntentClassifier(
-                    representations[part], plus=plus, C=[model.choice_.C], weights=[model.choice_.weight]
-                )
-                scores.fit(method, train, chosen, [part])
-            if plus:
-                run.save(lambda path, model=model: dspectral.save(model, path))
+        for part in shares:
+            learned = full if part == 1.0 else sketched(run, task, rows, part, arguments.seed + draw)
+            sent = scores.fit("sent", train, IntentClassifier(learned), [part]).choice_
+            # C and weight would be chosen in the same way again: before the others.
+            plus = IntentClassifier(learned, plus=True, C=sent.C, weights=sent.weight)
+            model = scores.fit("sent+", train, plus, [part])
+        run.save(lambda path, model=model: dspectral.save(model, path))
     scores.report()
     return full
 
 
-def sketched(arguments: argparse.Namespace, task: Task, part: float) -> SentenceRepresentation:
-    """Learn a representation from a share of the unlabelled text, and all training sentences."""
-    representation = SentenceRepresentation(
+def representation_of(arguments: argparse.Namespace, task: Task) -> SentenceRepresentation:
+    """Make the representation, not yet learned."""
+    return SentenceRepresentation(
         arguments.n_components, n_features=task.store.n_columns, random_state=arguments.seed
     )
-    return representation.fit(
-        task.store if part == 1.0 else first_rows(task.store, len(task.train.texts), part)
-    )
 
 
-def first_rows(store: CountStore, n_training: int, part: float) -> da.Array:
-    """Return the training rows, and the first share of the rows of every later block."""
+def sketched(
+    run: form.Run, task: Task, labelled: NDArray[np.int64], part: float, seed: int
+) -> SentenceRepresentation:
+    """Learn a representation from the labelled sentences of a draw and a share of all other text."""
+    rows = with_share(task.store.n_rows, labelled, part, seed)
+    with run.measure(f"sketch {part:.0%} of the unlabelled text"):
+        found = representation_of(run.arguments, task).fit(rows_of(task.store, rows))
+    run.passes += found.n_passes_
+    return found
+
+
+def with_share(n_rows: int, labelled: NDArray[np.int64], part: float, seed: int) -> NDArray[np.int64]:
+    """Return the labelled rows and a share of the others in ascending order; a larger share holds a smaller one.
+
+    Examples
+    --------
+    >>> [with_share(5, np.array([1]), part, seed=0).tolist() for part in (0.0, 0.5, 1.0)]
+    [[1], [0, 1, 4], [0, 1, 2, 3, 4]]
+    """
+    others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(n_rows), labelled))
+    return np.sort(np.concatenate([labelled, others[: round(part * len(others))]]))
+
+
+def rows_of(store: CountStore, rows: NDArray[np.int64]) -> da.Array:
+    """Return some rows of a store, in its own blocks; blocks without any are not read."""
     pieces, before = [], 0
     for block, size in enumerate(store.counts.chunks[0]):
-        keep = size if before < n_training else math.ceil(part * size)
-        pieces.append(store.counts.blocks[block][:keep])
+        of_block = rows[(rows >= before) & (rows < before + size)] - before
         before += size
-    return da.concatenate([piece for piece in pieces if piece.shape[0]])
+        if len(of_block):
+            pieces.append(store.counts.blocks[block][of_block])
+    return da.concatenate(pieces)
 
 
 def unlabelled_store(arguments: argparse.Namespace, path: str) -> CountStore:
@@ -175,98 +173,12 @@ def read_labelled(path: str) -> Labelled:
     return Labelled([row["text"] for row in rows], np.asarray([row["intent"] for row in rows]))
 
 
-def drawn(labelled: Labelled, n: int | None, seed: int) -> Labelled:
-    """Draw n sentences of each intent, or all where there are fewer."""
+def drawn(intents: NDArray[Any], n: int | None, seed: int) -> NDArray[np.int64]:
+    """Draw n sentences of each intent, or all where there are fewer, and return their numbers."""
     if n is None:
-        return labelled
-    order = np.random.default_rng(seed).permutation(len(labelled.texts))
-    rows = np.concatenate(
-        [order[labelled.intents[order] == intent][:n] for intent in np.unique(labelled.intents)]
-    )
-    return Labelled([labelled.texts[row] for row in rows], labelled.intents[rows])
-
-
-class Scores:
-    """Which test sentences each method got right, over draws and shares."""
-
-    def __init__(self, run: form.Run, task: Task) -> None:
-        self.run, self.task = run, task
-        self.right: dict[tuple[str, float], list[NDArray[np.bool_]]] = {}
-
-    def fit(
-        self, method: str, train: Labelled, classifier: IntentClassifier, shares: list[float]
-    ) -> IntentClassifier:
-        """Fit one classifier and keep what it got right, under each of the shares."""
-        with self.run.measure(f"{method} at {', '.join(f'{part:.0%}' for part in shares)}"), spread(self.run):
-            classifier.set_params(random_state=self.run.arguments.seed).fit(*train)
-            right = classifier.predict(self.task.test.texts) == self.task.test.intents
-        for part in shares:
-            self.right.setdefault((method, part), []).append(right)
-        return classifier
-
-    def report(self) -> None:
-        """Add rows: accuracy and its margin over `none`, then each intent's recall with all of the text."""
-        labelled = self.run.arguments.labelled or "all"
-        for (method, part), draws in sorted(self.right.items(), key=lambda entry: entry[0][1]):
-            accuracies = [float(right.mean()) for right in draws]
-            margin, error = margins(draws, self.right["none", part])
-            self.run.row(
-                data=self.task.name,
-                method=method,
-                metric="accuracy",
-                value=float(np.mean(accuracies)),
-                unlabeled=part,
-                labelled=labelled,
-                over_none=margin,
-                standard_error=error,
-                draws=len(draws),
-            )
-        for (method, part), draws in self.right.items():
-            if part == 1.0:
-                self._report_intents(method, np.mean(draws, axis=0))
-        self._plot()
-
-    def _report_intents(self, method: str, right: NDArray[np.float64]) -> None:
-        intents = self.task.test.intents
-        for intent in np.unique(intents):
-            value = float(right[intents == intent].mean())
-            self.run.detail(
-                data=self.task.name,
-                method=method,
-                metric="recall",
-                value=value,
-                unlabeled=1.0,
-                intent=str(intent),
-            )
-
-    def _plot(self) -> None:
-        figure, axes = new_plot(self.task.name, x="share of the unlabelled text", y="accuracy")
-        for method in dict.fromkeys(method for method, _ in self.right):
-            points = sorted((part, np.mean(draws)) for (m, part), draws in self.right.items() if m == method)
-            axes.plot(*zip(*points, strict=True), marker="o", label=method)
-        axes.legend(frameon=False)
-        self.run.plot(
-            "accuracy", figure, "Accuracy on the test sentences against the share of unlabelled text."
-        )
-
-
-def margins(ours: list[NDArray[np.bool_]], theirs: list[NDArray[np.bool_]]) -> tuple[float, float]:
-    """Return the mean margin and its standard error, over draws or (for one) over sentences."""
-    paired = [a.astype(float) - b for a, b in zip(ours, theirs, strict=True)]
-    values = np.array([pair.mean() for pair in paired]) if len(paired) > 1 else paired[0]
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
-
-
-@contextmanager
-def spread(run: form.Run) -> Iterator[None]:
-    """Let cross-validation run on the cluster, if there is one."""
-    if run.client is None:
-        yield
-        return
-    with joblib.parallel_config("dask"), warnings.catch_warnings():
-        # The features of a few thousand labelled sentences travel with each batch of fits: tens of megabytes.
-        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-        yield
+        return np.arange(len(intents))
+    order = np.random.default_rng(seed).permutation(len(intents))
+    return np.concatenate([order[intents[order] == intent][:n] for intent in np.unique(intents)])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 import dspectral
 from dspectral import VocabularySettings, Weighting, build_store, read_word2vec, term_similarity
@@ -19,7 +20,7 @@ from dspectral.store import CountStore
 from dspectral.text import inverse_document_frequency
 
 from ._form import form
-from ._form.plots import new_plot
+from ._form.plots import from_zero, new_plot
 from ._parts import labelled_documents
 from ._parts.labelled_documents import indicator, labels_that_count, most_frequent, name_of, written
 from ._parts.lsi_methods import (
@@ -183,8 +184,24 @@ def plot(run: form.Run, found: list[Found]) -> None:
             axes.axhline(points[0][1], color="#999", linewidth=0.9, linestyle="--", label=method)
         else:
             axes.plot(*zip(*points, strict=True), marker="o", label=method)
-    axes.legend(frameon=False)
+    from_zero(axes, shares=True, zoom=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(frameon=False, ncols=2, fontsize=9)
+    run.answer(best_of(found))
     run.plot("f1", figure, "Weighted F1 on the test documents against the number of components.")
+
+
+def best_of(found: list[Found]) -> str:
+    """Return the sentence that the report begins with: the best of each method, and at what rank."""
+    best: dict[str, Found] = {}
+    for one in sorted(found, key=lambda one: -one.metrics["f1_weighted"]):
+        best.setdefault(one.method, one)
+    said = [
+        f"`{method}` {one.metrics['f1_weighted']:.1%}"
+        + ("" if method == "none" else f" with {one.n_components} components")
+        for method, one in best.items()
+    ]
+    return f"Weighted F1 on the test documents, best first: {', '.join(said)}."
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 import dspectral
@@ -28,7 +29,7 @@ from dspectral.metrics import (
 from dspectral.store import CountStore
 
 from ._form import form
-from ._form.plots import new_plot
+from ._form.plots import from_zero, new_plot
 from ._parts import labelled_documents
 from ._parts.labelled_documents import name_of
 from ._parts.multilabel_baselines import LowRank, OneVsRest
@@ -243,8 +244,20 @@ def plot(run: form.Run, scored: list[Scored]) -> None:
             axes.axhline(points[0][1], color="#999", linewidth=0.9, linestyle="--", label=method)
         else:
             axes.plot(*zip(*points, strict=True), marker="o", label=method)
-    axes.legend(frameon=False)
-    run.plot("auc", figure, "Area under the ROC curve of each test document's ranking, macro-averaged.")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    from_zero(axes, zoom=True)
+    axes.legend(frameon=False, ncols=2, fontsize=9)
+    run.plot("auc", figure, "Area under the ROC curve of each test document's ranking of labels, averaged.")
+    best = max(scored, key=lambda one: one.metrics["auc"])
+    run.answer(
+        f"`{best.method}` ranks the labels of the test documents best: an AUC of {best.metrics['auc']:.3f}"
+        + "".join(
+            f", `{method}` {max(one.metrics['auc'] for one in scored if one.method == method):.3f}"
+            for method in dict.fromkeys(one.method for one in scored)
+            if method != best.method
+        )
+        + "."
+    )
 
 
 if __name__ == "__main__":

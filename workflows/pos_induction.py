@@ -23,7 +23,7 @@ from dspectral.io import TaggedSentences, read_conll
 from dspectral.metrics import many_to_one, one_to_one, v_measure
 
 from ._form import form
-from ._form.plots import new_plot
+from ._form.plots import COLOURS, new_bars
 
 SPELLING = 0.3
 METHODS = ("em", "brown", "anchor", "anchor+spelling", "anchor-plain")
@@ -165,12 +165,24 @@ def folder_of(path: str) -> str:
 
 def plot(run: form.Run, scores: dict[str, list[float]]) -> None:
     """Draw many-to-one of each fit."""
-    figure, axes = new_plot(name_of(run), x="method", y="many-to-one")
+    means = {method: float(np.mean(values)) for method, values in scores.items()}
+    spreads = {method: float(np.std(values)) for method, values in scores.items()}
+    figure, axes = new_bars(name_of(run), x="many-to-one accuracy", values=means, errors=spreads)
     for place, values in enumerate(scores.values()):
-        axes.plot([place] * len(values), values, marker="o", linestyle="none")
-    axes.set_xticks(range(len(scores)), list(scores))
+        if len(values) > 1:
+            axes.plot(values, [place] * len(values), "o", color=COLOURS[1], markersize=4, zorder=3)
     run.plot(
-        "many_to_one", figure, "Share of tokens whose state's most frequent tag is theirs, for each fit."
+        "many_to_one",
+        figure,
+        "Share of tokens whose state's most frequent tag is theirs: the mean over the seeds, their standard "
+        "deviation, and a point for each seed.",
+    )
+    best = max(means, key=lambda method: means[method])
+    run.answer(
+        f"Read as tags, the states of `{best}` are right for {means[best]:.1%} of the tokens of {name_of(run)} "
+        f"(many-to-one, {len(scores[best])} {'seed' if len(scores[best]) == 1 else 'seeds'})"
+        + "".join(f"; `{method}` {mean:.1%}" for method, mean in means.items() if method != best)
+        + "."
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 import dspectral
 from dspectral import RefinementHMM, RefinementRecipe
@@ -20,7 +21,7 @@ from dspectral.inputs import as_labelled
 from dspectral.metrics import frame_accuracy, label_error_rate
 
 from ._form import form
-from ._form.plots import new_plot
+from ._form.plots import from_zero, new_plot
 from ._parts.sequences import Side, Task, recordings, tables
 
 METRICS = ("frame_accuracy", "label_error_rate", "cpu_seconds")
@@ -228,18 +229,41 @@ def report(run: form.Run, tasks: list[Task], scores: dict[str, dict[str, list[fl
                 run.row(data="mean", method=method, metric=metric, value=float(np.mean(values)))
     for metric in METRICS[:2]:
         figure, axes = new_plot("all test sides", x="refinements of a label", y=metric.replace("_", " "))
+        axes.axhline(np.mean(scores["hmm"][metric]), color="#999", linestyle="--", linewidth=0.9, label="hmm")
         for kind in ("em", "spectral", "moments"):
-            points = [(1, np.mean(scores["hmm"][metric]))]
-            points += [
-                (int(name.split("-")[1]), np.mean(found[metric]))
+            points = sorted(
+                (int(name.split("-")[1]), float(np.mean(found[metric])), spread_of(run, name, metric))
                 for name, found in scores.items()
                 if name.startswith(f"{kind}-")
-            ]
-            axes.plot(*zip(*sorted(points), strict=True), marker="o", label=kind)
+            )
+            if points:
+                m, means, spreads = zip(*points, strict=True)
+                axes.errorbar(m, means, spreads, marker="o", capsize=3, label=kind)
+        from_zero(axes, shares=metric != "cpu_seconds", zoom=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(frameon=False)
         run.plot(
-            metric, figure, f"{metric.replace('_', ' ').capitalize()} against the refinements of a label."
+            metric,
+            figure,
+            f"{metric.replace('_', ' ').capitalize()} against the refinements of a label; bars are standard "
+            "deviations over the seeds.",
         )
+    best = max(scores, key=lambda method: np.mean(scores[method]["frame_accuracy"]))
+    plain = np.mean(scores["hmm"]["frame_accuracy"])
+    run.answer(
+        f"`{best}` labels {np.mean(scores[best]['frame_accuracy']):.1%} of the frames correctly; the model with one "
+        f"state a label (`hmm`) {plain:.1%}."
+    )
+
+
+def spread_of(run: form.Run, method: str, metric: str) -> float:
+    """Return the standard deviation over the seeds, of the mean over the test sides."""
+    spreads = [
+        row["spread"]
+        for row in run.report.rows
+        if (row["method"], row["metric"]) == (method, metric) and "spread" in row
+    ]
+    return float(np.sqrt(np.sum(np.square(spreads)))) / len(spreads)
 
 
 if __name__ == "__main__":

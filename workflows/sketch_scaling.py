@@ -24,10 +24,12 @@ from dspectral import open_store
 from dspectral.datasets import gaussian_rows
 from dspectral.decomposition import FrequentDirections, GramProduct, Moments
 from dspectral.engine import blas_in_one_thread, summarize
+from dspectral.plotting import plot_merge_tree
 from dspectral.store import CountStore
 
 from ._form import form
-from ._form.plots import new_plot
+from ._form.plots import from_zero, new_bars, new_plot
+from ._form.table import number
 
 POWER_STEPS = 15
 
@@ -61,6 +63,7 @@ def main(argv: list[str] | None = None) -> None:
             for metric, value in values.items():
                 run.row(data=name, method=arguments.shrink, metric=metric, value=value, batches=batches)
         plot(run)
+        plot_tree(run, rows)
 
 
 def options() -> argparse.ArgumentParser:
@@ -97,6 +100,18 @@ def sketch_store(run: form.Run, store: CountStore) -> None:
     name = Path(arguments.store).name
     for metric, value in values.items():
         run.row(data=name, method=arguments.shrink, metric=metric, value=value, batches=len(store.blocks))
+    shares = {metric: values[metric] / store.energy for metric in ("error", "certificate", "bound")}
+    figure, _ = new_bars(name, x="share of the energy of the rows", values=shares)
+    run.plot(
+        "error",
+        figure,
+        "What the sketch lost (true error), what it promises (certificate), and what held before any data was read "
+        "(bound), as shares of the energy.",
+    )
+    run.answer(
+        f"A sketch of {arguments.sketch_size} rows in place of {store.n_rows:,} lost {shares['error']:.2%} of the "
+        f"energy; its certificate promises no more than {shares['certificate']:.2%}, the bound {shares['bound']:.2%}."
+    )
 
 
 def true_error(store: CountStore, sketch: NDArray[np.floating], seed: int) -> float:
@@ -145,13 +160,68 @@ def timed(function: Callable[[], Any], repeats: int) -> tuple[Any, float]:
 def plot(run: form.Run) -> None:
     """Draw errors and seconds against batches."""
     for name, metrics in (("error", ("error", "certificate", "bound")), ("seconds", ("seconds",))):
-        figure, axes = new_plot(f"{name} against batches", x="batches", y=name, log="xy")
+        figure, axes = new_plot(f"{name.capitalize()} against batches", x="batches", y=name, log="x")
         for metric in metrics:
-            points = [(row["batches"], row["value"]) for row in run.report.rows if row["metric"] == metric]
-            points = [point for point in points if point[1]]
+            rows = [row for row in run.report.rows if row["metric"] == metric and row["method"] != "product"]
+            points = [(row["batches"], row["value"]) for row in rows]
             axes.plot(*zip(*points, strict=True), marker="o", label=metric)
+        axes.set_xticks(run.arguments.batches, list(map(str, run.arguments.batches)))
+        axes.minorticks_off()
+        from_zero(axes)
         axes.legend(frameon=False)
-        run.plot(name, figure, f"{name.capitalize()} against the number of row blocks.")
+        caption = {
+            "error": "Spectral norm of the error of the Gram matrix, with the two bounds on it, against the number of "
+            "row blocks.",
+            "seconds": "Seconds of a sketch against the number of row blocks.",
+        }[name]
+        run.plot(name, figure, caption)
+    of = {(row["metric"], row["batches"]): row["value"] for row in run.report.rows}
+    first, last = min(run.arguments.batches), max(run.arguments.batches)
+    run.answer(
+        f"From {first} to {last} batches the sketch's true error goes from {number(of['error', first])} to "
+        f"{number(of['error', last])}, never above its certificate (last {number(of['certificate', last])}), and its "
+        f"time from {number(of['seconds', first])} s to {number(of['seconds', last])} s."
+    )
+
+
+def plot_tree(run: form.Run, rows: NDArray[np.float64]) -> None:
+    """Draw the merge tree of the most batches, with the largest certificate on each level."""
+    arguments = run.arguments
+    most, fan_in = max(arguments.batches), dask.config.get("dspectral.fan-in", 2)
+    with run.measure("certificates of each level"):
+        certificates = certificates_of_levels(np.array_split(rows, most), fan_in, arguments)
+    run.passes += 1
+    for level, value in enumerate(certificates):
+        run.detail(
+            data=f"gaussian {arguments.rows} x {arguments.columns}",
+            method=arguments.shrink,
+            metric="certificate_share",
+            value=value,
+            batches=most,
+            level=level,
+        )
+    axes = plot_merge_tree(most, fan_in=fan_in, certificates=certificates)
+    run.plot(
+        "merge_tree",
+        axes.figure,
+        f"How the sketches of {most} batches are merged; beside each level is its largest certificate, as a share of "
+        "the energy of the rows beneath.",
+    )
+
+
+def certificates_of_levels(
+    blocks: list[NDArray[np.float64]], fan_in: int, arguments: argparse.Namespace
+) -> list[float]:
+    """Return the largest certificate on each level of the merge tree, as a share of its rows' energy."""
+    sketches = [
+        FrequentDirections.of(block, size=arguments.sketch_size, shrink=arguments.shrink) for block in blocks
+    ]
+    found = [max(sketch.error / sketch.energy for sketch in sketches)]
+    while len(sketches) > 1:
+        groups = [sketches[i : i + fan_in] for i in range(0, len(sketches), fan_in)]
+        sketches = [group[0].merge(*group[1:]) for group in groups]
+        found.append(max(sketch.error / sketch.energy for sketch in sketches))
+    return found
 
 
 if __name__ == "__main__":

@@ -9,11 +9,10 @@ cv_fold or in ten stratified folds. `--scaling` measures time and memory against
 """
 
 import argparse
-import math
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import fsspec
 import numpy as np
@@ -23,7 +22,6 @@ import dspectral
 from dspectral import EmbeddingRecipe, WordEmbedding, read_word2vec
 
 from ._form import form
-from ._form.plots import new_plot
 from ._parts.labelled_documents import name_of
 from ._parts.labelled_texts import Split, Texts, content, read_texts, splits, words_of
 from ._parts.text_classifiers import (
@@ -35,19 +33,13 @@ from ._parts.text_classifiers import (
     Vectors,
     Words,
 )
+from ._parts.tmpca_report import Outcome, report
 from .tmpca_scaling import measure_scaling
 
 RARE = "<?>"
+LITTLE = 1_000_000
+"""Tokens below which word vectors are poor."""
 METHODS = ("svm", "mean+svm", "pca+svm", "tmpca+svm")
-
-
-class Outcome(NamedTuple):
-    """What a method did in one split."""
-
-    wrong: NDArray[np.bool_]
-    inner_error: float
-    cpu_seconds: float
-    peak_memory_bytes: int
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -121,6 +113,7 @@ class Vectorizer:
         self.given = read_pair(self.arguments.vectors) if self.arguments.vectors else None
         zero = self.arguments.zero_digits
         lines = (line for path in self.arguments.corpus for line in lines_of(path))
+        self.said = False
         self.more = [words_of(line, zero_digits=zero) for line in lines]
 
     def settings(self, train: Texts) -> Settings:
@@ -140,6 +133,7 @@ class Vectorizer:
 
     def _learn(self, train: Texts) -> Vectors:
         text = content([*train.words, *self.more], self.arguments.stop_words)
+        self._say_what_is_read(text)
         embedding = WordEmbedding(
             self.arguments.dimensions or 100,
             window=self.arguments.window,
@@ -151,6 +145,23 @@ class Vectorizer:
             embedding.fit(text)
         self.run.passes += embedding.n_passes_
         return embedding.words_, embedding.vectors_
+
+    def _say_what_is_read(self, text: list[list[str]]) -> None:
+        """Note, for the first split, how much text the vectors are learned from, and whether that is little."""
+        if self.said:
+            return
+        self.said = True
+        n_tokens, n_types = sum(map(len, text)), len({word for words in text for word in words})
+        where = "the training texts and --corpus" if self.more else "the training texts alone"
+        self.run.note(
+            f"Word vectors are learned from {where}: {n_tokens:,} tokens of {n_types:,} word types."
+        )
+        if n_tokens < LITTLE:
+            self.run.note(
+                f"Warning: fewer than {LITTLE:,} tokens are little, and vectors learned from them say less of a text "
+                "than its words do; more text of the same kind helps (--corpus MORE), and so do vectors that were "
+                "learned elsewhere (--vectors)."
+            )
 
 
 def mean_vector(words: list[str], matrix: NDArray[np.float32], texts: list[list[str]]) -> NDArray[np.float32]:
@@ -223,38 +234,6 @@ def note_task(run: form.Run, split: Split, settings: Settings, *, cross_validate
         f"texts{' in the first split' if cross_validated else ''}, {n_words / len(cut):.1f} words each without stop "
         f"words, {covered:.1%} of them with a vector of {settings.vectors[1].shape[1]} numbers"
     )
-
-
-def report(run: form.Run, found: dict[tuple[str, str], list[Outcome]]) -> None:
-    """Add a row for each method and form; the form with the least error in training is chosen for TMPCA."""
-    forms = {shown: outcomes for (method, shown), outcomes in found.items() if method == "tmpca+svm"}
-    if len(forms) > 1:
-        chosen = [min(split, key=lambda one: one.inner_error) for split in zip(*forms.values(), strict=True)]
-        found["tmpca+svm", "chosen"] = chosen
-    data = name_of(run.arguments.train)
-    for (method, shown), outcomes in found.items():
-        wrong = np.concatenate([outcome.wrong for outcome in outcomes])
-        rate = float(wrong.mean())
-        values = {
-            "error_rate": rate,
-            "inner_error_rate": float(np.mean([outcome.inner_error for outcome in outcomes])),
-            "cpu_seconds": float(np.mean([outcome.cpu_seconds for outcome in outcomes])),
-            "peak_memory_bytes": max(outcome.peak_memory_bytes for outcome in outcomes),
-        }
-        error = math.sqrt(rate * (1 - rate) / len(wrong))
-        for metric, value in values.items():
-            more = {"standard_error": round(error, 4), "n": len(wrong)} if metric == "error_rate" else {}
-            run.row(data=data, method=method, metric=metric, value=value, form=shown, **more)
-    plot(run, found)
-
-
-def plot(run: form.Run, found: dict[tuple[str, str], list[Outcome]]) -> None:
-    """Draw the error of each method."""
-    figure, axes = new_plot(name_of(run.arguments.train), x="error rate", y="")
-    names = [f"{method} ({shown})" for method, shown in found]
-    rates = [np.concatenate([one.wrong for one in outcomes]).mean() for outcomes in found.values()]
-    axes.barh(names[::-1], rates[::-1], color="#4878a8")
-    run.plot("error_rate", figure, "Share of the test texts that each method (n-gram form) gets wrong.")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from dspectral.methods.tmpca import token_table
 
 from ._form import form
 from ._form.plots import new_plot
+from ._form.table import size
 from ._form.usage import HERE
 from ._parts.labelled_texts import Texts, content
 from ._parts.text_classifiers import Settings
@@ -49,6 +50,12 @@ def measure_scaling(run: form.Run, texts: Texts, settings: Settings) -> None:
             value = round(exponent(lengths, values), 3)
             run.row(data="scaling", method=method, metric=f"exponent_of_{metric}", value=value)
         plot(run, metric, lengths, methods)
+    grow = {method: exponent(lengths, values) for method, values in found["cpu_seconds"].items()}
+    longest = {method: size(values[-1]) for method, values in found["working_memory_bytes"].items()}
+    run.answer(
+        f"With N words a sentence, time grows as N^{grow['tmpca']:.2f} for TMPCA and as N^{grow['pca']:.2f} for PCA; "
+        f"at {lengths[-1]} words they take {longest['tmpca']} and {longest['pca']} of memory."
+    )
 
 
 def measured(run: form.Run, step: str, fit: Callable[[], Any]) -> tuple[float, float]:
@@ -90,9 +97,18 @@ def exponent(lengths: list[int], values: list[float]) -> float:
 
 def plot(run: form.Run, metric: str, lengths: list[int], methods: dict[str, list[float]]) -> None:
     """Draw one metric of both methods."""
-    title = metric.replace("_", " ")
-    figure, axes = new_plot(f"{title} against length", x="length", y=title, log="xy")
+    title, unit, scale = ("memory", "GB", 1e9) if "bytes" in metric else ("CPU time", "seconds", 1.0)
+    figure, axes = new_plot(
+        f"{title.capitalize() if title == 'memory' else title} against length",
+        x="words of a sentence",
+        y=unit,
+        log="xy",
+    )
     for method, values in methods.items():
-        axes.plot(lengths, values, marker="o", label=f"{method}: N^{exponent(lengths, values):.2f}")
+        scaled = np.array(values) / scale
+        axes.plot(lengths, scaled, marker="o", label=f"{method}: N^{exponent(lengths, values):.2f}")
+    axes.set_xticks(lengths, list(map(str, lengths)))
+    axes.minorticks_off()
     axes.legend(frameon=False)
-    run.plot(metric, figure, f"{title.capitalize()} of a fit against the words of a sentence.")
+    caption = f"{title[0].upper()}{title[1:]} of a fit, {unit}, against the words of a sentence; axes are logarithmic."
+    run.plot(metric, figure, caption)

@@ -20,12 +20,17 @@ import numpy as np
 import dspectral
 from dspectral import EmbeddingRecipe, WordEmbedding, build_corpus, open_corpus, read_word2vec, write_word2vec
 from dspectral.metrics import analogy_accuracy, word_similarity
+from dspectral.plotting import plot_words
 from dspectral.store import Corpus
 from dspectral.types import FloatArray
 
 from ._form import form
-from ._form.plots import new_plot
+from ._form.plots import from_zero, new_plot
+from ._parts import word_report
 from ._parts.word_lists import PARTS, WordList, name_of, read_lists
+
+ON_MAP = 120
+"""Words on the map."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -38,15 +43,18 @@ def main(argv: list[str] | None = None) -> None:
                 corpus = corpus_of(arguments, f"{scratch}/corpus.zarr")
             run.passes += 2
             run.note(
-                f"{corpus.n_tokens} tokens in {corpus.n_sentences} sentences, {len(corpus.words)} word types that "
-                f"occur {arguments.min_count} times or more, with <?> for all others"
+                f"{corpus.n_tokens:,} tokens in {corpus.n_sentences:,} sentences, {len(corpus.words):,} word types "
+                f"that occur {arguments.min_count} times or more, with <?> for all others"
             )
-            for n, setting in enumerate(settings(arguments)):
+            found = [
                 embed(run, corpus, lists, used.cpu_seconds, setting, first=n == 0)
+                for n, setting in enumerate(settings(arguments))
+            ]
         for path in arguments.others:
             words, vectors = read_word2vec(path, errors="replace")
             with run.measure(f"score {path}"):
                 score(run, words, vectors, lists, name_of(path), {})
+        word_report.show(run, found[0])
 
 
 def options() -> argparse.ArgumentParser:
@@ -173,8 +181,8 @@ def embed(
     setting: dict[str, Any],
     *,
     first: bool,
-) -> None:
-    """Fit one setting, score it, and keep the first as the model."""
+) -> str:
+    """Fit one setting, score it, keep the first as the model, and return what is nearest to some of its words."""
     arguments = run.arguments
     embedding = embedding_of(arguments, setting)
     shown = {**setting, "transform": str(setting["transform"])}
@@ -191,7 +199,13 @@ def embed(
     run.row(data=name_of(arguments.corpus[0]), method=method, metric="cpu_seconds", value=seconds, **shown)
     if first:
         run.save(lambda path: keep(embedding, path))
+        run.plot(
+            "words",
+            plot_words(embedding, embedding.words_[1 : 1 + ON_MAP]).figure,
+            "The most frequent words on the plane on which their vectors differ most.",
+        )
         run.plot("spectrum", spectrum_of(embedding), "Singular values of the scaled counts, largest first.")
+    return word_report.neighbours(embedding.words_[1:], embedding.vectors_[1:]) if first else ""
 
 
 def embedding_of(arguments: argparse.Namespace, setting: dict[str, Any]) -> WordEmbedding:
@@ -255,8 +269,9 @@ def rounded(value: float) -> float | None:
 
 def spectrum_of(embedding: WordEmbedding) -> Any:
     """Draw the singular values."""
-    figure, axes = new_plot("Spectrum of the scaled counts", x="component", y="singular value", log="y")
+    figure, axes = new_plot("Spectrum of the scaled counts", x="component", y="singular value")
     axes.plot(1 + np.arange(len(embedding.singular_values_)), embedding.singular_values_)
+    from_zero(axes)
     return figure
 
 

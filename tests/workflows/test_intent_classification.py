@@ -1,13 +1,17 @@
 import json
+import sysconfig
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dspectral import load, write_counts
+from dspectral import SentenceRepresentation, build_store, load, write_counts
+from dspectral.datasets import LabelledDocuments, standard_library_documents, standard_library_intents
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from tests.methods.sentences.test_sentences import sentences
 from tests.strategies import zipf_counts
-from workflows import intent_classification, sketch_scaling
+from workflows import demo, intent_classification, sketch_scaling
 from workflows.benchmarks import lsi
 
 
@@ -57,9 +61,57 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     assert accuracy["sent", 1.0] > accuracy["none", 1.0]
     intents = {r["intent"] for r in report["rows"] if r["metric"] == "recall" and r["method"] == "sent"}
     assert intents == {"music", "travel", "food"}
-    assert report["passes"] == 1 + 2 + 2  # the store knows its frequencies, parts of it do not
+    # The store knows its frequencies, parts of it do not; each draw has parts of its own.
+    assert report["passes"] == 1 + 2 * (2 + 2)
+    gains = {r["unlabeled"]: r for r in report["rows"] if r["metric"] == "accuracy" and r["method"] == "sent"}
+    assert gains[0.0]["over_share_0"] == 0.0
+    assert gains[1.0]["over_share_0"] == pytest.approx(accuracy["sent", 1.0] - accuracy["sent", 0.0])
+    assert "paired over 2 draws" in report["answer"]
     model = load(str(out / "model"))
     assert np.mean(model.predict(sentences(50, 3)[0]) == sentences(50, 3)[1]) > 0.5
+
+
+def test_at_share_zero_only_the_labelled_sentences_are_sketched(files, tmp_path):
+    train, text = intent_classification.read_labelled(files["train"]), sentences(300, seed=9)[0]
+    lines = tmp_path / "all.txt"
+    lines.write_text("\n".join([*train.texts, *text]))
+    hashing = SentenceRepresentation(n_features=1 << 12).word_hashing
+    store = build_store(str(lines), str(tmp_path / "store"), hashing=hashing, block_bytes=1 << 10)
+    assert len(store.counts.chunks[0]) > 3
+    labelled = intent_classification.drawn(train.intents, 4, seed=1)
+    rows = intent_classification.with_share(store.n_rows, labelled, 0.0, seed=1)
+    found = intent_classification.rows_of(store, rows).compute().toarray()
+    assert found.shape[0] == 12
+    alone = tmp_path / "alone.txt"
+    alone.write_text("\n".join(train.texts[row] for row in sorted(labelled)))
+    expected = build_store(str(alone), str(tmp_path / "alone"), hashing=hashing).counts.compute().toarray()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_larger_share_of_the_text_holds_a_smaller_one_and_all_labelled_sentences():
+    labelled = np.array([3, 17, 5])
+    shares = [set(intent_classification.with_share(40, labelled, part, seed=2)) for part in (0, 0.1, 0.5, 1)]
+    assert [len(rows) for rows in shares] == [3, 3 + 4, 3 + 18, 40]
+    assert set(labelled) == shares[0] < shares[1] < shares[2] < shares[3]
+
+
+def test_the_demo_shows_that_unlabelled_text_helps(tmp_path, monkeypatch):
+    """On four packages: all of the text is above the labelled part alone by more than two standard errors."""
+    names = ("asyncio", "email", "unittest", "xml", "http")
+    root = Path(sysconfig.get_path("stdlib"))
+    found = [(name, standard_library_documents(root / name).texts) for name in names]
+    texts = [text for _, of in found for text in of]
+    labels = [name for name, of in found for _ in of]
+    documents = LabelledDocuments(texts, labels, [])
+    monkeypatch.setattr(
+        demo, "standard_library_intents", partial(standard_library_intents, documents=documents)
+    )
+    few = ["--packages", "4", "--labelled", "10", "--draws", "3", "--shares", "0", "--n-components", "20"]
+    demo.main([*few, "--columns-bits", "12", "--out", str(tmp_path / "out")])
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    row = next(r for r in report["rows"] if r["method"] == "sent" and r["unlabeled"] == 1.0)
+    assert row["over_share_0"] > 2 * row["over_share_0_error"] > 0
+    assert report["answer"].startswith("With all of the unlabelled text `sent` classifies")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 import ast
+import json
 from pathlib import Path
 
 import pytest
 
+from workflows._form.answer import automatic
 from workflows._form.glossary import COLUMNS, METRICS
 from workflows._form.page import page
-from workflows._form.report import Report
+from workflows._form.plots import from_zero, new_bars, new_plot, png
+from workflows._form.report import Plot, Report
 
 ROOT = Path(__file__).parent.parent.parent / "workflows"
 
@@ -30,9 +33,9 @@ def report():
 def test_bytes_and_seconds_have_units_on_the_page(report):
     found = page(report)
     for shown in (
-        '<td class="number">512.00 MiB</td>',
-        ">1.50 GiB<",
-        ">1.00 MiB<",
+        '<td class="number">537 MB</td>',
+        ">1.61 GB<",
+        ">1.05 MB<",
         ">93.40 s<",
         ">16m 40s<",
         ">1.02<",
@@ -46,6 +49,61 @@ def test_the_columns_and_metrics_of_a_report_are_explained_and_no_others(report)
     assert f'<th class="number" title="{COLUMNS["draws"]}">draws</th>' in found
     assert f"<dd>{METRICS['peak_memory_bytes']}</dd>" in found
     assert "intent" not in found
+
+
+def test_the_page_begins_with_the_answer_and_a_picture_and_folds_the_rest_away(report):
+    report.answer = "The `Elbe` is 7 m deep."
+    report.plots = [Plot("depth", "Depth of rivers.", b"one"), Plot("width", "Width of rivers.", b"two")]
+    report.details = [{"data": "Elbe", "method": "plumb", "metric": "seconds", "value": 3.0}]
+    found = page(report)
+    order = [
+        "The <code>Elbe</code> is 7 m deep.",
+        "Depth of rivers.",
+        "Results",
+        "Width of rivers.",
+        "<summary>Time, passes and memory",
+        "<summary>Arguments",
+        "<summary>Versions",
+        "<summary>All 3 rows",
+    ]
+    places = [found.index(text) for text in order]
+    assert places == sorted(places)
+    assert found.index("<h2>Results") > found.index('<p class="answer">')
+    assert json.loads(report.as_json())["answer"] == report.answer
+
+
+def test_a_run_without_an_answer_says_what_its_rows_say(report):
+    report.rows.append({"data": "Elbe", "method": "sonar", "metric": "depth", "value": 7.25})
+    assert automatic(report.rows).startswith("exponent of peak memory bytes on Elbe is 1.02 with plumb")
+    assert automatic(report.rows[:1]) == "peak memory bytes on Elbe is 537 MB with plumb."
+    assert automatic([]) == ""
+    assert automatic(report.rows) in page(report)
+
+
+def test_what_all_rows_share_is_said_once_and_metrics_stand_side_by_side(report):
+    report.rows = [
+        {"data": "Elbe", "method": m, "metric": metric, "value": v}
+        for m, depth in (("plumb", 7.25), ("sonar", 6.5))
+        for metric, v in (("depth", depth), ("peak_memory_bytes", 2_000_000_000))
+    ]
+    found = page(report)
+    assert "In every row: data <b>Elbe</b>, peak_memory_bytes <b>2 GB</b>." in found
+    table = found[found.index("<h2>Results") : found.index("<summary>What")]
+    assert table.count("<tr>") == 1 + 2
+    assert "<td>plumb</td>" in table
+    assert ">7.25<" in found
+
+
+def test_axes_of_bars_and_shares_begin_at_zero():
+    figure, axes = new_bars("depth", x="share", values={"plumb": 0.91, "sonar": 0.95}, errors={"plumb": 0.01})
+    assert axes.get_xlim()[0] == 0
+    assert axes.get_xlim()[1] <= 1
+    assert [text.get_text() for text in axes.texts] == ["91.0%", "95.0%"]
+    figure, axes = new_plot("depth", x="m", y="accuracy")
+    axes.plot([0, 1], [0.9, 0.95])
+    from_zero(axes, shares=True)
+    assert axes.get_ylim()[0] == 0
+    assert png(figure).startswith(b"\x89PNG")
 
 
 def test_every_field_of_every_workflow_is_explained():

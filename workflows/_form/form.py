@@ -118,6 +118,10 @@ class Run:
             {"data": data, "method": method, "metric": metric, "value": value, **fields}
         )
 
+    def answer(self, sentence: str) -> None:
+        """Say in a sentence what the run found: the report's page opens with it; the last one counts."""
+        self.report.answer = sentence
+
     def note(self, sentence: str) -> None:
         """Add a sentence to the report, and print it."""
         self.report.notes.append(sentence)

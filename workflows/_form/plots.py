@@ -1,13 +1,23 @@
 """Plots in one style, without a display."""
 
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from .table import number
 
 COLOURS = ("#2457a6", "#d1662b", "#3a8f5c", "#8a4fa3", "#b0892a", "#5c6670")
 """Told apart by most eyes, on paper too."""
+
+
+FEW_PERCENT = 0.05
+"""Share below which bars have two decimals."""
+NARROW = 0.7
+"""Share of the largest value above which all values lie close together."""
 
 
 def new_plot(title: str, *, x: str, y: str, log: str = "") -> tuple[Figure, Axes]:
@@ -39,6 +49,71 @@ def new_plot(title: str, *, x: str, y: str, log: str = "") -> tuple[Figure, Axes
         axes.set_xscale("log")
     if "y" in log:
         axes.set_yscale("log")
+    return figure, axes
+
+
+def from_zero(
+    axes: Axes, axis: str = "y", *, shares: bool = False, below: bool = False, zoom: bool = False
+) -> None:
+    """Let an axis begin at zero, so that lengths can be compared.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    axis : {"x", "y"}
+    shares : bool
+        Whether to show percent, up to 100 at most.
+    below : bool
+        Whether there are values below zero, which stay in sight.
+    zoom : bool
+        Whether lines that lie close together, far from zero, are shown larger, which the axis then says.
+    """
+    data = axes.dataLim
+    smallest, largest = (data.x0, data.x1) if axis == "x" else (data.y0, data.y1)
+    if shares:
+        {"x": axes.xaxis, "y": axes.yaxis}[axis].set_major_formatter(PercentFormatter(1.0, decimals=None))
+    if zoom and smallest > NARROW * largest:
+        label = axes.get_ylabel() if axis == "y" else axes.get_xlabel()
+        {"x": axes.set_xlabel, "y": axes.set_ylabel}[axis](f"{label}\n(the axis does not begin at zero)")
+        return
+    limits = {"x": axes.set_xlim, "y": axes.set_ylim}[axis]
+    low, top = {"x": axes.get_xlim, "y": axes.get_ylim}[axis]()
+    least = low if low < 0 and below else 0.0
+    limits(min(0.0, least), min(1.05 * top, max(1.03, largest)) if shares else top)
+
+
+def new_bars(
+    title: str, *, x: str, values: Mapping[str, float], errors: Mapping[str, float] | None = None
+) -> tuple[Figure, Axes]:
+    """Return a figure with a bar from zero for each name, the first on top, and the value beside it.
+
+    Parameters
+    ----------
+    title, x : str
+        What stands above and under it.
+    values : mapping of str to float
+        Length of each bar; shares, if none is above 1.
+    errors : mapping of str to float, optional
+        Half the length of the error bar of each.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    axes : matplotlib.axes.Axes
+    """
+    figure, axes = new_plot(title, x=x, y="")
+    figure.set_figheight(1.3 + 0.38 * len(values))
+    names, lengths = list(values), list(values.values())
+    half = [errors.get(name, 0.0) for name in names] if errors else None
+    bars = axes.barh(names, lengths, xerr=half, color=COLOURS[0], height=0.65, error_kw={"capsize": 3})
+    are_shares = max(lengths, default=0.0) <= 1.0
+    decimals = 1 if max(lengths, default=0.0) > FEW_PERCENT else 2
+    said = [f"{length:.{decimals}%}" if are_shares else number(length) for length in lengths]
+    axes.bar_label(bars, said, padding=4, fontsize=9)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.margins(x=0.15)
+    from_zero(axes, "x", shares=are_shares, below=min(lengths, default=0.0) < 0)
     return figure, axes
 
 

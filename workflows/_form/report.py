@@ -11,6 +11,7 @@ from typing import Any
 
 import dspectral
 
+from .answer import automatic
 from .schedulers import cpu_count
 
 PACKAGES = ("numpy", "scipy", "dask", "distributed", "zarr", "scikit-learn", "numba")
@@ -53,6 +54,8 @@ class Report:
         More of the same, for the report's file and a folded part of its page only.
     notes : list of str
         Sentences that a reader should know.
+    answer : str
+        What was found, in a sentence.
     plots : list of Plot
     """
 
@@ -63,6 +66,7 @@ class Report:
     rows: list[dict[str, Any]] = field(default_factory=list)
     details: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    answer: str = ""
     plots: list[Plot] = field(default_factory=list)
 
     def as_json(self) -> str:
@@ -73,6 +77,7 @@ class Report:
             "versions": versions(),
             **self.used,
             "rows": [*self.rows, *self.details],
+            "answer": self.answer or automatic(self.rows),
             "notes": self.notes,
             "plots": [f"{plot.name}.png" for plot in self.plots],
         }

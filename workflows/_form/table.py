@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dask.utils import format_bytes
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -31,6 +30,46 @@ def number(value: Any) -> str:
     return f"{value:.4g}"
 
 
+def size(n_bytes: float) -> str:
+    """Return a number of bytes with its unit; 1 GB is 10^9 bytes, as for ``--memory-limit``.
+
+    Examples
+    --------
+    >>> [size(n) for n in (0, 999, 1500, 2_345_678, 1 << 30, 12_345_678_901_234)]
+    ['0 B', '999 B', '1.5 kB', '2.35 MB', '1.07 GB', '12.3 TB']
+    """
+    scaled, unit = float(n_bytes), "B"
+    for larger in ("kB", "MB", "GB", "TB", "PB"):
+        if abs(scaled) < 999.5:
+            break
+        scaled, unit = scaled / 1000, larger
+    return f"{scaled:.3g} {unit}"
+
+
+def is_bytes(name: str) -> bool:
+    """Report whether a metric or field is a number of bytes.
+
+    Examples
+    --------
+    >>> [is_bytes(name) for name in ("bytes", "peak_memory_bytes_here", "exponent_of_bytes", "ratio_of_bytes", "f1")]
+    [True, True, False, False, False]
+    """
+    words = name.split("_")
+    return "bytes" in words and not words[0].startswith(("exponent", "ratio", "slope"))
+
+
+def quantity(name: str, value: Any) -> str:
+    """Return the value of a metric or field in few characters, bytes with their unit.
+
+    Examples
+    --------
+    >>> quantity("peak_memory_bytes", 1 << 29), quantity("accuracy", 0.123456)
+    ('537 MB', '0.1235')
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return size(value) if is_number and is_bytes(name) else number(value)
+
+
 def cell(row: dict[str, Any], field: str) -> str:
     """Return what stands in a field of a row: nothing if the row lacks it, and bytes with their unit.
 
@@ -38,17 +77,56 @@ def cell(row: dict[str, Any], field: str) -> str:
     --------
     >>> row = {"metric": "peak_memory_bytes", "value": 1 << 29, "batches": 1200}
     >>> [cell(row, field) for field in ("value", "batches", "seed")]
-    ['512.00 MiB', '1,200', '']
+    ['537 MB', '1,200', '']
     """
     if field not in row:
         return ""
-    quantity = str(row.get("metric", "")) if field == "value" else field
-    is_bytes = quantity == "bytes" or (
-        quantity.endswith("_bytes") and not quantity.startswith("exponent_of_")
-    )
-    if is_bytes and isinstance(row[field], int | float) and math.isfinite(row[field]):
-        return format_bytes(int(row[field]))
-    return number(row[field])
+    return quantity(str(row.get("metric", "")) if field == "value" else field, row[field])
+
+
+def constants(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields that are the same in all of two or more rows; the value itself never is one.
+
+    Examples
+    --------
+    >>> constants([{"data": "a", "seed": 1, "value": 2}, {"data": "a", "seed": 2, "value": 2}])
+    {'data': 'a'}
+    """
+    if len(rows) < 2:
+        return {}
+    return {
+        field: value
+        for field, value in rows[0].items()
+        if field != "value" and all(field in row and row[field] == value for row in rows)
+    }
+
+
+def wide(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each setting with a column for each metric, or the rows as they are where that is unclear.
+
+    Settings are the fields that all rows have. A field of some rows is left in their column only if no two
+    metrics of one setting differ in it.
+
+    Examples
+    --------
+    >>> wide([{"method": "a", "metric": m, "value": v} for m, v in (("f1", 0.5), ("seconds", 3))])
+    [{'method': 'a', 'f1': 0.5, 'seconds': 3}]
+    >>> same = [{"method": "a", "metric": "f1", "value": v} for v in (0.5, 0.6)]
+    >>> wide(same) == same
+    True
+    """
+    if len({row.get("metric") for row in rows}) < 2:
+        return list(rows)
+    settings = [f for f in rows[0] if f not in ("metric", "value") and all(f in row for row in rows)]
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        of = found.setdefault(tuple(str(row[f]) for f in settings), {f: row[f] for f in settings})
+        new = {row["metric"]: row["value"]}
+        new |= {f: v for f, v in row.items() if f not in settings and f not in ("metric", "value")}
+        if row["metric"] in of or any(of.get(f, v) != v for f, v in new.items()):
+            return list(rows)
+        of |= new
+    return list(found.values())
 
 
 def fields_of(rows: Sequence[dict[str, Any]]) -> list[str]:

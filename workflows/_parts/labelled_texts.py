@@ -14,6 +14,8 @@ from .._form.tsv import read_tsv
 _PARTED = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
 _DIGIT = re.compile(r"\d")
+QUESTION_WORDS = frozenset(("how", "what", "when", "where", "which", "who", "whom", "whose", "why"))
+"""Stop words that say what a question asks for."""
 KEPT = frozenset(
     (
         "against",
@@ -118,16 +120,21 @@ StopWords = Literal["none", "english", "weak"]
 
 
 def content(sentences: Sequence[Sequence[str]], stop_words: StopWords) -> list[list[str]]:
-    """Leave out signs and stop words: scikit-learn's English ones, or (``"weak"``) those of them not in KEPT.
+    """Leave out signs and stop words.
+
+    They are scikit-learn's English ones, or (``"weak"``) those that neither turn or weigh what is said (KEPT) nor
+    ask for something (QUESTION_WORDS).
 
     Examples
     --------
     >>> content([["this", "is", "not", "good", "!"]], "weak")
     [['not', 'good']]
+    >>> content([["who", "was", "the", "first", "one", "?"]], "weak")
+    [['who']]
     """
     if stop_words == "none":
         return [list(words) for words in sentences]
-    stopped = ENGLISH_STOP_WORDS - KEPT if stop_words == "weak" else ENGLISH_STOP_WORDS
+    stopped = ENGLISH_STOP_WORDS - KEPT - QUESTION_WORDS if stop_words == "weak" else ENGLISH_STOP_WORDS
     return [[word for word in words if word not in stopped and word[0].isalnum()] for words in sentences]
 
 

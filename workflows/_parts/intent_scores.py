@@ -1,0 +1,165 @@
+"""Which sentences each method gets right, over draws of labels and shares of unlabelled text."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+from matplotlib.ticker import PercentFormatter
+from numpy.typing import NDArray
+
+from dspectral import IntentClassifier
+from dspectral.store import CountStore
+
+from .._form import form
+from .._form.plots import from_zero, new_plot
+
+
+class Labelled(NamedTuple):
+    """Sentences and their intents."""
+
+    texts: list[str]
+    intents: NDArray[Any]
+
+    def at(self, rows: NDArray[np.int64]) -> "Labelled":
+        """Return the sentences at these places."""
+        return Labelled([self.texts[row] for row in rows], self.intents[rows])
+
+
+class Task(NamedTuple):
+    """What is to be classified, and the store that may help: the training sentences, then other text."""
+
+    name: str
+    train: Labelled
+    test: Labelled
+    store: CountStore
+
+
+class Scores:
+    """Which test sentences each method got right, over draws and shares."""
+
+    def __init__(self, run: form.Run, task: Task) -> None:
+        self.run, self.task = run, task
+        self.right: dict[tuple[str, float], list[NDArray[np.bool_]]] = {}
+
+    def fit(
+        self, method: str, train: Labelled, classifier: IntentClassifier, shares: list[float]
+    ) -> IntentClassifier:
+        """Fit one classifier and keep what it got right, under each of the shares."""
+        with self.run.measure(f"{method} at {', '.join(f'{part:.0%}' for part in shares)}"), spread(self.run):
+            classifier.set_params(random_state=self.run.arguments.seed).fit(*train)
+            right = classifier.predict(self.task.test.texts) == self.task.test.intents
+        for part in shares:
+            self.right.setdefault((method, part), []).append(right)
+        return classifier
+
+    def report(self) -> None:
+        """Add rows: accuracy and its margins over `none` and over share 0, then each intent's recall with all text."""
+        labelled = self.run.arguments.labelled or "all"
+        for (method, part), draws in sorted(self.right.items(), key=lambda entry: entry[0][1]):
+            over_none, none_error = margin(draws, self.right["none", part])
+            fields = {"over_none": over_none, "standard_error": none_error}
+            if (method, 0.0) in self.right:
+                gain, gain_error = margin(draws, self.right[method, 0.0])
+                fields |= {"over_share_0": gain, "over_share_0_error": gain_error}
+            accuracy, accuracy_error = mean_and_error(draws)
+            self.run.row(
+                data=self.task.name,
+                method=method,
+                metric="accuracy",
+                value=accuracy,
+                value_error=accuracy_error,
+                unlabeled=part,
+                labelled=labelled,
+                draws=len(draws),
+                **fields,
+            )
+        for (method, part), draws in self.right.items():
+            if part == 1.0:
+                self._report_intents(method, np.mean(draws, axis=0))
+        self._answer()
+        self._plot()
+
+    def _report_intents(self, method: str, right: NDArray[np.float64]) -> None:
+        intents = self.task.test.intents
+        for intent in np.unique(intents):
+            value = float(right[intents == intent].mean())
+            self.run.detail(
+                data=self.task.name,
+                method=method,
+                metric="recall",
+                value=value,
+                unlabeled=1.0,
+                intent=str(intent),
+            )
+
+    def _answer(self) -> None:
+        found, none = (mean_and_error(self.right[method, 1.0])[0] for method in ("sent", "none"))
+        sentence = (
+            f"With all of the unlabelled text `sent` classifies {found:.1%} of the test sentences correctly"
+        )
+        if ("sent", 0.0) in self.right:
+            before = self.right["sent", 0.0]
+            gain, error = margin(self.right["sent", 1.0], before)
+            sentence += (
+                f", against {mean_and_error(before)[0]:.1%} with none of it: {100 * gain:+.1f} ± {100 * error:.1f} "
+                f"points (standard error, paired over {paired_over(before)})"
+            )
+        self.run.answer(f"{sentence}; an SVM on n-grams alone classifies {none:.1%}.")
+
+    def _plot(self) -> None:
+        figure, axes = new_plot(self.task.name, x="share of the unlabelled text", y="accuracy")
+        for method in dict.fromkeys(method for method, _ in self.right):
+            points = sorted(
+                (part, *mean_and_error(draws)) for (m, part), draws in self.right.items() if m == method
+            )
+            parts, means, errors = zip(*points, strict=True)
+            axes.errorbar(parts, means, errors, marker="o", capsize=3, label=method)
+        from_zero(axes, shares=True)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.legend(frameon=False)
+        over = paired_over(self.right["none", 1.0])
+        self.run.plot(
+            "accuracy",
+            figure,
+            "Accuracy on the test sentences against the share of unlabelled text; bars are standard errors over "
+            f"{over}.",
+        )
+
+
+def paired_over(draws: list[NDArray[np.bool_]]) -> str:
+    """Say over what a margin's standard error is taken.
+
+    Examples
+    --------
+    >>> paired_over([np.array([True, False])] * 5), paired_over([np.array([True, False])])
+    ('5 draws', '2 test sentences')
+    """
+    return f"{len(draws)} draws" if len(draws) > 1 else f"{len(draws[0])} test sentences"
+
+
+def mean_and_error(draws: list[NDArray[np.bool_]]) -> tuple[float, float]:
+    """Return the accuracy and its standard error, over draws or (for one) over sentences."""
+    return margin(draws, [np.zeros_like(right) for right in draws])
+
+
+def margin(ours: list[NDArray[np.bool_]], theirs: list[NDArray[np.bool_]]) -> tuple[float, float]:
+    """Return the mean margin and its standard error, over draws or (for one) over sentences."""
+    paired = [a.astype(float) - b for a, b in zip(ours, theirs, strict=True)]
+    values = np.array([pair.mean() for pair in paired]) if len(paired) > 1 else paired[0]
+    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
+
+
+@contextmanager
+def spread(run: form.Run) -> Iterator[None]:
+    """Let cross-validation run on the cluster, if there is one."""
+    if run.client is None:
+        yield
+        return
+    with joblib.parallel_config("dask"), warnings.catch_warnings():
+        # The features of a few thousand labelled sentences travel with each batch of fits: tens of megabytes.
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        yield
