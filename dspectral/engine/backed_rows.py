@@ -55,7 +55,7 @@ def backed_rows(X: Any) -> da.Array:
             f"X is a {X.format}_matrix on disk, stored by columns, but rows are read: pass X.to_memory(), or write it "
             "as scipy.sparse.csr_matrix"
         )
-    from anndata.experimental import read_elem_lazy  # noqa: PLC0415
+    from anndata.experimental import read_elem_lazy  # noqa: PLC0415  whoever has such a matrix has AnnData
 
     n_rows, n_columns = X.shape
     n_entries = X.group["indices"].shape[0]

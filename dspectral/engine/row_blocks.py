@@ -115,7 +115,7 @@ def refuse_other_containers(X: object, name: str = "X") -> None:
     """
     kind = type(X).__name__
     if all(hasattr(X, part) for part in ("obsm", "varm", "layers")):
-        layers = ", ".join(map(repr, X.layers))
+        layers = ", ".join(map(repr, getattr(X, "layers", ())))
         raise TypeError(
             f"{name} is an {kind}, which holds several matrices: pass one of them, adata.X or adata.layers[...] "
             f"({'layers: ' + layers if layers else 'there are no layers'})"

@@ -267,7 +267,9 @@ def _csr_attributes(root: Any, path: str, name: str) -> dict[str, Any]:
     """Return the attributes of a matrix, which must be CSR."""
     found = element(root, path)
     attributes = {} if found is None else dict(found.attrs)
-    kind = attributes.get("encoding-type", "not there" if found is None else "of no encoding that AnnData writes")
+    kind = attributes.get(
+        "encoding-type", "not there" if found is None else "of no encoding that AnnData writes"
+    )
     if kind != "csr_matrix":
         layer = path.removeprefix("layers/")
         place = f"adata.{path.replace('/', '.')}" if layer == path else f"adata.layers[{layer!r}]"

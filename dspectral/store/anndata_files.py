@@ -29,6 +29,22 @@ def is_hdf5(where: Location) -> bool:
     return where.url.lower().endswith(HDF5_ENDINGS)
 
 
+def is_local(system: fsspec.AbstractFileSystem) -> bool:
+    """Report whether a file system is this machine's own.
+
+    Parameters
+    ----------
+    system : AbstractFileSystem
+        File system of fsspec.
+
+    Returns
+    -------
+    bool
+        True for local disks.
+    """
+    return "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
+
+
 @contextmanager
 def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
     """Open the root of a file of AnnData.
@@ -106,11 +122,13 @@ def _opened_zarr(where: Location, *, write: bool) -> Any:
 def _opened_hdf5(where: Location, *, write: bool) -> Iterator[Any]:
     h5py = _h5py()
     system, path = fsspec.url_to_fs(where.url, **dict(where.options))
-    local = "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
+    local = is_local(system)
     if not system.isfile(path):
         raise StoreError(f"no AnnData file at {where.url}")
     if write and not local:
-        raise StoreError(f"{where.url} is not on this machine's disks, and HDF5 files are changed there alone")
+        raise StoreError(
+            f"{where.url} is not on this machine's disks, and HDF5 files are changed there alone"
+        )
     with ExitStack() as stack:
         try:
             held = path if local else stack.enter_context(system.open(path, "rb"))

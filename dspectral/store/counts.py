@@ -183,7 +183,9 @@ def open_store(
         return open_anndata(where, layer=layer)
     store = open_finished(where)
     if store is not None and layer is not None:
-        raise StoreError(f"layer is {layer!r}, but {url} is a store of dspectral, which has none: leave it out")
+        raise StoreError(
+            f"layer is {layer!r}, but {url} is a store of dspectral, which has none: leave it out"
+        )
     if store is not None:
         return store
     if CORPUS_KEY in attributes:
