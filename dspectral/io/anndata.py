@@ -155,7 +155,7 @@ def write_embedding(
     elements = {
         f"obsm/{key}": rows,
         f"varm/{'PCs' if name == 'pca' else name}": _loadings(components, n_vars, mask),
-        f"uns/{name}": _facts(estimator, centered=centered),
+        f"uns/{name}": _facts(estimator, centered=centered, mask_var=mask_var),
     }
     if where is not None:
         write_elements(where, elements)
@@ -194,11 +194,13 @@ def _loadings(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | N
     return loadings
 
 
-def _facts(estimator: Any, *, centered: bool) -> dict[str, Any]:
+def _facts(estimator: Any, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
     """Return what ``uns`` says of a fitted estimator, in values that every AnnData writes."""
-    params = {
-        name: value for name, value in estimator.get_params().items() if isinstance(value, str | int | float)
-    }
+    # scanpy's ingest asks for these two by name.
+    params: dict[str, Any] = {"zero_center": centered, "use_highly_variable": isinstance(mask_var, str) and mask_var == "highly_variable"}
+    if isinstance(mask_var, str):
+        params["mask_var"] = mask_var
+    own = {name: value for name, value in estimator.get_params().items() if isinstance(value, str | int | float)}
     facts = {name: getattr(estimator, of) for name, of in FOUND.items() if hasattr(estimator, of)}
     certificate = getattr(estimator, "certificate_", None)
     if certificate is not None:
@@ -206,4 +208,4 @@ def _facts(estimator: Any, *, centered: bool) -> dict[str, Any]:
             "absolute": float(certificate.absolute),
             "relative": float(certificate.relative),
         }
-    return {"params": {**params, "estimator": type(estimator).__name__, "zero_center": centered}, **facts}
+    return {"params": {**own, **params, "estimator": type(estimator).__name__}, **facts}

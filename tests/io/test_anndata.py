@@ -282,6 +282,8 @@ def test_directions_of_chosen_variables_are_zero_on_the_others(path):
         loadings = (read(path) if place is path else adata).varm["svd"]
         assert np.array_equal(loadings[chosen], model.components_.T)
         assert not loadings[~chosen].any()
+    params = adata.uns["svd"]["params"]
+    assert (params["mask_var"], params["use_highly_variable"]) == ("chosen", False)  # as scanpy has them
 
 
 def test_what_does_not_fit_is_refused_in_one_sentence(path, store, tmp_path):
