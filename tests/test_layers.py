@@ -81,7 +81,7 @@ GROUND = {
     "dspectral.cooccurrence",
 }
 """What kernels, summaries and solvers may import beside each other."""
-OPTIONAL = {"librosa", "pyarrow", "pycrfsuite", "soundfile", "zstandard"}
+OPTIONAL = {"anndata", "h5py", "librosa", "pyarrow", "pycrfsuite", "soundfile", "zstandard"}
 """Extras, imported inside the functions that read their formats, so that the rest works without them."""
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.engine.backed_rows import backed_rows, is_backed
 from dspectral.engine.task_graph import call
 from dspectral.linalg import sparse_products
 from dspectral.linalg.sparse_products import row_slice
@@ -60,7 +61,7 @@ def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
 
     Parameters
     ----------
-    X : ndarray, SciPy sparse, Dask array, or store
+    X : ndarray, SciPy sparse, Dask array, store, or sparse matrix that AnnData holds on disk
         Rows, shape ``(n_rows, n_columns)``. Nothing is read or copied.
 
     Returns
@@ -76,7 +77,7 @@ def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
         If ``X`` is something else. For a corpus and for other lazy containers the message says what to do.
     """
     # Asked for once: a store builds its array anew each time.
-    array = getattr(X, "counts", X)
+    array = backed_rows(X) if is_backed(X) else getattr(X, "counts", X)
     if not isinstance(array, da.Array):
         refuse_other_containers(X)
         if is_in_memory(array):
@@ -109,10 +110,16 @@ def refuse_other_containers(X: object, name: str = "X") -> None:
     Raises
     ------
     TypeError
-        If ``X`` is a corpus, a Dask collection other than an array, or an array on disk. NumPy would convert the last
-        two by reading all of them into memory.
+        If ``X`` is a corpus, an AnnData, a Dask collection other than an array, or an array on disk. NumPy would
+        convert the last two by reading all of them into memory.
     """
     kind = type(X).__name__
+    if all(hasattr(X, part) for part in ("obsm", "varm", "layers")):
+        layers = ", ".join(map(repr, getattr(X, "layers", ())))
+        raise TypeError(
+            f"{name} is an {kind}, which holds several matrices: pass one of them, adata.X or adata.layers[...] "
+            f"({'layers: ' + layers if layers else 'there are no layers'})"
+        )
     if hasattr(type(X), "to_dask_array"):
         raise TypeError(
             f"{name} is a Dask {kind}, whose rows are not counted: pass {name}.to_dask_array(lengths=True), which "
@@ -135,7 +142,7 @@ def refuse_other_containers(X: object, name: str = "X") -> None:
 
 
 def is_lazy(X: object) -> bool:
-    """Report whether ``X`` is a Dask array or a store, and not an array in memory.
+    """Report whether ``X`` is a Dask array, a store or a sparse matrix on disk, and not an array in memory.
 
     Parameters
     ----------
@@ -152,7 +159,7 @@ def is_lazy(X: object) -> bool:
     >>> is_lazy(da.ones((2, 2))), is_lazy(np.ones((2, 2)))
     (True, False)
     """
-    return isinstance(getattr(X, "counts", X), da.Array)
+    return is_backed(X) or isinstance(getattr(X, "counts", X), da.Array)
 
 
 def is_in_memory(X: object) -> bool:

@@ -1,3 +1,5 @@
+from .anndata import write_anndata as write_anndata
+from .anndata import write_embedding as write_embedding
 from .brown_paths import read_brown_paths as read_brown_paths
 from .brown_paths import write_brown_paths as write_brown_paths
 from .conll import TaggedSentences as TaggedSentences

@@ -1,4 +1,4 @@
-"""A CSR matrix that AnnData wrote, opened as a store: slices of it are read, nothing is converted."""
+"""A CSR matrix in a file of AnnData, opened as a store: slices of it are read, nothing is converted."""
 
 import math
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, Self
 
 import dask.array as da
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import summarize
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.runs import cut_runs
+from dspectral.store.anndata_files import element, opened
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.facts import anndata_card
 from dspectral.store.opened import OpenedCounts, read_lazily
@@ -76,7 +76,7 @@ class ColumnTotals(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AnnDataCounts(OpenedCounts):
-    """The matrix ``X`` of an AnnData file in Zarr, as blocks of rows.
+    """A matrix of an AnnData file in Zarr or HDF5, as blocks of rows.
 
     Attributes
     ----------
@@ -88,6 +88,8 @@ class AnnDataCounts(OpenedCounts):
         Number of stored entries.
     n_columns : int
         Number of columns.
+    path : str, default="X"
+        The matrix in the file: ``"X"``, ``"layers/NAME"`` or ``"raw/X"``.
 
     Notes
     -----
@@ -100,11 +102,12 @@ class AnnDataCounts(OpenedCounts):
     slices: tuple[RowSlice, ...]
     nnz: int
     n_columns: int
+    path: str = "X"
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
         size = f"{n_rows} x {n_columns}, {self.nnz} entries in {self.n_blocks} blocks"
-        return f"AnnDataCounts({self.where.url!r}: {size})"
+        return f"AnnDataCounts({self.where.url!r}, {self.path}: {size})"
 
     def _repr_html_(self) -> str:
         return anndata_card(self)
@@ -112,7 +115,8 @@ class AnnDataCounts(OpenedCounts):
     @property
     def counts(self) -> da.Array:
         """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
-        return read_lazily(partial(read_slice, self.where), self.slices, self.block_rows, self.n_columns)
+        read = partial(read_slice, self.where, path=self.path)
+        return read_lazily(read, self.slices, self.block_rows, self.n_columns)
 
     @property
     def block_rows(self) -> list[int]:
@@ -145,8 +149,8 @@ class AnnDataCounts(OpenedCounts):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Origin of the counts: the URL of the file."""
-        return {"anndata": self.where.url}
+        """Origin of the counts: the URL of the file, and the matrix in it."""
+        return {"anndata": self.where.url, "matrix": self.path}
 
     @property
     def hashing(self) -> None:
@@ -157,8 +161,10 @@ class AnnDataCounts(OpenedCounts):
         """The n-grams behind the columns: not known."""
 
 
-def open_anndata(where: Location, block_bytes: int = BLOCK_BYTES) -> AnnDataCounts:
-    """Open the matrix ``X`` of an AnnData file; its row pointers are read, which take 4 or 8 bytes a row.
+def open_anndata(
+    where: Location, block_bytes: int = BLOCK_BYTES, *, layer: str | None = None
+) -> AnnDataCounts:
+    """Open a matrix of an AnnData file; its row pointers are read, which take 4 or 8 bytes a row.
 
     Parameters
     ----------
@@ -166,6 +172,8 @@ def open_anndata(where: Location, block_bytes: int = BLOCK_BYTES) -> AnnDataCoun
         The place of the file.
     block_bytes : int, default=33554432
         Most bytes of a block in memory, unless one row is longer.
+    layer : str, optional
+        Name of the layer; ``"raw"``, where no layer has this name, is ``adata.raw.X``. By default ``X``.
 
     Returns
     -------
@@ -175,30 +183,26 @@ def open_anndata(where: Location, block_bytes: int = BLOCK_BYTES) -> AnnDataCoun
     Raises
     ------
     StoreError
-        If ``X`` is missing, or is not a CSR matrix.
+        If the matrix is missing, or is not a CSR matrix.
     """
-    attributes = _attributes_of_matrix(where)
-    if attributes.get("encoding-type") != "csr_matrix":
-        kind = attributes.get("encoding-type", "not there")
-        raise StoreError(
-            f"X of {where.url} is {kind}, but must be a csr_matrix: "
-            "set adata.X = scipy.sparse.csr_matrix(adata.X) and write it again"
-        )
-    n_rows, n_columns = attributes["shape"]
-    # Read here, because the pointers alone say how many rows fit a block; they also show a damaged file early.
-    indptr = np.asarray(_part(where, "indptr")[:])
+    with opened(where) as root:
+        path = _path_of(root, where, layer)
+        name = _named(where, path)
+        n_rows, n_columns = map(int, _csr_attributes(root, path, name)["shape"])
+        # Read here, because the pointers alone say how many rows fit a block; they also show a damaged file early.
+        indptr = np.asarray(_part(root, path, "indptr", name)[:])
     if len(indptr) != n_rows + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
-        raise StoreError(f"X of {where.url}: indptr does not fit its {n_rows} rows; write it again")
+        raise StoreError(f"{name}: indptr does not fit its {n_rows} rows; write it again")
     if not n_rows:
-        raise StoreError(f"X of {where.url} has no rows")
+        raise StoreError(f"{name} has no rows")
     slices = tuple(
         RowSlice(start, stop, int(indptr[start]), int(indptr[stop]), n_columns)
         for start, stop in cut_runs(np.diff(indptr), block_bytes // ENTRY_BYTES)
     )
-    return AnnDataCounts(where, slices, int(indptr[-1]), n_columns)
+    return AnnDataCounts(where, slices, int(indptr[-1]), n_columns, path)
 
 
-def read_slice(where: Location, piece: RowSlice) -> CSRRows:
+def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     """Read rows as float32, their columns sorted, duplicates summed and zeros dropped.
 
     Parameters
@@ -207,6 +211,8 @@ def read_slice(where: Location, piece: RowSlice) -> CSRRows:
         The place of the file.
     piece : RowSlice
         The rows to read, and where their entries are.
+    path : str, default="X"
+        The matrix in the file.
 
     Returns
     -------
@@ -216,38 +222,71 @@ def read_slice(where: Location, piece: RowSlice) -> CSRRows:
     Raises
     ------
     StoreError
-        If the parts of ``X`` are missing or do not fit together; the message names store and rows.
+        If the parts of the matrix are missing or do not fit together; the message names file and rows.
     """
-    rows_of = f"X of {where.url}, rows {piece.start} to {piece.stop}"
+    rows_of = f"{_named(where, path)}, rows {piece.start} to {piece.stop}"
     entries = slice(piece.first, piece.last)
-    # Zarr reads the chunks that hold these entries and no others: a chunk that two blocks share is read twice.
+    # The chunks that hold these entries are read and no others: a chunk that two blocks share is read twice.
     try:
-        indptr = np.asarray(_part(where, "indptr")[piece.start : piece.stop + 1]) - piece.first
-        indices = np.asarray(_part(where, "indices")[entries])
-        data = np.asarray(_part(where, "data")[entries]).astype(np.float32)
-    except (ValueError, RuntimeError) as error:
+        with opened(where) as root:
+            indptr = np.asarray(_part(root, path, "indptr", rows_of)[piece.start : piece.stop + 1])
+            indices = np.asarray(_part(root, path, "indices", rows_of)[entries])
+            data = np.asarray(_part(root, path, "data", rows_of)[entries]).astype(np.float32)
+    except StoreError:
+        raise
+    except (ValueError, RuntimeError, OSError) as error:
         raise StoreError(f"{rows_of}: {error}") from error
     # There are no checksums: an index beyond the columns would make SciPy read memory that is not the array's.
     fits = len(indices) == len(data) == piece.last - piece.first
     if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < piece.n_columns):
         raise StoreError(f"{rows_of}: indices and data do not fit its {piece.n_columns} columns")
     shape = (piece.stop - piece.start, piece.n_columns)
-    rows = sparse.csr_array((data, indices.astype(np.int32), indptr.astype(np.int32)), shape=shape)
+    pointers = (indptr - piece.first).astype(np.int32)
+    rows = sparse.csr_array((data, indices.astype(np.int32), pointers), shape=shape)
     rows.sum_duplicates()  # sorts, too
     rows.eliminate_zeros()
     return rows
 
 
-def _attributes_of_matrix(where: Location) -> dict[str, Any]:
-    """Return the attributes of ``X``, whether it is an array or a group."""
-    # Consolidated metadata are a copy that other programs may not have brought up to date.
-    root = zarr.open_group(where.open(), mode="r", zarr_format=None, use_consolidated=False)
-    return dict(root["X"].attrs.asdict()) if "X" in root else {}
+def _path_of(root: Any, where: Location, layer: str | None) -> str:
+    """Return where a matrix lies in the file."""
+    if layer is None:
+        return "X"
+    names = sorted(root["layers"].keys()) if "layers" in root else []
+    if layer in names:
+        return f"layers/{layer}"
+    if layer == "raw" and "raw/X" in root:
+        return "raw/X"
+    there = f"its layers are {', '.join(map(repr, names))}" if names else "it has no layers"
+    raise StoreError(f"there is no layer {layer!r} in {where.url}: {there}")
 
 
-def _part(where: Location, part: str) -> "zarr.Array[Any]":
-    """Open an array of ``X``."""
-    try:
-        return zarr.open_array(where.open(), path=f"X/{part}", mode="r", zarr_format=None)
-    except FileNotFoundError as error:
-        raise StoreError(f"X of {where.url}: {part} is missing; write it again") from error
+def _named(where: Location, path: str) -> str:
+    """Name a matrix as its owner does."""
+    layer = path.removeprefix("layers/")
+    return f"{path.replace('/', '.') if layer == path else f'layer {layer!r}'} of {where.url}"
+
+
+def _csr_attributes(root: Any, path: str, name: str) -> dict[str, Any]:
+    """Return the attributes of a matrix, which must be CSR."""
+    found = element(root, path)
+    attributes = {} if found is None else dict(found.attrs)
+    kind = attributes.get(
+        "encoding-type", "not there" if found is None else "of no encoding that AnnData writes"
+    )
+    if kind != "csr_matrix":
+        layer = path.removeprefix("layers/")
+        place = f"adata.{path.replace('/', '.')}" if layer == path else f"adata.layers[{layer!r}]"
+        raise StoreError(
+            f"{name} is {kind}, but must be a csr_matrix: "
+            f"set {place} = scipy.sparse.csr_matrix({place}) and write it again"
+        )
+    return attributes
+
+
+def _part(root: Any, path: str, part: str, name: str) -> Any:
+    """Return an array of the matrix, open."""
+    found = element(root, f"{path}/{part}")
+    if found is None:
+        raise StoreError(f"{name}: {part} is missing; write it again")
+    return found

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
 from dspectral.store.anndata import AnnDataCounts, open_anndata
+from dspectral.store.anndata_files import is_hdf5
 from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.blocks import BlockInfo, check_sums, find_block, read_block, read_labels
 from dspectral.store.digests import digest_of, is_sealed
@@ -174,13 +175,17 @@ class CountStore(OpenedCounts):
         run_tasks(partial(_verify, self.where), self.blocks, name="check-block")
 
 
-def open_store(url: str, *, storage_options: dict[str, Any] | None = None) -> CountStore | AnnDataCounts:
-    """Open a finished store, or the ``X`` of an AnnData ``.zarr``: metadata alone is read.
+def open_store(
+    url: str, *, layer: str | None = None, storage_options: dict[str, Any] | None = None
+) -> CountStore | AnnDataCounts:
+    """Open a finished store, or a matrix of an AnnData file in Zarr or HDF5: metadata alone is read.
 
     Parameters
     ----------
     url : str
-        Local path or any fsspec URL.
+        Local path or any fsspec URL; a name that ends in .h5ad, .h5 or .hdf5 is a file of AnnData in HDF5.
+    layer : str, optional
+        Layer of the AnnData file; ``"raw"``, where no layer has this name, is ``adata.raw.X``. By default ``X``.
     storage_options : dict, optional
         Options of the file system.
 
@@ -193,8 +198,10 @@ def open_store(url: str, *, storage_options: dict[str, Any] | None = None) -> Co
     Raises
     ------
     StoreError
-        If there is no finished store of this format, or an ``X`` that is not a CSR matrix. Blocks are looked
-        at when they are read.
+        If there is no finished store of this format, or the AnnData file has no such layer or no CSR matrix
+        there. Blocks are looked at when they are read.
+    ImportError
+        If the file is HDF5 and h5py is not there.
 
     Examples
     --------
@@ -205,10 +212,14 @@ def open_store(url: str, *, storage_options: dict[str, Any] | None = None) -> Co
     """
     # One read of the root says what is there in the usual case; the rest is for the sentence of the error.
     where = Location.of(url, storage_options)
-    attributes = where.attributes(zarr_format=None) or {}
-    if attributes.get("encoding-type") == "anndata":
-        return open_anndata(where)
+    attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None) or {}
+    if is_hdf5(where) or attributes.get("encoding-type") == "anndata":
+        return open_anndata(where, layer=layer)
     store = open_finished(where)
+    if store is not None and layer is not None:
+        raise StoreError(
+            f"layer is {layer!r}, but {url} is a store of dspectral, which has none: leave it out"
+        )
     if store is not None:
         return store
     if CORPUS_KEY in attributes:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import dask.array as da
@@ -12,6 +12,8 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.store.anndata_objects import as_anndata
+from dspectral.store.vocabulary import Vocabulary
 from dspectral.store.weighted_rows import as_weighting, weigh_rows
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.weighting import HasWeighting, Weighting
@@ -48,6 +50,11 @@ class OpenedCounts(ABC):
     def hashing(self) -> HashingSettings | None:
         """How n-grams became columns; None if they were not hashed, or nothing is known of it."""
 
+    @property
+    @abstractmethod
+    def vocabulary(self) -> Vocabulary | None:
+        """The n-grams behind the columns; None if there is no vocabulary, or nothing is known of it."""
+
     def weighted(self, weighting: Weighting | HasWeighting) -> da.Array:
         """Return the rows weighted as they are read.
 
@@ -81,6 +88,46 @@ class OpenedCounts(ABC):
             was learned here: ``other.weighted(TfidfWeighting().fit(store))``.
         """
         return self.weighted(Weighting.tfidf(self.document_frequency, self.n_rows))
+
+    def to_anndata(self, *, lazy: bool = True, weighting: Weighting | HasWeighting | None = None) -> Any:
+        """Return the rows as an AnnData object, for scanpy and the other programs of that house.
+
+        Parameters
+        ----------
+        lazy : bool, default=True
+            Whether ``X`` is a Dask array that reads the store block by block; otherwise all rows are read into
+            memory.
+        weighting : Weighting or TfidfWeighting, optional
+            Weighting of the rows; by default they are the counts.
+
+        Returns
+        -------
+        AnnData
+            ``X`` holds the rows in blocks that are a ``csr_matrix`` each, the kind that scanpy computes with. The
+            n-grams of a vocabulary are ``var_names``, labels are ``obsm["labels"]``, and the store's provenance
+            is JSON in ``uns["dspectral"]``. AnnData names each row: about 60 bytes of memory a row.
+
+        Raises
+        ------
+        ImportError
+            If AnnData is not there: the extra ``anndata`` brings it.
+
+        Examples
+        --------
+        >>> from dspectral import write_counts
+        >>> store = write_counts(np.eye(4), "memory://to-anndata", block_rows=2)
+        >>> adata = store.to_anndata()
+        >>> adata.shape, adata.X.chunks
+        ((4, 4), ((2, 2), (4,)))
+        """
+        vocabulary = self.vocabulary
+        return as_anndata(
+            self.counts if weighting is None else self.weighted(weighting),
+            labels=getattr(self, "labels", None),
+            terms=None if vocabulary is None else vocabulary.terms,
+            provenance=getattr(self, "provenance", {}),  # a field of some, a property of others
+            lazy=lazy,
+        )
 
     @property
     def n_rows(self) -> int:

@@ -1,0 +1,211 @@
+"""Stores to AnnData files, and fitted directions back into AnnData, in memory or on disk."""
+
+from os import PathLike, fspath
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dspectral.engine import is_lazy, lazy_rows
+from dspectral.store.anndata_elements import read_element, shape_of_anndata, write_elements, write_whole
+from dspectral.store.arrays import Location
+from dspectral.store.opened import OpenedCounts
+from dspectral.text.weighting import HasWeighting, Weighting
+
+FOUND = {
+    "variance": "explained_variance_",
+    "variance_ratio": "explained_variance_ratio_",
+    "singular_values": "singular_values_",
+    "energy": "energy_",
+    "n_passes": "n_passes_",
+    "n_samples_seen": "n_samples_seen_",
+    "random_state": "random_state_",
+    "solver": "solver_",
+}
+"""Names in ``uns``, and the attributes of an estimator that they hold; the first two are scanpy's."""
+
+
+class HasComponents(Protocol):
+    """A fitted estimator of directions, such as :class:`~dspectral.TruncatedSVD`."""
+
+    components_: NDArray[Any]
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the parameters."""
+        ...
+
+
+def write_anndata(
+    store: OpenedCounts,
+    path: str | PathLike[str],
+    *,
+    weighting: Weighting | HasWeighting | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> None:
+    """Write the rows of a store as a file of AnnData, block by block.
+
+    Parameters
+    ----------
+    store : CountStore or AnnDataCounts
+        What ``open_store`` returns.
+    path : str or path-like
+        File to write: HDF5 if its name ends in .h5ad, .h5 or .hdf5, else a folder of Zarr, local or a fsspec URL.
+    weighting : Weighting or TfidfWeighting, optional
+        Weighting of the rows; by default they are the counts.
+    storage_options : dict, optional
+        Options of the file system.
+
+    Raises
+    ------
+    StoreError
+        If there is something at the path, or an HDF5 file is not to be on a local disk.
+    ImportError
+        If AnnData or h5py is not there: the extra ``anndata`` brings both.
+
+    Notes
+    -----
+    A store keeps its rows in blocks, each a CSR matrix of its own, while AnnData keeps one matrix: the rows are
+    copied, in one pass, with one block in memory at a time. Names of rows take 60 bytes of memory a row. A local
+    file has its name only when all of it is written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspectral import open_store, write_counts
+    >>> write_anndata(write_counts(np.eye(3), "memory://for-anndata"), "memory://identity.zarr")
+    >>> open_store("memory://identity.zarr").shape
+    (3, 3)
+    """
+    where = Location.of(fspath(path), storage_options)
+    write_whole(where, store.to_anndata(weighting=weighting))
+
+
+def write_embedding(
+    adata: Any,
+    estimator: HasComponents,
+    coordinates: Any,
+    *,
+    key: str | None = None,
+    mask_var: ArrayLike | str | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> None:
+    """Write coordinates and directions into an AnnData, in memory or on disk, under the names that scanpy looks for.
+
+    Parameters
+    ----------
+    adata : AnnData, str or path-like
+        Object in memory, or an .h5ad or .zarr file, to which the results are added where it lies: the rest of the
+        file is neither read nor written.
+    estimator : SketchedPCA, TruncatedSVD, or another with ``components_``
+        Fitted estimator.
+    coordinates : ndarray or Dask array, shape (n_obs, n_components)
+        What ``estimator.transform`` returned. A Dask array is written to a file some blocks at a time.
+    key : str, optional
+        Name in ``obsm``, ``"X_"`` and a name; by default ``"X_pca"`` of centered estimators and ``"X_svd"`` of others.
+    mask_var : array of bool, str or None, default=None
+        Variables that the estimator was fitted on, or their column of ``var``, such as ``"highly_variable"``; all by
+        default. Directions are zero on the others.
+    storage_options : dict, optional
+        Options of the file system.
+
+    Raises
+    ------
+    ValueError
+        If the estimator has no components, coordinates or components do not fit the AnnData, or the key is no name.
+    StoreError
+        If there is no AnnData file at the path, or it is open elsewhere.
+
+    Notes
+    -----
+    Of the key ``"X_NAME"`` the coordinates are ``obsm["X_NAME"]``, the components ``varm["NAME"]`` (``"PCs"`` of
+    ``"X_pca"``), and ``uns["NAME"]`` holds parameters, variances, singular values, the certificate and the number of
+    passes. What was there under these names is replaced. ``uns`` is written last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anndata import AnnData
+    >>> from dspectral import SketchedPCA
+    >>> adata = AnnData(np.random.default_rng(0).random((20, 4)))
+    >>> pca = SketchedPCA(2).fit(adata.X)
+    >>> write_embedding(adata, pca, pca.transform(adata.X))
+    >>> adata.obsm["X_pca"].shape, adata.varm["PCs"].shape, adata.uns["pca"]["n_passes"]
+    ((20, 2), (4, 2), 1)
+    """
+    components = getattr(estimator, "components_", None)
+    if components is None:
+        raise ValueError(
+            f"{type(estimator).__name__} has no components_: fit a SketchedPCA or TruncatedSVD, and pass that"
+        )
+    centered = bool(getattr(estimator, "center", False))
+    key = key or ("X_pca" if centered else "X_svd")
+    if not key.startswith("X_") or key == "X_" or "/" in key:
+        raise ValueError(f"key is {key!r}, but names of coordinates are 'X_' and a name, such as 'X_svd'")
+    name = key.removeprefix("X_")
+    on_disk = isinstance(adata, str | PathLike)
+    where = Location.of(fspath(adata), storage_options) if on_disk else None
+    n_obs, n_vars = adata.shape if where is None else shape_of_anndata(where)
+    rows: Any = lazy_rows(coordinates) if is_lazy(coordinates) else np.asarray(coordinates)
+    if rows.shape != (n_obs, len(components)):
+        raise ValueError(
+            f"coordinates have shape {rows.shape}, but the AnnData has {n_obs} observations and the estimator "
+            f"{len(components)} components"
+        )
+    mask = _mask(adata if where is None else where, mask_var)
+    elements = {
+        f"obsm/{key}": rows,
+        f"varm/{'PCs' if name == 'pca' else name}": _loadings(components, n_vars, mask),
+        f"uns/{name}": _facts(estimator, centered=centered, mask_var=mask_var),
+    }
+    if where is not None:
+        write_elements(where, elements)
+        return
+    for path, value in elements.items():
+        group, _, inner = path.partition("/")
+        getattr(adata, group)[inner] = value.compute() if is_lazy(value) else value
+
+
+def _mask(place: Any, mask_var: ArrayLike | str | None) -> NDArray[np.bool_] | None:
+    """Return which variables an estimator was fitted on."""
+    if mask_var is None:
+        return None
+    if not isinstance(mask_var, str):
+        return np.asarray(mask_var, dtype=bool)
+    on_disk = isinstance(place, Location)
+    found = read_element(place, f"var/{mask_var}") if on_disk else place.var.get(mask_var)
+    if found is None:
+        raise ValueError(f"mask_var is {mask_var!r}, but var has no column of this name")
+    return np.asarray(found, dtype=bool)
+
+
+def _loadings(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+    """Return the components as columns with a row for each variable."""
+    chosen = np.ones(n_vars, dtype=bool) if mask is None else mask
+    if len(chosen) != n_vars or np.count_nonzero(chosen) != components.shape[1]:
+        of_mask = (
+            "" if mask is None else f", of which mask_var takes {np.count_nonzero(chosen)} of {len(chosen)}"
+        )
+        raise ValueError(
+            f"components have {components.shape[1]} columns, but the AnnData has {n_vars} variables{of_mask}: "
+            "mask_var says which of them the estimator was fitted on"
+        )
+    loadings = np.zeros((n_vars, len(components)), dtype=components.dtype)
+    loadings[chosen] = components.T
+    return loadings
+
+
+def _facts(estimator: Any, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
+    """Return what ``uns`` says of a fitted estimator, in values that every AnnData writes."""
+    # scanpy's ingest asks for these two by name.
+    params: dict[str, Any] = {"zero_center": centered, "use_highly_variable": isinstance(mask_var, str) and mask_var == "highly_variable"}
+    if isinstance(mask_var, str):
+        params["mask_var"] = mask_var
+    own = {name: value for name, value in estimator.get_params().items() if isinstance(value, str | int | float)}
+    facts = {name: getattr(estimator, of) for name, of in FOUND.items() if hasattr(estimator, of)}
+    certificate = getattr(estimator, "certificate_", None)
+    if certificate is not None:
+        facts["certificate"] = {
+            "absolute": float(certificate.absolute),
+            "relative": float(certificate.relative),
+        }
+    return {"params": {**own, **params, "estimator": type(estimator).__name__}, **facts}

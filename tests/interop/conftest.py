@@ -1,0 +1,77 @@
+"""Tests against real other programs; ``--write-table`` writes what they declare, with versions and outcome."""
+
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+
+import pytest
+
+from tests.interop.rows import TABLE
+
+HEAD = """\
+<!-- Written by `make interop`: each row is declared by the test in tests/interop that checks it. -->
+
+| Program | Version | Direction | What is checked | Outcome |
+|---|---|---|---|---|
+"""
+OUTCOMES = pytest.StashKey[dict]()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--write-table", action="store_true", help=f"write {TABLE.name} from what was run")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "interop(row, packages): a row of the table, and what it needs")
+    config.stash.setdefault(OUTCOMES, {})
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("interop"):
+            item.add_marker(pytest.mark.filterwarnings("ignore"))  # other programs warn of each other
+
+
+def pytest_runtest_setup(item):
+    mark = item.get_closest_marker("interop")
+    if mark is not None:
+        missing = [package for package in mark.kwargs["packages"] if found_version(package) is None]
+        if missing:
+            pytest.skip(f"not installed: {', '.join(missing)}; make interop brings them")
+
+
+def found_version(package):
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    mark = item.get_closest_marker("interop")
+    if mark is not None and (report.when == "call" or not report.passed):
+        seen = item.config.stash[OUTCOMES].setdefault(mark.kwargs["row"], (mark.kwargs["packages"], []))
+        reason = report.longrepr[2].removeprefix("Skipped: ") if report.skipped else ""
+        seen[1].append(f"skipped ({reason})" if reason else report.outcome)
+    return report
+
+
+def pytest_sessionfinish(session):
+    if not session.config.getoption("--write-table", default=False):
+        return
+    lines = []
+    for row, (packages, outcomes) in session.config.stash[OUTCOMES].items():
+        versions = ", ".join(f"{package} {found_version(package) or 'missing'}" for package in packages)
+        # Of several cases of one row the worst counts: "passed" is the last of all in this order.
+        worst = min(outcomes, key=lambda outcome: ("failed", "skipped", "passed").index(outcome.split()[0]))
+        lines.append(f"| {row.program} | {versions} | {row.direction} | {row.checked} | {worst} |\n")
+    TABLE.parent.mkdir(exist_ok=True)
+    TABLE.write_text(HEAD + "".join(lines), encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,222 @@
+"""AnnData and scanpy: their programs on our stores, ours on their files and objects, results written back."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspectral import SketchedPCA, TruncatedSVD, Weighting, open_store, write_counts
+from dspectral.io import write_anndata, write_embedding
+from tests.interop.rows import row
+from tests.strategies import zipf_counts
+
+ROWS = zipf_counts(240, 60, 3).astype(np.float32)
+CSR = sparse.csr_matrix(ROWS)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return write_counts(ROWS, str(tmp_path / "store"), block_rows=70)
+
+
+@pytest.fixture
+def adata():
+    from anndata import AnnData
+
+    adata = AnnData(CSR, layers={"counts": 2 * CSR, "by column": sparse.csc_matrix(ROWS), "dense": ROWS.toarray()})
+    adata.raw = AnnData(3 * CSR)
+    return adata
+
+
+@pytest.fixture(params=["h5ad", "zarr"])
+def path(request, tmp_path, adata):
+    return saved(adata, tmp_path / f"cells.{request.param}")
+
+
+def saved(adata, path):
+    adata.write_h5ad(path) if path.suffix == ".h5ad" else adata.write_zarr(path)
+    return str(path)
+
+
+def read(path):
+    import anndata
+
+    return anndata.read_h5ad(path) if path.endswith(".h5ad") else anndata.read_zarr(path)
+
+
+def same_up_to_signs(a, b):
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    return np.allclose(np.abs((a * b).sum(axis=0)), (b * b).sum(axis=0), rtol=1e-3)
+
+
+def values_of(X):
+    return TruncatedSVD(5).fit(X).singular_values_
+
+
+VALUES = np.linalg.svd(ROWS.toarray().astype(float), compute_uv=False)[:5]
+
+
+@row("scanpy", "to", "`sc.pp.pca` on `store.to_anndata()`, lazily: variances and axes of `SketchedPCA`", packages="scanpy anndata dask")
+def test_scanpy_finds_the_principal_components_of_a_store(store):
+    import scanpy as sc
+
+    adata = store.to_anndata()
+    sc.pp.pca(adata, n_comps=4)
+    ours = SketchedPCA(4).fit(store)
+    # scanpy divides by the number of rows where it computes with Dask, and by one less elsewhere.
+    assert np.allclose(adata.uns["pca"]["variance"] * 240 / 239, ours.explained_variance_, rtol=1e-3)
+    assert same_up_to_signs(adata.varm["PCs"], ours.components_.T)
+
+
+@row("scanpy", "to", "`normalize_total`, `log1p` and `highly_variable_genes` on a store, lazily", packages="scanpy anndata dask")
+def test_scanpy_normalizes_a_store(store):
+    import scanpy as sc
+    from anndata import AnnData
+
+    lazy, near = store.to_anndata(), AnnData(CSR.copy())
+    for adata in (lazy, near):
+        sc.pp.normalize_total(adata, target_sum=100.0)
+        sc.pp.log1p(adata)
+        sc.pp.highly_variable_genes(adata, n_top_genes=10)
+    assert np.allclose(lazy.X.compute().toarray(), near.X.toarray(), rtol=1e-4)
+    assert lazy.var["highly_variable"].tolist() == near.var["highly_variable"].tolist()
+
+
+@row("scanpy", "to", "`sc.pp.pca` on tf-idf rows of a store, `to_anndata(weighting=...)`", packages="scanpy anndata dask")
+def test_scanpy_takes_weighted_rows(store):
+    import scanpy as sc
+
+    adata = store.to_anndata(weighting=Weighting.tfidf(store.document_frequency, 240))
+    sc.pp.pca(adata, n_comps=3)
+    assert same_up_to_signs(adata.varm["PCs"], SketchedPCA(3).fit(store.tfidf()).components_.T)
+
+
+@row("scanpy", "both", "`SketchedPCA` and `sc.pp.pca` agree on an AnnData in memory", packages="scanpy anndata")
+def test_ours_and_theirs_agree_in_memory(adata):
+    import scanpy as sc
+
+    theirs = sc.pp.pca(adata, n_comps=4, copy=True)
+    ours = SketchedPCA(4).fit(adata.X)
+    assert np.allclose(theirs.uns["pca"]["variance"], ours.explained_variance_, rtol=1e-3)
+    assert same_up_to_signs(theirs.obsm["X_pca"], ours.transform(adata.X))
+
+
+@row("AnnData in memory", "from", "`TruncatedSVD` on `X`, layers (CSR, CSC, dense), `raw.X` and a view", packages="anndata")
+def test_matrices_in_memory_are_rows(adata):
+    for X, factor in ((adata.X, 1), (adata.layers["counts"], 2), (adata.raw.X, 3)):
+        assert np.allclose(values_of(X), factor * VALUES, rtol=1e-4)
+    for name in ("by column", "dense"):
+        assert np.allclose(values_of(adata.layers[name]), VALUES, rtol=1e-4)
+    assert np.allclose(values_of(adata[:100].X), values_of(ROWS[:100]), rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [
+    pytest.param("h5ad", marks=row("AnnData .h5ad", "from", "`open_store(path, layer=...)`: `X`, layer and `raw`, read in blocks", packages="anndata h5py")),
+    pytest.param("zarr", marks=row("AnnData .zarr", "from", "`open_store(path, layer=...)`: `X`, layer and `raw`, read in blocks", packages="anndata zarr")),
+])
+def test_a_file_opens_as_a_store(kind, adata, tmp_path):
+    path = saved(adata, tmp_path / f"cells.{kind}")
+    for layer, factor in ((None, 1), ("counts", 2), ("raw", 3)):
+        assert np.allclose(values_of(open_store(path, layer=layer)), factor * VALUES, rtol=1e-4)
+
+
+@row("AnnData backed", "from", "estimators take `X` and `raw.X` of `read_h5ad(backed=\"r\")`, not read as a whole", packages="anndata h5py")
+def test_a_backed_matrix_is_rows(adata, tmp_path):
+    import anndata
+    import dask.array as da
+
+    backed = anndata.read_h5ad(saved(adata, tmp_path / "cells.h5ad"), backed="r")
+    model = TruncatedSVD(5).fit(backed.X)
+    assert np.allclose(model.singular_values_, VALUES, rtol=1e-4)
+    assert isinstance(model.transform(backed.X), da.Array)
+    assert np.allclose(values_of(backed.raw.X), 3 * VALUES, rtol=1e-4)
+    assert write_counts(backed.X, str(tmp_path / "copy")).nnz == ROWS.nnz
+
+
+@row("AnnData read_lazy", "from", "estimators take `X`, layers and views of `anndata.experimental.read_lazy`", packages="anndata xarray h5py")
+def test_a_matrix_that_anndata_reads_lazily_is_rows(path):
+    from anndata.experimental import read_lazy
+
+    lazy = read_lazy(path)
+    assert np.allclose(values_of(lazy.X), VALUES, rtol=1e-4)
+    assert np.allclose(values_of(lazy.layers["counts"]), 2 * VALUES, rtol=1e-4)
+    assert np.allclose(values_of(lazy[20:200].X), values_of(ROWS[20:200]), rtol=1e-4)
+
+
+@row("AnnData", "to", "`anndata.read_h5ad` and `read_zarr` read what `write_anndata` wrote, block by block", packages="anndata h5py zarr")
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+def test_anndata_reads_a_store_that_was_written_for_it(kind, store, tmp_path):
+    path = str(tmp_path / f"out.{kind}")
+    write_anndata(store, path)
+    assert np.array_equal(read(path).X.toarray(), ROWS.toarray())
+
+
+@row("AnnData", "to", "`read_elem` reads a single block of a store as it lies", packages="anndata zarr")
+def test_anndata_reads_a_block_of_a_store(store):
+    import anndata
+    import zarr
+
+    group = zarr.open_group(store.where.url, mode="r")[store.blocks[1].name]
+    assert np.array_equal(anndata.io.read_elem(group).toarray(), ROWS[70:140].toarray())
+
+
+def neighbors_of(adata, key):
+    import scanpy as sc
+
+    sc.pp.neighbors(adata, n_neighbors=10, use_rep=key)
+    return adata.obsp["connectivities"]
+
+
+def check_neighbors(adata, coordinates):
+    import anndata
+
+    plain = anndata.AnnData(np.zeros((240, 1)), obsm={"X_own": np.asarray(coordinates)})
+    assert (abs(neighbors_of(adata, "X_svd") - neighbors_of(plain, "X_own")) > 1e-6).nnz == 0
+    assert adata.varm["svd"].shape == (60, 5)
+    assert np.allclose(adata.uns["svd"]["singular_values"], VALUES, rtol=1e-4)
+    assert adata.uns["svd"]["certificate"]["relative"] < 1
+    assert adata.uns["svd"]["n_passes"] >= 1
+
+
+@row("scanpy", "to", "`write_embedding` into an object: `neighbors` and `umap` work on it", packages="scanpy anndata umap-learn")
+def test_scanpy_works_on_results_in_memory(adata):
+    import scanpy as sc
+
+    model = TruncatedSVD(5).fit(adata.X)
+    coordinates = model.transform(adata.X)
+    write_embedding(adata, model, coordinates)
+    check_neighbors(adata, coordinates)
+    sc.tl.umap(adata, maxiter=5)
+    assert adata.obsm["X_umap"].shape == (240, 2)
+
+
+@pytest.mark.parametrize("kind", [
+    pytest.param("h5ad", marks=row("scanpy", "to", "`write_embedding` into an .h5ad file where it lies: `obsm`, `varm`, `uns`; `neighbors` on it", packages="scanpy anndata h5py")),
+    pytest.param("zarr", marks=row("scanpy", "to", "`write_embedding` into a .zarr file where it lies: `obsm`, `varm`, `uns`; `neighbors` on it", packages="scanpy anndata zarr")),
+])
+def test_scanpy_works_on_results_in_a_file(kind, adata, tmp_path):
+    path = saved(adata, tmp_path / f"cells.{kind}")
+    rows = open_store(path)
+    model = TruncatedSVD(5).fit(rows)
+    coordinates = model.transform(rows)
+    write_embedding(path, model, coordinates)
+    check_neighbors(read(path), coordinates.compute())
+
+
+@row("scanpy", "to", "`sc.pl.pca`, `pca_loadings` and `pca_variance_ratio` find our results under its names", packages="scanpy anndata matplotlib")
+def test_scanpy_takes_our_principal_components_for_its_own(adata):
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    import scanpy as sc
+    from matplotlib import pyplot as plt
+
+    model = SketchedPCA(4).fit(adata.X)
+    write_embedding(adata, model, model.transform(adata.X))
+    assert sc.get.obs_df(adata, obsm_keys=[("X_pca", 3)]).shape == (240, 1)
+    axes = sc.pl.pca(adata, components=["1,2"], annotate_var_explained=True, show=False)
+    assert f"({100 * model.explained_variance_ratio_[0]:.2f}%)" in axes.get_xlabel()
+    sc.pl.pca_loadings(adata, components=[1], show=False)
+    sc.pl.pca_variance_ratio(adata, n_pcs=4, show=False)
+    shown = [text.get_text() for text in plt.gca().texts]
+    assert shown == ["PC1", "PC2", "PC3", "PC4"]
+    plt.close("all")

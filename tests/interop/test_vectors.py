@@ -1,0 +1,92 @@
+"""Word vectors and Brown paths: files that other programs load, and files that they wrote."""
+
+import importlib.util
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dspectral import read_word2vec, write_word2vec
+from dspectral.io import read_brown_paths, write_brown_paths
+from tests.interop.rows import row
+
+WORDS = ["the", "café", "naïve", "日本", "don't"]
+VECTORS = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
+FORMATS = {True: "vectors.bin", False: "vectors.txt"}
+
+
+@pytest.mark.parametrize("binary", [
+    pytest.param(False, marks=row("gensim", "to", "`KeyedVectors.load_word2vec_format` loads our text file, bit for bit", packages="gensim")),
+    pytest.param(True, marks=row("gensim", "to", "`KeyedVectors.load_word2vec_format(binary=True)` loads our binary file, bit for bit", packages="gensim")),
+])
+def test_gensim_loads_our_vectors(binary, tmp_path):
+    from gensim.models import KeyedVectors
+
+    write_word2vec(tmp_path / FORMATS[binary], WORDS, VECTORS)
+    theirs = KeyedVectors.load_word2vec_format(str(tmp_path / FORMATS[binary]), binary=binary)
+    assert theirs.index_to_key == WORDS
+    assert np.array_equal(theirs.vectors, VECTORS)
+
+
+@pytest.mark.parametrize("binary", [
+    pytest.param(False, marks=row("gensim", "from", "`read_word2vec` reads what `save_word2vec_format` wrote as text", packages="gensim")),
+    pytest.param(True, marks=row("gensim", "from", "`read_word2vec` reads what `save_word2vec_format` wrote as binary", packages="gensim")),
+])
+def test_we_read_the_vectors_of_gensim(binary, tmp_path):
+    from gensim.models import KeyedVectors
+
+    theirs = KeyedVectors(7)
+    theirs.add_vectors(WORDS, VECTORS)
+    theirs.save_word2vec_format(str(tmp_path / FORMATS[binary]), binary=binary)
+    words, vectors = read_word2vec(tmp_path / FORMATS[binary])
+    assert words == WORDS
+    assert np.allclose(vectors, VECTORS, rtol=0, atol=0 if binary else 1e-6)
+
+
+@row("spaCy", "to", "`convert_vectors` (`spacy init vectors`) loads our text file into a vocabulary", packages="spacy")
+def test_spacy_loads_our_vectors(tmp_path):
+    import spacy
+    from spacy.training.initialize import convert_vectors
+
+    write_word2vec(tmp_path / "vectors.txt", WORDS, VECTORS)
+    nlp = spacy.blank("en")
+    convert_vectors(nlp, tmp_path / "vectors.txt", truncate=0, prune=-1)
+    for word, vector in zip(WORDS, VECTORS, strict=True):
+        assert np.allclose(nlp.vocab[word].vector, vector)
+
+
+@row("ChemDataExtractor", "to", "its `cde cluster load` reads the Brown paths that we wrote", packages="chemdataextractor click")
+def test_a_reader_of_brown_paths_reads_ours(tmp_path):
+    from click.testing import CliRunner
+
+    codes, words, counts = ["00", "00", "01", "1"], ["cat", "dog", "café", "the"], [7, 5, 3, 9]
+    write_brown_paths(tmp_path / "paths", codes, words, counts)
+    result = CliRunner().invoke(
+        their_command().load, ["--output", str(tmp_path / "model"), str(tmp_path / "paths")], obj={}
+    )
+    assert result.exit_code == 0, result.output
+    model = pickle.loads((tmp_path / "model").read_bytes())
+    assert model == dict(zip(words, codes, strict=True))
+
+
+def their_command():
+    # The package as a whole does not import on Python 3.10 or newer, but this module does by itself.
+    folder = Path(importlib.util.find_spec("chemdataextractor").submodule_search_locations[0])
+    spec = importlib.util.spec_from_file_location("cde_cluster", folder / "cli" / "cluster.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@row("brown-clustering", "from", "codes of its tree pass through our Brown paths unchanged", packages="brown-clustering")
+def test_codes_of_another_brown_clustering_pass_through_our_files(tmp_path):
+    from brown_clustering import BigramCorpus, BrownClustering
+
+    sentences = [line.split() for line in ("the cat sat", "the dog sat", "a cat ran", "a dog ran") * 3]
+    theirs = BrownClustering(BigramCorpus(sentences, alpha=0.5, min_count=0), m=3)
+    theirs.train()
+    codes = theirs.codes()
+    words = [word for sentence in sentences for word in sentence]
+    write_brown_paths(tmp_path / "paths", list(codes.values()), list(codes), [words.count(word) for word in codes])
+    assert {word: code for code, word, _ in read_brown_paths(tmp_path / "paths")} == codes

@@ -1,0 +1,328 @@
+"""Stores become AnnData files, and results go back into AnnData where it lies."""
+
+import hashlib
+import warnings
+from pathlib import Path
+
+import dask.array as da
+import fsspec
+import numpy as np
+import pytest
+import zarr
+from scipy import sparse
+
+from dspectral import (
+    SketchedPCA,
+    TruncatedSVD,
+    Weighting,
+    WordEmbedding,
+    build_store,
+    open_store,
+    write_counts,
+)
+from dspectral.engine import is_lazy, lazy_rows
+from dspectral.io import write_anndata, write_embedding
+from dspectral.store import StoreError, VocabularySettings
+from dspectral.store.blocks import read_block as original
+from tests.strategies import zipf_counts
+
+anndata = pytest.importorskip("anndata")
+h5py = pytest.importorskip("h5py")
+ROWS = zipf_counts(90, 40, 9).astype(np.float32)
+KINDS = ("h5ad", "zarr")
+
+
+def made(**options):
+    adata = anndata.AnnData(
+        sparse.csr_matrix(ROWS), layers={"counts": sparse.csr_matrix(2 * ROWS)}, **options
+    )
+    adata.var["chosen"] = np.arange(40) % 2 == 0
+    adata.raw = anndata.AnnData(sparse.csr_matrix(3 * ROWS))
+    adata.layers["by column"] = sparse.csc_matrix(ROWS)
+    adata.layers["dense"] = ROWS.toarray()
+    adata.obsm["before"] = np.ones((90, 2))
+    return adata
+
+
+@pytest.fixture(params=KINDS)
+def path(tmp_path, request):
+    place = tmp_path / f"cells.{request.param}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # AnnData announces its next defaults
+        made().write_h5ad(place) if request.param == "h5ad" else made().write_zarr(place)
+    return str(place)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return write_counts(ROWS, str(tmp_path / "store"), block_rows=20)
+
+
+def read(path):
+    return anndata.read_h5ad(path) if path.endswith("h5ad") else anndata.read_zarr(path)
+
+
+def values_of(model):
+    return np.round(model.singular_values_, 4).tolist()
+
+
+def test_x_layers_and_raw_of_a_file_open_as_stores(path):
+    for layer, factor in ((None, 1), ("counts", 2), ("raw", 3)):
+        opened = open_store(path, layer=layer)
+        assert np.array_equal(opened.counts.compute().toarray(), factor * ROWS.toarray())
+        assert opened.document_frequency.sum() == ROWS.nnz
+    assert "cells" in repr(opened)
+    assert "raw/X" in repr(opened)
+
+
+@pytest.mark.parametrize(
+    ("layer", "sentence"),
+    [
+        ("nothing", r"no layer 'nothing' in .*cells.*: its layers are 'by column', 'counts', 'dense'$"),
+        ("by column", r"layer 'by column' of .* is csc_matrix, .* set adata\.layers\['by column'\] = scipy"),
+        ("dense", r"layer 'dense' of .* is array, but must be a csr_matrix"),
+    ],
+)
+def test_a_layer_that_is_missing_or_no_csr_matrix_is_named(path, layer, sentence):
+    with pytest.raises(StoreError, match=sentence):
+        open_store(path, layer=layer)
+
+
+def test_a_store_has_no_layers_and_a_missing_or_broken_file_is_named(store, tmp_path):
+    with pytest.raises(StoreError, match=r"layer is 'counts', but .* is a store of dspectral"):
+        open_store(store.where.url, layer="counts")
+    with pytest.raises(StoreError, match=r"no AnnData file at .*none\.h5ad"):
+        open_store(str(tmp_path / "none.h5ad"))
+    (tmp_path / "text.h5ad").write_text("text")
+    with pytest.raises(StoreError, match=r"text\.h5ad is no readable HDF5 file"):
+        open_store(str(tmp_path / "text.h5ad"))
+
+
+def test_a_damaged_part_of_an_h5ad_file_is_named(tmp_path):
+    made().write_h5ad(tmp_path / "cells.h5ad")
+    with h5py.File(tmp_path / "cells.h5ad", "r+") as file:
+        file["X/indices"][3] = 40
+    with pytest.raises(StoreError, match=r"X of .*cells\.h5ad, rows 0 to 90: indices and data do not fit"):
+        open_store(str(tmp_path / "cells.h5ad")).counts.compute()
+    with h5py.File(tmp_path / "cells.h5ad", "r+") as file:
+        del file["layers/counts/data"]
+    with pytest.raises(StoreError, match=r"layer 'counts' of .*cells\.h5ad, rows 0 to 90: data is missing"):
+        open_store(str(tmp_path / "cells.h5ad"), layer="counts").counts.compute()
+
+
+def test_an_h5ad_file_behind_a_url_is_read(tmp_path):
+    made().write_h5ad(tmp_path / "cells.h5ad")
+    fsspec.filesystem("memory").pipe("/far/cells.h5ad", (tmp_path / "cells.h5ad").read_bytes())
+    opened = open_store("memory://far/cells.h5ad")
+    assert np.array_equal(opened.counts.compute().toarray(), ROWS.toarray())
+
+
+def test_estimators_take_matrices_that_anndata_holds_on_disk(path, tmp_path):
+    direct = values_of(TruncatedSVD(3).fit(ROWS))
+    if path.endswith("h5ad"):
+        for mode in ("r", "r+"):
+            backed = anndata.read_h5ad(path, backed=mode)
+            assert is_lazy(backed.X)
+            assert values_of(TruncatedSVD(3).fit(backed.X)) == direct
+            backed.file.close()
+    group = open_group(path)
+    backed = anndata.io.sparse_dataset(group["X"])
+    model = TruncatedSVD(3).fit(backed)
+    assert values_of(model) == direct
+    assert isinstance(model.transform(backed), da.Array)
+    assert lazy_rows(backed).compute().nnz == ROWS.nnz
+    with pytest.raises(TypeError, match=r"X is a csc_matrix on disk, stored by columns, .* X\.to_memory\(\)"):
+        TruncatedSVD(3).fit(anndata.io.sparse_dataset(group["layers/by column"]))
+
+
+def open_group(path):
+    return h5py.File(path) if path.endswith("h5ad") else zarr.open_group(path, mode="r")
+
+
+def test_rows_on_disk_are_cut_to_size(path, monkeypatch):
+    monkeypatch.setattr("dspectral.engine.backed_rows.CHUNK_BYTES", 16 * ROWS.nnz // 6)
+    rows = lazy_rows(anndata.io.sparse_dataset(open_group(path)["X"]))
+    assert rows.chunks[0] == (15,) * 6
+    assert np.array_equal(rows.compute().toarray(), ROWS.toarray())
+
+
+def test_a_whole_anndata_is_refused_with_the_matrices_that_it_holds():
+    with pytest.raises(
+        TypeError,
+        match=r"X is an AnnData, .* adata\.X or adata\.layers\[\.\.\.\] \(layers: 'counts', 'by col",
+    ):
+        TruncatedSVD(2).fit(made())
+
+
+def test_a_store_becomes_an_anndata_object_of_csr_matrix_blocks(tmp_path):
+    texts = tmp_path / "lines.txt"
+    texts.write_text("to be\nor not\nto be\n")
+    store = build_store(str(texts), str(tmp_path / "texts"), vocabulary=VocabularySettings())
+    adata = store.to_anndata()
+    assert isinstance(adata.X, da.Array)
+    assert isinstance(adata.X.blocks[0].compute(), sparse.csr_matrix)
+    assert adata.var_names.tolist() == store.vocabulary.terms
+    assert "vocabulary" in adata.uns["dspectral"]["provenance"]
+    near = store.to_anndata(lazy=False, weighting=Weighting.tfidf(store.document_frequency, 3))
+    assert isinstance(near.X, sparse.csr_matrix)
+    assert np.array_equal(near.X.toarray(), store.tfidf().compute().toarray())
+
+
+def test_labels_of_a_store_are_kept_beside_its_rows(tmp_path):
+    labels = sparse.csr_array(np.eye(90, 4))
+    adata = write_counts(ROWS, str(tmp_path / "s"), labels=labels, block_rows=20).to_anndata()
+    assert np.array_equal(adata.obsm["labels"].compute().toarray() != 0, labels.toarray() != 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_is_written_block_by_block_and_read_by_anndata(store, tmp_path, kind, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "dspectral.store.counts.read_block",
+        lambda where, block: seen.append(block.name) or original(where, block),
+    )
+    path = str(tmp_path / f"out.{kind}")
+    write_anndata(store, path)
+    assert len(seen) == len(set(seen)) == store.n_blocks
+    back = read(path)
+    assert isinstance(back.X, sparse.csr_matrix)
+    assert np.array_equal(back.X.toarray(), ROWS.toarray())
+    assert np.array_equal(open_store(path).counts.compute().toarray(), ROWS.toarray())
+    with pytest.raises(StoreError, match="is there already"):
+        write_anndata(store, path)
+    assert [one.name for one in tmp_path.glob("out*")] == [f"out.{kind}"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_write_that_was_stopped_leaves_no_file_and_begins_anew(store, tmp_path, kind, monkeypatch):
+    def full(*args, **options):
+        raise OSError("no space left")
+
+    path = str(tmp_path / f"out.{kind}")
+    with monkeypatch.context() as patch:
+        patch.setattr("dspectral.store.counts.read_block", full)
+        with pytest.raises(OSError, match="no space"):
+            write_anndata(store, path)
+    assert not Path(path).exists()
+    write_anndata(store, path)
+    assert read(path).shape == (90, 40)
+
+
+def test_a_store_is_written_as_zarr_behind_a_url_and_as_hdf5_on_disks_alone(store):
+    write_anndata(store, "memory://anndata/out.zarr")
+    assert open_store("memory://anndata/out.zarr").nnz == ROWS.nnz
+    with pytest.raises(StoreError, match="HDF5 is written there alone, Zarr anywhere"):
+        write_anndata(store, "memory://anndata/out.h5ad")
+
+
+def digests(path):
+    """Digest of each array of a file; results are left out."""
+    found = {}
+
+    def visit(name, one):
+        if hasattr(one, "shape") and not name.startswith(("obsm/X_", "varm/", "uns/")):
+            found[name] = hashlib.sha256(repr(one[...].tolist()).encode()).hexdigest()
+
+    group = open_group(path)
+    group.visititems(visit) if path.endswith("h5ad") else [
+        visit(*one) for one in group.members(max_depth=None)
+    ]
+    return found
+
+
+def check(adata, key, model, coordinates):
+    name = key.removeprefix("X_")
+    assert np.array_equal(adata.obsm[key], coordinates)
+    assert np.array_equal(adata.varm["PCs" if name == "pca" else name], model.components_.T)
+    facts = adata.uns[name]
+    assert np.array_equal(facts["singular_values"], model.singular_values_)
+    assert np.array_equal(facts["variance"], model.explained_variance_)
+    assert np.array_equal(facts["variance_ratio"], model.explained_variance_ratio_)
+    assert facts["certificate"]["absolute"] == model.certificate_.absolute
+    assert facts["certificate"]["relative"] == model.certificate_.relative
+    assert facts["n_passes"] == model.n_passes_
+    assert facts["params"]["n_components"] == 3
+    assert facts["params"]["estimator"] == type(model).__name__
+    assert facts["params"]["zero_center"] == (name == "pca")
+
+
+@pytest.mark.parametrize(
+    ("model", "key"), [(SketchedPCA(3), "X_pca"), (TruncatedSVD(3), "X_svd"), (TruncatedSVD(3), "X_lsi")]
+)
+def test_results_go_into_an_object_in_memory(model, key):
+    adata = made()
+    coordinates = model.fit(adata.X).transform(adata.X)
+    write_embedding(adata, model, coordinates, key=None if key != "X_lsi" else key)
+    check(adata, key, model, coordinates)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_results_go_into_a_file_and_the_rest_stays_as_it_was(path, lazy, monkeypatch):
+    before = digests(path)
+    rows = open_store(path)
+    small = open_store(path).counts.rechunk({0: 20})
+    model = SketchedPCA(3).fit(rows)
+    coordinates = model.transform(small)  # read from the file that is written
+    monkeypatch.setattr("dspectral.store.anndata_elements.CPU_COUNT", 1)
+    for _ in range(2):  # the second time replaces
+        write_embedding(path, model, coordinates if lazy else coordinates.compute())
+    assert digests(path) == before
+    adata = read(path)
+    check(adata, "X_pca", model, coordinates.compute())
+    assert np.array_equal(adata.obsm["before"], np.ones((90, 2)))
+
+
+def test_directions_of_chosen_variables_are_zero_on_the_others(path):
+    chosen = np.arange(40) % 2 == 0
+    adata = made()
+    model = TruncatedSVD(3).fit(ROWS[:, chosen])
+    coordinates = model.transform(ROWS[:, chosen])
+    for place, mask in ((adata, chosen), (path, chosen), (adata, "chosen"), (path, "chosen")):
+        write_embedding(place, model, coordinates, mask_var=mask)
+        loadings = (read(path) if place is path else adata).varm["svd"]
+        assert np.array_equal(loadings[chosen], model.components_.T)
+        assert not loadings[~chosen].any()
+    params = adata.uns["svd"]["params"]
+    assert (params["mask_var"], params["use_highly_variable"]) == ("chosen", False)  # as scanpy has them
+
+
+def test_what_does_not_fit_is_refused_in_one_sentence(path, store, tmp_path):
+    model = TruncatedSVD(3).fit(ROWS)
+    coordinates = model.transform(ROWS)
+    for place in (made(), path):
+        with pytest.raises(
+            ValueError, match=r"shape \(89, 3\), but the AnnData has 90 observations and the est"
+        ):
+            write_embedding(place, model, coordinates[1:])
+        narrow = TruncatedSVD(3).fit(ROWS[:, :20])
+        with pytest.raises(
+            ValueError, match="components have 20 columns, but the AnnData has 40 variables: mask"
+        ):
+            write_embedding(place, narrow, coordinates)
+        with pytest.raises(ValueError, match="of which mask_var takes 3 of 40"):
+            write_embedding(place, narrow, coordinates, mask_var=np.arange(40) < 3)
+        with pytest.raises(ValueError, match="mask_var is 'none', but var has no column"):
+            write_embedding(place, model, coordinates, mask_var="none")
+        with pytest.raises(ValueError, match="key is 'svd', but names of coordinates are 'X_' and a name"):
+            write_embedding(place, model, coordinates, key="svd")
+        with pytest.raises(ValueError, match="WordEmbedding has no components_: fit a SketchedPCA"):
+            write_embedding(place, WordEmbedding(), coordinates)
+    with pytest.raises(
+        StoreError, match=r"is a store of dspectral and no file of AnnData: dspectral\.io\.write_an"
+    ):
+        write_embedding(store.where.url, model, coordinates)
+    with pytest.raises(StoreError, match=r"no AnnData file at .*none\.zarr"):
+        write_embedding(tmp_path / "none.zarr", model, coordinates)
+
+
+def test_a_file_that_is_open_for_reading_is_named(tmp_path):
+    made().write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    model = TruncatedSVD(3).fit(backed.X)
+    with pytest.raises(
+        StoreError, match=r"cells\.h5ad .* is open elsewhere: close it there \(adata\.file\.close"
+    ):
+        write_embedding(tmp_path / "cells.h5ad", model, model.transform(backed.X))
+    backed.file.close()
+    write_embedding(tmp_path / "cells.h5ad", model, model.transform(open_store(tmp_path / "cells.h5ad")))
+    assert read(str(tmp_path / "cells.h5ad")).obsm["X_svd"].shape == (90, 3)
