@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.plan import Plan, check_size, chosen_solver
-from dspectral.engine import lazy_rows, summarize
+from dspectral.engine import expect_passes, lazy_rows, summarize
 from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.svd import principal_axes
@@ -100,6 +100,7 @@ def spectrum(X: Any, plan: Plan) -> Spectrum:
     if solver in ("krylov", "nystrom"):
         found = _by_krylov(X, plan, solver)
     else:
+        expect_passes(1)
         found = of_summary(summarize(X, of=summary_of(plan, solver), name="sketch"), plan)
     return pad_components(found, plan)
 
@@ -197,6 +198,8 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
 
 
 def _by_krylov(X: Any, plan: Plan, solver: str) -> Spectrum:
+    expect_passes(1 if solver == "nystrom" else plan.n_passes)
+
     def multiply(Z: FloatArray) -> GramProduct:
         return summarize(X, of=partial(GramProduct.of, factor=Z), name="product")
 
