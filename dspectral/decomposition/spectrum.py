@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
-from dspectral.decomposition.plan import Plan, check_size, chosen_solver
+from dspectral.decomposition.plan import Plan, check_size, chosen_solver, passes_of
 from dspectral.engine import expect_passes, lazy_rows, summarize
 from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace
@@ -97,10 +97,10 @@ def spectrum(X: Any, plan: Plan) -> Spectrum:
     """
     check_size(plan, X.shape[1])
     solver = chosen_solver(plan, X.shape[1])
+    expect_passes(passes_of(plan, solver))
     if solver in ("krylov", "nystrom"):
         found = _by_krylov(X, plan, solver)
     else:
-        expect_passes(1)
         found = of_summary(summarize(X, of=summary_of(plan, solver), name="sketch"), plan)
     return pad_components(found, plan)
 
@@ -198,8 +198,6 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
 
 
 def _by_krylov(X: Any, plan: Plan, solver: str) -> Spectrum:
-    expect_passes(1 if solver == "nystrom" else plan.n_passes)
-
     def multiply(Z: FloatArray) -> GramProduct:
         return summarize(X, of=partial(GramProduct.of, factor=Z), name="product")
 
@@ -233,7 +231,7 @@ def krylov_spectrum(
     Musco and Musco 2015, "Randomized block Krylov methods for stronger and faster approximate singular value
     decomposition", algorithm 2.
     """
-    n_passes = 1 if solver == "nystrom" else plan.n_passes
+    n_passes = passes_of(plan, solver)
     # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
     width = min(n_columns, math.ceil(plan.width_of_space / max(1, n_passes - 1)))
     # Drawn in single precision whatever the dtype, so that both precisions start alike.

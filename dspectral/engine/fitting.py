@@ -126,17 +126,19 @@ def told(function: Callable[P, R]) -> Callable[P, R]:
     return telling
 
 
-def expect_passes(n_passes: int) -> None:
+def expect_passes(n_passes: int, *, anew: bool = False) -> None:
     """Say how many more passes the fit in force will make, from now on.
 
     Parameters
     ----------
     n_passes : int
-        Number of passes that are still to begin. What was said first holds: a method knows its own passes better than
-        a decomposition that it calls for some of them.
+        Number of passes that are still to begin, at most.
+    anew : bool, default=False
+        Whether this replaces what was said before. Otherwise what was said first holds: a method knows its own passes
+        better than a decomposition that it calls for some of them.
     """
     fit = _FIT.get()
-    if fit is not None and fit.n_passes is None:
+    if fit is not None and (anew or fit.n_passes is None):
         fit.n_passes = fit.n_begun + n_passes
 
 

@@ -30,7 +30,7 @@ from dspectral.engine.row_blocks import (
     lazy_rows,
     slices_of,
 )
-from dspectral.engine.running import Work, client_for, running_pass
+from dspectral.engine.running import Work, bytes_of, client_for, running_pass
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, call, result_of, value
 from dspectral.types import Rows, is_sparse
@@ -165,8 +165,11 @@ def map_rows(
         # Rows in memory are mapped at once, over the cuts that a pass over them would have. No array has made a
         # promise about their blocks, so there is none to check.
         rows: Any = sparse.csr_array(X) if is_sparse(X) else X
-        slices = slices_of(rows, in_blocks(rows).chunks[0])
-        parts = [_call(function, i, (None,), block) for i, block in enumerate(slices)]
+        sizes = in_blocks(rows).chunks[0]
+        work = Work(name, f"{name}-block", len(sizes), n_rows=rows.shape[0], n_bytes=bytes_of(rows))
+        with running_pass(work, run=uuid4().hex):
+            slices = enumerate(slices_of(rows, sizes))
+            parts = [_call(function, i, (None,), block) for i, block in slices]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     if isinstance(X, Blocks):
         if n_rows is None or len(n_rows) != len(X.items):

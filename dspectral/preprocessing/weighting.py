@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.engine import is_lazy, map_rows, summarize
+from dspectral.engine import expect_passes, is_lazy, map_rows, summarize, told
 from dspectral.inputs.parameters import check_option
 from dspectral.inputs.rows import checked_rows
 from dspectral.preprocessing.sparse_output import SparseOutput
@@ -92,6 +92,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
         self.idf = idf
         self.tf = tf
 
+    @told
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Count in how many rows each column is not zero.
 
@@ -117,6 +118,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
         self._check_parameters()
         return self._count(X, reset=True)
 
+    @told
     def partial_fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Count further rows; only these are read.
 
@@ -208,6 +210,7 @@ class TfidfWeighting(SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseE
         if isinstance(X, OpenedCounts):
             found = DocumentFrequencies(X.n_rows, X.document_frequency)
         else:
+            expect_passes(1)
             found, self.n_passes_ = summarize(rows, of=frequencies_of, name="count"), 1
         if not reset:
             found = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(found)

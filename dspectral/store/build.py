@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
-from dspectral.engine import run_tasks
+from dspectral.engine import expect_passes, numbered, run_tasks, told
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.checks import ERRORS, check_name, check_size
@@ -13,7 +13,7 @@ from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.readers import read_span
-from dspectral.store.sources import Span, plan_spans
+from dspectral.store.sources import Span, plan_spans, size_of
 from dspectral.store.vocabulary import VocabularySettings, index_for_call
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents
@@ -36,6 +36,7 @@ class Marked(Protocol):
         ...
 
 
+@told
 def build_store(
     sources: str | Sequence[str],
     store: str,
@@ -198,7 +199,9 @@ def build_spans(
         The marks of all blocks, in the order of the text.
     """
     work = partial(_build_span, draft=draft.for_tasks(), read=read, write=write, find=find)
-    done = run_tasks(work, list(enumerate(spans)), name=name)
+    expect_passes(1)
+    with numbered(is_pass=True):
+        done = run_tasks(work, list(enumerate(spans)), name=name, n_bytes=size_of(spans))
     return [block for of_span in done for block in of_span]
 
 
