@@ -5,6 +5,7 @@ from . import io as io
 from . import metrics as metrics
 from . import store as store
 from . import text as text
+from . import watch as watch
 from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
 from .engine import projected_memory as projected_memory
@@ -47,5 +48,6 @@ from .store.matrix import write_counts as write_counts
 from .store.text_files import TextFiles as TextFiles
 from .store.vocabulary import VocabularySettings as VocabularySettings
 from .text.weighting import Weighting as Weighting
+from .watch.showing import progress as progress
 
 __version__: str

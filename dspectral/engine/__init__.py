@@ -6,7 +6,9 @@ processes, or the ``dask.distributed`` client in force), the same blocks give th
 block order, and BLAS has one thread inside a task.
 """
 
+from dspectral._compiled import LISTENERS
 from dspectral.engine.blas import blas_in_one_thread
+from dspectral.engine.compiling import announce as _announce
 from dspectral.engine.configuration import memory_limit
 from dspectral.engine.fitting import expect_passes, fitting, numbered, told
 from dspectral.engine.merge_tree import projected_memory, tree_depth
@@ -15,6 +17,8 @@ from dspectral.engine.row_blocks import Blocks, Stream, is_lazy, lazy_rows, refu
 from dspectral.engine.summary import Summary, add_fields
 from dspectral.engine.telling import as_message, listening
 from dspectral.engine.timing import PassTime, timed_passes
+
+LISTENERS.append(_announce)
 
 __all__ = [
     "Blocks",

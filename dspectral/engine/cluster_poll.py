@@ -2,14 +2,17 @@
 
 import contextvars
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
-from dspectral.engine.events import TOPIC, BlocksDone, Merged, PassBegan, Redone
-from dspectral.engine.telling import LOGGER, tell
+from dspectral.engine.events import TOPIC, BlocksDone, Compiled, Compiling, Merged, PassBegan, Redone
+from dspectral.engine.telling import LOGGER, is_mine, tell
 
 INTERVAL = 0.5
 """Seconds between two questions."""
+TOLD = {kind.__name__: kind for kind in (Merged, Compiling, Compiled)}
+"""Events that workers send."""
 DONE = ("memory", "released", "forgotten", "erred")
 """States of a scheduler's tasks that need not run any more."""
 
@@ -57,7 +60,9 @@ def state_of(groups: Sequence[str], run: str, dask_scheduler: Any = None) -> Sta
             counts[name] = (done, sum(group.states.values()))
     events = dask_scheduler.get_events(TOPIC)
     messages = tuple(
-        message for _time, message in events if message.get("run") == run and "worker" in message
+        message
+        for _time, message in events
+        if "worker" in message and message["event"] in TOLD and message.get("run", run) == run
     )
     return State(counts, tuple(dask_scheduler.workers), messages)
 
@@ -80,6 +85,7 @@ class ClusterPoll:
         self._workers: set[str] = set()
         self._lost: set[str] = set()
         self._n_messages = 0
+        self._since = time.time()
         self._told = BlocksDone(begun.fit, begun.run, 0, 0)
         self._ended = threading.Event()
         # The listeners of the thread that computes hear what this thread tells.
@@ -111,7 +117,10 @@ class ClusterPoll:
             LOGGER.debug("the scheduler did not answer", exc_info=True)
             return
         for message in state.messages[self._n_messages :]:
-            tell(Merged(*(message[field] for field in Merged._fields)))
+            kind = TOLD[message["event"]]
+            # What is compiled in this process was told here.
+            if kind is Merged or (message["time"] >= self._since and not is_mine(message)):
+                tell(kind(*(message[field] for field in kind._fields)))
         self._n_messages = len(state.messages)
         self._see(state)
 

@@ -21,6 +21,7 @@ LOGGER.addHandler(logging.NullHandler())
 # A context variable, so that a fit in another thread is not heard by the listener of this one.
 _HERE: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 _EVERYWHERE: list[Listener] = []
+_ALL: list[Listener] = []
 _NUMBERS = itertools.count()
 _SENDER = f"{socket.gethostname()}:{os.getpid()}"
 
@@ -47,18 +48,20 @@ def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]
     >>> [type(event).__name__ for event in heard]
     ['FitBegan', 'PassBegan', 'BlocksDone', 'PassEnded', 'Certified', 'FitEnded']
     """
+    _ALL.append(listener)
+    before = _HERE.get()
     if everywhere:
         _EVERYWHERE.append(listener)
-        try:
-            yield
-        finally:
-            _EVERYWHERE.remove(listener)
     else:
-        token = _HERE.set((*_HERE.get(), listener))
-        try:
-            yield
-        finally:
-            _HERE.reset(token)
+        _HERE.set((*before, listener))
+    try:
+        yield
+    finally:
+        _ALL.remove(listener)
+        if everywhere:
+            _EVERYWHERE.remove(listener)
+        else:
+            _HERE.set(before)
 
 
 def is_heard() -> bool:
@@ -93,16 +96,36 @@ def tell(event: Event, client: Any = None) -> None:
     client : distributed.Client, optional
         Client of the computation. It is never waited for, and what goes wrong there is only logged.
     """
-    level = logging.DEBUG if isinstance(event, BlocksDone | Merged) else logging.INFO
-    if LOGGER.isEnabledFor(level):
-        LOGGER.log(level, "%s", sentence_of(event))
-    for listener in dict.fromkeys((*_HERE.get(), *_EVERYWHERE)):
-        try:
-            listener(event)
-        except Exception:
-            LOGGER.exception("a listener failed at %s", type(event).__name__)
+    _log_and_call(event, (*_HERE.get(), *_EVERYWHERE))
     if client is not None and is_heard() and not isinstance(event, BlocksDone):
         _send(client, as_message(event))
+
+
+def tell_everybody(event: Event) -> None:
+    """Tell the log and all listeners of this process, of whatever thread.
+
+    Parameters
+    ----------
+    event : Event
+        What happened.
+    """
+    _log_and_call(event, tuple(_ALL))
+
+
+def is_mine(message: dict[str, Any]) -> bool:
+    """Report whether a message was sent by this process, whose listeners have heard the event itself.
+
+    Parameters
+    ----------
+    message : dict
+        Message as :func:`as_message` makes it.
+
+    Returns
+    -------
+    bool
+        False for another process, or another machine.
+    """
+    return bool(message["sender"] == _SENDER)
 
 
 def as_message(event: Event) -> dict[str, Any]:
@@ -169,6 +192,17 @@ def tell_from_worker(event: Event) -> bool:
         module.get_worker().log_event(TOPIC, as_message(event))
         return True
     return False
+
+
+def _log_and_call(event: Event, listeners: tuple[Listener, ...]) -> None:
+    level = logging.DEBUG if isinstance(event, BlocksDone | Merged) else logging.INFO
+    if LOGGER.isEnabledFor(level):
+        LOGGER.log(level, "%s", sentence_of(event))
+    for listener in dict.fromkeys(listeners):
+        try:
+            listener(event)
+        except Exception:
+            LOGGER.exception("a listener failed at %s", type(event).__name__)
 
 
 def _send(client: Any, message: dict[str, Any]) -> None:
