@@ -6,6 +6,7 @@ from . import metrics as metrics
 from . import plotting as plotting
 from . import store as store
 from . import text as text
+from . import watch as watch
 from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
 from .engine import projected_memory as projected_memory
@@ -55,5 +56,6 @@ from .store.text_files import TextFiles as TextFiles
 from .store.texts import Texts as Texts
 from .store.vocabulary import VocabularySettings as VocabularySettings
 from .text.weighting import Weighting as Weighting
+from .watch.showing import progress as progress
 
 __version__: str

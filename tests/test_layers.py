@@ -20,6 +20,7 @@ FLOORS = {
     "dspectral.cooccurrence": 3,
     "dspectral.store": 4,
     "dspectral.inputs": 5,
+    "dspectral.watch": 5,
     "dspectral.io": 6,
     "dspectral.decomposition": 6,
     "dspectral.preprocessing": 6,
@@ -43,9 +44,17 @@ USERS = {
         "dspectral.methods",
         "workflows",
     },
-    "dask": {"dspectral.types", "dspectral.engine", "dspectral.store", "dspectral.datasets", "workflows"},
+    "dask": {
+        "dspectral.types",
+        "dspectral.engine",
+        "dspectral.watch",
+        "dspectral.store",
+        "dspectral.datasets",
+        "workflows",
+    },
     "distributed": {"workflows"},
-    "numba": {"dspectral._compiled", "dspectral.linalg"},
+    "numba": {"dspectral._compiled"},
+    "rich": {"dspectral.watch", "workflows"},
     "matplotlib": {"dspectral.plotting", "workflows"},
 }
 """Who may import a package."""

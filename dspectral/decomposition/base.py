@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dspectral.decomposition.plan import Plan, Solver
 from dspectral.decomposition.spectrum import Spectrum, of_summary, pad_components, spectrum, summary_of
-from dspectral.engine import is_lazy, lazy_rows, map_rows, summarize
+from dspectral.engine import expect_passes, is_lazy, lazy_rows, map_rows, summarize, told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, resolve_seed
@@ -56,6 +56,7 @@ class Decomposition(
             dtype=row_dtype(dtype),
         )
 
+    @told
     def fit(self, X: RowsLike, y: object = None) -> Self:
         """Find the components.
 
@@ -90,6 +91,7 @@ class Decomposition(
         return self
 
     @available_if(_can_grow)
+    @told
     def partial_fit(self, X: RowsLike, y: object = None) -> Self:
         """Add rows to a fitted sketch: only the new ones are read.
 
@@ -121,6 +123,7 @@ class Decomposition(
             )
         plan = self._plan(self.components_.dtype)
         # Only the new rows are read; the old ones are in the summary.
+        expect_passes(1)
         more: Any = summarize(X, of=summary_of(plan, self.solver_), name="sketch")
         self._set(pad_components(of_summary(self.summary_.merge(more), plan), plan))
         return self

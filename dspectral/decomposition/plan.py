@@ -90,6 +90,29 @@ def chosen_solver(plan: Plan, n_columns: int) -> str:
     return "frequent_directions" if plan.n_passes == 1 else "krylov"
 
 
+def passes_of(plan: Plan, solver: str) -> int:
+    """Return how often a solver reads the rows, at most.
+
+    Parameters
+    ----------
+    plan : Plan
+        Decomposition that is asked for.
+    solver : str
+        Solver as :func:`chosen_solver` returns it.
+
+    Returns
+    -------
+    int
+        Number of passes.
+
+    Examples
+    --------
+    >>> passes_of(Plan(2, n_passes=4), "krylov"), passes_of(Plan(2, n_passes=4), "gram")
+    (4, 1)
+    """
+    return plan.n_passes if solver == "krylov" else 1
+
+
 def check_size(plan: Plan, n_columns: int) -> None:
     """Refuse more components than columns or than rows of the sketch.
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
-from dspectral.decomposition.plan import Plan, check_size, chosen_solver
-from dspectral.engine import lazy_rows, summarize
+from dspectral.decomposition.plan import Plan, check_size, chosen_solver, passes_of
+from dspectral.engine import expect_passes, lazy_rows, summarize
 from dspectral.html import card, number, share
 from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace
@@ -105,6 +105,7 @@ def spectrum(X: Any, plan: Plan) -> Spectrum:
     """
     check_size(plan, X.shape[1])
     solver = chosen_solver(plan, X.shape[1])
+    expect_passes(passes_of(plan, solver))
     if solver in ("krylov", "nystrom"):
         found = _by_krylov(X, plan, solver)
     else:
@@ -238,7 +239,7 @@ def krylov_spectrum(
     Musco and Musco 2015, "Randomized block Krylov methods for stronger and faster approximate singular value
     decomposition", algorithm 2.
     """
-    n_passes = 1 if solver == "nystrom" else plan.n_passes
+    n_passes = passes_of(plan, solver)
     # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
     width = min(n_columns, math.ceil(plan.width_of_space / max(1, n_passes - 1)))
     # Drawn in single precision whatever the dtype, so that both precisions start alike.

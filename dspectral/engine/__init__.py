@@ -6,13 +6,19 @@ processes, or the ``dask.distributed`` client in force), the same blocks give th
 block order, and BLAS has one thread inside a task.
 """
 
+from dspectral._compiled import LISTENERS
 from dspectral.engine.blas import blas_in_one_thread
+from dspectral.engine.compiling import announce as _announce
 from dspectral.engine.configuration import memory_limit
+from dspectral.engine.fitting import expect_passes, fitting, numbered, told
 from dspectral.engine.merge_tree import projected_memory, tree_depth
 from dspectral.engine.passes import collect_rows, map_rows, run_tasks, summarize
 from dspectral.engine.row_blocks import Blocks, Stream, is_lazy, lazy_rows, refuse_other_containers
 from dspectral.engine.summary import Summary, add_fields
+from dspectral.engine.telling import as_message, listening
 from dspectral.engine.timing import PassTime, timed_passes
+
+LISTENERS.append(_announce)
 
 __all__ = [
     "Blocks",
@@ -20,16 +26,22 @@ __all__ = [
     "Stream",
     "Summary",
     "add_fields",
+    "as_message",
     "blas_in_one_thread",
     "collect_rows",
+    "expect_passes",
+    "fitting",
     "is_lazy",
     "lazy_rows",
+    "listening",
     "map_rows",
     "memory_limit",
+    "numbered",
     "projected_memory",
     "refuse_other_containers",
     "run_tasks",
     "summarize",
     "timed_passes",
+    "told",
     "tree_depth",
 ]

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
-from uuid import uuid4
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import dask
 import dask.array as da
@@ -13,8 +13,10 @@ from dask.highlevelgraph import HighLevelGraph
 from dspectral.engine.blas import pinned
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.row_blocks import shape_said
+from dspectral.engine.running import merged
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value
+from dspectral.engine.telling import tell_from_worker
 
 S = TypeVar("S", bound=Summary)
 
@@ -60,7 +62,22 @@ def block_tasks(
     return fuse_into(leaves, graph), leaves
 
 
-def merge_tree(graph: Graph, keys: list[Key], fan_in: int) -> Delayed:
+class Teller(NamedTuple):
+    """What merges on a worker need to know to tell of themselves.
+
+    Attributes
+    ----------
+    fit, run : str
+        Tokens of fit and pass.
+    """
+
+    fit: str
+    run: str
+
+
+def merge_tree(
+    graph: Graph, keys: list[Key], fan_in: int, token: str, teller: Teller | None = None
+) -> Delayed:
     """Add merges of ``fan_in`` neighbors on each level to a graph, until one summary is left.
 
     Parameters
@@ -71,13 +88,16 @@ def merge_tree(graph: Graph, keys: list[Key], fan_in: int) -> Delayed:
         Keys of the summaries, in the order of their blocks.
     fan_in : int
         Number of summaries that a merge takes, at least 2.
+    token : str
+        Last part of the names of the task groups, as :func:`merge_groups` has it.
+    teller : Teller, optional
+        Tokens with which merges on a worker tell the scheduler of the summary; None for silence.
 
     Returns
     -------
     Delayed
         Summary of all blocks.
     """
-    token = uuid4().hex
     layer = dict(graph)
     level = 0
     # Invariant: `keys` are summaries of consecutive runs of blocks, in order. Their number falls by fan_in a level.
@@ -90,8 +110,9 @@ def merge_tree(graph: Graph, keys: list[Key], fan_in: int) -> Delayed:
             if len(group) == 1:
                 merged.append(group[0])  # nobody to merge with: it moves up as it is
                 continue
-            key = (f"merge-level-{level}-{token}", i)
-            layer[key] = call(key, _merge, *map(result_of, group))
+            key = (merge_group(level, token), i)
+            work = _merge if teller is None else partial(_merge_and_tell, *teller, level)
+            layer[key] = call(key, work, *map(result_of, group))
             merged.append(key)
         keys = merged
     name = f"merge-{token}"
@@ -102,6 +123,46 @@ def _merge(*summaries: S) -> S:
     """Merge neighbors, in order, while BLAS has one thread."""
     first, *others = summaries
     return pinned(first.merge, *others)  # type: ignore[no-any-return]
+
+
+def _merge_and_tell(fit: str, run: str, level: int, *summaries: S) -> S:
+    """Merge neighbors, and send the scheduler the size and the certificate of the result."""
+    result = _merge(*summaries)
+    tell_from_worker(merged(fit, run, level, result))
+    return result
+
+
+def merge_group(level: int, token: str) -> str:
+    """Return the name of the task group of one level of merges."""
+    return f"merge-level-{level}-{token}"
+
+
+def merges_of(n_blocks: int, fan_in: int) -> list[int]:
+    """Return the number of merges on each level above summaries of blocks.
+
+    Parameters
+    ----------
+    n_blocks : int
+        Number of blocks.
+    fan_in : int
+        Number of summaries that a merge takes.
+
+    Returns
+    -------
+    list of int
+        From the blocks up; a summary without a neighbor moves up without a merge.
+
+    Examples
+    --------
+    >>> merges_of(5, 2), merges_of(1, 2)
+    ([2, 1, 1], [])
+    """
+    numbers = []
+    while n_blocks > 1:
+        n_full, n_left = divmod(n_blocks, fan_in)
+        numbers.append(n_full + (n_left > 1))
+        n_blocks = n_full + (n_left > 0)
+    return numbers
 
 
 def _groups(keys: list[Key], size: int) -> Iterator[list[Key]]:

@@ -16,7 +16,8 @@ from scipy import sparse
 
 from dspectral.engine.blas import blas_in_one_thread, pinned
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.merge_tree import block_tasks, merge_tree
+from dspectral.engine.fitting import fit_in_force
+from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
 from dspectral.engine.row_blocks import (
     Blocks,
     Shape,
@@ -29,9 +30,9 @@ from dspectral.engine.row_blocks import (
     lazy_rows,
     slices_of,
 )
+from dspectral.engine.running import Work, bytes_of, client_for, running_pass
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, call, result_of, value
-from dspectral.engine.timing import note_pass
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
@@ -91,11 +92,33 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
         raise ValueError(f"streams must be cut into the same row blocks, but they are {sizes}")
     # Keys are new in each pass: a scheduler takes tasks of one key for the same task, and would hand out the result of
     # another `of`.
-    graph, leaves = block_tasks(_call, of, arrays, f"{name}-block-{uuid4().hex}")
-    result = merge_tree(graph, leaves, fan_in)
+    run = uuid4().hex
+    label = f"{name}-block-{run}"
+    graph, leaves = block_tasks(_call, of, arrays, label)
+    merges = merges_of(len(leaves), fan_in)
+    groups = tuple(merge_group(level, run) for level in range(1, len(merges) + 1))
+    work = Work(
+        name,
+        label,
+        len(leaves),
+        True,
+        groups,
+        sum(merges),
+        fan_in,
+        n_rows=_rows(arrays),
+        n_bytes=_bytes(arrays),
+    )
+    client = client_for(in_memory=in_memory)
+    fit = fit_in_force()
+    teller = Teller(fit.token if fit else "", run) if client else None
+    result = merge_tree(graph, leaves, fan_in, run, teller)
     # Held from first to last: BLAS starts its threads anew each time that its limit changes.
-    with blas_in_one_thread(), _suppress_large_graph_warning(), note_pass(name):
-        (summary,) = dask.compute(result, **(_local_scheduler() if in_memory else {}))
+    with (
+        blas_in_one_thread(),
+        _suppress_large_graph_warning(),
+        running_pass(work, run=run, client=client) as how,
+    ):
+        (summary,) = dask.compute(result, **(_local_scheduler() if in_memory else {}), **how)
     return summary  # type: ignore[no-any-return]
 
 
@@ -142,8 +165,11 @@ def map_rows(
         # Rows in memory are mapped at once, over the cuts that a pass over them would have. No array has made a
         # promise about their blocks, so there is none to check.
         rows: Any = sparse.csr_array(X) if is_sparse(X) else X
-        slices = slices_of(rows, in_blocks(rows).chunks[0])
-        parts = [_call(function, i, (None,), block) for i, block in enumerate(slices)]
+        sizes = in_blocks(rows).chunks[0]
+        work = Work(name, f"{name}-block", len(sizes), n_rows=rows.shape[0], n_bytes=bytes_of(rows))
+        with running_pass(work, run=uuid4().hex):
+            slices = enumerate(slices_of(rows, sizes))
+            parts = [_call(function, i, (None,), block) for i, block in slices]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     if isinstance(X, Blocks):
         if n_rows is None or len(n_rows) != len(X.items):
@@ -178,11 +204,33 @@ def collect_rows(X: "Rows | da.Array") -> Any:
     array([[-1.],
            [-1.]])
     """
-    with blas_in_one_thread(), _suppress_large_graph_warning():
+    if not isinstance(X, da.Array):
         return dask.compute(X)[0]
+    run = uuid4().hex
+    work = Work(
+        str(X.name).rpartition("-")[0].removesuffix("-block"),
+        str(X.name),
+        X.numblocks[0],
+        n_rows=_rows([X]),
+        n_bytes=_bytes([X]),
+    )
+    client = client_for(in_memory=False)
+    with (
+        blas_in_one_thread(),
+        _suppress_large_graph_warning(),
+        running_pass(work, run=run, client=client) as how,
+    ):
+        return dask.compute(X, **how)[0]
 
 
-def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str) -> list[Any]:
+def run_tasks(
+    function: Callable[[Any], Any],
+    items: Sequence[Any],
+    *,
+    name: str,
+    n_rows: int | None = None,
+    n_bytes: int | None = None,
+) -> list[Any]:
     """Run ``function(item)`` as one task for each item; results come back in the order of the items.
 
     Parameters
@@ -193,6 +241,8 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
         Small values, which travel in the graph.
     name : str
         Name of the task group.
+    n_rows, n_bytes : int, optional
+        Rows and bytes of all items together, for those who watch.
 
     Returns
     -------
@@ -204,7 +254,8 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
     >>> run_tasks(len, ["a", "bc"], name="measure")
     [1, 2]
     """
-    label = f"{name}-{uuid4().hex}"
+    run = uuid4().hex
+    label = f"{name}-{run}"
     # The function is one node of the graph, whatever is bound to it.
     shared = f"shared-{label}"
     keys = [(label, i) for i in range(len(items))]
@@ -212,8 +263,27 @@ def run_tasks(function: Callable[[Any], Any], items: Sequence[Any], *, name: str
     for key, item in zip(keys, items, strict=True):
         layer[key] = call(key, pinned, result_of(shared), item)
     graph = HighLevelGraph.from_collections(label, layer)
-    with blas_in_one_thread(), _suppress_large_graph_warning():
-        return list(dask.compute(*(Delayed(key, graph, layer=label) for key in keys)))
+    work = Work(name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
+    client = client_for(in_memory=False)
+    with (
+        blas_in_one_thread(),
+        _suppress_large_graph_warning(),
+        running_pass(work, run=run, client=client) as how,
+    ):
+        return list(dask.compute(*(Delayed(key, graph, layer=label) for key in keys), **how))
+
+
+def _rows(arrays: Sequence[da.Array]) -> int | None:
+    """Return the rows of streams that are cut alike; None for streams of something else than rows."""
+    known = [array for array in arrays if array.dtype.kind != "O"]
+    return int(sum(known[0].chunks[0])) if known else None
+
+
+def _bytes(arrays: Sequence[da.Array]) -> int | None:
+    """Return the bytes of all streams together, which dense ones tell beforehand."""
+    if any(array.dtype.kind == "O" or not isinstance(array._meta, np.ndarray) for array in arrays):  # noqa: SLF001
+        return None
+    return sum(int(array.nbytes) for array in arrays)
 
 
 def _call(function: Callable[..., Any], number: int, shapes: Sequence[Shape], *blocks: Any) -> Any:

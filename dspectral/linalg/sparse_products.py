@@ -5,21 +5,18 @@ is wide, ``A' Y`` goes through the transposed block: rows of Y are gathered and 
 which is nearly twice as fast as scattering into it.
 """
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.linalg.csr_structure import csr_fault
+from dspectral._compiled import compiled_with_contraction
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 WIDE = 32
 """Columns from which transposing a block pays."""
 CACHED_BYTES = 4 << 20
 """Bytes of ``A Z`` held at a time by :func:`gram_times`."""
-
-# A product may become one multiply-add; the order of the sums stays as written.
-_compiled = numba.njit(nogil=True, cache=True, fastmath={"contract"}, boundscheck=False)
 
 __all__ = [
     "canonical_rows",
@@ -242,7 +239,7 @@ def _add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
         _gather(columns.data, columns.indices, columns.indptr, Y, out)
 
 
-@_compiled
+@compiled_with_contraction
 def _gather(
     data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
 ) -> None:
@@ -268,7 +265,7 @@ def _gather(
             entry += 1
 
 
-@_compiled
+@compiled_with_contraction
 def _scatter(
     data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Y: FloatArray, out: FloatArray
 ) -> None:
@@ -285,7 +282,7 @@ def _scatter(
                 row[k] += value * source[k]
 
 
-@_compiled
+@compiled_with_contraction
 def _gram_gather_scatter(
     data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
 ) -> None:
@@ -306,14 +303,14 @@ def _gram_gather_scatter(
                 row[k] += value * product[k]
 
 
-@_compiled
+@compiled_with_contraction
 def _add_columns(data: NDArray[np.generic], indices: IntArray, out: NDArray[np.float64]) -> None:
     """Add the entries of each column to ``out``."""
     for entry in range(data.size):
         out[indices[entry]] += np.float64(data[entry])
 
 
-@_compiled
+@compiled_with_contraction
 def _gram(data: NDArray[np.generic], indices: IntArray, indptr: IntArray, out: NDArray[np.float64]) -> None:
     """Add the products of all pairs of entries of each row to ``out``; the cost is the sum of the squared row sizes."""
     for i in range(indptr.size - 1):

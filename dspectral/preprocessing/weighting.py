@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.engine import is_lazy, map_rows, summarize
+from dspectral.engine import expect_passes, is_lazy, map_rows, summarize, told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_option
 from dspectral.inputs.rows import checked_rows
@@ -93,6 +93,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         self.idf = idf
         self.tf = tf
 
+    @told
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Count in how many rows each column is not zero.
 
@@ -118,6 +119,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         self._check_parameters()
         return self._count(X, reset=True)
 
+    @told
     def partial_fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Count further rows; only these are read.
 
@@ -209,6 +211,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         if isinstance(X, OpenedCounts):
             found = DocumentFrequencies(X.n_rows, X.document_frequency)
         else:
+            expect_passes(1)
             found, self.n_passes_ = summarize(rows, of=frequencies_of, name="count"), 1
         if not reset:
             found = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(found)

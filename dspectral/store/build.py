@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
-from dspectral.engine import run_tasks
+from dspectral.engine import expect_passes, numbered, run_tasks, told
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counting import count_vocabulary
@@ -15,7 +15,7 @@ from dspectral.store.planned_text import Read, Reading, plan_text
 from dspectral.store.texts import TextSources
 from dspectral.store.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
 from dspectral.store.readers import read_span
-from dspectral.store.sources import Span, plan_spans
+from dspectral.store.sources import Span, plan_spans, size_of
 from dspectral.store.vocabulary import VocabularySettings, index_for_call
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents
@@ -39,6 +39,7 @@ class Marked(Protocol):
         ...
 
 
+@told
 def build_store(
     sources: TextSources,
     store: str,
@@ -226,7 +227,9 @@ def build_spans(
         The marks of all blocks, in the order of the text.
     """
     work = partial(_build_span, draft=draft.for_tasks(), read=read, write=write, find=find)
-    done = run_tasks(work, list(enumerate(spans)), name=name)
+    expect_passes(1)
+    with numbered(is_pass=True):
+        done = run_tasks(work, list(enumerate(spans)), name=name, n_bytes=size_of(spans))
     return [block for of_span in done for block in of_span]
 
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from dspectral.engine import run_tasks
+from dspectral.engine import run_tasks, told
 from dspectral.store.arrays import Location, write_array
 from dspectral.store.build import BLOCK_BYTES, build_spans
 from dspectral.store.checks import check_name, check_size
@@ -32,6 +32,7 @@ N_PARTITIONS = 8
 """Parts, by a hash of the word, in which words are counted one after the other."""
 
 
+@told
 def build_corpus(
     sources: TextSources,
     store: str,

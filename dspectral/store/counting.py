@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from dspectral.engine import run_tasks
+from dspectral.engine import expect_passes, numbered, run_tasks
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.draft import Draft
 from dspectral.store.planned_text import Read
+from dspectral.store.sources import Span, size_of
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,
@@ -119,7 +120,9 @@ def count_spans(
         table_of=table_of,
         n_partitions=n_partitions,
     )
-    counted = run_tasks(count, list(enumerate(spans)), name="count-terms")
+    expect_passes(2)  # this one, and one that writes what was counted
+    with numbered(is_pass=True):
+        counted = run_tasks(count, list(enumerate(spans)), name="count-terms", n_bytes=size_of(spans))
     names = [
         f"{scratch}/{number:06d}/{part}"
         for number, of_span in enumerate(counted)

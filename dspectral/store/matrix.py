@@ -14,7 +14,7 @@ from dask.base import tokenize
 from dask.system import CPU_COUNT
 from scipy import sparse
 
-from dspectral.engine import is_lazy, lazy_rows, run_tasks
+from dspectral.engine import is_lazy, lazy_rows, run_tasks, told
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.checks import check_size
 from dspectral.store.counts import CountStore
@@ -23,6 +23,7 @@ from dspectral.store.weighted_rows import KEY, weightings_of
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 
+@told
 def write_counts(
     X: RowsLike,
     store: str,

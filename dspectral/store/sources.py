@@ -19,6 +19,13 @@ UNITS = ("line", "file", "field")
 SPAN_BYTES = 16 << 20
 
 
+def size_of(spans: Sequence[object]) -> int | None:
+    """Return the bytes of pieces of text as they are stored, or None where those of one are not known."""
+    sizes = [getattr(span, "n_bytes", None) for span in spans]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
 class Span(NamedTuple):
     """A piece of a file, or a few small files, that one task reads.
 

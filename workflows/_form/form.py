@@ -37,11 +37,15 @@ from .page import page
 from .plots import png
 from .progress import Progress
 from .report import Plot, Report, plain
+from dspectral.watch import Progress
 from .schedulers import scheduler
 from .table import print_table
 from .usage import Meter, Used
 
 __all__ = ["EXPECTED", "Run", "bits", "parser", "positive", "run", "share"]
+
+QUIET_SECONDS = 3.0
+"""A step that ends sooner shows no progress."""
 EXPECTED = (ValueError, OSError, ImportError, KilledWorker)
 """Errors that come of what was asked for: a sentence says what; ``--debug`` shows where."""
 
@@ -163,7 +167,10 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
         Nothing is written then.
     """
     with _one_sentence(arguments), unfinished(arguments.out) as folder:
-        with scheduler(arguments) as client, Progress(client) as progress:
+        with (
+            scheduler(arguments) as client,
+            Progress(client, quiet_seconds=QUIET_SECONDS, summaries=False) as progress,
+        ):
             result = Run(arguments, client, progress)
             with result.meter.measure() as used:
                 yield result

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
-from dspectral.engine import Blocks, blas_in_one_thread, summarize
+from dspectral.engine import Blocks, blas_in_one_thread, expect_passes, summarize, told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, as_corpus
@@ -136,6 +136,7 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         published = {"n_dimensions": n_clusters, "count_transform": "none", "n_sweeps": 0, "recipe": recipe}
         return cls(n_clusters, **{**published, **parameters})
 
+    @told
     def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
         """Count adjacent words, cluster the words, and build the tree.
 
@@ -161,6 +162,7 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         """
         self._check()
         corpus = as_corpus(X, min_count=self.min_count)
+        expect_passes(1)
         counts = adjacent_counts(corpus.sentences, len(corpus.words))
         self.labels_ = self.clusters(counts, np.asarray(corpus.counts))
         self.tree_: ClusterTree = information_tree(cluster_counts(counts, self.labels_).toarray())

@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.decomposition.plan import Plan
+from dspectral.decomposition.plan import Plan, chosen_solver, passes_of
 from dspectral.decomposition.spectrum import Certificate, Spectrum, spectrum
-from dspectral.engine import collect_rows, map_rows
+from dspectral.engine import collect_rows, expect_passes, map_rows, numbered
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.embeddings.recipe import EmbeddingRecipe
@@ -75,10 +75,13 @@ def word_vectors(rows: HasShape, plan: Plan, recipe: EmbeddingRecipe, power: flo
     """
     # The solver returns right singular vectors V and values S^2: U S = A V takes one more pass, block by block, and
     # only blocks of it are ever in the memory of a task.
+    expect_passes(passes_of(plan, chosen_solver(plan, rows.shape[1])) + 1)
     found = _all_components(_leading(rows, plan), plan.n_components, recipe.n_skipped)
     values, axes = np.sqrt(found.values[recipe.n_skipped :]), found.axes[recipe.n_skipped :]
     project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
-    vectors = collect_rows(map_rows(rows, project, n_columns=len(values), dtype=plan.dtype, name="vectors"))
+    with numbered(is_pass=True):
+        products = map_rows(rows, project, n_columns=len(values), dtype=plan.dtype, name="vectors")
+        vectors = collect_rows(products)
     # The products are U S: one power less is wanted, and 0 where there is no direction.
     weights = np.zeros_like(values)
     np.power(values, power - 1.0, out=weights, where=values > 0)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
-from dspectral.engine import Blocks, run_tasks
+from dspectral.engine import Blocks, numbered, run_tasks
 from dspectral.linalg.runs import cut_runs
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.blocks import BlockInfo, find_block, write_block
@@ -62,7 +62,8 @@ def spill_contexts(
     draft = begin(where.url, dict(where.options), plan, append=False)
     count = partial(_count, sentences=sentences, draft=draft.for_tasks(), parts=parts, settings=settings)
     # First pass: one task for each block of sentences, its rows cut into parts. Second pass: one task for each part.
-    widths = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts")
+    with numbered(is_pass=True):
+        widths = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts")
     draft = draft._replace(n_columns=widths[0])
     merge = partial(_merge, draft=draft.for_tasks(), n_blocks=len(widths))
     blocks = run_tasks(merge, [(i, b - a) for i, (a, b) in enumerate(parts)], name="merge-contexts")

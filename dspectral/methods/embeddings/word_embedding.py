@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling
 from dspectral.decomposition.plan import Plan
 from dspectral.decomposition.spectrum import Certificate
-from dspectral.engine import collect_rows, map_rows
+from dspectral.engine import collect_rows, map_rows, told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
@@ -149,6 +149,7 @@ class WordEmbedding(
         recipe = EmbeddingRecipe(distance_weighting=False, n_skipped=0)
         return cls(n_components, **{"window": 5, "power": 0.0, "recipe": recipe, **parameters})
 
+    @told
     def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
         """Count contexts, scale and decompose them.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine import summarize
+from dspectral.engine import expect_passes, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, as_corpus, encode
 from dspectral.inputs.token_lists import TokenLists
@@ -105,6 +105,7 @@ class EMHMM(StateDecoder):
         self.recipe = recipe
         self.random_state = random_state
 
+    @told
     def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
         """Learn from sentences.
 
@@ -133,6 +134,7 @@ class EMHMM(StateDecoder):
         self.words_ = list(corpus.words)
         self.model_ = self._start(np.asarray(corpus.counts))
         self.log_likelihoods_: list[float] = []
+        expect_passes(self.n_iter)  # at most: EM may converge before
         # Baum-Welch: each pass adds up p(h_t | x) and p(h_t, h_{t+1} | x) over all blocks under the model so far
         # (E-step), and normalizes the sums (M-step). The likelihood before a pass is a by-product of that pass.
         for _ in range(self.n_iter):

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.decomposition.moments import GramProduct, Moments
-from dspectral.decomposition.plan import Plan, check_size, chosen_solver
+from dspectral.decomposition.plan import Plan, check_size, chosen_solver, passes_of
 from dspectral.decomposition.spectrum import Spectrum, krylov_spectrum, of_summary, pad_components
-from dspectral.engine import collect_rows, map_rows, summarize
+from dspectral.engine import collect_rows, expect_passes, map_rows, numbered, summarize
 from dspectral.inputs.labelled_rows import labelled_streams
 from dspectral.linalg.block_sums import float_rows
 from dspectral.methods.lsi.class_products import ClassGramProduct, CrossProduct
@@ -117,9 +117,9 @@ class SimilarityProducts:
     def product(self, Z: FloatArray) -> GramProduct:
         """Return ``R'(K (R Z))``: the projected documents, ``8 n r`` bytes, meet in this process."""
         project = partial(_times, Z=Z)
-        projected = collect_rows(
-            map_rows(self._X, project, n_columns=Z.shape[1], dtype=Z.dtype, name="project")
-        )
+        with numbered(is_pass=True):
+            lazily = map_rows(self._X, project, n_columns=Z.shape[1], dtype=Z.dtype, name="project")
+            projected = collect_rows(lazily)
         # R Z is taken in one pass and R' times the mixed rows in another: K couples documents of different blocks.
         mixed = projected + self._alpha * np.asarray(self._similarity @ projected, dtype=Z.dtype)
         streams = labelled_streams(self._X, mixed)
@@ -155,6 +155,7 @@ def hybrid_spectrum(
     solver = chosen_solver(plan, shape[1])
     if solver == "gram" and documents.reads > 1 and plan.solver == "auto":
         solver = "krylov"
+    expect_passes(passes_of(plan, solver) * documents.reads)
     if solver == "gram":
         moments = documents.gram()
         if root is not None:  # L' (L' G)' = L' G L, as G is symmetric

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.plan import Plan
 from dspectral.decomposition.spectrum import Spectrum
-from dspectral.engine import map_rows
+from dspectral.engine import map_rows, told
 from dspectral.inputs.class_labels import class_rows, unit_class_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
@@ -140,6 +140,7 @@ class HybridLSI(
         self.recipe = recipe
         self.random_state = random_state
 
+    @told
     def fit(
         self,
         X: RowsLike,

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from dspectral.engine import is_lazy
+from dspectral.engine import is_lazy, told
 from dspectral.inputs.class_labels import class_rows, label_names
 from dspectral.inputs.labelled_rows import LabelledStreams, labelled_streams
 from dspectral.inputs.parameters import (
@@ -128,6 +128,7 @@ class LocalLSI(LocalPrediction):
         self.recipe = recipe
         self.random_state = random_state
 
+    @told
     def fit(self, X: RowsLike, y: "Classes | None" = None) -> Self:
         """Find the spaces, and train the classifiers in them.
 

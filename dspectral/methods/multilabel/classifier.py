@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dspectral.engine import is_lazy
+from dspectral.engine import expect_passes, is_lazy, told
 from dspectral.inputs.class_labels import label_names
 from dspectral.inputs.labelled_rows import checked_documents, labelled_streams
 from dspectral.inputs.parameters import (
@@ -20,6 +20,9 @@ from dspectral.methods.multilabel.prediction import LabelPrediction
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
 from dspectral.registry import saved
 from dspectral.types import RowsLike, is_sparse
+
+N_MOMENT_PASSES = 3
+"""Passes before those of EM."""
 
 
 @saved
@@ -159,6 +162,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         """
         return cls(n_states, **{"smoothing": 0.0, "n_em_iter": 0, "correction_rank": 0, **parameters})
 
+    @told
     def fit(self, X: RowsLike, y: "RowsLike | None" = None) -> Self:
         """Learn from documents and their labels.
 
@@ -187,6 +191,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         X = checked_documents(self, X, reset=True)
         y = getattr(X, "labels", None) if y is None else y
         data = labelled_streams(X, _checked_labels(y))
+        expect_passes(N_MOMENT_PASSES + self.n_em_iter)
         leading = first_pass(data, settings)
         states = second_pass(data, leading, settings)
         model = third_pass(data, leading, states, settings)
@@ -235,7 +240,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.n_negative_ = {name: part.n_negative for name, part in parts.items()}
         self.negative_mass_ = {name: part.negative_mass for name, part in parts.items()}
         self.log_likelihood_ = model.log_likelihood
-        self.n_passes_ = 3 + self.n_em_iter
+        self.n_passes_ = N_MOMENT_PASSES + self.n_em_iter
 
 
 def _checked_labels(y: Any) -> Any:

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.inputs.fitted_facts import FittedFactsMixin
+from dspectral.engine import told
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.shared_parameters import clone_sharing, is_fitted
 from dspectral.inputs.text_columns import TextColumn, as_documents
@@ -114,6 +115,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         """The fitted representation: the given one, or one that was fitted to the training sentences."""
         return self.representation if self._own_representation is None else self._own_representation
 
+    @told
     def fit(self, X: TextColumn, y: ArrayLike) -> Self:
         """Choose by cross-validation on the training sentences, then fit on all of them.
 

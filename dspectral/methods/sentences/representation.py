@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.plan import Plan, Solver
 from dspectral.decomposition.spectrum import Spectrum, spectrum
-from dspectral.engine import map_rows, summarize
+from dspectral.engine import map_rows, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import TopTermsMixin
@@ -150,6 +150,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         self.random_state = random_state
         self.recipe = recipe
 
+    @told
     def fit(self, X: "TextsOrCounts | TextFiles", y: object = None) -> Self:
         """Learn a vector for each word from unlabeled sentences.
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.plan import Plan
 from dspectral.decomposition.spectrum import Spectrum, of_summary
-from dspectral.engine import Blocks, blas_in_one_thread, memory_limit, summarize
+from dspectral.engine import Blocks, blas_in_one_thread, expect_passes, memory_limit, numbered, summarize
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, level_moments
 from dspectral.methods.tmpca.nodes import Nodes, Trees
@@ -98,11 +98,14 @@ def find_levels(stream: Stream, n_levels: int, settings: LevelSettings) -> tuple
     """
     levels: list[Spectrum] = []
     climb, n_passes = Climb(stream, [], kept=False), 0
+    expect_passes(n_levels)  # at most
     # Each round finds one level from the moments of its joined vectors. Of the blocks it knows the projections through
     # all levels found so far, either by projecting while it reads or because the nodes of a level are kept.
     while True:
         n_passes += not climb.kept
-        levels.append(_solve(_moments(climb, settings), settings))
+        with numbered(is_pass=not climb.kept):
+            moments = _moments(climb, settings)
+        levels.append(_solve(moments, settings))
         if len(levels) == n_levels:
             return levels, n_passes
         was_kept = climb.kept
@@ -135,7 +138,10 @@ def _above(climb: Climb, found: Spectrum, n_left: int, settings: LevelSettings) 
     # Keeping nodes costs a read, which saves one only if more than one level is left.
     if not climb.kept and (n_left == 1 or not fits):
         return Climb(stream, axes, kept=False)
-    nodes = summarize(stream.blocks, of=partial(KeptNodes.of, trees=trees, axes=axes), name="keep").blocks
+    if not climb.kept:
+        expect_passes(1, anew=True)
+    with numbered(is_pass=not climb.kept):
+        nodes = summarize(stream.blocks, of=partial(KeptNodes.of, trees=trees, axes=axes), name="keep").blocks
     above = Trees(trees.length // trees.arity ** len(axes), trees.arity, len(found.axes))
     return Climb(Stream(Blocks(_itself, nodes, in_memory=True), above), [], kept=True)
 

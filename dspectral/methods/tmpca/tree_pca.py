@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.spectrum import Spectrum
-from dspectral.engine import blas_in_one_thread, map_rows
+from dspectral.engine import blas_in_one_thread, map_rows, told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import check_integer, check_option
@@ -127,6 +127,7 @@ class TreePCA(
         self.whiten = whiten
         self.first_level = first_level
 
+    @told
     def fit(self, X: SentencesLike, y: object = None) -> Self:
         """Find the components of each level, in one pass each at most.
 

@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine import Blocks, blas_in_one_thread, summarize
+from dspectral.engine import Blocks, blas_in_one_thread, expect_passes, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, as_corpus
 from dspectral.inputs.token_lists import TokenLists
@@ -178,6 +178,7 @@ class AnchorHMM(StateDecoder):
         recipe = AnchorRecipe(reduction="svd", count_transform="none")
         return cls(n_states, **{"min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters})
 
+    @told
     def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
         """Count neighbors, find anchors, and make the model.
 
@@ -206,6 +207,7 @@ class AnchorHMM(StateDecoder):
         corpus = as_corpus(X)
         types = WordTypes.of(corpus.words, corpus.counts, self.min_count, spelled=self.spelling > 0)
         self.words_, self.spelling_classes_ = types.words, types.classes
+        expect_passes(1 + self._recipe.n_transition_em_iter + self.n_em_iter)
         sentences = renumber(corpus.sentences, types.numbers(corpus.words))
         near = NeighborCounts(adjacent_counts(sentences, types.n_types), types.counts(corpus))
         self.n_passes_ = 1

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
-from dspectral.engine import summarize
+from dspectral.engine import expect_passes, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsLabelledSentences, LabelledCorpus, as_labelled, encode
 from dspectral.inputs.token_lists import TokenLists
@@ -126,6 +126,7 @@ class RefinementHMM(ChainDecoder):
         self.recipe = recipe
         self.random_state = random_state
 
+    @told
     def fit(self, X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None) -> Self:
         """Learn from labeled sequences.
 
@@ -152,6 +153,8 @@ class RefinementHMM(ChainDecoder):
         self.random_state_ = resolve_seed(self.random_state)
         corpus = as_labelled(X, y)
         self.words_, self.labels_ = corpus.words, corpus.labels
+        n_first = (1 if self.n_refinements == 1 else 2) if self.start == "spectral" else 0
+        expect_passes(n_first + self.n_em_iter)  # at most: EM may converge before
         if self.start == "spectral":
             start = start_with_moments(
                 corpus,

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from dask.callbacks import Callback
-from distributed import Client
+
+from dspectral.engine.cluster_poll import DONE
+from dspectral.engine.running import group_of
 
 Counts: TypeAlias = Mapping[str, tuple[int, int]]
 """Tasks done and tasks in all, by task group, in the order of their first appearance."""
-DONE = ("memory", "released", "forgotten", "erred")
-"""States of a scheduler's tasks that need not run any more."""
 
 
 class Phase(NamedTuple):
@@ -28,12 +28,16 @@ class Phase(NamedTuple):
         Number of tasks.
     again : int
         Tasks among ``done`` whose results were lost with a worker, and which run once more.
+    rows_per_second, bytes_per_second : float, optional
+        Speed since the phase began.
     """
 
     name: str
     done: int
     total: int
     again: int = 0
+    rows_per_second: float | None = None
+    bytes_per_second: float | None = None
 
 
 class LocalTasks(Callback):
@@ -73,14 +77,14 @@ class ClusterTasks:
         A client of the cluster.
     """
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Any) -> None:
+        self.client = client
         self._most: dict[str, int] = {}
 
     def phases(self) -> list[Phase]:
         """Return what runs now; an empty list if nothing does, or if the scheduler is gone."""
         try:
-            counts = self._client.run_on_scheduler(scheduler_counts)
+            counts = self.client.run_on_scheduler(scheduler_counts)
         except (OSError, RuntimeError, TimeoutError):
             return []  # the computation itself says what is wrong
         self._most = {group: max(done, self._most.get(group, 0)) for group, (done, _total) in counts.items()}
@@ -115,8 +119,9 @@ def phases_of(counts: Counts, most: Mapping[str, int]) -> list[Phase]:
 
     Examples
     --------
-    >>> phases_of({"sketch": (5, 80), "merge-level-2": (0, 20), "merge-level-1": (3, 40)}, {"sketch": 12})
-    [Phase(name='sketch', done=12, total=80, again=7), Phase(name='merge', done=3, total=60, again=0)]
+    >>> found = phases_of({"sketch": (5, 80), "merge-level-2": (0, 20), "merge-level-1": (3, 40)}, {"sketch": 12})
+    >>> [phase[:4] for phase in found]
+    [('sketch', 12, 80, 7), ('merge', 3, 60, 0)]
     """
     found: dict[str, Phase] = {}
     for group, (done, total) in counts.items():
@@ -125,20 +130,9 @@ def phases_of(counts: Counts, most: Mapping[str, int]) -> list[Phase]:
         reached = max(done, most.get(group, 0))
         sums = (before.done + reached, before.total + total, before.again + reached - done)
         found[name] = Phase(name, *sums)
-    return sorted(
-        (one for one in found.values() if one.name != "shared"), key=lambda one: one.name == "merge"
-    )
-
-
-def group_of(key: Any) -> str:
-    """Return the name of a task's group.
-
-    Examples
-    --------
-    >>> group_of(("merge-level-2-0123456789abcdef0123456789abcdef", 7))
-    'merge-level-2-0123456789abcdef0123456789abcdef'
-    """
-    return str(key[0] if isinstance(key, tuple) else key)
+    # What many tasks have in common, and what puts the result together, is no work.
+    work = [one for one in found.values() if one.name != "shared" and not one.name.startswith("finalize")]
+    return sorted(work, key=lambda one: one.name == "merge")
 
 
 def phase_name(group: str) -> str:

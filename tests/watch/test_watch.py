@@ -8,8 +8,9 @@ import dask
 import pytest
 
 from dspectral.engine import run_tasks
-from workflows._form import progress, tasks
-from workflows._form.tasks import Phase
+from dspectral.watch import bars, showing, tasks
+from dspectral.watch.passes import Heading
+from dspectral.watch.tasks import Phase
 
 
 class Terminal(io.StringIO):
@@ -20,7 +21,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(showing, "QUIET_SECONDS", 0.0)
 
 
 def wait_for(condition):
@@ -31,11 +32,11 @@ def wait_for(condition):
 
 
 def shown(*phases, step="fit", seconds=0.0):
-    """The line after a step of some seconds whose phases begin now."""
-    found = progress.Progress(None, io.StringIO())
+    """The rows of a step of some seconds whose phases begin now, and its line."""
+    rows = bars.Rows(io.StringIO())
     since = time.monotonic() - seconds
-    found._keep({(step, since): None, **{(phase.name, since): phase for phase in phases}})
-    return found, progress.line_of(found._bars.tasks)
+    rows.keep([Heading(step, since)], list(phases), since)
+    return rows, bars.line_of(rows.tasks)
 
 
 def test_phases_are_counted_while_they_run():
@@ -48,14 +49,14 @@ def test_phases_are_counted_while_they_run():
 
 def test_a_slow_step_is_shown_with_its_phases(impatient):
     stream = io.StringIO()
-    with progress.Progress(None, stream) as bars, bars.step("hash"):
+    with showing.Progress(None, stream) as shown, shown.step("hash"):
         run_tasks(lambda _item: wait_for(stream.getvalue), [0], name="hash-block")
-    assert "[0:00:00] hash: hash-block 0/1, 0 %, 0:00:00, loops compile on a first run\n" in stream.getvalue()
+    assert "[0:00:00] hash: hash-block 0/1, 0 %\n" in stream.getvalue()
 
 
 def test_lines_come_now_and_then_where_there_is_no_terminal(impatient):
     stream = io.StringIO()
-    with progress.Progress(None, stream) as bars, bars.step("hash"):
+    with showing.Progress(None, stream) as shown, shown.step("hash"):
         wait_for(stream.getvalue)
         time.sleep(1.2)  # two more looks
     assert stream.getvalue().count("\n") == 1
@@ -67,7 +68,7 @@ def test_a_terminal_gets_bars_that_are_cleared_and_nothing_is_cut(impatient, mon
     name = (
         "read all of the documents that have labels, and those that have none, from every file of the folder"
     )
-    with progress.Progress(None, stream) as bars, bars.step(name):
+    with showing.Progress(None, stream) as shown, shown.step(name):
         wait_for(lambda: "labels" in stream.getvalue())
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
     assert set(name.split()) <= set(text.split())
@@ -78,7 +79,7 @@ def test_a_terminal_gets_bars_that_are_cleared_and_nothing_is_cut(impatient, mon
 
 def test_what_is_printed_stays_on_standard_output(impatient, capsys):
     stream = Terminal()
-    with progress.Progress(None, stream) as bars, bars.step("hash"):
+    with showing.Progress(None, stream) as shown, shown.step("hash"):
         wait_for(stream.getvalue)
         sys.stdout.write("A word.\n")
     assert capsys.readouterr().out == "A word.\n"
@@ -86,7 +87,7 @@ def test_what_is_printed_stays_on_standard_output(impatient, capsys):
 
 def test_a_quick_step_says_nothing():
     stream = io.StringIO()
-    with progress.Progress(None, stream) as bars, bars.step("hash"):
+    with showing.Progress(None, stream, quiet_seconds=3.0) as shown, shown.step("hash"):
         run_tasks(abs, [-1], name="hash-block")
     assert stream.getvalue() == ""
 
@@ -150,29 +151,29 @@ def test_a_scheduler_that_is_gone_shows_nothing():
     ("phases", "line"),
     [
         ([], "[0:00:05] fit"),
-        ([Phase("a", 0, 4), Phase("b", 0, 2)], "[0:00:05] fit: a 0/4, 0 %, 0:00:00, {} · b 0/2, 0 %"),
+        ([Phase("a", 0, 4), Phase("b", 0, 2)], "[0:00:05] fit: a 0/4, 0 % · b 0/2, 0 %"),
         ([Phase("a", 4, 4), Phase("b", 1, 2)], "[0:00:05] fit: a 4/4, 100 %, 0:00:00 · b 1/2, 50 %, 0:00:00"),
         ([Phase("a", 11, 245, 6)], "[0:00:05] fit: a 11/245, 6 of them again, 4 %, 0:00:00"),
     ],
 )
 def test_a_line_names_every_phase(phases, line):
-    assert shown(*phases, seconds=5.4)[1] == line.format(progress.FIRST_RUN)
+    assert shown(*phases, seconds=5.4)[1] == line
 
 
 def test_a_phase_that_begins_again_is_another_pass():
-    bars, _line = shown(Phase("sketch", 80, 80))
-    (step, _), *_ = bars._rows.items()
-    bars._keep({step: None, ("sketch", step[1]): Phase("sketch", 2, 80)})
-    assert "sketch 2/80, 2 %" in progress.line_of(bars._bars.tasks)
+    rows, _line = shown(Phase("sketch", 80, 80))
+    since = rows.tasks[0].start_time
+    rows.keep([Heading("fit", since)], [Phase("sketch", 2, 80)], since)
+    assert "sketch 2/80, 2 %" in bars.line_of(rows.tasks)
 
 
 def test_the_time_left_follows_from_the_tasks_done():
     now = [100.0]
-    bars, _line = shown(Phase("sketch", 0, 10))
-    bars._bars.get_time = lambda: now[0]
-    row = bars._bars.tasks[-1]
-    row._get_time, row.start_time = bars._bars.get_time, now[0]
+    rows, _line = shown(Phase("sketch", 0, 10))
+    rows._bars.get_time = lambda: now[0]
+    row = rows.tasks[-1]
+    row._get_time, row.start_time = rows._bars.get_time, now[0]
     for done in range(1, 5):
         now[0] += 30.0
-        bars._fill(row.id, Phase("sketch", done, 10), "")
-    assert progress.times(row) == "0:02:00, 0:03:00 left"
+        rows._fill(row.id, Phase("sketch", done, 10))
+    assert bars.times(row) == "0:02:00, 0:03:00 left"

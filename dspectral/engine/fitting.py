@@ -1,0 +1,179 @@
+"""Fits and builds: which one runs, and which of its passes this is."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
+from uuid import uuid4
+
+from dspectral.engine.events import Certified, FitBegan, FitEnded
+from dspectral.engine.telling import client_in_force, is_heard, tell
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Fit:
+    """A fit or a build that runs.
+
+    Parameters
+    ----------
+    name : str
+        Class of the estimator, or name of the function.
+    n_passes : int, optional
+        Number of passes over the data, where it is known.
+    owner : object, optional
+        The estimator.
+    """
+
+    def __init__(self, name: str, n_passes: int | None = None, owner: object = None) -> None:
+        self.token = uuid4().hex
+        self.name = name
+        self.n_passes = n_passes
+        self.n_begun = 0
+        self.owner = owner
+
+
+_FIT: ContextVar[Fit | None] = ContextVar("fit", default=None)
+_COUNTS: ContextVar[bool | None] = ContextVar("counts", default=None)
+
+
+def fit_in_force() -> Fit | None:
+    """Return the innermost fit that runs in this thread.
+
+    Returns
+    -------
+    Fit or None
+        None outside any fit.
+    """
+    return _FIT.get()
+
+
+@contextmanager
+def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Iterator[Fit]:
+    """Tell that a fit begins and ends; the passes of the body are its passes.
+
+    Parameters
+    ----------
+    name : str
+        Class of the estimator, or name of the function.
+    n_passes : int, optional
+        Number of passes over the data, where it is known; :func:`expect_passes` may tell it later.
+    owner : object, optional
+        The estimator: if it has a ``certificate_`` in the end, that is told as well.
+
+    Yields
+    ------
+    Fit
+        The fit.
+    """
+    outer = _FIT.get()
+    fit = Fit(name, n_passes, owner)
+    client = client_in_force() if is_heard() else None
+    tell(FitBegan(fit.token, name, outer.token if outer else "", n_passes), client)
+    tokens = _FIT.set(fit), _COUNTS.set(None)
+    start, error = time.perf_counter(), ""
+    try:
+        yield fit
+        certificate = getattr(owner, "certificate_", None)
+        if certificate is not None:
+            found = float(certificate.absolute), float(certificate.relative)
+            tell(Certified(fit.token, name, *found), client)
+    except BaseException as raised:
+        error = type(raised).__name__
+        raise
+    finally:
+        _FIT.reset(tokens[0])
+        _COUNTS.reset(tokens[1])
+        tell(FitEnded(fit.token, name, fit.n_begun, time.perf_counter() - start, error), client)
+
+
+def told(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a method ``fit``, or a function that builds, tell its events.
+
+    Parameters
+    ----------
+    function : callable
+        Method of an estimator, or function of a module; its name is that of the fit.
+
+    Returns
+    -------
+    callable
+        The same function in the context of :func:`fitting`. A method that calls another one of the same estimator, as
+        ``partial_fit`` calls ``fit``, is one fit.
+
+    Examples
+    --------
+    >>> @told
+    ... def build():
+    ...     return fit_in_force().name
+    >>> build()
+    'build'
+    """
+    is_method = "." in function.__qualname__.rpartition("<locals>.")[2]
+
+    @wraps(function)
+    def telling(*args: P.args, **kwargs: P.kwargs) -> R:
+        owner = args[0] if is_method else None
+        running = _FIT.get()
+        if is_method and running is not None and running.owner is owner:
+            return function(*args, **kwargs)
+        with fitting(type(owner).__name__ if is_method else function.__name__, owner=owner):
+            return function(*args, **kwargs)
+
+    return telling
+
+
+def expect_passes(n_passes: int, *, anew: bool = False) -> None:
+    """Say how many more passes the fit in force will make, from now on.
+
+    Parameters
+    ----------
+    n_passes : int
+        Number of passes that are still to begin, at most.
+    anew : bool, default=False
+        Whether this replaces what was said before. Otherwise what was said first holds: a method knows its own passes
+        better than a decomposition that it calls for some of them.
+    """
+    fit = _FIT.get()
+    if fit is not None and (anew or fit.n_passes is None):
+        fit.n_passes = fit.n_begun + n_passes
+
+
+@contextmanager
+def numbered(*, is_pass: bool) -> Iterator[None]:
+    """Say whether what runs in the body reads the data once.
+
+    Parameters
+    ----------
+    is_pass : bool
+        By default every call of :func:`~dspectral.engine.summarize` is a pass and has a number, but lists of tasks
+        and collected rows have none. What reads something else than the data, or the data in pieces, says so here.
+    """
+    token = _COUNTS.set(is_pass)
+    try:
+        yield
+    finally:
+        _COUNTS.reset(token)
+
+
+def next_number(*, is_pass: bool) -> int | None:
+    """Return the number of the pass that begins now.
+
+    Parameters
+    ----------
+    is_pass : bool
+        Whether it counts, unless :func:`numbered` says otherwise.
+
+    Returns
+    -------
+    int or None
+        From 1; None for what is no pass, and outside any fit.
+    """
+    fit, said = _FIT.get(), _COUNTS.get()
+    if fit is None or not (is_pass if said is None else said):
+        return None
+    fit.n_begun += 1
+    return fit.n_begun

@@ -1,0 +1,223 @@
+"""A pass that runs: its events, its tasks that are done, and its wall time."""
+
+import time
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from dask.callbacks import Callback, normalize_callback
+
+from dspectral.engine.cluster_poll import ClusterPoll
+from dspectral.engine.events import BlocksDone, Merged, PassBegan, PassEnded
+from dspectral.engine.fitting import fit_in_force, next_number
+from dspectral.engine.telling import client_in_force, counts_blocks, is_heard, tell
+from dspectral.engine.timing import note_pass
+from dspectral.types import is_sparse
+
+
+class Work(NamedTuple):
+    """What a pass will do, as far as it is known before it begins.
+
+    Attributes
+    ----------
+    name : str
+        Name of the pass.
+    block_group : str
+        Name of the task group of its blocks.
+    n_blocks : int
+        Number of tasks in that group.
+    is_pass : bool, default=False
+        Whether it reads the data, and so has a number.
+    merge_groups : tuple of str, default=()
+        Names of the task groups of the merges, from the blocks up.
+    n_merges : int, default=0
+        Number of tasks in these groups.
+    fan_in : int, default=0
+        Number of summaries that a merge takes.
+    n_rows, n_bytes : int, optional
+        Rows and bytes of all blocks.
+    """
+
+    name: str
+    block_group: str
+    n_blocks: int
+    is_pass: bool = False
+    merge_groups: tuple[str, ...] = ()
+    n_merges: int = 0
+    fan_in: int = 0
+    n_rows: int | None = None
+    n_bytes: int | None = None
+
+
+class LocalCounts(Callback):
+    """Counts the tasks of one pass that Dask's schedulers within this process have done.
+
+    Parameters
+    ----------
+    begun : PassBegan
+        The pass.
+    """
+
+    def __init__(self, begun: PassBegan) -> None:
+        super().__init__()
+        self._begun = begun
+        self._levels = {group: level for level, group in enumerate(begun.merge_groups, 1)}
+        self._n_blocks = self._n_merges = 0
+
+    def _posttask(self, key: Hashable, result: Any, *_others: Any) -> None:
+        # The scheduler calls this in the thread that waits for the pass, one task at a time.
+        group, begun = group_of(key), self._begun
+        level = self._levels.get(group)
+        if level is None and group != begun.block_group:
+            return
+        self._n_blocks += level is None
+        self._n_merges += level is not None
+        if level is not None:
+            tell(merged(begun.fit, begun.run, level, result))
+        tell(BlocksDone(begun.fit, begun.run, self._n_blocks, self._n_merges))
+
+
+@contextmanager
+def running_pass(work: Work, *, run: str, client: Any = None) -> Iterator[dict[str, Any]]:
+    """Tell the events of a pass while the body computes it, and note its time.
+
+    Parameters
+    ----------
+    work : Work
+        What the pass will do.
+    run : str
+        Token of the pass.
+    client : distributed.Client, optional
+        Client that computes it; None for Dask's schedulers within this process.
+
+    Yields
+    ------
+    dict
+        Arguments with which ``dask.compute`` counts the tasks.
+    """
+    fit = fit_in_force()
+    number = next_number(is_pass=work.is_pass)
+    begun = PassBegan(
+        fit=fit.token if fit else "",
+        of=fit.name if fit else "",
+        run=run,
+        name=work.name,
+        number=number,
+        n_passes=fit.n_passes if fit and number else None,
+        n_blocks=work.n_blocks,
+        n_merges=work.n_merges,
+        n_levels=len(work.merge_groups),
+        fan_in=work.fan_in,
+        n_rows=work.n_rows,
+        n_bytes=work.n_bytes,
+        block_group=work.block_group,
+        merge_groups=work.merge_groups,
+    )
+    tell(begun, client)
+    start, error = time.perf_counter(), ""
+    try:
+        with note_pass(work.name):
+            if not counts_blocks():
+                yield {}
+            elif client is None:
+                # Named in the call and not registered: a fit in another thread would take registered ones away.
+                yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(begun))]}
+            else:
+                with ClusterPoll(client, begun):
+                    yield {}
+    except BaseException as raised:
+        error = type(raised).__name__
+        raise
+    finally:
+        tell(PassEnded(begun.fit, run, work.name, time.perf_counter() - start, error), client)
+
+
+def client_for(*, in_memory: bool) -> Any:
+    """Return the client that will compute a pass, if anybody wants to hear of it.
+
+    Parameters
+    ----------
+    in_memory : bool
+        Whether threads of this process compute, even if a client is in force.
+
+    Returns
+    -------
+    distributed.Client or None
+        None, too, where nobody listens.
+    """
+    return client_in_force() if not in_memory and (is_heard() or counts_blocks()) else None
+
+
+def merged(fit: str, run: str, level: int, summary: Any) -> Merged:
+    """Return the event of a summary that was merged.
+
+    Parameters
+    ----------
+    fit, run : str
+        Tokens of fit and pass.
+    level : int
+        Level of the merge.
+    summary : Summary
+        Its result.
+
+    Returns
+    -------
+    Merged
+        With a bound where the summary has the fields ``error`` and ``energy``, as Frequent Directions has.
+    """
+    n_rows = getattr(summary, "n_rows", None)
+    error, energy = getattr(summary, "error", None), getattr(summary, "energy", None)
+    absolute = relative = None
+    if error is not None and energy is not None:
+        absolute, relative = float(error), float(error / energy) if energy else 0.0
+    return Merged(
+        fit, run, level, bytes_of(summary), None if n_rows is None else int(n_rows), absolute, relative
+    )
+
+
+def bytes_of(content: Any) -> int:
+    """Return the bytes of the arrays in a summary.
+
+    Parameters
+    ----------
+    content : object
+        Array, SciPy sparse matrix, or tuple of them.
+
+    Returns
+    -------
+    int
+        Bytes; other objects count as nothing.
+
+    Examples
+    --------
+    >>> bytes_of((np.zeros(3), 5, (np.zeros(1, dtype=np.int32),)))
+    28
+    """
+    if isinstance(content, tuple | list):
+        return sum(map(bytes_of, content))
+    if is_sparse(content):
+        parts = (getattr(content, name, None) for name in ("data", "indices", "indptr"))
+        return sum(part.nbytes for part in parts if part is not None)
+    return content.nbytes if isinstance(content, np.ndarray) else 0
+
+
+def group_of(key: Hashable) -> str:
+    """Return the name of a task's group.
+
+    Parameters
+    ----------
+    key : hashable
+        Key of the task.
+
+    Returns
+    -------
+    str
+        Its first element, or the key itself.
+
+    Examples
+    --------
+    >>> group_of(("merge-level-2-0123456789abcdef0123456789abcdef", 7))
+    'merge-level-2-0123456789abcdef0123456789abcdef'
+    """
+    return str(key[0] if isinstance(key, tuple) else key)

@@ -1,0 +1,218 @@
+"""Who hears of events, and how they get there: listeners, Python's logging, and the scheduler of a cluster."""
+
+import itertools
+import logging
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any
+
+import dask
+
+from dspectral.engine.events import TOPIC, BlocksDone, Event, Listener, Merged
+from dspectral.engine.wording import sentence_of
+
+LOGGER = logging.getLogger("dspectral")
+LOGGER.addHandler(logging.NullHandler())
+# A context variable, so that a fit in another thread is not heard by the listener of this one.
+_HERE: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
+_EVERYWHERE: list[Listener] = []
+_ALL: list[Listener] = []
+_NUMBERS = itertools.count()
+_SENDER = f"{socket.gethostname()}:{os.getpid()}"
+
+
+@contextmanager
+def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
+    """Call a function with every event while the context lasts.
+
+    Parameters
+    ----------
+    listener : callable
+        Function of an :data:`~dspectral.engine.events.Event`. It is called in the thread in which the event happens,
+        so it must be quick; an error in it is logged, and does not stop a fit.
+    everywhere : bool, default=False
+        Whether events of all threads of this process are heard, or only those of fits that begin in this thread.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspectral import TruncatedSVD
+    >>> heard = []
+    >>> with listening(heard.append):
+    ...     model = TruncatedSVD(2).fit(np.eye(3))
+    >>> [type(event).__name__ for event in heard]
+    ['FitBegan', 'PassBegan', 'BlocksDone', 'PassEnded', 'Certified', 'FitEnded']
+    """
+    _ALL.append(listener)
+    before = _HERE.get()
+    if everywhere:
+        _EVERYWHERE.append(listener)
+    else:
+        _HERE.set((*before, listener))
+    try:
+        yield
+    finally:
+        _ALL.remove(listener)
+        if everywhere:
+            _EVERYWHERE.remove(listener)
+        else:
+            _HERE.set(before)
+
+
+def is_heard() -> bool:
+    """Report whether anybody in this process listens, or a dashboard is configured.
+
+    Returns
+    -------
+    bool
+        Whether events are sent to a scheduler.
+    """
+    return bool(_HERE.get() or _EVERYWHERE or dask.config.get("dspectral.dashboard", default=False))
+
+
+def counts_blocks() -> bool:
+    """Report whether blocks are to be counted: for a listener, or for the log.
+
+    Returns
+    -------
+    bool
+        False where :class:`~dspectral.engine.events.BlocksDone` would reach nobody.
+    """
+    return bool(_HERE.get() or _EVERYWHERE) or LOGGER.isEnabledFor(logging.DEBUG)
+
+
+def tell(event: Event, client: Any = None) -> None:
+    """Tell listeners, the log, and the scheduler of a client.
+
+    Parameters
+    ----------
+    event : Event
+        What happened.
+    client : distributed.Client, optional
+        Client of the computation. It is never waited for, and what goes wrong there is only logged.
+    """
+    _log_and_call(event, (*_HERE.get(), *_EVERYWHERE))
+    if client is not None and is_heard() and not isinstance(event, BlocksDone):
+        _send(client, as_message(event))
+
+
+def tell_everybody(event: Event) -> None:
+    """Tell the log and all listeners of this process, of whatever thread.
+
+    Parameters
+    ----------
+    event : Event
+        What happened.
+    """
+    _log_and_call(event, tuple(_ALL))
+
+
+def is_mine(message: dict[str, Any]) -> bool:
+    """Report whether a message was sent by this process, whose listeners have heard the event itself.
+
+    Parameters
+    ----------
+    message : dict
+        Message as :func:`as_message` makes it.
+
+    Returns
+    -------
+    bool
+        False for another process, or another machine.
+    """
+    return bool(message["sender"] == _SENDER)
+
+
+def as_message(event: Event) -> dict[str, Any]:
+    """Return an event as a dict that can be written as JSON, and sent.
+
+    Parameters
+    ----------
+    event : Event
+        What happened.
+
+    Returns
+    -------
+    dict
+        Fields of the event, and ``event``, ``time``, ``sender`` and ``order``.
+
+    Examples
+    --------
+    >>> from dspectral.engine.events import Compiling
+    >>> message = as_message(Compiling("twice", "here"))
+    >>> message["event"], message["loop"]
+    ('Compiling', 'twice')
+    """
+    fields = {
+        key: list(value) if isinstance(value, tuple) else value for key, value in event._asdict().items()
+    }
+    kind = type(event).__name__
+    return {"event": kind, **fields, "time": time.time(), "sender": _SENDER, "order": next(_NUMBERS)}
+
+
+def client_in_force() -> Any:
+    """Return the ``dask.distributed`` client that would compute now.
+
+    Returns
+    -------
+    distributed.Client or None
+        None where Dask's schedulers within this process compute.
+    """
+    try:
+        get = dask.base.get_scheduler()
+    except (RuntimeError, ValueError):
+        return None  # the computation itself says what is wrong with the configuration
+    client = getattr(get, "__self__", None)
+    return client if hasattr(client, "log_event") else None
+
+
+def tell_from_worker(event: Event) -> bool:
+    """Send an event from a task of a cluster to its scheduler, without waiting.
+
+    Parameters
+    ----------
+    event : Event
+        What happened.
+
+    Returns
+    -------
+    bool
+        Whether this is a task of a cluster.
+    """
+    # Asked for by name: a process that has not loaded it is no worker, and need not load it for this.
+    module = sys.modules.get("distributed.worker")
+    if module is None:
+        return False
+    with suppress(ValueError):  # it is raised where no task of a worker runs
+        module.get_worker().log_event(TOPIC, as_message(event))
+        return True
+    return False
+
+
+def _log_and_call(event: Event, listeners: tuple[Listener, ...]) -> None:
+    level = logging.DEBUG if isinstance(event, BlocksDone | Merged) else logging.INFO
+    if LOGGER.isEnabledFor(level):
+        LOGGER.log(level, "%s", sentence_of(event))
+    for listener in dict.fromkeys(listeners):
+        try:
+            listener(event)
+        except Exception:
+            LOGGER.exception("a listener failed at %s", type(event).__name__)
+
+
+def _send(client: Any, message: dict[str, Any]) -> None:
+    """Hand a message to the client's own loop."""
+
+    async def send() -> None:
+        try:
+            await client.scheduler.log_event(topic=TOPIC, msg=message)
+        except Exception:  # a fit does not fail because nobody can be told of it
+            LOGGER.debug("the scheduler was not told: %s", message["event"], exc_info=True)
+
+    with suppress(RuntimeError):  # the loop is closed
+        client.loop.add_callback(send)

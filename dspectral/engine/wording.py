@@ -1,0 +1,128 @@
+"""Events in words, for the log."""
+
+from collections.abc import Callable
+from typing import Any
+
+from dspectral.engine.events import (
+    BlocksDone,
+    Certified,
+    Compiled,
+    Compiling,
+    Event,
+    FitBegan,
+    FitEnded,
+    Merged,
+    PassBegan,
+    PassEnded,
+    Redone,
+)
+
+
+def sentence_of(event: Event) -> str:
+    """Return an event in one line.
+
+    Parameters
+    ----------
+    event : Event
+        What happened.
+
+    Returns
+    -------
+    str
+        Words and figures, without a line break.
+
+    Examples
+    --------
+    >>> sentence_of(Certified("f1", "TruncatedSVD", 3.5, 0.0125))
+    'TruncatedSVD: certificate 3.5 (relative 0.0125)'
+    """
+    return _SENTENCES[type(event)](event)
+
+
+def place_of(number: int | None, n_passes: int | None) -> str:
+    """Return which pass of how many, as far as that is known.
+
+    Parameters
+    ----------
+    number : int, optional
+        Number of the pass, from 1.
+    n_passes : int, optional
+        Number of passes.
+
+    Returns
+    -------
+    str
+        Empty for a step that is no pass.
+
+    Examples
+    --------
+    >>> place_of(2, 4), place_of(2, None), place_of(None, 4)
+    ('pass 2 of 4', 'pass 2', '')
+    """
+    if number is None:
+        return ""
+    return f"pass {number}" if n_passes is None else f"pass {number} of {n_passes}"
+
+
+def _fit_began(event: FitBegan) -> str:
+    return f"{event.name} begins"
+
+
+def _pass_began(event: PassBegan) -> str:
+    place = place_of(event.number, event.n_passes)
+    words = ", ".join(part for part in (event.name, place, f"{event.n_blocks} blocks") if part)
+    merges = f", {event.n_levels} levels of merges" if event.n_levels else ""
+    rows = "" if event.n_rows is None else f", {event.n_rows} rows"
+    return (f"{event.of}: " if event.of else "") + words + rows + merges
+
+
+def _blocks_done(event: BlocksDone) -> str:
+    return f"{event.n_blocks} blocks and {event.n_merges} merges are done"
+
+
+def _merged(event: Merged) -> str:
+    bound = "" if event.relative is None else f", relative certificate {event.relative:.3g}"
+    return f"merged on level {event.level}: {event.summary_bytes} bytes{bound}"
+
+
+def _redone(event: Redone) -> str:
+    return f"{event.n_tasks} tasks were lost and run again; {event.lost_workers} workers are gone"
+
+
+def _pass_ended(event: PassEnded) -> str:
+    return f"{event.name} took {event.seconds:.2f} s" + _failure(event.error)
+
+
+def _certified(event: Certified) -> str:
+    return f"{event.name}: certificate {event.absolute:.4g} (relative {event.relative:.3g})"
+
+
+def _fit_ended(event: FitEnded) -> str:
+    passes = "1 pass" if event.n_passes == 1 else f"{event.n_passes} passes"
+    return f"{event.name} took {event.seconds:.2f} s, {passes}" + _failure(event.error)
+
+
+def _compiling(event: Compiling) -> str:
+    return f"compiling {event.loop} (once, kept for later runs)"
+
+
+def _compiled(event: Compiled) -> str:
+    return f"compiled {event.loop} in {event.seconds:.2f} s"
+
+
+def _failure(error: str) -> str:
+    return f", ended by {error}" if error else ""
+
+
+_SENTENCES: dict[type, Callable[[Any], str]] = {
+    FitBegan: _fit_began,
+    PassBegan: _pass_began,
+    BlocksDone: _blocks_done,
+    Merged: _merged,
+    Redone: _redone,
+    PassEnded: _pass_ended,
+    Certified: _certified,
+    FitEnded: _fit_ended,
+    Compiling: _compiling,
+    Compiled: _compiled,
+}

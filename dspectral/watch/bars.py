@@ -1,0 +1,193 @@
+"""Rows of progress: how they are counted, and how they look in a terminal and as a line."""
+
+import sys
+import time
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TextIO
+
+from rich import progress as bars
+from rich.console import Console, RenderableType
+from rich.table import Column
+from rich.text import Text
+
+from dspectral.watch.passes import Heading, rate_of
+from dspectral.watch.tasks import Phase
+
+
+class Rows:
+    """The rows of what runs: headings without a bar, and phases with one.
+
+    Parameters
+    ----------
+    stream : text stream
+        A terminal gets bars that change; on anything else they are never drawn, and only counted.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._bars = _bars(stream)
+        console = self._bars.console
+        self.is_live = console.is_terminal and not console.is_dumb_terminal
+        self._ids: dict[tuple[str, float], bars.TaskID] = {}
+        self._is_drawn = False
+
+    @property
+    def tasks(self) -> list[bars.Task]:
+        """Rows from top to bottom."""
+        return self._bars.tasks
+
+    def keep(self, headings: list[Heading], phases: list[Phase], since: float) -> None:
+        """Let there be these rows, and draw them in a terminal.
+
+        Parameters
+        ----------
+        headings : list of Heading
+            The first one stands above all others.
+        phases : list of Phase
+            Tasks, each with a bar.
+        since : float
+            When the phases began.
+        """
+        wanted: dict[tuple[str, float], Heading | Phase] = {("", one.since): one for one in headings[:1]}
+        wanted |= {(phase.name, since): phase for phase in phases}
+        wanted |= {(one.text, one.since): one for one in headings[1:]}
+        for key in self._ids.keys() - wanted.keys():
+            self._bars.remove_task(self._ids.pop(key))
+        for key, one in wanted.items():
+            if key not in self._ids:
+                self._ids[key] = self._bars.add_task("", total=None, count="")
+                self._bars.tasks[-1].start_time = key[1]
+            if isinstance(one, Phase):
+                self._fill(self._ids[key], one)
+            else:
+                self._bars.update(self._ids[key], description="  " * bool(key[0]) + one.text)
+        if self.is_live and bool(wanted) != self._is_drawn:
+            (self._bars.start if wanted else self._bars.stop)()
+            self._is_drawn = bool(wanted)
+
+    def say(self, text: str) -> None:
+        """Write a line that stays, above the bars of a terminal.
+
+        Parameters
+        ----------
+        text : str
+            The line.
+        """
+        if self.is_live:
+            self._bars.console.print(text, markup=False, highlight=False)
+        else:
+            self._bars.console.file.write(text + "\n")
+            self._bars.console.file.flush()
+
+    def _fill(self, row: bars.TaskID, phase: Phase) -> None:
+        task = self._bars.tasks[self._bars.task_ids.index(row)]
+        if task.total is None or phase.done < task.completed:
+            self._bars.reset(row)  # another pass
+        self._bars.update(
+            row, description=f"  {phase.name}", total=phase.total, completed=phase.done, count=count_of(phase)
+        )
+
+
+class Times(bars.ProgressColumn):
+    """A column of the time that a row took so far, and of the time left."""
+
+    def render(self, task: bars.Task) -> Text:
+        """Return the times of one row."""
+        return Text(times(task), style="progress.elapsed")
+
+
+class Drawn(bars.Progress):
+    """Bars for phases, below each other, between headings that may be as wide as the terminal."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Yield the first heading, a table of phases, and the other headings."""
+        headings = [row for row in self.tasks if row.total is None]
+        for row in headings[:1]:
+            yield Text(" ".join(part for part in (row.description, times(row)) if part))
+        yield self.make_tasks_table([row for row in self.tasks if row.total is not None])
+        for row in headings[1:]:
+            yield Text(row.description)
+
+
+def _bars(stream: TextIO) -> Drawn:
+    return Drawn(
+        bars.TextColumn("{task.description}", table_column=Column(overflow="fold"), markup=False),
+        bars.BarColumn(bar_width=20),
+        bars.TaskProgressColumn(),
+        bars.TextColumn("{task.fields[count]}", justify="right", markup=False),
+        Times(table_column=Column(overflow="fold")),
+        console=Console(file=stream),
+        get_time=time.monotonic,
+        refresh_per_second=2,
+        speed_estimate_period=3600.0,  # a block may take minutes
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),  # what is printed goes above the bars, but never from a file to them
+    )
+
+
+def count_of(phase: Phase) -> str:
+    """Return the tasks of a phase, and their speed, in few words.
+
+    Parameters
+    ----------
+    phase : Phase
+        Tasks.
+
+    Returns
+    -------
+    str
+        Words for the column behind the bar.
+
+    Examples
+    --------
+    >>> count_of(Phase("hash-block", 11, 245)), count_of(Phase("hash-block", 11, 245, again=6))
+    ('11/245', '11/245, 6 of them again')
+    """
+    again = f"{phase.again} of them again" if phase.again else ""
+    return ", ".join(part for part in (f"{phase.done}/{phase.total}", again, rate_of(phase)) if part)
+
+
+def times(task: bars.Task) -> str:
+    """Return how long a row has taken and how long it will yet, as far as that is known; nothing before it begins.
+
+    Parameters
+    ----------
+    task : rich.progress.Task
+        Row.
+
+    Returns
+    -------
+    str
+        Hours, minutes and seconds.
+    """
+    elapsed = str(timedelta(seconds=int((task.finished_time if task.finished else task.elapsed) or 0)))
+    left = task.time_remaining
+    if task.total is None or task.finished:
+        return elapsed
+    if not task.completed:
+        return ""
+    return elapsed if left is None else f"{elapsed}, {timedelta(seconds=int(left))} left"
+
+
+def line_of(rows: list[bars.Task]) -> str:
+    """Return one line: time and first heading; each phase with its tasks done, share and time; other headings.
+
+    Parameters
+    ----------
+    rows : list of rich.progress.Task
+        Rows from top to bottom.
+
+    Returns
+    -------
+    str
+        The line, without its end.
+    """
+    first, *rest = rows
+    parts = []
+    for row in rest:
+        if row.total is None:
+            parts.append(row.description.strip())
+        else:
+            told = (f"{row.fields['count']}, {row.percentage:.0f} %", times(row))
+            parts.append(f"{row.description.strip()} {', '.join(part for part in told if part)}")
+    return f"[{times(first)}] " + ": ".join(part for part in (first.description, " · ".join(parts)) if part)

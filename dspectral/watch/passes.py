@@ -1,0 +1,228 @@
+"""What runs now, as far as events tell: fits, their passes, certificates, loops that are compiled, what was lost."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from dspectral.engine import events as of
+from dspectral.engine.wording import place_of
+from dspectral.watch.tasks import Phase, phase_name
+
+
+class Heading(NamedTuple):
+    """A line above the bars.
+
+    Attributes
+    ----------
+    text : str
+        What it says.
+    since : float
+        When it began, as ``time.monotonic`` has it.
+    """
+
+    text: str
+    since: float
+
+
+class Ended(NamedTuple):
+    """A fit that is over.
+
+    Attributes
+    ----------
+    text : str
+        What was done, in a line.
+    seconds : float
+        Wall time that it took.
+    """
+
+    text: str
+    seconds: float
+
+
+class _Pass:
+    """A pass that runs."""
+
+    def __init__(self, began: of.PassBegan) -> None:
+        self.began, self.since = began, time.monotonic()
+        self.n_blocks = self.n_merges = self.n_again = 0
+
+    def phases(self) -> list[Phase]:
+        began = self.began
+        seconds = max(time.monotonic() - self.since, 1e-9)
+        share = self.n_blocks / max(began.n_blocks, 1)
+        rows = None if began.n_rows is None else began.n_rows * share / seconds
+        size = None if began.n_bytes is None else began.n_bytes * share / seconds
+        name = phase_name(began.block_group)
+        found = [Phase(name, self.n_blocks, began.n_blocks, self.n_again, rows, size)]
+        return [*found, Phase("merge", self.n_merges, began.n_merges)] if began.n_merges else found
+
+
+class Passes:
+    """Keeps what events say, for the thread that shows it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fits: dict[str, tuple[of.FitBegan, float]] = {}
+        self._passes: dict[str, _Pass] = {}
+        self._certificates: dict[str, float] = {}
+        self._compiling: dict[str, float] = {}
+        self._lost: dict[str, of.Redone] = {}
+        self._ended: list[Ended] = []
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            of.FitBegan: self._on_fit_began,
+            of.FitEnded: self._on_fit_ended,
+            of.PassBegan: self._on_pass_began,
+            of.PassEnded: self._on_pass_ended,
+            of.BlocksDone: self._on_blocks_done,
+            of.Merged: self._on_merged,
+            of.Redone: self._on_redone,
+            of.Certified: self._on_certified,
+            of.Compiling: self._on_compiling,
+            of.Compiled: self._on_compiled,
+        }
+
+    def hear(self, event: of.Event) -> None:
+        """Take an event in.
+
+        Parameters
+        ----------
+        event : Event
+            What happened.
+        """
+        with self._lock:
+            self._handlers[type(event)](event)
+
+    def phases(self) -> list[Phase]:
+        """Return the tasks of the passes that run.
+
+        Returns
+        -------
+        list of Phase
+            Empty between passes.
+        """
+        with self._lock:
+            return [phase for one in self._passes.values() for phase in one.phases()]
+
+    def headings(self) -> list[Heading]:
+        """Return what is to be said above the bars.
+
+        Returns
+        -------
+        list of Heading
+            The fit with its pass first; then the certificate, what is compiled, and what was lost.
+        """
+        with self._lock:
+            return [*self._fit_heading(), *self._notes()]
+
+    def ended(self) -> list[Ended]:
+        """Return the fits that ended since the last call.
+
+        Returns
+        -------
+        list of Ended
+            Only those that no other fit called.
+        """
+        with self._lock:
+            found, self._ended = self._ended, []
+            return found
+
+    def _fit_heading(self) -> list[Heading]:
+        if not self._fits:
+            return []
+        name = " > ".join(fit.name for fit, _since in self._fits.values())
+        places = [place_of(one.began.number, one.began.n_passes) for one in self._passes.values()]
+        text = ": ".join(part for part in (name, *places[:1]) if part)
+        return [Heading(text, min(since for _fit, since in self._fits.values()))]
+
+    def _notes(self) -> list[Heading]:
+        since = min((since for _fit, since in self._fits.values()), default=0.0)
+        notes = [f"certificate {value:.3g} of the energy" for value in self._certificates.values()]
+        notes += [_words_of(event) for event in self._lost.values()]
+        loops = [
+            (f"compiling {loop} (once, kept for later runs)", at) for loop, at in self._compiling.items()
+        ]
+        return [*(Heading(note, since) for note in notes), *(Heading(*loop) for loop in loops)]
+
+    def _on_fit_began(self, event: of.FitBegan) -> None:
+        self._fits[event.fit] = event, time.monotonic()
+
+    def _on_fit_ended(self, event: of.FitEnded) -> None:
+        began, _since = self._fits.pop(event.fit, (None, 0.0))
+        certificate = self._certificates.pop(event.fit, None)
+        self._lost = {run: lost for run, lost in self._lost.items() if lost.fit != event.fit}
+        if began is None or began.parent in self._fits:
+            return
+        passes = f"{event.n_passes} pass{'es' * (event.n_passes != 1)}" if event.n_passes else ""
+        bound = "" if certificate is None else f"certificate {certificate:.3g} of the energy"
+        failure = f"ended by {event.error}" if event.error else ""
+        text = ", ".join(part for part in (passes, bound, failure) if part)
+        self._ended.append(Ended(": ".join(part for part in (event.name, text) if part), event.seconds))
+
+    def _on_pass_began(self, event: of.PassBegan) -> None:
+        self._passes[event.run] = _Pass(event)
+
+    def _on_pass_ended(self, event: of.PassEnded) -> None:
+        self._passes.pop(event.run, None)
+
+    def _on_blocks_done(self, event: of.BlocksDone) -> None:
+        one = self._passes.get(event.run)
+        if one is not None:
+            one.n_blocks, one.n_merges = max(one.n_blocks, event.n_blocks), max(one.n_merges, event.n_merges)
+
+    def _on_merged(self, event: of.Merged) -> None:
+        if event.relative is not None and event.fit:
+            self._certificates[event.fit] = event.relative
+
+    def _on_redone(self, event: of.Redone) -> None:
+        one = self._passes.get(event.run)
+        if one is not None:
+            one.n_again += event.n_tasks
+            self._lost[event.run] = event._replace(n_tasks=one.n_again)
+
+    def _on_certified(self, event: of.Certified) -> None:
+        self._certificates[event.fit] = event.relative
+
+    def _on_compiling(self, event: of.Compiling) -> None:
+        self._compiling[event.loop] = time.monotonic()
+
+    def _on_compiled(self, event: of.Compiled) -> None:
+        self._compiling.pop(event.loop, None)
+
+
+def _words_of(lost: of.Redone) -> str:
+    workers = (
+        f"{lost.lost_workers} worker{'s' * (lost.lost_workers != 1)} lost, " if lost.lost_workers else ""
+    )
+    return f"{workers}{lost.n_tasks} task{'s' * (lost.n_tasks != 1)} run again"
+
+
+def rate_of(phase: Any) -> str:
+    """Return rows and bytes a second in few words.
+
+    Parameters
+    ----------
+    phase : Phase
+        Tasks of a pass.
+
+    Returns
+    -------
+    str
+        Empty where nothing is done yet, or nothing is known of the data.
+
+    Examples
+    --------
+    >>> rate_of(Phase("sketch-block", 1, 2, 0, 12345.6, 2.5e6))
+    '12,346 rows/s, 2.5 MB/s'
+    """
+    rows = f"{phase.rows_per_second:,.0f} rows/s" if phase.rows_per_second else ""
+    return ", ".join(part for part in (rows, _size(phase.bytes_per_second)) if part)
+
+
+def _size(rate: float | None) -> str:
+    if not rate:
+        return ""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if rate >= scale:
+            return f"{rate / scale:.1f} {unit}/s"
+    return f"{rate:.0f} B/s"

@@ -1,0 +1,204 @@
+"""The thread that shows progress: in a terminal, a notebook, or as lines now and then."""
+
+import atexit
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Self, TextIO
+
+from dspectral.engine import listening
+from dspectral.engine.telling import LOGGER, client_in_force
+from dspectral.watch.bars import Rows, line_of
+from dspectral.watch.notebook import Notebook, notebook_shell
+from dspectral.watch.passes import Heading, Passes
+from dspectral.watch.tasks import ClusterTasks, LocalTasks, Phase
+
+QUIET_SECONDS = 0.5
+"""What ends sooner says nothing, but in a notebook."""
+INTERVAL = 0.5
+"""Seconds between two looks."""
+LINE_SECONDS = (10.0, 60.0)
+"""Least and most time between two lines where the output is no terminal; between these, a tenth of the age."""
+_LOCK = threading.Lock()
+_SHOWN: "list[Progress]" = []
+"""The one that shows; those within it leave that to it."""
+
+
+class Progress:
+    """A context in which fits, builds and everything else that Dask computes are shown while they run.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Client whose scheduler is asked, besides Dask's schedulers within this process; by default the one in force.
+    stream : text stream, optional
+        Standard error by default. A terminal gets bars that change, anything else a line now and then; a notebook gets
+        a display below the cell unless a stream is given.
+    quiet_seconds : float, optional
+        What ends sooner says nothing; by default half a second.
+    summaries : bool, default=True
+        Whether a line about each fit stays when it is over.
+    """
+
+    def __init__(
+        self,
+        client: Any = None,
+        stream: TextIO | None = None,
+        *,
+        quiet_seconds: float | None = None,
+        summaries: bool = True,
+    ) -> None:
+        self._client, self._stream = client, stream
+        self._quiet_seconds, self._summaries = quiet_seconds, summaries
+        self._steps: list[tuple[str, float]] = []
+        self._stack: ExitStack | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Show from now on; nothing happens within another one that shows."""
+        with _LOCK:
+            if _SHOWN:
+                return
+            _SHOWN.append(self)
+        self._passes, self._local = Passes(), LocalTasks()
+        self._cluster: ClusterTasks | None = None
+        shell = notebook_shell() if self._stream is None else None
+        self._notebook = Notebook(shell) if shell is not None else None
+        self._rows = Rows(self._stream or sys.stderr)
+        self._next_line = 0.0
+        self._busy_since: float | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
+        self._stack = ExitStack()
+        self._stack.enter_context(listening(self._passes.hear, everywhere=True))
+        self._stack.enter_context(self._local)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Show nothing any more; what is drawn in a terminal is cleared, what is in a notebook stays."""
+        with _LOCK:
+            stack, self._stack = self._stack, None
+            if self in _SHOWN:
+                _SHOWN.remove(self)
+        if stack is None:
+            return
+        self._ended.set()
+        self._thread.join(timeout=10.0)  # a scheduler that is gone answers late
+        stack.close()
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Name what the body of a ``with`` does.
+
+        Parameters
+        ----------
+        name : str
+            Words for a person.
+        """
+        self._steps.append((name, time.monotonic()))
+        try:
+            yield
+        finally:
+            self._steps.pop()
+
+    def _watch(self) -> None:
+        try:
+            while not self._ended.wait(INTERVAL):
+                self._look()
+            self._show([], [], time.monotonic())
+        except (OSError, ValueError):
+            # The terminal is gone or the stream is closed: what is computed does not end with it.
+            LOGGER.debug("progress can no longer be shown", exc_info=True)
+
+    def _look(self) -> None:
+        """Look once at all that runs, and show it."""
+        phases, now = self._phases(), time.monotonic()
+        headings = [Heading(name, since) for name, since in self._steps[-1:]] + self._passes.headings()
+        self._busy_since = (self._busy_since or now) if phases and not headings else None
+        if not headings and self._busy_since is not None:
+            headings = [Heading("", self._busy_since)]
+        quiet = QUIET_SECONDS if self._quiet_seconds is None else self._quiet_seconds
+        if self._notebook is None and (not headings or now - headings[0].since < quiet):
+            headings, phases = [], []
+        self._show(headings, phases if headings else [], now)
+
+    def _show(self, headings: list[Heading], phases: list[Phase], now: float) -> None:
+        ended = self._passes.ended()
+        if self._notebook is not None:
+            self._rows.keep(headings, phases, headings[0].since if headings else now)
+            self._notebook.show(self._rows.tasks, ended)
+            return
+        quiet = QUIET_SECONDS if self._quiet_seconds is None else self._quiet_seconds
+        self._rows.keep(headings, phases, headings[0].since if headings else now)
+        for one in ended:
+            if self._summaries and one.seconds >= quiet:
+                self._rows.say(f"{one.text}, {one.seconds:.1f} s")
+        if headings and not self._rows.is_live and now >= self._next_line:
+            self._rows.say(line_of(self._rows.tasks))
+            age = (now - headings[0].since) / 10
+            self._next_line = now + min(max(LINE_SECONDS[0], age), LINE_SECONDS[1])
+
+    def _phases(self) -> list[Phase]:
+        """Return the tasks of the passes, or of whatever else Dask computes."""
+        passes = self._passes.phases()
+        if passes:
+            return passes
+        return self._local.phases() or self._cluster_phases()
+
+    def _cluster_phases(self) -> list[Phase]:
+        # Asked for by name: a process that has not loaded it has no client.
+        client = self._client or (client_in_force() if "distributed" in sys.modules else None)
+        if client is None:
+            return []
+        if self._cluster is None or self._cluster.client is not client:
+            self._cluster = ClusterTasks(client)
+        return self._cluster.phases()
+
+
+def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progress:
+    """Show the progress of fits, builds and everything else that Dask computes; without it, nothing is shown.
+
+    Parameters
+    ----------
+    on : bool, optional
+        None, the default, is for use in a ``with``. True shows from now on, False ends that.
+    stream : text stream, optional
+        Standard error by default. A terminal gets bars, anything else a line now and then; a notebook gets a small
+        display below the cell unless a stream is given.
+
+    Returns
+    -------
+    Progress
+        A context manager.
+
+    Notes
+    -----
+    Shown are the fit and which of its passes this is, blocks and merges that are done, rows and bytes a second, the
+    time left, the certificate as it is known so far, loops that are compiled, and what was lost with a worker and runs
+    again. All fits of the process are shown, those of other threads too. Python's ``logging`` has the same under the
+    name ``dspectral``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspectral import TruncatedSVD
+    >>> with progress():
+    ...     model = TruncatedSVD(2).fit(np.eye(4))
+    """
+    if on is None:
+        return Progress(stream=stream)
+    for one in tuple(_SHOWN):
+        one.stop()
+    shown = Progress(stream=stream)
+    if on:
+        shown.start()
+        atexit.register(shown.stop)
+    return shown

@@ -1,0 +1,323 @@
+import json
+import logging
+import threading
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.callbacks import Callback
+from distributed import Client, LocalCluster
+
+import dspectral
+from dspectral.decomposition import Moments
+from dspectral.engine import as_message, events, expect_passes, fitting, listening, numbered, run_tasks, told
+from dspectral.engine import summarize as summarize_blocks
+from dspectral.engine.telling import is_heard, tell
+from dspectral.engine.wording import sentence_of
+from tests.contracts import CASES
+
+
+@pytest.fixture
+def rows():
+    return da.from_array(np.random.default_rng(0).standard_normal((80, 12)), chunks=(10, 12))
+
+
+@pytest.fixture
+def client():
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def heard_of(work):
+    heard = []
+    with listening(heard.append):
+        work()
+    return heard
+
+
+def of_kind(heard, *kinds):
+    return [event for event in heard if isinstance(event, kinds)]
+
+
+def sketch(rows):
+    return dspectral.TruncatedSVD(3, solver="frequent_directions").fit(rows)
+
+
+def check_sketch(heard):
+    """The events of a fit of one pass over 8 blocks."""
+    kinds = [type(event).__name__ for event in heard]
+    assert kinds[:2] == ["FitBegan", "PassBegan"]
+    assert kinds[-3:] == ["PassEnded", "Certified", "FitEnded"]
+    (began,) = of_kind(heard, events.PassBegan)
+    assert (began.of, began.name, began.number, began.n_passes) == ("TruncatedSVD", "sketch", 1, 1)
+    assert (began.n_blocks, began.n_merges, began.n_levels, began.fan_in) == (8, 7, 3, 2)
+    assert (began.n_rows, began.n_bytes) == (80, 80 * 12 * 8)
+    done = of_kind(heard, events.BlocksDone)
+    assert (done[-1].n_blocks, done[-1].n_merges) == (8, 7)
+    counts = [one.n_blocks + one.n_merges for one in done]
+    assert counts == sorted(set(counts))
+    merged = of_kind(heard, events.Merged)
+    assert sorted(one.level for one in merged) == [1, 1, 1, 1, 2, 2, 3]
+    (certified,) = of_kind(heard, events.Certified)
+    (root,) = [one for one in merged if one.level == 3]
+    assert (root.absolute, root.relative, root.n_rows) == (certified.absolute, certified.relative, 80)
+    assert root.summary_bytes > 12 * 8
+    assert of_kind(heard, events.FitEnded)[0].n_passes == 1
+    assert len({event.fit for event in heard}) == 1
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads", "processes"])
+def test_a_fit_tells_its_pass_blocks_merges_and_certificate_in_order(rows, scheduler):
+    with dask.config.set(scheduler=scheduler, num_workers=2):
+        check_sketch(heard_of(lambda: sketch(rows)))
+
+
+def test_on_a_cluster_the_same_events_are_heard_and_the_scheduler_has_them(client, rows):
+    heard = heard_of(lambda: sketch(rows))
+    check_sketch(heard)
+    began = of_kind(heard, events.PassBegan)[0]
+    wanted = {"FitBegan", "PassBegan", "PassEnded", "Certified", "FitEnded", "Merged"}
+    found = {}
+    for _ in range(100):  # messages are sent without waiting
+        messages = [
+            message for _, message in client.get_events(events.TOPIC) or () if message["fit"] == began.fit
+        ]
+        found = {message["event"] for message in messages}
+        if found == wanted and sum(message["event"] == "Merged" for message in messages) == 7:
+            break
+        threading.Event().wait(0.05)
+    assert found == wanted
+    assert all("worker" in message for message in messages if message["event"] == "Merged")
+    (told_began,) = [message for message in messages if message["event"] == "PassBegan"]
+    assert told_began["block_group"] == f"sketch-block-{began.run}"
+    assert (told_began["number"], told_began["n_passes"], told_began["n_levels"]) == (1, 1, 3)
+
+
+def test_a_scheduler_is_told_nothing_unless_somebody_asked(client, rows):
+    before = len(client.get_events(events.TOPIC) or ())
+    sketch(rows)
+    assert len(client.get_events(events.TOPIC) or ()) == before
+    with dask.config.set({"dspectral.dashboard": True}):
+        assert is_heard()
+        sketch(rows)
+    for _ in range(100):
+        if len(client.get_events(events.TOPIC) or ()) > before:
+            break
+        threading.Event().wait(0.05)
+    assert len(client.get_events(events.TOPIC)) > before
+
+
+def test_without_a_listener_the_graph_has_no_task_that_tells(client, rows, monkeypatch):
+    monkeypatch.setattr("dspectral.engine.merge_tree.tell_from_worker", None)  # a call would fail
+    sketch(rows)
+
+
+def test_the_names_of_task_groups_are_those_of_the_scheduler(client, rows):
+    seen = []
+
+    def look(event):
+        if isinstance(event, events.PassEnded):
+            seen.append(client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_groups)))
+
+    heard = []
+    with listening(heard.append), listening(look):
+        summarize_blocks(rows, of=_slow_moments, name="slow")
+    (began,) = of_kind(heard, events.PassBegan)
+    assert began.merge_groups == tuple(f"merge-level-{level}-{began.run}" for level in (1, 2, 3))
+    assert began.number is None
+    assert began.of == ""
+
+
+def _slow_moments(block):
+    return Moments.of(block)
+
+
+NO_WORK = {"NgramHashing", "WordVectorRepresentation"}
+"""Estimators whose fit only checks parameters."""
+VARIANTS = {
+    **{name: (name, {}) for name in CASES if name not in NO_WORK},
+    "krylov": ("TruncatedSVD", {"solver": "krylov", "n_passes": 4}),
+    "nystrom": ("TruncatedSVD", {"solver": "nystrom", "n_passes": 4}),
+    "random start": ("RefinementHMM", {"start": "random", "n_em_iter": 3}),
+    "relevancy": ("LocalLSI", {"method": "lrw"}),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_pass_is_beyond_the_number_of_passes_and_the_last_is_what_the_model_says(variant):
+    name, parameters = VARIANTS[variant]
+    case = CASES[name]
+    X, y = case.data()
+    model = case.make(**parameters)
+    heard = heard_of(lambda: model.fit(X) if y is None else model.fit(X, y))
+    own = of_kind(heard, events.FitBegan)[0]
+    assert (own.name, own.parent) == (name, "")
+    passes = [event for event in of_kind(heard, events.PassBegan) if event.fit == own.fit and event.number]
+    assert [event.number for event in passes] == list(range(1, len(passes) + 1))
+    for event in passes:
+        assert event.n_passes is None or event.number <= event.n_passes
+    if hasattr(model, "n_passes_"):
+        assert len(passes) == model.n_passes_
+        known = [event.n_passes for event in passes if event.n_passes is not None]
+        assert name == "LocalLSI" or not passes or known[-1] >= model.n_passes_
+    ended = of_kind(heard, events.FitEnded)[-1]
+    assert (ended.fit, ended.n_passes, ended.error) == (own.fit, len(passes), "")
+
+
+def test_a_fit_within_a_fit_names_its_parent():
+    texts = ["play some jazz", "book a flight", "play loud music", "book a cheap flight"] * 4
+    model = dspectral.IntentClassifier(
+        dspectral.SentenceRepresentation(2, min_document_frequency=1), n_folds=2
+    )
+    heard = heard_of(lambda: model.fit(texts, ["music", "travel"] * 8))
+    outer, inner, *_ = of_kind(heard, events.FitBegan)
+    assert (outer.name, inner.name, inner.parent) == ("IntentClassifier", "SentenceRepresentation", outer.fit)
+
+
+def test_builds_tell_their_passes_and_the_bytes_of_the_text(tmp_path):
+    text = tmp_path / "three.txt"
+    text.write_text("the cat sat\nthe dog\na cat\n")
+    settings = dspectral.VocabularySettings(ngram_range=(1, 1))
+    heard = heard_of(
+        lambda: (
+            dspectral.build_store(str(text), str(tmp_path / "hashed.zarr")),
+            dspectral.build_store(str(text), str(tmp_path / "known.zarr"), vocabulary=settings),
+            dspectral.build_corpus(str(text), str(tmp_path / "corpus.zarr")),
+        )
+    )
+    assert [event.name for event in of_kind(heard, events.FitBegan)] == [
+        "build_store",
+        "build_store",
+        "build_corpus",
+    ]
+    passes = [(event.name, event.number, event.n_passes) for event in of_kind(heard, events.PassBegan)]
+    assert passes == [
+        ("hash-block", 1, 1),
+        ("count-terms", 1, 2),
+        ("merge-terms", None, None),
+        ("encode-block", 2, 2),
+        ("count-terms", 1, 2),
+        ("merge-words", None, None),
+        ("number-words", 2, 2),
+    ]
+    numbered_ones = [event for event in of_kind(heard, events.PassBegan) if event.number]
+    assert {event.n_bytes for event in numbered_ones} == {text.stat().st_size}
+
+
+def test_an_error_ends_pass_and_fit_and_is_named():
+    X = np.ones((4, 3))
+    heard = []
+    with listening(heard.append), pytest.raises(ValueError, match="boom"), fitting("Own", n_passes=1):
+        summarize_blocks(X, of=_boom, name="own")
+    assert [event.error for event in of_kind(heard, events.PassEnded, events.FitEnded)] == ["ValueError"] * 2
+
+
+def _boom(_block):
+    raise ValueError("boom")
+
+
+def test_fits_in_two_threads_are_not_mixed_up(rows):
+    heard = {name: [] for name in ("one", "two")}
+    everything = []
+    barrier = threading.Barrier(2)
+
+    def work(name):
+        with listening(heard[name].append):
+            barrier.wait()
+            for _ in range(5):
+                sketch(rows)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in heard]
+    with listening(everything.append, everywhere=True):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for mine in heard.values():
+        fits = [event.fit for event in of_kind(mine, events.FitBegan)]
+        assert len(fits) == 5
+        for fit in fits:
+            check_sketch([event for event in mine if event.fit == fit])
+    assert len(everything) == sum(map(len, heard.values()))
+
+
+def test_the_log_has_passes_at_info_and_blocks_at_debug_and_prints_nothing_by_default(rows, caplog, capsys):
+    sketch(rows)
+    assert capsys.readouterr() == ("", "")
+    with caplog.at_level(logging.INFO, logger="dspectral"):
+        sketch(rows)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[:2] == [
+        "TruncatedSVD begins",
+        "TruncatedSVD: sketch, pass 1 of 1, 8 blocks, 80 rows, 3 levels of merges",
+    ]
+    assert lines[3].startswith("TruncatedSVD: certificate ")
+    assert lines[4].startswith("TruncatedSVD took ")
+    assert {record.levelno for record in caplog.records} == {logging.INFO}
+    caplog.clear()
+    with caplog.at_level(logging.DEBUG, logger="dspectral"):
+        sketch(rows)
+    debug = [record.getMessage() for record in caplog.records if record.levelno == logging.DEBUG]
+    assert "8 blocks and 7 merges are done" in debug
+    assert sum("relative certificate" in line for line in debug) == 7
+
+
+def test_a_listener_that_fails_is_logged_and_stops_no_fit(rows, caplog):
+    def fail(event):
+        raise OSError("no more room")
+
+    with listening(fail):
+        model = sketch(rows)
+    assert model.n_passes_ == 1
+    assert "a listener failed at FitBegan" in caplog.text
+
+
+def test_every_kind_of_event_has_words_and_can_be_sent_as_json():
+    samples = {str: "x", int: 3, float: 0.5, "tuple": ("a", "b")}
+    for kind in events.Event.__args__:
+        fields = kind.__annotations__
+        event = kind(
+            *(samples.get(of, samples["tuple"] if "tuple" in str(of) else None) for of in fields.values())
+        )
+        assert sentence_of(event)
+        assert "\n" not in sentence_of(event)
+        message = json.loads(json.dumps(as_message(event)))
+        assert message["event"] == kind.__name__
+        assert message.keys() == {*fields, "event", "time", "sender", "order"}
+
+
+def test_dask_s_own_callbacks_are_called_as_well(rows):
+    keys = []
+    with Callback(posttask=lambda key, *_: keys.append(key)):
+        heard_of(lambda: sketch(rows))
+    assert len(keys) >= 15
+
+
+def test_what_is_said_first_of_the_number_of_passes_holds():
+    with fitting("Own") as fit:
+        expect_passes(4)
+        expect_passes(1)
+        assert fit.n_passes == 4
+        expect_passes(2, anew=True)
+        assert fit.n_passes == 2
+    expect_passes(1)  # outside a fit it says nothing
+
+
+def test_a_list_of_tasks_is_a_pass_only_where_that_is_said():
+    @told
+    def build():
+        run_tasks(len, ["a"], name="aside")
+        with numbered(is_pass=True):
+            run_tasks(len, ["a"], name="read")
+
+    heard = heard_of(build)
+    assert [(event.name, event.number) for event in of_kind(heard, events.PassBegan)] == [
+        ("aside", None),
+        ("read", 1),
+    ]
+    tell(heard[0])  # nobody listens: nothing happens

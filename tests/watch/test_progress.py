@@ -1,0 +1,314 @@
+"""What a person sees of fits: in a terminal, as lines, and in a notebook."""
+
+import io
+import re
+import sys
+import threading
+import time
+from itertools import pairwise
+from types import SimpleNamespace
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import dspectral
+from dspectral.engine import events
+from dspectral.engine.telling import tell, tell_everybody
+from dspectral.watch import Progress, progress, showing
+from dspectral.watch.notebook import html_of
+from dspectral.watch.passes import Ended, Passes, rate_of
+from dspectral.watch.tasks import Phase
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(showing, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(showing, "INTERVAL", 0.02)
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def plain(stream):
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
+
+
+def rows_that(first_waits, last_waits=lambda: True):
+    """Eight blocks, of which the first and the last are read when something is so."""
+    values = np.random.default_rng(0).standard_normal((80, 12))
+
+    def wait(block_info):
+        number = block_info[None]["chunk-location"][0]
+        wait_for({0: first_waits, 7: last_waits}.get(number, lambda: True))
+        return values[10 * number : 10 * number + 10]
+
+    return da.map_blocks(wait, chunks=((10,) * 8, (12,)), dtype=float, meta=np.empty((0, 0)))
+
+
+def fit(rows):
+    with dask.config.set(scheduler="threads", num_workers=1):
+        return dspectral.TruncatedSVD(3, solver="frequent_directions", sketch_size=6).fit(rows)
+
+
+def began(**changes):
+    values = {"fit": "f", "of": "TruncatedSVD", "run": "r", "name": "sketch", "number": 2, "n_passes": 4}
+    values |= {
+        "n_blocks": 80,
+        "n_merges": 79,
+        "n_levels": 7,
+        "fan_in": 2,
+        "n_rows": 800,
+        "n_bytes": 8_000_000,
+    }
+    values |= {"block_group": "sketch-block-" + "0" * 32, "merge_groups": ()}
+    return events.PassBegan(**(values | changes))
+
+
+def test_nothing_is_shown_unless_it_is_asked_for(capsys):
+    fit(rows_that(lambda: True))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_lines_name_the_fit_its_pass_blocks_and_what_it_came_to():
+    stream = io.StringIO()
+    with progress(stream=stream):
+        fit(rows_that(stream.getvalue))
+    first, *_, last = stream.getvalue().splitlines()
+    assert re.fullmatch(
+        r"\[0:00:00\] TruncatedSVD: pass 1 of 1: sketch-block 0/8, 0 % · merge 0/7, 0 %", first
+    )
+    assert re.fullmatch(r"TruncatedSVD: 1 pass, certificate 0\.\d+ of the energy, \d+\.\d s", last)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_a_terminal_gets_bars_with_rates_and_the_certificate_and_no_line_is_too_wide(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream = Terminal()
+    with progress(stream=stream):
+        fit(
+            rows_that(
+                lambda: "pass 1 of 1" in plain(stream),
+                lambda: "rows/s" in plain(stream) and "certificate" in plain(stream),
+            )
+        )
+    text = plain(stream)
+    assert "TruncatedSVD: pass 1 of 1" in text
+    assert "rows/s" in text
+    assert "certificate 0." in text
+    assert "merge" in text
+    assert max(map(len, re.split(r"[\r\n]+", text))) <= columns
+    assert re.search(r"TruncatedSVD: 1 pass, certificate 0\.\d+ of the energy", text)
+
+
+def test_after_the_context_nothing_is_written_and_its_thread_is_gone():
+    stream = io.StringIO()
+    with progress(stream=stream):
+        fit(rows_that(stream.getvalue))
+    written = stream.getvalue()
+    fit(rows_that(lambda: True))
+    assert stream.getvalue() == written
+    assert "progress" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_errors_and_interrupts_pass_through_and_end_the_display():
+    for error in (ValueError, KeyboardInterrupt):
+        with pytest.raises(error), progress(stream=io.StringIO()):
+            raise error
+    assert showing._SHOWN == []
+
+
+def test_a_display_within_a_display_leaves_it_to_the_outer_one():
+    outer, inner = io.StringIO(), io.StringIO()
+    with progress(stream=outer):
+        with progress(stream=inner):
+            fit(rows_that(outer.getvalue))
+        fit(rows_that(lambda: True))
+    assert inner.getvalue() == ""
+    assert outer.getvalue().count("TruncatedSVD: 1 pass") == 2
+
+
+def test_a_stream_that_is_closed_stops_no_fit():
+    stream = io.StringIO()
+    with progress(stream=stream):
+        stream.close()
+        assert fit(rows_that(lambda: True)).n_passes_ == 1
+
+
+def test_it_can_be_switched_on_and_off():
+    stream = io.StringIO()
+    progress(True, stream=stream)
+    fit(rows_that(stream.getvalue))
+    progress(False)
+    assert "TruncatedSVD: 1 pass" in stream.getvalue()
+    assert showing._SHOWN == []
+
+
+def test_fits_of_several_threads_are_shown_at_once():
+    stream = io.StringIO()
+    with progress(stream=stream):
+        threads = [threading.Thread(target=fit, args=(rows_that(stream.getvalue),)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert stream.getvalue().count("TruncatedSVD: 1 pass") == 3
+
+
+def test_a_lazy_transform_that_is_computed_is_shown():
+    model, stream = fit(rows_that(lambda: True)), io.StringIO()
+    with progress(stream=stream), dask.config.set(scheduler="threads", num_workers=1):
+        model.transform(rows_that(stream.getvalue)).compute()
+    assert "project-block 0/8, 0 %" in stream.getvalue()
+
+
+def test_builds_are_shown(tmp_path):
+    stream = io.StringIO()
+    (tmp_path / "three.txt").write_text("the cat sat\n")
+    with progress(stream=stream):
+        dspectral.build_store(str(tmp_path / "three.txt"), str(tmp_path / "three.zarr"))
+    assert "build_store: 1 pass, " in stream.getvalue()
+
+
+def test_what_events_say_becomes_headings_phases_and_an_end():
+    seen = Passes()
+    seen.hear(events.FitBegan("f", "TruncatedSVD", "", None))
+    seen.hear(events.FitBegan("g", "Inner", "f", None))
+    seen.hear(began(fit="g"))
+    seen.hear(events.BlocksDone("g", "r", 20, 3))
+    seen.hear(events.BlocksDone("g", "r", 12, 3))  # never back
+    seen.hear(events.Merged("g", "r", 1, 100, 10, 2.0, 0.125))
+    seen.hear(events.Compiling("_hash", "dspectral.text.hashing"))
+    seen.hear(events.Redone("g", "r", 6, 1))
+    assert [one.text for one in seen.headings()] == [
+        "TruncatedSVD > Inner: pass 2 of 4",
+        "certificate 0.125 of the energy",
+        "1 worker lost, 6 tasks run again",
+        "compiling _hash (once, kept for later runs)",
+    ]
+    blocks, merges = seen.phases()
+    assert blocks[:4] == ("sketch-block", 20, 80, 6)
+    assert blocks.bytes_per_second == pytest.approx(blocks.rows_per_second * 10_000, rel=0.1)
+    assert merges[:4] == ("merge", 3, 79, 0)
+    seen.hear(events.Redone("g", "r", 2, 1))
+    assert "8 tasks run again" in seen.headings()[2].text
+    for event in (
+        events.PassEnded("g", "r", "sketch", 1.0, ""),
+        events.Compiled("_hash", "dspectral.text.hashing", 1.0),
+        events.FitEnded("g", "Inner", 1, 1.0, ""),
+        events.FitEnded("f", "TruncatedSVD", 4, 2.5, "ValueError"),
+    ):
+        seen.hear(event)
+    assert seen.headings() == []
+    assert seen.phases() == []
+    assert seen.ended() == [Ended("TruncatedSVD: 4 passes, ended by ValueError", 2.5)]
+    assert seen.ended() == []
+
+
+def test_compilation_and_lost_workers_are_seen_in_a_line():
+    stream = io.StringIO()
+    with progress(stream=stream):
+        tell(events.FitBegan("f", "TruncatedSVD", "", None))
+        tell(began())
+        tell(events.Redone("f", "r", 6, 1))
+        tell_everybody(events.Compiling("_hash", "dspectral.text.hashing"))
+        wait_for(stream.getvalue)
+        tell(events.FitEnded("f", "TruncatedSVD", 1, 1.0, ""))
+    line = stream.getvalue().splitlines()[0]
+    assert "0/80, 6 of them again" in line
+    assert line.endswith("1 worker lost, 6 tasks run again · compiling _hash (once, kept for later runs)")
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "words"),
+    [
+        (None, None, ""),
+        (0.0, 0.0, ""),
+        (1234.5, None, "1,234 rows/s"),
+        (None, 3.2e9, "3.2 GB/s"),
+        (None, 12, "12 B/s"),
+    ],
+)
+def test_rates_are_scaled_and_left_out_where_unknown(rows, size, words):
+    assert rate_of(Phase("a", 1, 2, 0, rows, size)) == words
+
+
+class Shell:
+    kernel = object()
+    execution_count = 1
+
+
+class Handle:
+    def __init__(self, shown):
+        self.shown = shown
+
+    def update(self, content):
+        self.shown[-1].append(content)
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """Displays, each a list of what it showed, and the shell."""
+    shown, shell = [], Shell()
+
+    def display(content, *, display_id):
+        assert display_id
+        shown.append([content])
+        return Handle(shown)
+
+    fake = SimpleNamespace(get_ipython=lambda: shell, display=SimpleNamespace(HTML=str, display=display))
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    return shown, shell
+
+
+def test_a_notebook_has_one_display_a_cell_which_is_updated_in_place_and_stays(notebook, capsys):
+    shown, shell = notebook
+    with progress():
+        fit(rows_that(lambda: shown))
+        fit(rows_that(lambda: True))
+        wait_for(lambda: shown[-1][-1].count("1 pass") == 2)
+        shell.execution_count = 2
+        fit(rows_that(lambda: len(shown) == 2))
+    first, second = shown
+    assert "<b>TruncatedSVD: pass 1 of 1</b>" in first[0]
+    assert all(one != other for one, other in pairwise(first))  # no flicker
+    assert first[-1].count("TruncatedSVD: 1 pass, certificate") == 2
+    assert second[-1].count("TruncatedSVD: 1 pass, certificate") == 1
+    assert capsys.readouterr() == ("", "")
+    assert "max-width:44em" in second[-1]
+
+
+def test_a_terminal_of_ipython_is_no_notebook(notebook):
+    shown, shell = notebook
+    shell.kernel = None
+    stream = io.StringIO()
+    with progress(stream=stream):
+        fit(rows_that(stream.getvalue))
+    assert shown == []
+
+
+def test_the_display_is_bounded_and_escapes_what_it_shows():
+    html = html_of([], [Ended(f"<fit {i}>", 1.0) for i in range(11)])
+    assert "and 3 earlier" in html
+    assert html.count("&lt;fit") == 8
+    assert "<fit" not in html
+    assert html_of([], []) == ""
+
+
+def test_a_step_of_a_program_stands_before_its_fit():
+    stream = io.StringIO()
+    with Progress(stream=stream, summaries=False) as shown, shown.step("sketch the rows"):
+        fit(rows_that(stream.getvalue))
+    assert stream.getvalue().startswith("[0:00:00] sketch the rows")
+    assert "1 pass," not in stream.getvalue()
