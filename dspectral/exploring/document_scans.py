@@ -115,7 +115,9 @@ def typical_documents(store: CountStore, space: Space, n: int) -> Best:
     Best
         Of 2 k questions: positive ends, then negative ones. Short documents are held back.
     """
-    parts = run_tasks(partial(_typical, space=space, n=n), numbered(store), name="typical-documents")
+    parts: list[Best] = run_tasks(
+        partial(_typical, space=space, n=n), numbered(store), name="typical-documents"
+    )
     return parts[0].merge(*parts[1:])
 
 
@@ -131,8 +133,10 @@ def _typical(item: Numbered, *, space: Space, n: int) -> Best:
     return Best.of(both, np.broadcast_to(rows, both.shape), n)
 
 
-def points_of(store: CountStore, space: Space, rows: NDArray[np.int64]) -> FloatArray:
-    """Return the points of some documents, scaled to length 1; only their blocks are read.
+def points_of(
+    store: CountStore, space: Space, rows: NDArray[np.int64]
+) -> tuple[FloatArray, NDArray[np.float32]]:
+    """Return the points of some documents, scaled to length 1, and their lengths; only their blocks are read.
 
     Parameters
     ----------
@@ -145,21 +149,27 @@ def points_of(store: CountStore, space: Space, rows: NDArray[np.int64]) -> Float
 
     Returns
     -------
-    ndarray of float32, shape (n, k)
+    points : ndarray of float32, shape (n, k)
         Points; zeros for a document without a word that has a weight.
+    lengths : ndarray of float32, shape (n,)
+        Lengths before: how much of each document the directions hold, from 0 to 1.
     """
     items = []
     for block, first in numbered(store):
         inside = rows[(rows >= first) & (rows < first + block.n_rows)] - first
         if len(inside):
             items.append((block, inside))
-    return np.concatenate(run_tasks(partial(_points_of, space=space), items, name="points-of-documents"))
+    parts = run_tasks(partial(_points_of, space=space), items, name="points-of-documents")
+    points, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    return points / np.where(lengths > 0, lengths, 1)[:, None], lengths
 
 
-def _points_of(item: tuple[BlockInfo, NDArray[np.int64]], *, space: Space) -> FloatArray:
+def _points_of(
+    item: tuple[BlockInfo, NDArray[np.int64]], *, space: Space
+) -> tuple[FloatArray, NDArray[np.float32]]:
     block, inside = item
     points, _, lengths = space.points(block)
-    return np.asarray(points[inside] / np.where(lengths[inside] > 0, lengths[inside], 1)[:, None])
+    return points[inside], np.asarray(lengths[inside])
 
 
 def nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: int) -> Best:
@@ -182,7 +192,7 @@ def nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: i
         Documents of at least three words.
     """
     find = partial(_nearest, space=space, queries=queries, n=n)
-    parts = run_tasks(find, numbered(store), name="nearest-documents")
+    parts: list[Best] = run_tasks(find, numbered(store), name="nearest-documents")
     return parts[0].merge(*parts[1:])
 
 

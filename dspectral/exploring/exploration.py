@@ -14,7 +14,6 @@ from typing import Any, cast
 from uuid import uuid4
 
 import fsspec
-import psutil
 
 from dspectral.exploring import steps
 from dspectral.exploring.findings import Classes, Directions, Documents, Vocabulary, WordSpace
@@ -39,7 +38,7 @@ class Exploration:
     Attributes
     ----------
     name : str
-        Name of the text.
+        Title of the page, the name of the first source; set it to another before the page is written.
     size : dict
         ``documents``, ``sentences``, ``tokens``, ``types`` and ``bytes`` of the text; bytes are None where a source
         does not say its size.
@@ -62,7 +61,8 @@ class Exploration:
     seconds : float
         Wall-clock time of all.
     peak_memory_bytes : int
-        Largest memory of this process since it started, or what the caller has measured better.
+        Largest memory of this process since it started (0 where the system does not say), or what the caller has
+        measured.
     """
 
     name: str
@@ -92,10 +92,13 @@ class Exploration:
         size = self.size
         stored = "" if size["bytes"] is None else f" ({scaled_bytes(size['bytes'])} as stored)"
         texts, tokens, rows = (_passes(self.stages, reads) for reads in (TEXT, TOKENS, ROWS))
+        memory = (
+            f" and at most {scaled_bytes(self.peak_memory_bytes)} of memory" if self.peak_memory_bytes else ""
+        )
         return (
             f"{size['documents']:,} documents with {size['tokens']:,} words, {size['types']:,} of them different"
             f"{stored}: read {texts} times as text, {tokens} times as numbered words and {rows} times as counts, in "
-            f"{scaled_seconds(self.seconds)} and at most {scaled_bytes(self.peak_memory_bytes)} of memory."
+            f"{scaled_seconds(self.seconds)}{memory}."
         )
 
     def certified(self) -> str:
@@ -106,7 +109,8 @@ class Exploration:
         return (
             f"{len(directions.singular_values)} directions hold {share:.1f} % of the energy (the sum of all squared "
             f"weights). Each bar is from below; the certificate, computed from the same passes, says that none is "
-            f"more than {bound:.1f} % of the energy too low."
+            f"more than {bound:.1f} % of the energy too low. The bound is wide where a spectrum is flat, as that of "
+            "short documents is."
         )
 
     def first_word(self) -> int:
@@ -156,7 +160,9 @@ class Exploration:
     def _repr_html_(self) -> str:
         """Return the page in a frame, so that its style and the notebook's leave each other alone."""
         frame = "width:100%;height:80vh;min-height:480px;border:1px solid #8884"
-        return f'<iframe title="dspectral explore" style="{frame}" srcdoc="{html.escape(self.html())}"></iframe>'
+        return (
+            f'<iframe title="dspectral explore" style="{frame}" srcdoc="{html.escape(self.html())}"></iframe>'
+        )
 
 
 def explore(
@@ -168,7 +174,6 @@ def explore(
     sizes: Sizes | None = None,
     min_count: int | None = None,
     seed: int = 0,
-    name: str | None = None,
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
     scratch: str | PathLike[str] | None = None,
@@ -193,8 +198,6 @@ def explore(
         Fewest times that a word must occur to have a vector and a class; by default 1 to 10, rising with the text.
     seed : int, default=0
         Seed of everything random. The same text, sizes and seed give the same page but for times.
-    name : str, optional
-        Title of the page; by default the names of the sources.
     block_bytes : int, default=16777216
         Bytes of text behind a block; a task holds about ten times that.
     errors : {"strict", "replace"}, default="strict"
@@ -236,7 +239,7 @@ def explore(
     sizes = Sizes() if sizes is None else sizes
     sizes.check()
     seed = check_integer("seed", seed, at_least=0)
-    stages, start = Stages(stage), time.perf_counter()
+    stages, n_texts, start = Stages(stage), 0, time.perf_counter()
     with ExitStack() as stack:
         folder = _folder(stack, scratch)
         paths = [fspath(s) for s in ([sources] if isinstance(sources, str | PathLike) else sources)]
@@ -245,8 +248,9 @@ def explore(
         if texts is not None:
             with stages.stage("Write the texts to scratch", "memory"):
                 paths, n_texts = _written(texts, folder)
-            name = name or f"{n_texts:,} texts"
-        kind = {key: value for key, value in (("unit", unit), ("field", field)) if value is not None}
+        kind: dict[str, Any] = {
+            key: value for key, value in (("unit", unit), ("field", field)) if value is not None
+        }
         with stages.stage("Count and number the words", TEXT, 2):
             corpus = build_corpus(
                 paths,
@@ -264,7 +268,7 @@ def explore(
         if not words.n_tokens:
             raise ValueError(f"no word at all in {', '.join(paths)}")
         found = _explored(words, folder, sizes, seed, stages, source_options)
-    found.name = name or _title(paths)
+    found.name = _title(paths) if texts is None else f"{n_texts:,} texts"
     found.settings |= {"min_count": least, "seed": seed, "block_bytes": block_bytes, "errors": errors, **kind}
     found.stages, found.seconds = stages.finished, time.perf_counter() - start
     found.peak_memory_bytes = _peak_memory_bytes()
@@ -326,9 +330,7 @@ def _explore_documents(
     found.directions = steps.describe_directions(fitted, words.words, chosen[0], found.documents)
 
 
-def _explore_words(
-    found: Exploration, words: FrequentWords, sizes: Sizes, seed: int, stages: Stages
-) -> None:
+def _explore_words(found: Exploration, words: FrequentWords, sizes: Sizes, seed: int, stages: Stages) -> None:
     """Add word vectors, their map, and classes."""
     if sizes.n_clusters < LEAST_CLUSTERS:
         n_words, least = len(words.words) - 1, 8 * LEAST_CLUSTERS
@@ -382,12 +384,10 @@ def _n_bytes(spans: list[dict[str, Any]]) -> int | None:
 
 
 def _peak_memory_bytes() -> int:
-    """Return the largest resident memory of this process, or that of now where the system keeps no record."""
+    """Return the largest resident memory of this process; 0 where the system keeps no record in /proc."""
     status = Path("/proc/self/status")
-    if status.exists():
-        peaks = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(next(peaks).split()[1]) * 1024
-    return int(psutil.Process().memory_info().rss)
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
 def _passes(stages: list[Stage], reads: str) -> int:

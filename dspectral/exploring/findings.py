@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from dspectral.decomposition.spectrum import Certificate
 from dspectral.exploring.classes import Branch
+from dspectral.types import FloatArray
 
 
 class Vocabulary(NamedTuple):
@@ -86,7 +87,7 @@ class Documents(NamedTuple):
     nearest : dict of int to list of (int, float)
         Nearest documents of some, with their cosines.
     sample : list of int
-        Documents that were drawn at random.
+        Documents that were drawn at random, those first of which the directions hold most.
     """
 
     texts: dict[int, tuple[str, str]]
@@ -109,7 +110,7 @@ class WordSpace(NamedTuple):
 
     near: NDArray[np.int64]
     cosines: NDArray[np.float32]
-    points: NDArray[np.float64]
+    points: FloatArray
 
 
 class Classes(NamedTuple):

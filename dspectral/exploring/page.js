@@ -16,14 +16,14 @@ function showWord(i) {
   const row = D.near[i - 1];
   const card = at("word");
   card.replaceChildren(make("h3", {}, D.words[i]));
-  let about = `${number(D.counts[i])} times, the ${number(i)}${ending(i)} most frequent word`;
+  const about = `${number(D.counts[i])} times, the ${number(i)}${ending(i)} most frequent word`;
   card.append(make("p", { class: "about" }, about, ...(D.codes ? ["; class ", make("code", {}, D.codes[i])] : [])));
   const list = make("ul", { class: "bars" });
   row.forEach((j, k) => {
     const cosine = D.cosines[i - 1][k];
     const bar = make("i", { style: `width:${Math.max(1, cosine)}%` });
-    const button = make("button", { type: "button" }, make("span", {}, D.words[j]), make("span", {}, bar),
-      make("span", {}, (cosine / 100).toFixed(2)));
+    const button = make("button", { type: "button" }, make("span", {}, D.words[j]),
+      make("span", {}, (cosine / 100).toFixed(2)), bar);
     button.onclick = () => showWord(j);
     list.append(make("li", {}, button));
   });

@@ -12,6 +12,7 @@ from bokeh.resources import Resources
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from dspectral.exploring.classes import Branch, leaves
 from dspectral.exploring.excerpts import WORD, excerpt
 from dspectral.exploring.numbers import scaled_bytes, scaled_seconds
 from dspectral.exploring.pictures import COLORS, NO_GROUP, map_plot, spectrum_plot, zipf_plot
@@ -28,7 +29,11 @@ ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-ENVIRONMENT.filters |= {"thousands": lambda number: f"{number:,}", "size": scaled_bytes, "time": scaled_seconds}
+ENVIRONMENT.filters |= {
+    "thousands": lambda number: f"{number:,}",
+    "size": scaled_bytes,
+    "time": scaled_seconds,
+}
 
 
 def write_page(found: "Exploration") -> str:
@@ -54,6 +59,7 @@ def write_page(found: "Exploration") -> str:
         marked=marked,
         excerpt=excerpt,
         names=_names,
+        groups=[] if found.classes is None else _groups(found.classes.tree),
         data=Markup(script_json(page_data(found))),  # noqa: S704
         bokeh=Markup("\n".join(bokeh.js_raw)),  # noqa: S704
         versions=_versions(),
@@ -105,7 +111,7 @@ def page_data(found: "Exploration") -> dict[str, Any]:
 
 
 def script_json(value: Any) -> str:
-    """Return JSON that may stand in a script element: no ``<`` is in it, so that no text can end the element.
+    r"""Return JSON that may stand in a script element: no ``<`` is in it, so that no text can end the element.
 
     Parameters
     ----------
@@ -159,9 +165,17 @@ def _color(group: int) -> str:
     return NO_GROUP if group < 0 else COLORS[group % len(COLORS)]
 
 
-def _names(found: "Exploration", numbers: Any, n: int) -> list[str]:
-    """Return the first words of some."""
-    return [found.vocabulary.words[i] for i in numbers[:n].tolist()]
+def _names(found: "Exploration", branch: Branch, n: int) -> list[str]:
+    """Return words that stand for a branch: the first of a class, or one of each of the largest classes below."""
+    if branch.branches:
+        largest = sorted(leaves(branch), key=lambda leaf: -leaf.n_tokens)[:n]
+        return [found.vocabulary.words[leaf.words[0]] for leaf in largest]
+    return [found.vocabulary.words[i] for i in branch.words[:n].tolist()]
+
+
+def _groups(branch: Branch) -> list[Branch]:
+    """Return the branches that have colors, from left to right."""
+    return [branch] if branch.group >= 0 else [one for part in branch.branches for one in _groups(part)]
 
 
 def _versions() -> list[tuple[str, str]]:

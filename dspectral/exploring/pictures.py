@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, CustomJSTickFormatter, HoverTool, LabelSet, TapTool
+from bokeh.models import ColumnDataSource, CustomJSTickFormatter, DataRange1d, HoverTool, TapTool
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
@@ -105,12 +105,15 @@ def spectrum_plot(directions: Directions) -> figure:
     share = 100 * squares / directions.energy
     rank = np.arange(1, len(share) + 1)
     plot = quiet_figure(
-        height=260, tools="", x_axis_label="direction", y_axis_label="% of the documents' energy"
+        height=260,
+        tools="",
+        x_axis_label="direction",
+        y_axis_label="% of the documents' energy",
+        x_range=(0.3, len(share) + 0.7),
+        y_range=DataRange1d(start=0),
     )
     source = ColumnDataSource({"rank": rank, "share": share, "sum": np.cumsum(share)})
     bars = plot.vbar("rank", top="share", width=0.72, source=source, color=ACCENT, alpha=0.85)
-    plot.y_range.start = 0
-    plot.x_range.start, plot.x_range.end = 0.3, len(share) + 0.7
     tip = TOOLTIP.format("direction @rank<br><b>@share{0.00} %</b> of the energy<br>@sum{0.0} % up to here")
     plot.add_tools(HoverTool(renderers=[bars], tooltips=tip))
     plot.xgrid.grid_line_alpha = 0
@@ -138,25 +141,41 @@ def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) 
     counts, words = vocabulary.counts[1 : n + 1], vocabulary.words[1 : n + 1]
     groups = np.full(n, -1) if classes is None else classes.groups[1 : n + 1]
     color = [NO_GROUP if g < 0 else COLORS[g % len(COLORS)] for g in groups.tolist()]
-    size = np.round(4 + 9 * np.sqrt(np.log(counts / counts.min() + 1) / np.log(counts.max() / counts.min() + 2)), 1)
+    size = np.round(
+        4 + 9 * np.sqrt(np.log(counts / counts.min() + 1) / np.log(counts.max() / counts.min() + 2)), 1
+    )
     code = [""] * n if classes is None else classes.codes[1 : n + 1]
     near = [", ".join(vocabulary.words[i] for i in row[:5].tolist()) for row in space.near[:n]]
     x, y = space.points.T
     source = ColumnDataSource(
-        {"x": x, "y": y, "word": words, "count": counts, "color": color, "size": size, "code": code, "near": near},
+        {
+            "x": x,
+            "y": y,
+            "word": words,
+            "count": counts,
+            "color": color,
+            "size": size,
+            "code": code,
+            "near": near,
+        },
         name="words",
     )
-    plot = quiet_figure(height=620, tools="pan,wheel_zoom,box_zoom,reset", toolbar_location="above")
+    plot = quiet_figure(
+        height=620,
+        tools="pan,wheel_zoom,box_zoom,reset",
+        toolbar_location="above",
+        x_range=DataRange1d(range_padding=0.05),
+        y_range=DataRange1d(range_padding=0.05),
+    )
     plot.axis.visible, plot.grid.visible = False, False
-    plot.x_range.range_padding = plot.y_range.range_padding = 0.04
     points = plot.scatter(
         "x", "y", source=source, size="size", color="color", alpha=0.7, line_width=0, nonselection_alpha=0.7
     )
     _label(plot, space.points, words)
     found = ColumnDataSource({"x": [], "y": [], "word": []}, name="found")
     plot.scatter("x", "y", source=found, size=20, fill_alpha=0, line_width=3, line_color="#d4494b")
-    style = {"text_font_size": "15px", "text_font_style": "bold", "text_color": "#d4494b"}
-    plot.add_layout(LabelSet(x="x", y="y", text="word", source=found, x_offset=12, y_offset=-7, **style))
+    named: dict[str, Any] = {"text_font_size": "15px", "text_font_style": "bold", "text_color": "#d4494b"}
+    plot.text("x", "y", text="word", source=found, x_offset=13, y_offset=6, **named)
     tip = TOOLTIP.format("<b>@word</b> &middot; @count{0,0} times &middot; class @code<br>@near")
     plot.add_tools(HoverTool(renderers=[points], tooltips=tip), TapTool(renderers=[points]))
     plot.toolbar.autohide = False
@@ -169,8 +188,8 @@ def _label(plot: figure, points: FloatArray, words: list[str]) -> None:
     chosen = roomy(points, [len(word) for word in words])
     x, y = points[chosen].T
     source = ColumnDataSource({"x": x, "y": y, "word": [words[i] for i in chosen.tolist()]})
-    style = {"text_font_size": "12px", "text_color": INK, "text_align": "center"}
-    plot.add_layout(LabelSet(x="x", y="y", text="word", source=source, y_offset=5, **style))
+    style: dict[str, Any] = {"text_font_size": "12px", "text_color": INK, "text_align": "center"}
+    plot.text("x", "y", text="word", source=source, y_offset=-4, **style)
 
 
 def roomy(points: FloatArray, lengths: list[int]) -> NDArray[np.int64]:

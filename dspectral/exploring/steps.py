@@ -9,7 +9,7 @@ from dspectral.decomposition.estimators import TruncatedSVD
 from dspectral.engine import map_rows
 from dspectral.exploring.classes import class_tree, groups_of
 from dspectral.exploring.document_scans import Space, nearest_documents, points_of, typical_documents
-from dspectral.exploring.excerpts import excerpt, read_documents
+from dspectral.exploring.excerpts import WORD, excerpt, read_documents
 from dspectral.exploring.findings import Classes, Directions, Documents, End, Vocabulary, WordSpace
 from dspectral.exploring.frequent_words import FrequentWords
 from dspectral.exploring.sizes import Sizes
@@ -23,10 +23,11 @@ from dspectral.text.weighting import Weighting
 
 N_RANKS = 300
 N_TELLING = 40
+LEAST_LETTERS = 3
 N_SHOWN = 24
 """Directions with words and documents."""
 N_END_WORDS = 10
-LEAST_WEIGHT = 0.25
+LEAST_WEIGHT = 0.2
 """Share of a direction's largest weight below which a word does not stand for an end."""
 N_TYPICAL = 3
 N_NEAREST = 5
@@ -63,8 +64,9 @@ def describe_vocabulary(words: FrequentWords, store: CountStore) -> Vocabulary:
     tokens = words.corpus.words
     frequency = store.document_frequency
     scores = telling(words.counts, frequency, store.n_rows)
-    scores[0] = 0.0
-    scores[[word.isdigit() for word in words.words]] = 0.0
+    # Short words and numbers are marks of a list or table more often than they tell something.
+    scores[[sum(map(str.isalpha, word)) < LEAST_LETTERS for word in words.words]] = 0.0
+    scores[~words_for_directions(store)] = 0.0
     best = np.argsort(-scores, kind="stable")[:N_TELLING]
     return Vocabulary(
         words.words,
@@ -125,7 +127,7 @@ def choose_documents(
     typical : ndarray of int64, shape (2 k, n)
         Documents of the positive ends, then of the negative ends; -1 where there are fewer.
     sample : ndarray of int64, shape (n_sample,)
-        Documents drawn at random.
+        Documents drawn at random, those first of which the directions hold most.
     nearest : dict
         Nearest documents, with cosines, by document.
     """
@@ -135,18 +137,19 @@ def choose_documents(
     rng = np.random.default_rng(seed)
     drawn = np.sort(rng.choice(store.n_rows, min(store.n_rows, 2 * n_sample), replace=False))
     asked = np.union1d(typical[:, :N_TYPICAL][typical[:, :N_TYPICAL] >= 0], drawn)
-    points = points_of(store, space, asked)
-    has_words = np.abs(points).max(axis=1, initial=0.0) > 0
+    points, lengths = points_of(store, space, asked)
+    has_words = lengths > 0
     drawn = drawn[has_words[np.searchsorted(asked, drawn)]]
-    sample = np.sort(rng.permutation(drawn)[:n_sample])
+    sample = rng.permutation(drawn)[:n_sample]
+    sample = sample[np.argsort(-lengths[np.searchsorted(asked, sample)], kind="stable")]
     kept = has_words & ~np.isin(asked, np.setdiff1d(drawn, sample))
     asked, points = asked[kept], points[kept]
     near = nearest_documents(store, space, points, N_NEAREST * 2 + 1)
     nearest = {
-        row: [(other, round(cosine, 3)) for other, cosine in zip(others, cosines, strict=True) if other != row]
-        for row, others, cosines in zip(
-            asked.tolist(), near.rows.tolist(), near.scores.tolist(), strict=True
-        )
+        row: [
+            (other, round(cosine, 3)) for other, cosine in zip(others, cosines, strict=True) if other != row
+        ]
+        for row, others, cosines in zip(asked.tolist(), near.rows.tolist(), near.scores.tolist(), strict=True)
     }
     return typical, sample, nearest
 
@@ -163,13 +166,22 @@ def read_texts(
     rows |= {other for near in nearest.values() for other, _ in near}
     wanted = np.array(sorted(rows), dtype=np.int64)
     texts = dict(zip(wanted.tolist(), read_documents(words.corpus, wanted, source_options), strict=True))
-    kept = {}
-    for row, near in nearest.items():
-        seen = {excerpt(texts[row][1])}
-        kept[row] = [
-            one for one in near if (text := excerpt(texts[one[0]][1])) not in seen and not seen.add(text)
-        ][:N_NEAREST]
+    kept = {row: _unlike(row, near, texts)[:N_NEAREST] for row, near in nearest.items()}
     return Documents(texts, kept, sample.tolist())
+
+
+def _unlike(
+    row: int, near: list[tuple[int, float]], texts: dict[int, tuple[str, str]]
+) -> list[tuple[int, float]]:
+    """Return the documents that read otherwise than the first, and than each other."""
+    seen = {excerpt(texts[row][1]).lower()}
+    kept = []
+    for other, cosine in near:
+        text = excerpt(texts[other][1]).lower()
+        if text not in seen:
+            seen.add(text)
+            kept.append((other, cosine))
+    return kept
 
 
 def describe_directions(
@@ -182,13 +194,11 @@ def describe_directions(
     for j in range(min(n, int((svd.singular_values_ > 0).sum()))):
         weights = svd.components_[j] / np.abs(svd.components_[j]).max()
         pair = [
-            End(_end_words(sign * weights, words), _different(rows, documents))
+            _end(_end_words(sign * weights, words), rows, documents)
             for sign, rows in ((1, typical[j]), (-1, typical[n + j]))
         ]
-        ends.append((pair[0], pair[1]))
-    return Directions(
-        ends, svd.singular_values_, float(svd.energy_), svd.certificate_, fitted.most_documents
-    )
+        ends.append((pair[0], pair[1]) if pair[0].words else (pair[1], pair[0]))
+    return Directions(ends, svd.singular_values_, float(svd.energy_), svd.certificate_, fitted.most_documents)
 
 
 def _end_words(weights: NDArray[np.float64], words: list[str]) -> list[tuple[str, float]]:
@@ -196,13 +206,17 @@ def _end_words(weights: NDArray[np.float64], words: list[str]) -> list[tuple[str
     return [(words[i], float(weights[i])) for i in order.tolist() if weights[i] >= LEAST_WEIGHT]
 
 
-def _different(rows: NDArray[np.int64], documents: Documents) -> list[int]:
-    """Return the first documents of different text."""
-    found: dict[str, int] = {}
-    for row in rows.tolist():
-        if row >= 0:
-            found.setdefault(excerpt(documents.texts[row][1]).lower(), row)
-    return list(found.values())[:N_TYPICAL]
+def _end(words: list[tuple[str, float]], rows: NDArray[np.int64], documents: Documents) -> End:
+    """Return an end with its first documents whose excerpts share less than half of their words."""
+    known = {word for word, _ in words}
+    kept: list[int] = []
+    seen: list[set[str]] = []
+    for row in rows[rows >= 0].tolist():
+        shown = set(WORD.findall(excerpt(documents.texts[row][1], known).lower()))
+        if all(2 * len(shown & other) < len(shown | other) for other in seen):
+            kept.append(row)
+            seen.append(shown)
+    return End(words, kept[:N_TYPICAL])
 
 
 def learn_vectors(words: FrequentWords, n_dimensions: int, *, seed: int) -> WordEmbedding:
