@@ -105,11 +105,15 @@ def excerpt(text: str, telling: Collection[str] = ()) -> str:
         return text
     words = list(WORD.finditer(text))
     hits = np.cumsum([0, *(word[0].lower() in telling for word in words)])
-    starts = np.array([word.start() for word in words] or [0])
-    # The earliest window with most telling words; it begins at a word.
-    ends = np.searchsorted(starts, starts + EXCERPT)
-    inside = hits[np.minimum(ends, len(hits) - 1)] - hits[: len(starts)]
-    start = int(starts[int(np.argmax(inside))])
+    starts, ends = (
+        np.array([place(word) for word in words] or [0]) for place in (re.Match.start, re.Match.end)
+    )
+    # Windows begin at a word; of the first run of windows with most telling words the middle one.
+    last = np.searchsorted(ends, starts + EXCERPT, side="right")
+    inside = hits[np.minimum(last, len(hits) - 1)] - hits[: len(starts)]
+    best = np.flatnonzero(inside == inside.max())
+    run = best[best - np.arange(len(best)) == best[0]]
+    start = int(starts[run[len(run) // 2 if inside.max() else 0]])
     start = 0 if start < EXCERPT // 3 else min(start, max(0, len(text) - EXCERPT))
     start = text.rfind(" ", 0, start) + 1
     cut = text[start : start + EXCERPT]

@@ -266,7 +266,7 @@ def explore(
         least = min_count or least_count(corpus.n_tokens)
         words = FrequentWords.of(corpus, min_count=least, n_words=sizes.n_words)
         if not words.n_tokens:
-            raise ValueError(f"no word at all in {', '.join(paths)}")
+            raise ValueError(f"no word at all in {'the texts' if n_texts else ', '.join(paths)}")
         found = _explored(words, folder, sizes, seed, stages, source_options)
     found.name = _title(paths) if texts is None else f"{n_texts:,} texts"
     found.settings |= {"min_count": least, "seed": seed, "block_bytes": block_bytes, "errors": errors, **kind}
@@ -362,13 +362,16 @@ def _written(texts: Iterable[str], folder: str) -> tuple[list[str], int]:
     """Write texts as lines, whatever they are iterated from; return the file and their number."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"texts is {texts!r:.60}, but it must be an iterable of strings")
-    path, n = f"{folder}/texts.txt", 0
+    path, n, n_filled = f"{folder}/texts.txt", 0, 0
     with fsspec.open(path, "wt", encoding="utf-8", newline="\n") as file:
         for text in texts:
             if not isinstance(text, str):
                 raise TypeError(f"text {n} is {text!r:.60}, but texts must be strings")
-            file.write(" ".join(text.split()) + "\n")
-            n += 1
+            line = " ".join(text.split())
+            file.write(line + "\n")
+            n, n_filled = n + 1, n_filled + bool(line)
+    if not n_filled:
+        raise ValueError(f"no word at all in the texts, of which there are {n}")
     return [path], n
 
 

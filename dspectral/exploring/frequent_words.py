@@ -226,8 +226,10 @@ def count_filled(words: FrequentWords) -> tuple[int, int]:
 
     Returns
     -------
-    n_documents, n_sentences : int
-        Numbers of those that are not empty.
+    n_documents : int
+        Number of documents that are not empty.
+    n_sentences : int
+        Number of sentences that are not empty.
     """
     count = partial(_count_filled, where=words.corpus.where, places=words.places)
     counted = run_tasks(count, words.corpus.blocks, name="count-sentences")

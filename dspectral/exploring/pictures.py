@@ -17,12 +17,12 @@ COLORS = (
     "#d4494b",
     "#8d69b8",
     "#9c755f",
-    "#d977b0",
+    "#e377c2",
     "#7f8a93",
     "#a8a227",
     "#2fa3ad",
-    "#b07aa1",
-    "#5fa052",
+    "#8cc152",
+    "#d9ab00",
 )
 """One for each group of classes: readable on light and on dark."""
 NO_GROUP = "#8a9199"

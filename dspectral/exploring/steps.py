@@ -24,6 +24,8 @@ from dspectral.text.weighting import Weighting
 N_RANKS = 300
 N_TELLING = 40
 LEAST_LETTERS = 3
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Of the documents: words in more of them say little about one."""
 N_SHOWN = 24
 """Directions with words and documents."""
 N_END_WORDS = 10
@@ -100,12 +102,14 @@ class Fitted(NamedTuple):
 def words_for_directions(store: CountStore) -> NDArray[np.bool_]:
     """Return which words are in several documents, but in few enough to tell them apart."""
     frequency = store.document_frequency
-    return np.asarray((frequency >= 2) & (frequency <= most_documents(store.n_rows)))
+    return np.asarray((frequency >= 2) & (frequency <= most_documents(frequency, store.n_rows)))
 
 
-def most_documents(n_documents: int) -> int:
-    """Return in how many documents a word may be: one in a hundred, and up to 20 if these are at most a fourth."""
-    return max(n_documents // 100, min(20, n_documents // 4))
+def most_documents(frequency: NDArray[np.int64], n_documents: int) -> int:
+    """Return in how many documents a word may be: the smallest of some shares that keeps half of the words."""
+    several = np.sort(frequency[frequency >= 2])
+    limits = [int(share * n_documents) for share in SHARES]
+    return next((limit for limit in limits if 2 * np.searchsorted(several, limit, "right") > len(several)), 0)
 
 
 def find_directions(store: CountStore, used: NDArray[np.bool_], k: int, *, seed: int) -> Fitted:
@@ -114,7 +118,8 @@ def find_directions(store: CountStore, used: NDArray[np.bool_], k: int, *, seed:
     weighting = Weighting("binary", np.sqrt(idf), None, None)
     svd = TruncatedSVD(k, random_state=seed).fit(store.weighted(weighting))
     axes = np.ascontiguousarray(svd.components_.T, dtype=np.float32)
-    return Fitted(svd, Space(store.where, weighting, axes), most_documents(store.n_rows))
+    most = most_documents(store.document_frequency, store.n_rows)
+    return Fitted(svd, Space(store.where, weighting, axes), most)
 
 
 def choose_documents(
