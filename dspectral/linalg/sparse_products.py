@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.linalg.csr_structure import csr_fault
 from dspectral._compiled import compiled_with_contraction
+from dspectral.linalg.csr_structure import csr_fault
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 WIDE = 32

@@ -17,8 +17,8 @@ from dspectral.store.texts import Texts as GivenTexts
 from dspectral.store.texts import hashed_partitions, partitions_of
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, text_blocks
-from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
+from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 
 
 @saved

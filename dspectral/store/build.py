@@ -11,11 +11,10 @@ from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
-from dspectral.store.planned_text import Read, Reading, plan_text
-from dspectral.store.texts import TextSources
 from dspectral.store.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
-from dspectral.store.readers import read_span
-from dspectral.store.sources import Span, plan_spans, size_of
+from dspectral.store.planned_text import Read, Reading, plan_text
+from dspectral.store.sources import size_of
+from dspectral.store.texts import TextSources
 from dspectral.store.vocabulary import VocabularySettings, index_for_call
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents

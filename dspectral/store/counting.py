@@ -8,7 +8,7 @@ from dspectral.engine import expect_passes, numbered, run_tasks
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.draft import Draft
 from dspectral.store.planned_text import Read
-from dspectral.store.sources import Span, size_of
+from dspectral.store.sources import size_of
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,

@@ -20,8 +20,8 @@ from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.store.term_names import read_kept_terms
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
 from dspectral.text.hashing import HashingSettings
-from dspectral.text.tokenizers import Tokenizer
 from dspectral.text.term_sample import KeptTerms
+from dspectral.text.tokenizers import Tokenizer
 
 FORMAT = 2
 """Format 2 adds digests of blocks and sums, and a seal of the root, to format 1."""

@@ -12,8 +12,8 @@ from dspectral.linalg.csr_structure import offset_fault
 from dspectral.registry import saved
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.digests import digest_of
-from dspectral.text.hashing import with_tokenizer_name
 from dspectral.store.facts import vocabulary_card
+from dspectral.text.hashing import with_tokenizer_name
 from dspectral.text.term_bytes import take
 from dspectral.text.term_index import TermIndex
 from dspectral.text.terms import TermTable

@@ -15,7 +15,10 @@ from dspectral.store import without_secrets
         ("https://ann:hush@host/a.txt", "https://***@host/a.txt"),
         ("s3://KEY@bucket/a", "s3://***@bucket/a"),
         ("abfs://c@acc.dfs/a?sig=hush&sv=1", "abfs://***@acc.dfs/a?sig=***&sv=1"),
-        ("https://h/a?X-Amz-Credential=hush%2Fa&X-Amz-Expires=9", "https://h/a?X-Amz-Credential=***&X-Amz-Expires=9"),
+        (
+            "https://h/a?X-Amz-Credential=hush%2Fa&X-Amz-Expires=9",
+            "https://h/a?X-Amz-Credential=***&X-Amz-Expires=9",
+        ),
         ("https://h/a?access_token=hush#end", "https://h/a?access_token=***#end"),
         ("https://h/ann@home/a?monk=1&part=2", "https://h/ann@home/a?monk=1&part=2"),
         ("/home/ann@work/a?key=1", "/home/ann@work/a?key=1"),

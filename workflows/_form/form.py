@@ -98,6 +98,8 @@ class Run:
         Measures this process and the workers.
     saves : list of callable
         What :meth:`save` was given.
+    attached : dict of str to str
+        What :meth:`attach` was given, by the file's name.
     """
 
     def __init__(self, arguments: argparse.Namespace, client: Client | None, progress: Progress) -> None:
@@ -106,6 +108,7 @@ class Run:
         self.passes = 0
         self.meter = Meter(client)
         self.saves: list[Callable[[Path], object]] = []
+        self.attached: dict[str, str] = {}
         self._progress = progress
         shown = {k: v for k, v in vars(arguments).items() if k not in NOT_SHOWN}
         self.report = Report(arguments.workflow, arguments.description, shown)
@@ -138,6 +141,10 @@ class Run:
     def save(self, save: Callable[[Path], object]) -> None:
         """Let ``save(path)`` write the fitted model to the run's ``model``, once the workflow is done."""
         self.saves = [save]
+
+    def attach(self, name: str, content: str) -> None:
+        """Put a page of the workflow's own beside the report, as file ``name``."""
+        self.attached[name] = content
 
     @contextmanager
     def measure(self, step: str) -> Iterator[Used]:
@@ -224,6 +231,8 @@ def _write(result: Run, folder: Path) -> None:
     report = replace(report, **shown)
     for save in result.saves:
         save(folder / "model")
+    for name, content in result.attached.items():
+        (folder / name).write_text(content, encoding="utf-8")
     for plot in report.plots:
         (folder / f"{plot.name}.png").write_bytes(plot.png)
     (folder / "report.html").write_text(page(report), encoding="utf-8")

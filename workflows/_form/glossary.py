@@ -65,6 +65,7 @@ METRICS = {
     "certificate": "bound on the error that the sketch computed from its own data",
     "columns": "columns of the store",
     "cpu_seconds": "user and system time of all processes",
+    "documents": "documents that hold a word",
     "documents_per_second": "documents per second of wall-clock time",
     "energy": "sum of the squares of all entries",
     "error": "spectral norm of the error of the sketched Gram matrix",
@@ -90,7 +91,9 @@ METRICS = {
     "seconds_over_product": "wall-clock time over that of the product of the matrix with its transpose",
     "seconds": "wall-clock time",
     "spearman": "rank correlation of cosine similarities with people's judgements",
-    "tokens": "tokens of the state",
+    "sentences": "sentences that hold a word, cut at punctuation",
+    "tokens": "tokens of the state, or of the whole text",
+    "types": "different words",
     "v_measure": "harmonic mean of homogeneity and completeness",
     "working_memory_bytes": "largest resident memory, less what was resident before",
 }

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.engine import told
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.shared_parameters import clone_sharing, is_fitted
 from dspectral.inputs.text_columns import TextColumn, as_documents

@@ -1,0 +1,122 @@
+"""Beginnings of a few documents, read from the sources again."""
+
+import re
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.engine import run_tasks
+from dspectral.store.corpus import Corpus
+from dspectral.store.readers import read_span
+from dspectral.store.sources import Span
+
+READ_BYTES = 4_000
+"""Bytes of a document that are kept: an excerpt is cut from them."""
+EXCERPT = 260
+"""Characters of an excerpt, about."""
+WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
+
+Wanted = tuple[dict[str, Any], NDArray[np.int64]]
+"""A span of text, and numbers of documents in it."""
+
+
+def read_documents(
+    corpus: Corpus, rows: NDArray[np.int64], source_options: dict[str, Any] | None
+) -> list[tuple[str, str]]:
+    """Read the beginnings of some documents, in one pass over the files that hold them.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Corpus of the documents, which knows where they were read.
+    rows : ndarray of int64, shape (n,)
+        Numbers of the documents, rising.
+    source_options : dict or None
+        Options of the sources' file systems.
+
+    Returns
+    -------
+    list of (str, str)
+        Name of the source, or nothing where a block holds several files, and the document's beginning.
+    """
+    spans = corpus.provenance["sources"]
+    n_documents = np.zeros(len(spans), dtype=np.int64)
+    for block in corpus.blocks:  # a block is named by its span and its number in the span
+        n_documents[int(block.name.split("-")[-2])] += block.n_sentences
+    firsts = np.cumsum(n_documents) - n_documents
+    items: list[Wanted] = []
+    for span, first, n in zip(spans, firsts.tolist(), n_documents.tolist(), strict=True):
+        inside = rows[(rows >= first) & (rows < first + n)] - first
+        if len(inside):
+            items.append((span, inside))
+    read = partial(
+        _read,
+        block_bytes=corpus.provenance["block_bytes"],
+        errors=corpus.provenance["errors"],
+        options=source_options,
+    )
+    return [one for part in run_tasks(read, items, name="read-excerpts") for one in part]
+
+
+def _read(
+    item: Wanted, *, block_bytes: int, errors: str, options: dict[str, Any] | None
+) -> list[tuple[str, str]]:
+    described, wanted = item
+    span = Span(**{**described, "also": tuple(described["also"])})
+    source = "" if span.also else span.url.rpartition("/")[2]
+    found: list[tuple[str, str]] = []
+    first = 0
+    for block in read_span(span, block_bytes=block_bytes, errors=errors, storage_options=options):
+        for i in wanted[(wanted >= first) & (wanted < first + block.n_documents)].tolist():
+            begin, end = block.offsets[i - first], block.offsets[i - first + 1]
+            text = block.data[begin : min(end, begin + READ_BYTES)].tobytes().decode("utf-8", "ignore")
+            found.append((source, text))
+        first += block.n_documents
+        if first > wanted[-1]:
+            break
+    return found
+
+
+def excerpt(text: str, telling: Collection[str] = ()) -> str:
+    """Return the part of a text that holds most of the telling words, on one line.
+
+    Parameters
+    ----------
+    text : str
+        Text of any length.
+    telling : collection of str, default=()
+        Words in lower case.
+
+    Returns
+    -------
+    str
+        At most about 260 characters, cut between words, with an ellipsis where something is left out.
+
+    Examples
+    --------
+    >>> excerpt("one two  three"), excerpt("word " * 100 + "and a kangaroo", {"kangaroo"})[-14:]
+    ('one two three', 'and a kangaroo')
+    """
+    text = " ".join(text.split())
+    if len(text) <= EXCERPT * 1.2:
+        return text
+    words = list(WORD.finditer(text))
+    hits = np.cumsum([0, *(word[0].lower() in telling for word in words)])
+    starts, ends = (
+        np.array([place(word) for word in words] or [0]) for place in (re.Match.start, re.Match.end)
+    )
+    # Windows begin at a word; of the first run of windows with most telling words the middle one.
+    last = np.searchsorted(ends, starts + EXCERPT, side="right")
+    inside = hits[np.minimum(last, len(hits) - 1)] - hits[: len(starts)]
+    best = np.flatnonzero(inside == inside.max())
+    run = best[best - np.arange(len(best)) == best[0]]
+    start = int(starts[run[len(run) // 2 if inside.max() else 0]])
+    start = 0 if start < EXCERPT // 3 else min(start, max(0, len(text) - EXCERPT))
+    start = text.rfind(" ", 0, start) + 1
+    cut = text[start : start + EXCERPT]
+    if start + EXCERPT < len(text):
+        cut = cut[: cut.rfind(" ")] if " " in cut else cut
+    return ("\u2026 " if start else "") + cut + (" \u2026" if start + len(cut) < len(text) else "")

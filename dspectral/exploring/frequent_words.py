@@ -1,0 +1,243 @@
+"""The frequent words of a corpus: punctuation left out, sentences cut where it stood."""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.engine import Blocks, run_tasks
+from dspectral.inputs.sequences import RARE, TokenCorpus
+from dspectral.store.arrays import Location
+from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
+from dspectral.types import CSRRows, Sentences
+
+ENDS = frozenset(".!?;:\u2026\u3002\uff01\uff1f")
+"""Tokens after which a sentence ends."""
+TITLES = frozenset(("mr", "mrs", "ms", "dr", "st", "prof", "rev", "hon", "capt", "col", "vs", "e", "g", "i"))
+"""Words after which a full stop is none."""
+
+
+class Places(NamedTuple):
+    """What each type of a corpus becomes.
+
+    Attributes
+    ----------
+    numbers : ndarray of int32, shape (n_types,)
+        Number of each type among the frequent words, 0 for rare words, -1 for what is no word.
+    ends, stops, titles : ndarray of bool, shape (n_types,)
+        Whether a sentence ends there, whether it is a full stop, whether a full stop behind it ends nothing.
+    """
+
+    numbers: NDArray[np.int32]
+    ends: NDArray[np.bool_]
+    stops: NDArray[np.bool_]
+    titles: NDArray[np.bool_]
+
+
+class FrequentWords(NamedTuple):
+    """The frequent words of a corpus, as its documents and sentences hold them.
+
+    Attributes
+    ----------
+    corpus : Corpus
+        Every token of each document.
+    words : list of str
+        Frequent words in order of falling count; the first is ``"<?>"``, for all others.
+    types : ndarray of int64, shape (n_words,)
+        Type of each frequent word in the corpus; 0 for the first.
+    places : Places
+        What each type becomes.
+    n_tokens, n_types : int
+        Number of words in the text, punctuation left out, and of different ones.
+    """
+
+    corpus: Corpus
+    words: list[str]
+    types: NDArray[np.int64]
+    places: Places
+    n_tokens: int
+    n_types: int
+
+    @classmethod
+    def of(cls, corpus: Corpus, *, min_count: int, n_words: int) -> "FrequentWords":
+        """Choose the most frequent words.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            Documents of tokens; type 0 holds rare words.
+        min_count : int
+            Fewest times that a word must occur.
+        n_words : int
+            Most words.
+
+        Returns
+        -------
+        FrequentWords
+            The words; nothing is read but the vocabulary.
+        """
+        tokens, counts = corpus.words, corpus.counts
+        is_word = np.fromiter((any(map(str.isalnum, token)) for token in tokens), np.bool_, len(tokens))
+        is_word[0] = True
+        chosen = np.flatnonzero(is_word & (counts >= min_count))
+        chosen = chosen[chosen > 0][:n_words]  # types are in order of falling count
+        numbers = np.where(is_word, 0, -1).astype(np.int32)
+        numbers[chosen] = np.arange(1, len(chosen) + 1)
+        places = Places(numbers, *(_among(tokens, few) for few in (ENDS, frozenset("."), TITLES)))
+        types = np.concatenate([[0], chosen])
+        words = [RARE, *(tokens[i] for i in chosen.tolist())]
+        n_types = int((is_word & (counts > 0))[1:].sum())
+        return cls(corpus, words, types, places, int(counts[is_word].sum()), n_types)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of tokens of each frequent word, and first of all others, shape (n_words,)."""
+        counts = self.corpus.counts[self.types]
+        counts[0] = self.n_tokens - int(counts[1:].sum())
+        return np.asarray(counts)
+
+    def has_neighbors(self) -> bool:
+        """Report whether some sentence has two words; blocks are read until one is found."""
+        return any(
+            bool((np.diff(self.sentences().sentences.read(block).offsets) > 1).any())
+            for block in self.corpus.blocks
+        )
+
+    def sentences(self) -> TokenCorpus:
+        """Return the sentences of frequent words, cut from the documents; nothing is read yet.
+
+        Returns
+        -------
+        TokenCorpus
+            Words, counts and blocks of sentences, as estimators take them.
+        """
+        read = partial(read_cut, where=self.corpus.where, places=self.places)
+        return TokenCorpus(self.words, self.counts, Blocks(read, self.corpus.blocks), self.corpus.where)
+
+    def documents(self) -> Blocks:
+        """Return the documents as blocks of CSR counts, a column for each frequent word; nothing is read yet.
+
+        Returns
+        -------
+        Blocks
+            Blocks of csr_array of float32, shape (n_documents, n_words).
+        """
+        read = partial(
+            count_block, where=self.corpus.where, numbers=self.places.numbers, n_words=len(self.words)
+        )
+        return Blocks(read, self.corpus.blocks)
+
+
+def _among(tokens: list[str], few: frozenset[str]) -> NDArray[np.bool_]:
+    return np.fromiter((token in few for token in tokens), np.bool_, len(tokens))
+
+
+def read_cut(block: SentenceBlock, *, where: Location, places: Places) -> Sentences:
+    """Read a block of documents as sentences of frequent words.
+
+    Parameters
+    ----------
+    block : SentenceBlock
+        Mark of the block.
+    where : Location
+        Place of the corpus.
+    places : Places
+        What each type becomes.
+
+    Returns
+    -------
+    Sentences
+        Sentences that are not empty, but for one in a block without words.
+    """
+    return cut(read_sentences(where, block), places)
+
+
+def cut(documents: Sentences, places: Places) -> Sentences:
+    """Cut documents into sentences of frequent words.
+
+    Parameters
+    ----------
+    documents : Sentences
+        Token types of each document.
+    places : Places
+        What each type becomes.
+
+    Returns
+    -------
+    Sentences
+        Numbers of the words of each sentence, punctuation left out.
+
+    Examples
+    --------
+    >>> places = Places(np.array([0, 1, -1], np.int32), *np.array([[0, 0, 1], [0, 0, 1], [0, 0, 0]], bool))
+    >>> cut(Sentences.of([[1, 1, 2, 1], [0]]), places).offsets
+    array([0, 2, 3, 4])
+    """
+    ids, offsets = documents
+    ends = places.ends[ids]
+    ends[1:] &= ~(places.titles[ids[:-1]] & places.stops[ids[1:]])
+    numbers = places.numbers[ids]
+    kept = numbers >= 0
+    before = np.concatenate([[0], np.cumsum(kept)])  # words before each token
+    bounds = np.union1d(before[offsets], before[np.flatnonzero(ends) + 1])
+    return Sentences(numbers[kept], bounds if len(bounds) > 1 else np.zeros(2, dtype=np.int64))
+
+
+def count_block(
+    block: SentenceBlock, *, where: Location, numbers: NDArray[np.int32], n_words: int
+) -> CSRRows:
+    """Read a block of documents as counts of frequent words.
+
+    Parameters
+    ----------
+    block : SentenceBlock
+        Mark of the block.
+    where : Location
+        Place of the corpus.
+    numbers : ndarray of int32, shape (n_types,)
+        Number of each type among the frequent words, 0 for rare words, -1 for what is no word.
+    n_words : int
+        Number of columns; that of rare words stays empty.
+
+    Returns
+    -------
+    csr_array of float32, shape (n_documents, n_words)
+        Counts, sorted by column.
+    """
+    ids, offsets = read_sentences(where, block)
+    columns = numbers[ids]
+    kept = columns > 0
+    starts = np.concatenate([[0], np.cumsum(kept)])[offsets]
+    shape = (block.n_sentences, n_words)
+    rows = sparse.csr_array((np.ones(starts[-1], dtype=np.float32), columns[kept], starts), shape=shape)
+    rows.sum_duplicates()
+    return rows
+
+
+def count_filled(words: FrequentWords) -> tuple[int, int]:
+    """Count the documents and the sentences that hold a word, in one pass.
+
+    Parameters
+    ----------
+    words : FrequentWords
+        Words of a corpus.
+
+    Returns
+    -------
+    n_documents : int
+        Number of documents that are not empty.
+    n_sentences : int
+        Number of sentences that are not empty.
+    """
+    count = partial(_count_filled, where=words.corpus.where, places=words.places)
+    counted = run_tasks(count, words.corpus.blocks, name="count-sentences")
+    return sum(one for one, _ in counted), sum(one for _, one in counted)
+
+
+def _count_filled(block: SentenceBlock, *, where: Location, places: Places) -> tuple[int, int]:
+    documents = read_sentences(where, block)
+    words = np.concatenate([[0], np.cumsum(places.numbers[documents.ids] >= 0)])[documents.offsets]
+    n_sentences = int((np.diff(cut(documents, places).offsets) > 0).sum())
+    return int((np.diff(words) > 0).sum()), n_sentences

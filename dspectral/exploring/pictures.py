@@ -1,0 +1,219 @@
+"""Interactive pictures for the page, made with Bokeh."""
+
+from typing import Any
+
+import numpy as np
+from bokeh.models import ColumnDataSource, CustomJSTickFormatter, DataRange1d, HoverTool, TapTool
+from bokeh.plotting import figure
+from numpy.typing import NDArray
+
+from dspectral.exploring.findings import Classes, Directions, Vocabulary, WordSpace
+from dspectral.types import FloatArray
+
+COLORS = (
+    "#4e79a7",
+    "#e1812c",
+    "#3a923a",
+    "#d4494b",
+    "#8d69b8",
+    "#9c755f",
+    "#e377c2",
+    "#7f8a93",
+    "#a8a227",
+    "#2fa3ad",
+    "#8cc152",
+    "#d9ab00",
+)
+"""One for each group of classes: readable on light and on dark."""
+NO_GROUP = "#8a9199"
+INK = "#80868c"
+"""Axes and numbers: a gray that is read on white and on black, so that a page need not draw a plot twice."""
+ACCENT = "#4e79a7"
+N_LABELS = 90
+"""Words written on the map; the others show their name under the pointer."""
+TOOLTIP = '<div style="font:13px system-ui,sans-serif;color:#1c2024;max-width:16rem">{}</div>'
+
+
+def quiet_figure(**settings: Any) -> figure:
+    """Return a figure as wide as the page, without a frame and without a color of its own behind it."""
+    plot = figure(
+        sizing_mode="stretch_width",
+        toolbar_location=settings.pop("toolbar_location", None),
+        background_fill_alpha=0,
+        border_fill_alpha=0,
+        outline_line_alpha=0,
+        min_border_right=12,
+        **settings,
+    )
+    for axis in plot.axis:
+        axis.axis_line_color = axis.major_tick_line_color = axis.major_label_text_color = INK
+        axis.axis_label_text_color, axis.axis_label_text_font_style = INK, "normal"
+        axis.minor_tick_line_alpha = 0
+        axis.major_label_text_font_size = axis.axis_label_text_font_size = "12px"
+    plot.grid.grid_line_color, plot.grid.grid_line_alpha = INK, 0.18
+    return plot
+
+
+def zipf_plot(vocabulary: Vocabulary) -> figure:
+    """Draw the count of each type against its rank, both on logarithmic scales.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+        Ranks and counts.
+
+    Returns
+    -------
+    figure
+        The plot.
+    """
+    plot = quiet_figure(
+        height=300,
+        x_axis_type="log",
+        y_axis_type="log",
+        tools="",
+        x_axis_label="rank of the word",
+        y_axis_label="times it occurs",
+    )
+    ranks, counts = vocabulary.ranks, vocabulary.rank_counts
+    source = ColumnDataSource({"rank": ranks, "count": counts, "word": vocabulary.rank_words})
+    plot.line("rank", "count", source=source, color=ACCENT, line_width=1.5)
+    points = plot.scatter("rank", "count", source=source, size=6, color=ACCENT, alpha=0.55)
+    law = counts[0] / ranks
+    plot.line(ranks[law >= 1], law[law >= 1], color=INK, line_dash="dashed", alpha=0.7)
+    tip = TOOLTIP.format("<b>@word</b><br>@count{0,0} times, rank @rank{0,0}")
+    plot.add_tools(HoverTool(renderers=[points], tooltips=tip))
+    for axis in plot.axis:
+        axis.formatter = CustomJSTickFormatter(code="return tick.toLocaleString('en')")
+    return plot
+
+
+def spectrum_plot(directions: Directions) -> figure:
+    """Draw the share of each direction, and how far the certificate says that it may be below the truth.
+
+    Parameters
+    ----------
+    directions : Directions
+        Singular values and certificate.
+
+    Returns
+    -------
+    figure
+        The plot.
+    """
+    squares = directions.singular_values**2
+    share = 100 * squares / directions.energy
+    rank = np.arange(1, len(share) + 1)
+    plot = quiet_figure(
+        height=260,
+        tools="",
+        x_axis_label="direction",
+        y_axis_label="% of the documents' energy",
+        x_range=(0.3, len(share) + 0.7),
+        y_range=DataRange1d(start=0),
+    )
+    source = ColumnDataSource({"rank": rank, "share": share, "sum": np.cumsum(share)})
+    bars = plot.vbar("rank", top="share", width=0.72, source=source, color=ACCENT, alpha=0.85)
+    tip = TOOLTIP.format("direction @rank<br><b>@share{0.00} %</b> of the energy<br>@sum{0.0} % up to here")
+    plot.add_tools(HoverTool(renderers=[bars], tooltips=tip))
+    plot.xgrid.grid_line_alpha = 0
+    return plot
+
+
+def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) -> figure:
+    """Draw the map of words: a point for each frequent word, colored by its group of classes.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+        Words and counts.
+    space : WordSpace
+        Points.
+    classes : Classes or None
+        Groups and bit strings; without them all points have one color.
+
+    Returns
+    -------
+    figure
+        The plot. Its sources "words" and "found" are read and written by the page's script.
+    """
+    n = len(space.points)
+    counts, words = vocabulary.counts[1 : n + 1], vocabulary.words[1 : n + 1]
+    groups = np.full(n, -1) if classes is None else classes.groups[1 : n + 1]
+    color = [NO_GROUP if g < 0 else COLORS[g % len(COLORS)] for g in groups.tolist()]
+    size = np.round(
+        4 + 9 * np.sqrt(np.log(counts / counts.min() + 1) / np.log(counts.max() / counts.min() + 2)), 1
+    )
+    code = [""] * n if classes is None else classes.codes[1 : n + 1]
+    near = [", ".join(vocabulary.words[i] for i in row[:5].tolist()) for row in space.near[:n]]
+    x, y = space.points.T
+    source = ColumnDataSource(
+        {
+            "x": x,
+            "y": y,
+            "word": words,
+            "count": counts,
+            "color": color,
+            "size": size,
+            "code": code,
+            "near": near,
+        },
+        name="words",
+    )
+    plot = quiet_figure(
+        height=620,
+        tools="pan,wheel_zoom,box_zoom,reset",
+        toolbar_location="above",
+        x_range=DataRange1d(range_padding=0.05),
+        y_range=DataRange1d(range_padding=0.05),
+    )
+    plot.axis.visible, plot.grid.visible = False, False
+    points = plot.scatter(
+        "x", "y", source=source, size="size", color="color", alpha=0.7, line_width=0, nonselection_alpha=0.7
+    )
+    _label(plot, space.points, words)
+    found = ColumnDataSource({"x": [], "y": [], "word": []}, name="found")
+    plot.scatter("x", "y", source=found, size=20, fill_alpha=0, line_width=3, line_color="#d4494b")
+    named: dict[str, Any] = {"text_font_size": "15px", "text_font_style": "bold", "text_color": "#d4494b"}
+    plot.text("x", "y", text="word", source=found, x_offset=13, y_offset=6, **named)
+    tip = TOOLTIP.format("<b>@word</b> &middot; @count{0,0} times &middot; class @code<br>@near")
+    plot.add_tools(HoverTool(renderers=[points], tooltips=tip), TapTool(renderers=[points]))
+    plot.toolbar.autohide = False
+    plot.toolbar.logo = None
+    return plot
+
+
+def _label(plot: figure, points: FloatArray, words: list[str]) -> None:
+    """Write the names of frequent words where there is room."""
+    chosen = roomy(points, [len(word) for word in words])
+    x, y = points[chosen].T
+    source = ColumnDataSource({"x": x, "y": y, "word": [words[i] for i in chosen.tolist()]})
+    style: dict[str, Any] = {"text_font_size": "12px", "text_color": INK, "text_align": "center"}
+    plot.text("x", "y", text="word", source=source, y_offset=-4, **style)
+
+
+def roomy(points: FloatArray, lengths: list[int]) -> NDArray[np.int64]:
+    """Choose points, the first ones first, whose names do not overlap on a map of usual width.
+
+    Parameters
+    ----------
+    points : ndarray of float, shape (n, 2)
+        Points within -100 and 100.
+    lengths : list of int
+        Number of letters of each name.
+
+    Returns
+    -------
+    ndarray of int64
+        At most 90 numbers of points, rising.
+    """
+    boxes: list[tuple[float, float, float]] = []
+    chosen = []
+    for i, ((x, y), length) in enumerate(zip(points.tolist(), lengths, strict=True)):
+        half = 0.85 * length + 1
+        if all(abs(x - a) > half + other or abs(y - b) > 6.5 for a, b, other in boxes):
+            boxes.append((x, y, half))
+            chosen.append(i)
+        if len(chosen) == N_LABELS:
+            break
+    return np.array(chosen, dtype=np.int64)

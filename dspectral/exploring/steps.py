@@ -1,0 +1,244 @@
+"""The steps of an exploration, each from plain inputs to a finding."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.decomposition.estimators import TruncatedSVD
+from dspectral.engine import map_rows
+from dspectral.exploring.classes import class_tree, groups_of
+from dspectral.exploring.document_scans import Space, nearest_documents, points_of, typical_documents
+from dspectral.exploring.excerpts import WORD, excerpt, read_documents
+from dspectral.exploring.findings import Classes, Directions, Documents, End, Vocabulary, WordSpace
+from dspectral.exploring.frequent_words import FrequentWords
+from dspectral.exploring.sizes import Sizes
+from dspectral.exploring.telling import telling
+from dspectral.exploring.word_space import LEAST_MAPPED, nearest_words, word_map
+from dspectral.methods.brown.clustering import SpectralBrownClustering
+from dspectral.methods.embeddings.word_embedding import WordEmbedding
+from dspectral.store.counts import CountStore
+from dspectral.store.matrix import write_counts
+from dspectral.text.weighting import Weighting
+
+N_RANKS = 300
+N_TELLING = 40
+LEAST_LETTERS = 3
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Of the documents: words in more of them say little about one."""
+N_SHOWN = 24
+"""Directions with words and documents."""
+N_END_WORDS = 10
+LEAST_WEIGHT = 0.2
+"""Share of a direction's largest weight below which a word does not stand for an end."""
+N_TYPICAL = 3
+N_NEAREST = 5
+SPARE = 4
+"""Documents found for each that is shown, as many have the same text."""
+N_NEAR_WORDS = 10
+
+
+def count_documents(words: FrequentWords, path: str) -> CountStore:
+    """Write the counts of frequent words in each document, in one pass over the corpus."""
+    rows = map_rows(
+        words.documents(),
+        _same,
+        n_columns=len(words.words),
+        dtype=np.float32,
+        sparse_output=True,
+        name="count-words",
+        n_rows=[block.n_sentences for block in words.corpus.blocks],
+    )
+    return write_counts(rows, path)
+
+
+def _same(rows: Any) -> Any:
+    return rows
+
+
+def describe_vocabulary(words: FrequentWords, store: CountStore) -> Vocabulary:
+    """Return frequencies and telling words; nothing is read but sums."""
+    types = np.flatnonzero((words.places.numbers >= 0) & (words.corpus.counts > 0))
+    types = types[types > 0]
+    last = np.geomspace(1, max(1, len(types)), N_RANKS)
+    ranks = np.unique(np.round(last).astype(np.int64))[: len(types)]
+    chosen = types[ranks - 1]
+    tokens = words.corpus.words
+    frequency = store.document_frequency
+    scores = telling(words.counts, frequency, store.n_rows)
+    # Short words and numbers are marks of a list or table more often than they tell something.
+    scores[[sum(map(str.isalpha, word)) < LEAST_LETTERS for word in words.words]] = 0.0
+    scores[~words_for_directions(store)] = 0.0
+    best = np.argsort(-scores, kind="stable")[:N_TELLING]
+    return Vocabulary(
+        words.words,
+        words.counts,
+        frequency,
+        best[scores[best] > 0],
+        ranks,
+        words.corpus.counts[chosen],
+        [tokens[i] for i in chosen.tolist()],
+    )
+
+
+class Fitted(NamedTuple):
+    """Directions before documents are known.
+
+    Attributes
+    ----------
+    svd : TruncatedSVD
+        The fitted decomposition.
+    space : Space
+        Where documents are points.
+    most_documents : int
+        Words in more documents were left out.
+    """
+
+    svd: TruncatedSVD
+    space: Space
+    most_documents: int
+
+
+def words_for_directions(store: CountStore) -> NDArray[np.bool_]:
+    """Return which words are in several documents, but in few enough to tell them apart."""
+    frequency = store.document_frequency
+    return np.asarray((frequency >= 2) & (frequency <= most_documents(frequency, store.n_rows)))
+
+
+def most_documents(frequency: NDArray[np.int64], n_documents: int) -> int:
+    """Return in how many documents a word may be: the smallest of some shares that keeps half of the words."""
+    several = np.sort(frequency[frequency >= 2])
+    limits = [int(share * n_documents) for share in SHARES]
+    return next((limit for limit in limits if 2 * np.searchsorted(several, limit, "right") > len(several)), 0)
+
+
+def find_directions(store: CountStore, used: NDArray[np.bool_], k: int, *, seed: int) -> Fitted:
+    """Fit directions to the documents, each word present in a document weighing the root of its idf."""
+    idf = np.log(store.n_rows / np.where(used, store.document_frequency, store.n_rows))
+    weighting = Weighting("binary", np.sqrt(idf), None, None)
+    svd = TruncatedSVD(k, random_state=seed).fit(store.weighted(weighting))
+    axes = np.ascontiguousarray(svd.components_.T, dtype=np.float32)
+    most = most_documents(store.document_frequency, store.n_rows)
+    return Fitted(svd, Space(store.where, weighting, axes), most)
+
+
+def choose_documents(
+    store: CountStore, space: Space, n_sample: int, *, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, list[tuple[int, float]]]]:
+    """Find typical documents of both ends of the directions shown, draw others, and find the nearest to each.
+
+    Returns
+    -------
+    typical : ndarray of int64, shape (2 k, n)
+        Documents of the positive ends, then of the negative ends; -1 where there are fewer.
+    sample : ndarray of int64, shape (n_sample,)
+        Documents drawn at random, those first of which the directions hold most.
+    nearest : dict
+        Nearest documents, with cosines, by document.
+    """
+    shown = space._replace(axes=space.axes[:, :N_SHOWN])
+    best = typical_documents(store, shown, N_TYPICAL * SPARE)
+    typical = np.where(best.scores > 0, best.rows, -1)
+    rng = np.random.default_rng(seed)
+    drawn = np.sort(rng.choice(store.n_rows, min(store.n_rows, 2 * n_sample), replace=False))
+    asked = np.union1d(typical[:, :N_TYPICAL][typical[:, :N_TYPICAL] >= 0], drawn)
+    points, lengths = points_of(store, space, asked)
+    has_words = lengths > 0
+    drawn = drawn[has_words[np.searchsorted(asked, drawn)]]
+    sample = rng.permutation(drawn)[:n_sample]
+    sample = sample[np.argsort(-lengths[np.searchsorted(asked, sample)], kind="stable")]
+    kept = has_words & ~np.isin(asked, np.setdiff1d(drawn, sample))
+    asked, points = asked[kept], points[kept]
+    near = nearest_documents(store, space, points, N_NEAREST * 2 + 1)
+    nearest = {
+        row: [
+            (other, round(cosine, 3)) for other, cosine in zip(others, cosines, strict=True) if other != row
+        ]
+        for row, others, cosines in zip(asked.tolist(), near.rows.tolist(), near.scores.tolist(), strict=True)
+    }
+    return typical, sample, nearest
+
+
+def read_texts(
+    words: FrequentWords,
+    typical: NDArray[np.int64],
+    sample: NDArray[np.int64],
+    nearest: dict[int, list[tuple[int, float]]],
+    source_options: dict[str, Any] | None,
+) -> Documents:
+    """Read the beginnings of all documents that are shown, in one pass; keep neighbors of different text."""
+    rows = {row for row in typical.ravel().tolist() if row >= 0} | nearest.keys()
+    rows |= {other for near in nearest.values() for other, _ in near}
+    wanted = np.array(sorted(rows), dtype=np.int64)
+    texts = dict(zip(wanted.tolist(), read_documents(words.corpus, wanted, source_options), strict=True))
+    kept = {row: _unlike(row, near, texts)[:N_NEAREST] for row, near in nearest.items()}
+    return Documents(texts, kept, sample.tolist())
+
+
+def _unlike(
+    row: int, near: list[tuple[int, float]], texts: dict[int, tuple[str, str]]
+) -> list[tuple[int, float]]:
+    """Return the documents that read otherwise than the first, and than each other."""
+    seen = {excerpt(texts[row][1]).lower()}
+    kept = []
+    for other, cosine in near:
+        text = excerpt(texts[other][1]).lower()
+        if text not in seen:
+            seen.add(text)
+            kept.append((other, cosine))
+    return kept
+
+
+def describe_directions(
+    fitted: Fitted, words: list[str], typical: NDArray[np.int64], documents: Documents
+) -> Directions:
+    """Return the words and typical documents of both ends of each direction that is shown."""
+    svd = fitted.svd
+    n = len(typical) // 2
+    ends = []
+    for j in range(min(n, int((svd.singular_values_ > 0).sum()))):
+        weights = svd.components_[j] / np.abs(svd.components_[j]).max()
+        pair = [
+            _end(_end_words(sign * weights, words), rows, documents)
+            for sign, rows in ((1, typical[j]), (-1, typical[n + j]))
+        ]
+        ends.append((pair[0], pair[1]) if pair[0].words else (pair[1], pair[0]))
+    return Directions(ends, svd.singular_values_, float(svd.energy_), svd.certificate_, fitted.most_documents)
+
+
+def _end_words(weights: NDArray[np.float64], words: list[str]) -> list[tuple[str, float]]:
+    order = np.argsort(-weights, kind="stable")[:N_END_WORDS]
+    return [(words[i], float(weights[i])) for i in order.tolist() if weights[i] >= LEAST_WEIGHT]
+
+
+def _end(words: list[tuple[str, float]], rows: NDArray[np.int64], documents: Documents) -> End:
+    """Return an end with its first documents whose excerpts share less than half of their words."""
+    known = {word for word, _ in words}
+    kept: list[int] = []
+    seen: list[set[str]] = []
+    for row in rows[rows >= 0].tolist():
+        shown = set(WORD.findall(excerpt(documents.texts[row][1], known).lower()))
+        if all(2 * len(shown & other) < len(shown | other) for other in seen):
+            kept.append(row)
+            seen.append(shown)
+    return End(words, kept[:N_TYPICAL])
+
+
+def learn_vectors(words: FrequentWords, n_dimensions: int, *, seed: int) -> WordEmbedding:
+    """Learn the vectors of the frequent words from their neighbors within sentences."""
+    return WordEmbedding(n_dimensions, window=5, random_state=seed).fit(words.sentences())
+
+
+def place_words(embedding: WordEmbedding, sizes: Sizes, *, seed: int) -> WordSpace:
+    """Find the nearest words, and lay the map out."""
+    near, cosines = nearest_words(embedding.vectors_, sizes.n_listed, N_NEAR_WORDS)
+    mapped = embedding.vectors_[1 : sizes.n_mapped + 1]
+    drawn = len(mapped) >= LEAST_MAPPED and np.ptp(mapped, axis=0).any()
+    return WordSpace(near, cosines, word_map(mapped, seed=seed) if drawn else np.zeros((0, 2)))
+
+
+def find_classes(words: FrequentWords, n_clusters: int, *, seed: int) -> Classes:
+    """Cluster the words, and return the tree."""
+    brown = SpectralBrownClustering(n_clusters, random_state=seed).fit(words.sentences())
+    tree = class_tree(brown)
+    return Classes(tree, groups_of(tree, len(brown.words_)), brown.codes(), brown.history_[-1])

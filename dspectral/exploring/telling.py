@@ -1,0 +1,41 @@
+"""Which words tell most about a text: those that cluster in few documents."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def telling(
+    counts: NDArray[np.int64], document_frequency: NDArray[np.int64], n_documents: int
+) -> NDArray[np.float64]:
+    """Return how telling each word is: its count times its residual inverse document frequency.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (n_words,)
+        Number of tokens of each word.
+    document_frequency : ndarray of int64, shape (n_words,)
+        Number of documents that hold each.
+    n_documents : int
+        Number of documents.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_words,)
+        ``c * max(0, log2(n / df) - log2(1 / (1 - exp(-c / n))))``: the second term is what a word would have that
+        fell on the documents at random; 0 for a word that no document holds.
+
+    References
+    ----------
+    Church and Gale 1995, "Inverse document frequency (IDF): a measure of deviations from Poisson".
+
+    Examples
+    --------
+    >>> telling(np.array([50, 50]), np.array([10, 40]), 100).round()
+    array([99.,  0.])
+    """
+    n = max(1, n_documents)
+    seen = document_frequency > 0
+    df = np.where(seen, document_frequency, 1)
+    expected = -np.expm1(-counts / n)
+    residual = np.log2(n / df) + np.log2(np.where(counts > 0, expected, 1.0))
+    return np.asarray(np.where(seen, np.sqrt(counts) * np.maximum(0.0, residual), 0.0))

@@ -1,0 +1,214 @@
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import dspectral
+from dspectral.exploring import Sizes
+from tests.exploring.texts import GARDEN, SEA, two_subjects
+
+SMALL = Sizes(n_components=4, n_clusters=6, n_dimensions=8, n_mapped=30, n_documents=10)
+HOSTILE = "<script>alert(1)</script> <b>bold</b> {{ 7 * 7 }} </title>"
+
+
+class Page(HTMLParser):
+    """Elements, identifiers, links and the text of a page, without scripts and styles."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.ids, self.links, self.text, self.scripts = [], [], [], "", []
+        self._inside = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        known = dict(attributes)
+        self.tags.append(tag)
+        self._inside = tag if tag in ("script", "style") else ""
+        self.ids += [known["id"]] if "id" in known else []
+        self.links += [known[name] for name in ("src", "href") if name in known]
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        self._inside = ""
+
+    def handle_data(self, data):
+        if self._inside == "script":
+            self.scripts[-1] += data
+        elif not self._inside:
+            self.text += data
+
+    @property
+    def data(self):
+        return json.loads(next(script for script in self.scripts if script.startswith('{"words"')))
+
+
+@pytest.fixture(scope="module")
+def found():
+    return dspectral.explore(texts=two_subjects(), sizes=SMALL)
+
+
+@pytest.fixture(scope="module")
+def page(found):
+    return Page(found.html())
+
+
+def test_the_page_says_what_the_text_is(found, page):
+    assert found.size == {
+        "documents": 240,
+        "sentences": 480,
+        "tokens": 240 * 11,
+        "types": len(SEA) + len(GARDEN) + 6 + 4 + 2,
+        "bytes": sum(len(text) + 1 for text in two_subjects()),
+    }
+    assert "240 documents with 2,640 words, 36 of them different" in page.text
+    assert {"words", "map", "classes", "directions", "documents", "made"} <= set(page.ids)
+    assert {f"plot-{name}" for name in page.data["plots"]} <= set(page.ids)
+    assert page.data["plots"].keys() == {"zipf", "map", "spectrum"}
+
+
+def test_a_direction_tells_the_two_subjects_apart(found):
+    # Each subject is on one end of a direction, with documents of its own.
+    for ends in found.directions.ends[:2]:
+        for end in ends:
+            nouns = {word for word, _ in end.words} & {*SEA, *GARDEN}
+            assert nouns <= set(SEA) or nouns <= set(GARDEN)
+            for row in end.documents:
+                said = set(re.findall(r"\w+", found.documents.texts[row][1]))
+                assert said & nouns
+    for row, near in found.documents.nearest.items():
+        assert [other % 2 == row % 2 for other, _ in near].count(False) == 0
+
+
+def test_near_words_and_classes_are_of_a_kind(found, page):
+    words = found.vocabulary.words
+    nouns = {word: subject for subject in (SEA, GARDEN) for word in subject}
+    same = [
+        words[found.space.near[i - 1, 0]] in nouns[words[i]]
+        for i in range(1, len(words))
+        if words[i] in nouns
+    ]
+    assert np.mean(same) > 0.7
+    data = page.data
+    assert data["words"] == words
+    assert data["near"] == found.space.near.tolist()
+    assert len(data["codes"]) == len(data["colors"]) == len(words)
+
+
+def test_the_page_asks_nothing_of_the_network(found, page):
+    assert [link for link in page.links if not link.startswith("#")] == []
+    assert not {"link", "img", "iframe", "object", "embed"} & set(page.tags)
+    assert "default-src 'none'" in found.html()
+    assert "@import" not in found.html().split("</style>")[0]
+
+
+def test_links_lead_to_what_is_there(page):
+    assert {link[1:] for link in page.links} <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_text_that_looks_like_a_page_stays_text(tmp_path):
+    hostile = [f"{text} {HOSTILE}" for text in two_subjects(60)]
+    path = tmp_path / "<b>name.txt"
+    path.write_text("\n".join(hostile), encoding="utf-8")
+    made = dspectral.explore(str(path), sizes=SMALL)
+    page = Page(made.html())
+    clean = Page(dspectral.explore(texts=two_subjects(60), sizes=SMALL).html())
+    assert page.tags.count("script") == clean.tags.count("script") == 3
+    assert page.tags.count("title") == 1
+    assert "<b>name.txt" in page.text
+    assert any("<script>alert(1)</script>" in text for _, text in page.data["documents"].values())
+    assert "49" not in page.data["words"]
+
+
+def test_the_same_text_and_seed_give_the_same_findings(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(two_subjects()), encoding="utf-8")
+    pages = []
+    for _ in range(2):
+        made = dspectral.explore(str(path), sizes=SMALL, seed=3, block_bytes=4_000)
+        made.seconds, made.stages, made.peak_memory_bytes = 0.0, [], 0
+        pages.append(Page(made.html()))
+    first, second = ({k: v for k, v in page.data.items() if k != "plots"} for page in pages)
+    assert first == second
+    assert pages[0].text == pages[1].text
+    places = [re.findall(r'"(?:x|y)",(\{.*?\})', json.dumps(page.data["plots"]["map"])) for page in pages]
+    assert places[0] == places[1]
+    other = dspectral.explore(str(path), sizes=SMALL, seed=4, block_bytes=4_000)
+    assert other.documents.sample != first["sample"]
+
+
+def test_cuts_into_blocks_change_no_words_and_no_documents(found, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(two_subjects()), encoding="utf-8")
+    made = dspectral.explore(path, sizes=SMALL, block_bytes=2_000)
+    assert made.size["tokens"] == found.size["tokens"]
+    assert made.vocabulary.words == found.vocabulary.words
+    assert made.documents.sample == found.documents.sample
+    np.testing.assert_allclose(made.directions.singular_values, found.directions.singular_values, rtol=1e-4)
+    assert {row: text for row, (_, text) in made.documents.texts.items()}.items() <= dict(
+        enumerate(two_subjects())
+    ).items()
+
+
+@pytest.mark.parametrize(
+    ("texts", "left_out"),
+    [
+        (["word"], {"directions", "words"}),
+        (["a b", "", "c"], {"directions", "words"}),
+        ([f"w{i % 40}" for i in range(400)], {"words"}),
+        (two_subjects(3), {"directions"}),
+    ],
+)
+def test_a_short_text_gives_a_page_that_says_what_is_left_out(texts, left_out):
+    made = dspectral.explore(texts=texts, sizes=SMALL)
+    page = Page(made.html())
+    assert made.missing.keys() == left_out
+    assert all(f"Left out: {reason}." in page.text for reason in made.missing.values())
+    assert {link[1:] for link in page.links} <= set(page.ids)
+
+
+@pytest.mark.parametrize("texts", [[], ["", " "], ["... !"]])
+def test_no_word_at_all_is_one_sentence(texts):
+    with pytest.raises(ValueError, match="no word at all"):
+        dspectral.explore(texts=texts)
+
+
+def test_what_is_no_text_is_refused():
+    with pytest.raises(TypeError, match="text 1 is 3, but texts must be strings"):
+        dspectral.explore(texts=["a", 3])
+    with pytest.raises(TypeError, match="must be an iterable of strings"):
+        dspectral.explore(texts="a b")
+    with pytest.raises(ValueError, match="either sources"):
+        dspectral.explore()
+    with pytest.raises(ValueError, match="either sources"):
+        dspectral.explore("a.txt", texts=["a"])
+
+
+def test_texts_may_come_from_a_generator_and_hold_line_ends():
+    made = dspectral.explore(texts=(text.replace(". ", ".\n") for text in two_subjects(60)), sizes=SMALL)
+    assert made.size["documents"] == 60
+    assert repr(made) == "Exploration('60 texts': 60 documents, 660 words)"
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(found):
+    frame = Page(found._repr_html_())
+    assert frame.tags == ["iframe"]
+
+
+def test_the_page_is_saved_and_scratch_is_left_empty(tmp_path):
+    scratch = tmp_path / "scratch"
+    made = dspectral.explore(texts=two_subjects(60), sizes=SMALL, scratch=scratch)
+    path = made.save(tmp_path / "page.html")
+    assert path.read_text(encoding="utf-8") == made.html() or path.stat().st_size > 500_000
+    assert list(scratch.iterdir()) == []
+
+
+def test_documents_in_memory_are_bounded_whatever_the_text(found):
+    # Two ends of each direction, the sample, and a few neighbors of each: no term with the number of documents.
+    many = dspectral.explore(texts=two_subjects(3_000), sizes=SMALL)
+    asked = 2 * 4 * 12 + 10
+    assert len(many.documents.texts) <= asked + (2 * 4 * 3 + 10) * 10
+    assert len(many.documents.sample) == len(found.documents.sample) == 10

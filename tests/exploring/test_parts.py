@@ -1,0 +1,165 @@
+import gzip
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspectral import Weighting, build_corpus, write_counts
+from dspectral.exploring import Sizes
+from dspectral.exploring.classes import Branch, class_tree, groups_of, leaves
+from dspectral.exploring.document_scans import Space, nearest_documents, points_of, typical_documents
+from dspectral.exploring.excerpts import EXCERPT, excerpt, read_documents
+from dspectral.exploring.frequent_words import FrequentWords, count_filled
+from dspectral.exploring.pictures import roomy
+from dspectral.exploring.telling import telling
+from dspectral.exploring.word_space import nearest_words, word_map
+from dspectral.methods.brown.clustering import SpectralBrownClustering
+from tests.exploring.texts import two_subjects
+
+LINES = ["Mr. Fox ran. The fox hid!", "", "fox, hen; hen", "...", "the hen sat"]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    text = tmp_path / "lines.txt"
+    text.write_text("\n".join(LINES), encoding="utf-8")
+    return build_corpus(str(text), str(tmp_path / "corpus"), lowercase=True, tokens="words", block_bytes=30)
+
+
+def test_sentences_are_cut_at_punctuation_but_not_after_a_title(corpus):
+    words = FrequentWords.of(corpus, min_count=1, n_words=100)
+    sentences = words.sentences()
+    found = []
+    for block in sentences.sentences.items:
+        ids, offsets = sentences.sentences.read(block)
+        found += [[words.words[i] for i in ids[a:b]] for a, b in pairwise(offsets)]
+    assert [one for one in found if one] == [
+        ["mr", "fox", "ran"],
+        ["the", "fox", "hid"],
+        ["fox", "hen"],
+        ["hen"],
+        ["the", "hen", "sat"],
+    ]
+    assert count_filled(words) == (3, 5)
+    assert (words.n_tokens, words.n_types) == (12, 7)
+
+
+def test_rare_words_are_one_type_and_counts_stay_whole(corpus):
+    words = FrequentWords.of(corpus, min_count=2, n_words=2)
+    assert words.words == ["<?>", "fox", "hen"]
+    assert words.counts.tolist() == [6, 3, 3]
+    rows = sparse.vstack([words.documents().read(block) for block in corpus.blocks]).toarray()
+    assert rows.tolist() == [[0, 2, 0], [0, 0, 0], [0, 1, 2], [0, 0, 0], [0, 0, 1]]
+
+
+def test_documents_are_read_again_by_their_numbers(corpus):
+    assert len(corpus.blocks) > 1
+    found = read_documents(corpus, np.array([0, 2, 4]), None)
+    assert found == [("lines.txt", LINES[i]) for i in (0, 2, 4)]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_documents_of_many_spans_and_files_are_read_by_their_numbers(tmp_path, compressed):
+    lines = [f"document {i} of many" for i in range(60)]
+    for name, part in (("a", lines[:45]), ("b", lines[45:])):
+        data = ("\n".join(part) + "\n").encode()
+        path = tmp_path / f"{name}.txt{'.gz' * compressed}"
+        path.write_bytes(gzip.compress(data) if compressed else data)
+    corpus = build_corpus(str(tmp_path / "*.txt*"), str(tmp_path / "corpus"), block_bytes=200)
+    rows = np.array([0, 13, 44, 45, 59])
+    assert [text for _, text in read_documents(corpus, rows, None)] == [lines[i] for i in rows]
+
+
+def test_an_excerpt_shows_where_the_telling_words_are():
+    text = "filler word " * 60 + "then a kangaroo met a koala " + "and more " * 100
+    cut = excerpt(text, {"kangaroo", "koala"})
+    assert "kangaroo met a koala" in cut
+    assert cut.startswith("\u2026 ")
+    assert cut.endswith(" \u2026")
+    assert len(cut) < EXCERPT + 10
+    assert excerpt(text)[:11] == "filler word"
+    assert len(excerpt("x" * 5_000)) < EXCERPT + 10
+
+
+def counted(rng, n, d, path):
+    rows = sparse.random_array((n, d), density=0.3, rng=rng, format="csr")
+    rows.data[:] = 1
+    return rows.toarray(), write_counts(rows.astype(np.float32), path, block_rows=7)
+
+
+def test_typical_and_nearest_documents_are_those_of_a_plain_search(tmp_path):
+    rng = np.random.default_rng(0)
+    rows, store = counted(rng, 50, 20, str(tmp_path / "store"))
+    axes = np.linalg.qr(rng.standard_normal((20, 3)))[0].astype(np.float32)
+    space = Space(store.where, Weighting(), axes)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    points = rows @ axes / np.where(norms > 0, norms, 1)
+    sizes = rows.sum(axis=1)
+    scores = (points * (sizes / (sizes + 8))[:, None]).T
+    best = typical_documents(store, space, 4)
+    np.testing.assert_array_equal(
+        best.rows, np.argsort(-np.concatenate([scores, -scores]), axis=1, kind="stable")[:, :4]
+    )
+    chosen = np.array([3, 20, 41])
+    unit, lengths = points_of(store, space, chosen)
+    np.testing.assert_allclose(lengths, np.linalg.norm(points[chosen], axis=1), rtol=1e-5)
+    cosines = unit @ (points / np.linalg.norm(points, axis=1, keepdims=True)).T
+    cosines[:, sizes < 3] = -2
+    near = nearest_documents(store, space, unit, 5)
+    np.testing.assert_array_equal(near.rows, np.argsort(-cosines, axis=1, kind="stable")[:, :5])
+    assert near.rows[:, 0].tolist() == chosen.tolist()
+
+
+def test_words_spread_at_random_tell_nothing():
+    rng = np.random.default_rng(0)
+    spread = np.bincount(rng.integers(0, 500, 400), minlength=500)
+    frequency = np.array([(spread > 0).sum(), 20])
+    found = telling(np.array([400, 400]), frequency, 500)
+    assert found[0] < 0.05 * found[1]
+    assert telling(np.array([0]), np.array([0]), 0) == [0]
+
+
+def test_nearest_words_are_never_the_word_itself_nor_the_rare_ones():
+    vectors = np.eye(5, 3, k=-1, dtype=np.float32) + 0.1
+    vectors[0] = 9
+    ids, cosines = nearest_words(vectors, 4, 10)
+    assert ids.shape == cosines.shape == (4, 3)
+    for i, row in enumerate(ids.tolist()):
+        assert sorted([*row, i + 1]) == [1, 2, 3, 4]
+
+
+def test_the_map_is_the_same_for_the_same_seed():
+    vectors = np.random.default_rng(0).standard_normal((60, 8)).astype(np.float32)
+    first = word_map(vectors, seed=1)
+    np.testing.assert_array_equal(first, word_map(vectors, seed=1))
+    assert np.abs(first).max() == 100
+
+
+def test_names_on_the_map_do_not_overlap():
+    points = np.array([[0.0, 0.0], [1.0, 1.0], [60.0, 0.0], [0.0, 50.0]])
+    assert roomy(points, [5, 5, 5, 5]).tolist() == [0, 2, 3]
+
+
+def test_every_word_is_in_one_class_of_the_tree():
+    sentences = [text.lower().replace(".", "").split() for text in two_subjects(120)]
+    brown = SpectralBrownClustering(16).fit(sentences)
+    tree = class_tree(brown)
+    classes = leaves(tree)
+    codes = brown.codes()
+    together = np.sort(np.concatenate([one.words for one in classes]))
+    np.testing.assert_array_equal(together, np.arange(1, len(brown.words_)))
+    assert all(codes[i] == one.code for one in classes for i in one.words)
+    assert tree.n_tokens == brown.word_counts_[1:].sum() == sum(one.n_tokens for one in classes)
+    groups = groups_of(tree, len(brown.words_))
+    assert groups[0] == -1
+    assert set(groups[1:].tolist()) == set(range(12))
+    assert all(isinstance(one, Branch) and len(one.branches) in (0, 2) for one in tree.branches)
+
+
+def test_short_texts_get_less_of_everything():
+    small = Sizes().reduced(n_documents=3, n_words=10)
+    assert (small.n_components, small.n_clusters, small.n_dimensions) == (0, 1, 2)
+    assert Sizes().reduced(n_documents=10**6, n_words=10**6) == Sizes()
+    with pytest.raises(ValueError, match="n_mapped is 0"):
+        Sizes(n_mapped=0).check()

@@ -1,0 +1,46 @@
+import json
+import re
+
+import pytest
+
+from tests.exploring.texts import two_subjects
+from workflows import explore
+
+SMALL = ["--n-components", "4", "--n-clusters", "6", "--n-dimensions", "8", "--n-mapped", "30"]
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "garden.txt"
+    path.write_text("\n".join(two_subjects()) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_a_page_and_a_report_are_written(text, tmp_path, capsys):
+    explore.main([text, "--out", str(tmp_path / "out"), *SMALL])
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    values = {row["metric"]: row["value"] for row in report["rows"]}
+    assert (values["documents"], values["tokens"]) == (240, 240 * 11)
+    assert report["passes"] == sum(row["passes"] for row in report["rows"] if "passes" in row)
+    page = (tmp_path / "out" / "explore.html").read_text(encoding="utf-8")
+    assert "<h1>garden.txt</h1>" in page
+    printed = capsys.readouterr().out
+    assert f"page: {tmp_path / 'out' / 'explore.html'}" in printed
+    assert "240 documents with 2,640 words" in printed
+
+
+def test_the_title_is_the_name_that_is_given(text, tmp_path):
+    explore.main([text, "--out", str(tmp_path / "out"), "--name", "Sea & garden", *SMALL])
+    assert "<h1>Sea &amp; garden</h1>" in (tmp_path / "out" / "explore.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "...\n"])
+def test_a_text_without_words_is_one_sentence(tmp_path, capsys, content):
+    path = tmp_path / "empty.txt"
+    path.write_text(content)
+    with pytest.raises(SystemExit):
+        explore.main([str(path), "--out", str(tmp_path / "out")])
+    error = capsys.readouterr().err
+    assert re.search("no (word|document) at all", error)
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,115 @@
+"""Explore text of any size: one page with its words, classes, directions and documents.
+
+Words are counted, laid out on a map and grouped into classes; documents get latent directions and nearest
+neighbors. Everything is found out of core, and written into one HTML page that needs no other file.
+"""
+
+import argparse
+
+from dspectral.exploring import Exploration, Sizes, explore
+
+from ._form import form
+
+SIZES = Sizes()
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Explore a text and write its page."""
+    arguments = options().parse_args(argv)
+    with form.run(arguments) as run:
+        with run.meter.measure() as used:
+            found = explore(
+                arguments.text,
+                unit=arguments.unit,
+                field=arguments.field,
+                sizes=sizes_of(arguments),
+                min_count=arguments.min_count,
+                seed=arguments.seed,
+                block_bytes=arguments.block_bytes,
+                errors=arguments.errors,
+                scratch=arguments.scratch,
+                stage=run.measure,
+            )
+        found.name = arguments.name or found.name
+        found.peak_memory_bytes = used.peak_memory_bytes
+        run.passes = sum(stage.passes for stage in found.stages)
+        describe(run, found)
+        run.note(found.sentence())
+        run.attach("explore.html", found.html())
+    print(f"page: {arguments.out / 'explore.html'}")
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("explore", __doc__)
+    add = parser.add_argument
+    add("text", nargs="+", metavar="FILE", help="files, patterns of files, or URLs")
+    add("--unit", choices=("line", "file", "field"), help="what a document is (default: by the format)")
+    add("--field", metavar="NAME", help="of a record, which holds the text (default: texts are no records)")
+    add("--name", help="title of the page (default: the name of the first file)")
+    errors = "bytes that are not UTF-8 (default: strict)"
+    add("--errors", choices=("strict", "replace"), default="strict", help=errors)
+    fewest = "of a word with a vector and a class (default: 1 to 10, rising with the text)"
+    add("--min-count", type=form.positive, metavar="N", help=fewest)
+    scratch = "for intermediate results, seen by all workers (default: a temporary folder)"
+    add("--scratch", metavar="DIR", help=scratch)
+    text = "bytes of text behind a block (default: 16777216)"
+    add("--block-bytes", type=form.positive, default=16 << 20, metavar="N", help=text)
+    sizes = parser.add_argument_group("largest sizes, of which short texts get less").add_argument
+    for name, what in SIZE_HELP.items():
+        default = getattr(SIZES, name)
+        sizes(
+            f"--{name.replace('_', '-')}",
+            type=form.positive,
+            default=default,
+            metavar="N",
+            help=f"{what} (default: {default})",
+        )
+    return parser
+
+
+SIZE_HELP = {
+    "n_words": "words with vectors and classes, the most frequent ones",
+    "n_components": "directions of documents",
+    "n_clusters": "Brown classes",
+    "n_dimensions": "length of a word's vector",
+    "n_listed": "words whose nearest words are listed",
+    "n_mapped": "words on the map",
+    "n_documents": "documents drawn at random",
+}
+"""What each size is."""
+
+
+def sizes_of(arguments: argparse.Namespace) -> Sizes:
+    """Return the sizes asked for."""
+    return Sizes(**{name: getattr(arguments, name) for name in SIZE_HELP})
+
+
+def describe(run: form.Run, found: Exploration) -> None:
+    """Add rows: what the text is, and how long each stage took."""
+    for metric, value in found.size.items():
+        run.row(data=found.name, method="explore", metric=metric, value=value)
+    if found.directions is not None:
+        run.row(
+            data=found.name,
+            method="explore",
+            metric="certificate",
+            value=found.directions.certificate.relative,
+            n_components=len(found.directions.singular_values),
+        )
+    if found.classes is not None:
+        run.row(
+            data=found.name,
+            method="explore",
+            metric="average_mutual_information_bits",
+            value=found.classes.information,
+            n_clusters=found.settings["sizes"]["n_clusters"],
+        )
+    for stage in found.stages:
+        run.detail(
+            data=found.name, method=stage.name, metric="seconds", value=stage.seconds, passes=stage.passes
+        )
+
+
+if __name__ == "__main__":
+    main()
