@@ -8,11 +8,13 @@ outputs of a page anew.
 
 import argparse
 import doctest
+import importlib
 import io
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import chdir, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,9 +79,20 @@ def run(name: str, text: str, folder: Path) -> Iterator[Ran]:
     for block in blocks(text):
         if not block.missing:
             code = compile("\n" * block.line + block.code, name, "exec")
-            with chdir(folder), redirect_stdout(io.StringIO()) as printed:
+            with chdir(folder), importable(folder), redirect_stdout(io.StringIO()) as printed:
                 exec(code, names)  # noqa: S102  our own pages
             yield Ran(block, printed.getvalue())
+
+
+@contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """Let Python import what lies in a folder, as it does for a script there."""
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
 
 
 def with_outputs(text: str, ran: list[Ran]) -> str:
