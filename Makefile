@@ -10,7 +10,7 @@ NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 LOWEST := .venv-lowest
 SHARED := -n 2 --dist loadfile  # tests of one file in one process: two would compile the same loops
 
-.PHONY: help venv demo test lint coverage lowest notebooks wheel-check clean
+.PHONY: help venv demo test lint coverage lowest interop notebooks docs docs-links wheel-check clean
 
 help:
 	@echo 'make venv       make $(VENV) and install dspectral and its tools into it'
@@ -21,6 +21,8 @@ help:
 	@echo 'make lowest     tests with the lowest versions that pyproject.toml allows, in $(LOWEST)'
 	@echo 'make notebooks  run all notebooks; writes out/notebooks'
 	@echo 'make wheel-check  install the wheel into an empty environment, and run the first programs there'
+	@echo 'make docs       build the documentation; writes out/docs/index.html'
+	@echo 'make docs-links look whether the links of the documentation to other sites hold; needs the network'
 	@echo 'make clean      remove what these wrote, except environments'
 
 venv: $(INSTALLED)
@@ -33,7 +35,7 @@ $(INSTALLED): pyproject.toml
 	  echo 'make: $(PYTHON) cannot make environments; on Debian and Ubuntu: apt install python3-venv' >&2; \
 	  exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,notebooks]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,notebooks,docs]'
 	@touch $@
 
 demo: venv
@@ -69,6 +71,14 @@ notebooks: venv
 wheel-check: venv
 	$(BIN)/python tools/empty_environment.py
 
+# A warning is an error; links within the pages are checked, those to other sites by docs-links alone.
+docs: venv
+	$(BIN)/sphinx-build -q -W --keep-going -j auto -d out/.doctrees docs out/docs
+	@echo 'make: open out/docs/index.html'
+
+docs-links: venv
+	$(BIN)/sphinx-build -q -b linkcheck -d out/.doctrees docs out/docs-links
+
 clean:
-	rm -rf out build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf out docs/api/generated docs/api/packages docs/notebooks build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -path './.venv*' -prune -o -name __pycache__ -type d -exec rm -rf {} +

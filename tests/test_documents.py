@@ -1,25 +1,65 @@
-"""The code blocks of the project's pages run as they stand."""
+"""The code blocks of the project's pages run as they stand, and print what the page says; links and commands hold."""
 
 import re
+from contextlib import redirect_stdout
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from tools import pages
+
 ROOT = Path(__file__).parent.parent
+COMMAND = re.compile(r"(?:python -m (?P<module>workflows\.[\w.]+)|\bdspectral (?P<name>[a-z][\w-]*))(?P<rest>[^`|]*)")
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
-def test_the_python_blocks_of_a_page_run_one_after_the_other(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
-    assert blocks
-    exec(compile("\n".join(blocks), name, "exec"), {"__name__": name})  # noqa: S102  our own pages
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("name", pages.pages())
+def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(name, tmp_path):
+    text = text_of(name)
+    for block, printed in pages.run(name, text, tmp_path):
+        shown = pages.Ran(block, printed).as_shown
+        assert shown, f"{name}, line {block.line}: shown\n{block.output}printed\n{printed}"
+    if missing := sorted({package for block in pages.blocks(text) for package in block.missing}):
+        pytest.skip(f"all but the blocks that need {', '.join(missing)} ran")
+
+
+@pytest.mark.parametrize("name", [*pages.pages(), "CHANGELOG.md"])
 def test_what_a_page_links_to_is_there(name):
-    text = (ROOT / name).read_text(encoding="utf-8")
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
-    assert [link for link in links if not (ROOT / link).exists()] == []
+    found = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text_of(name))
+    found += re.findall(r'(?:src|href)="(?!https?:|#)([^"#]+)"', text_of(name))
+    staged = (ROOT / "docs" / "notebooks", ROOT / "docs" / "api" / "packages")
+    links = [link for link in found if not any(at in ((ROOT / name).parent / link).parents for at in staged)]
+    assert [link for link in links if not ((ROOT / name).parent / link).exists()] == []
+
+
+def commands(text):
+    """The commands in the blocks for shells and in inline code: module and options."""
+    shells = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    joined = [line for block in shells for line in block.replace("\\\n", " ").splitlines()]
+    for piece in joined + re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text):
+        for found in COMMAND.finditer(piece.partition("#")[0]):
+            module = found["module"] or f"workflows.{found['name'].replace('-', '_')}"
+            yield module, tuple(re.findall(r"(?<!\S)--[a-z][\w-]*", found["rest"]))
+
+
+@cache
+def help_of(module):
+    with redirect_stdout(StringIO()) as printed, pytest.raises(SystemExit):
+        import_module(module).main(["--help"])
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("name", pages.pages())
+def test_the_commands_of_a_page_are_programs_with_these_options(name):
+    found = {(module, option) for module, options in commands(text_of(name)) for option in ("", *options)}
+    known = {(module, option) for module, option in found if module != "workflows.list"}
+    assert sorted({module for module, _ in known if find_spec(module) is None}) == []
+    missing = [(module, option) for module, option in sorted(known) if not re.search(rf"{option}\b", help_of(module))]
+    assert missing == []
