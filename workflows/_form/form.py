@@ -30,14 +30,14 @@ from typing import Any
 from distributed import Client, KilledWorker
 
 from dspectral.store import without_secrets
+from dspectral.watch import Progress
+
 from .messages import in_options, sentence
 from .options import Parser, bits, memory_limit, positive, share
 from .outputs import publish, unfinished
 from .page import page
 from .plots import png
-from .progress import Progress
 from .report import Plot, Report, plain
-from dspectral.watch import Progress
 from .schedulers import scheduler
 from .table import print_table
 from .usage import Meter, Used
