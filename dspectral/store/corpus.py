@@ -151,7 +151,7 @@ def open_corpus(path: str, *, storage_options: dict[str, Any] | None = None) -> 
     return Corpus(where, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
 
 
-def read_sentences(where: Location, block: SentenceBlock, *, n_types: int) -> Sentences:
+def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None = None) -> Sentences:
     """Read a block of sentences, its checksums verified.
 
     Parameters
@@ -160,8 +160,8 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int) -> Se
         The place of the corpus.
     block : SentenceBlock
         The content of the block's mark.
-    n_types : int
-        Number of word types of the corpus.
+    n_types : int, optional
+        Number of word types of the corpus, with which all tokens are compared: compiled loops look at no index twice.
 
     Returns
     -------
@@ -180,7 +180,7 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int) -> Se
         fault = "its parts do not fit together"
     elif block.digest not in (None, digest_of(ids, offsets)):
         fault = "its content is not what was written here"
-    elif len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
+    elif n_types is not None and len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         fault = f"it holds a type that is none of the {n_types} of the corpus"
     if fault:
         raise StoreError(

@@ -64,7 +64,7 @@ class TermSample(NamedTuple):
         >>> [sample.table.term(i) for i in range(2)], sample.error
         (['be', 'to'], 1)
         """
-        table = TermTable.of(documents, settings.ngram_range, settings.lowercase)
+        table = TermTable.of(documents, settings.ngram_range, settings.lowercase, settings.tokenizer)
         return cls(*_most_frequent(table, size, 0))
 
     def merge(self, *others: Self) -> Self:
