@@ -1,11 +1,11 @@
 """What a person sees of fits: in a terminal, as lines, and in a notebook."""
 
 import io
+import itertools
 import re
 import sys
 import threading
 import time
-from itertools import pairwise
 from types import SimpleNamespace
 
 import dask
@@ -46,12 +46,12 @@ def plain(stream):
 
 
 def rows_that(first_waits, last_waits=lambda: True):
-    """Eight blocks, of which the first and the last are read when something is so."""
-    values = np.random.default_rng(0).standard_normal((80, 12))
+    """Eight blocks, of which the first and the last that are asked for are read when something is so."""
+    values, n_asked = np.random.default_rng(0).standard_normal((80, 12)), itertools.count()
 
     def wait(block_info):
         number = block_info[None]["chunk-location"][0]
-        wait_for({0: first_waits, 7: last_waits}.get(number, lambda: True))
+        wait_for({0: first_waits, 7: last_waits}.get(next(n_asked), lambda: True))
         return values[10 * number : 10 * number + 10]
 
     return da.map_blocks(wait, chunks=((10,) * 8, (12,)), dtype=float, meta=np.empty((0, 0)))
@@ -282,7 +282,7 @@ def test_a_notebook_has_one_display_a_cell_which_is_updated_in_place_and_stays(n
         fit(rows_that(lambda: len(shown) == 2))
     first, second = shown
     assert "<b>TruncatedSVD: pass 1 of 1</b>" in first[0]
-    assert all(one != other for one, other in pairwise(first))  # no flicker
+    assert all(one != other for one, other in itertools.pairwise(first))  # no flicker
     assert first[-1].count("TruncatedSVD: 1 pass, certificate") == 2
     assert second[-1].count("TruncatedSVD: 1 pass, certificate") == 1
     assert capsys.readouterr() == ("", "")
