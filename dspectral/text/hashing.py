@@ -15,7 +15,8 @@ from dspectral.text.csr_buffers import (
     new_buffers,
     sum_group,
 )
-from dspectral.text.tokens import Tokens, check_ngram_range, tokenize
+from dspectral.text.few_texts import hash_few, is_affordable
+from dspectral.text.tokens import Tokens, check_ngram_range, checked_offsets, tokenize
 from dspectral.types import Documents
 
 MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
@@ -154,6 +155,15 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
            [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
     """
     known = as_settings(settings)
+    # The loops are not compiled, nor loaded, for the few texts that Python has hashed before they would be ready.
+    if not _hash.signatures and is_affordable(documents := checked_offsets(documents)):
+        return hash_few(
+            documents,
+            known.n_features,
+            known.ngram_range,
+            lowercase=known.lowercase,
+            signed=known.alternate_sign,
+        )
     tokens = tokenize(documents, known.lowercase)
     buffers = _hash(tokens, known, known.n_features.bit_length() - 1)
     return as_rows(buffers, known.n_features)
