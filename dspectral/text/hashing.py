@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy import sparse
 
-from dspectral._compiled import compiled
+from dspectral._compiled import compiled, is_loaded
 from dspectral.registry import saved
 from dspectral.text.csr_buffers import (
     RowBuffers,
@@ -156,7 +156,7 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
     """
     known = as_settings(settings)
     # The loops are not compiled, nor loaded, for the few texts that Python has hashed before they would be ready.
-    if not _hash.signatures and is_affordable(documents := checked_offsets(documents)):
+    if not is_loaded(_hash) and is_affordable(documents := checked_offsets(documents)):
         return hash_few(
             documents,
             known.n_features,
