@@ -164,6 +164,9 @@ def partitions_of(column: Any) -> "da.Array | None":
         raise TypeError(
             f"the texts are a lazy {kind}, but a Dask Bag of strings or a column of a Dask DataFrame is needed"
         )
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind not in "OSU":
+        raise TypeError(f"X is a {kind}, but it holds {dtype} and no texts")
     number = dask.delayed(_numbered, pure=False)
     parts = [
         number(i, part) for i, part in enumerate(np.ravel(np.asarray(column.to_delayed(), dtype=object)))

@@ -68,7 +68,7 @@ def test_provenance_says_where_the_counts_come_from(text, url):
     provenance = build_store(text, url, hashing=HASHING).provenance
     for path in text:
         assert path in str(provenance["sources"])
-    assert provenance["hashing"] == {**HASHING._asdict(), "ngram_range": [1, 2]}
+    assert provenance["hashing"] == {**HASHING.record(), "ngram_range": [1, 2]}
     assert {"dspectral", "numpy", "zarr"} == set(provenance["versions"])
     assert open_store(url).provenance == provenance
 
