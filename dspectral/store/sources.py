@@ -135,6 +135,7 @@ def plan_spans(
 
     Examples
     --------
+    >>> import fsspec
     >>> with fsspec.open("memory://lines.txt", "w") as file:
     ...     _ = file.write("a b\n" * 100)
     >>> [(span.start, span.stop) for span in plan_spans("memory://lines.txt", span_bytes=300)]

@@ -94,7 +94,7 @@ def texts_in(sources: TextSources, field: str | None) -> "Texts | None":
     >>> texts_in(["a.txt", "b.txt"], None) is None
     True
     >>> texts_in((line for line in ["the cat", "the dog"]), None)
-    Texts(chain)
+    Texts(generator)
     """
     if isinstance(sources, Texts):
         if field is not None and sources.field is not None:

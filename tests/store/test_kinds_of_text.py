@@ -260,13 +260,13 @@ def test_lines_of_records_and_texts_are_sentences_unless_the_unit_says_otherwise
 
 
 def test_a_list_of_sentences_is_told_from_a_list_of_files(tmp_path):
-    for build in (build_store, build_corpus):
+    for use in (build_store, build_corpus):
         for lines in (["the cat sat", "the dog"], ("is it?", "the dog")):
             with pytest.raises(
                 FileNotFoundError,
                 match=r"strings in a list name files, and dspectral\.Texts\(\[\.\.\.\]\) around the list",
             ):
-                build(lines, str(tmp_path / "s"))
+                use(lines, str(tmp_path / "s"))
     with pytest.raises(FileNotFoundError, match=r"no file .*the cat sat$"):
         build_store("the cat sat", str(tmp_path / "s"))
     put(tmp_path / "texts" / "a.txt", "a\n")
