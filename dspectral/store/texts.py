@@ -271,6 +271,10 @@ def _column(table: Any, field: str) -> Any:
     """Return a column of a table, or a field of records, without reading what is lazy."""
     if hasattr(table, "pluck") and dask.is_dask_collection(table):  # a Dask Bag of records
         return table.pluck(field)
+    if hasattr(table, "collect") and not hasattr(table, "shape"):  # polars, which reads a whole query
+        raise TypeError(
+            f"the texts are a {type(table).__name__}: call its collect() first, or write Parquet files"
+        )
     names = getattr(table, "column_names", None) or getattr(table, "columns", None)
     if names is not None and hasattr(table, "__getitem__"):
         if field not in list(names):

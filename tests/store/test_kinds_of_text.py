@@ -283,6 +283,7 @@ def test_a_list_of_sentences_is_told_from_a_list_of_files(tmp_path):
         (pd.DataFrame(FRAME), {}, "X is a DataFrame of 2 dimensions"),
         (pd.DataFrame(FRAME), {"field": "text"}, "the table has no column 'text', but id, body"),
         ([{"id": 1}], {"field": "body"}, "record 0 has no field 'body', but id"),
+        (pl.LazyFrame(FRAME), {"field": "body"}, r"the texts are a LazyFrame: call its collect\(\) first"),
         (np.array(LINES), {"field": "body"}, "field is 'body', but the texts are a ndarray without columns"),
         (frame(), {}, "the texts are a Dask DataFrame, of which field= must name the column"),
         (Texts(LINES), {"unit": "line"}, "unit is 'line', but it is for files"),
@@ -295,8 +296,8 @@ def test_what_is_no_text_is_named_and_can_be_mended_at_once(tmp_path, sources, o
     store = str(tmp_path / "s")
     with pytest.raises((TypeError, ValueError), match=sentence):
         build_store(sources, store, hashing=HASHING, **options)
-    if "field" not in options:  # the plan that may be there is of texts, too
-        assert build_store(Texts(LINES), store, hashing=HASHING).n_rows == len(LINES)
+    path = put(tmp_path / "lines.txt", TXT)
+    assert build_store(path, store, hashing=HASHING).n_rows == len(LINES)
 
 
 def stops_at(number):
