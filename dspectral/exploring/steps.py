@@ -56,6 +56,12 @@ def _same(rows: Any) -> Any:
     return rows
 
 
+def no_words() -> Vocabulary:
+    """Return an empty vocabulary."""
+    none = np.zeros(0, dtype=np.int64)
+    return Vocabulary([], none, none, none, none, none, [])
+
+
 def describe_vocabulary(words: FrequentWords, store: CountStore) -> Vocabulary:
     """Return frequencies and telling words; nothing is read but sums."""
     types = np.flatnonzero((words.places.numbers >= 0) & (words.corpus.counts > 0))
