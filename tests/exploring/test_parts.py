@@ -138,7 +138,8 @@ def test_the_map_is_the_same_for_the_same_seed():
 
 def test_names_on_the_map_do_not_overlap():
     points = np.array([[0.0, 0.0], [1.0, 1.0], [60.0, 0.0], [0.0, 50.0]])
-    assert roomy(points, [5, 5, 5, 5]).tolist() == [0, 2, 3]
+    assert roomy(points, [5, 5, 5, 5], width=650).tolist() == [0, 2, 3]
+    assert roomy(points, [19, 5, 19, 5], width=340).tolist() == [0, 3]
 
 
 def test_every_word_is_in_one_class_of_the_tree():
