@@ -215,7 +215,8 @@ def explore(
         found = Exploration("", {}, {}, steps.no_words())
         fill(found, words, folder, sizes, stages, seed=seed, source_options=source_options)
     found.name = _title(paths) if texts is None else f"{n_texts:,} texts"
-    found.settings |= {"min_count": least, "seed": seed, "block_bytes": block_bytes, "errors": errors, **kind}
+    found.settings |= {"sources": paths if texts is None else None, "min_count": least, "seed": seed}
+    found.settings |= {"block_bytes": block_bytes, "errors": errors, **kind}
     found.stages, found.seconds = stages.finished, time.perf_counter() - start
     found.peak_memory_bytes = _peak_memory_bytes()
     return found

@@ -94,7 +94,7 @@ class Documents(NamedTuple):
     nearest : dict of int to list of (int, float)
         Nearest documents of some, with their cosines.
     sample : list of int
-        Documents that were drawn at random, those first of which the directions hold most.
+        Documents drawn at random, of twice as many those of which the directions hold most.
     """
 
     texts: dict[int, tuple[str, str]]

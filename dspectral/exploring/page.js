@@ -85,9 +85,7 @@ if (at("document")) {
 function dress(labels) {
   const all = labels.data_source.data;
   const paint = () => {
-    const style = getComputedStyle(document.documentElement);
-    labels.glyph.text_color = style.getPropertyValue("--ink").trim();
-    labels.glyph.text_outline_color = style.getPropertyValue("--paper").trim();
+    labels.glyph.text_color = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
   };
   const thin = () => {
     const room = [...(at("plot-map").clientWidth < 600 ? all.narrow : all.wide)];

@@ -61,6 +61,7 @@ def write_page(found: Findings) -> str:
         data=Markup(script_json(page_data(found))),  # noqa: S704
         bokeh=Markup("\n".join(bokeh.js_raw)),  # noqa: S704
         versions=_versions(),
+        arguments=_arguments(found.settings),
         certified="" if found.directions is None else _certified(found),
         first_word=_first_word(found),
     )
@@ -178,6 +179,14 @@ def _first_word(found: Findings) -> int:
     """Return the number of the word that the page shows first: the most telling one on the map, or 1."""
     listed = 0 if found.space is None else len(found.space.points) or len(found.space.near)
     return next((i for i in found.vocabulary.telling.tolist() if i <= listed), min(1, listed))
+
+
+def _arguments(settings: dict[str, Any]) -> str:
+    """Return the arguments of a call that finds the same; sizes are those that are left after the rule."""
+    sources = settings["sources"]
+    first = "texts=texts" if sources is None else repr(sources[0] if len(sources) == 1 else sources)
+    given = [f"{name}={settings[name]!r}" for name in ("unit", "field", "seed") if name in settings]
+    return ", ".join([first, *given])
 
 
 def _color(group: int) -> str:

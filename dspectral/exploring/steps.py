@@ -138,7 +138,7 @@ def choose_documents(
     typical : ndarray of int64, shape (2 k, n)
         Documents of the positive ends, then of the negative ends; -1 where there are fewer.
     sample : ndarray of int64, shape (n_sample,)
-        Documents drawn at random, those first of which the directions hold most.
+        Documents drawn at random, of twice as many those of which the directions hold most.
     nearest : dict
         Nearest documents, with cosines, by document.
     """
@@ -151,8 +151,9 @@ def choose_documents(
     points, lengths = points_of(store, space, asked)
     has_words = lengths > 0
     drawn = drawn[has_words[np.searchsorted(asked, drawn)]]
-    sample = rng.permutation(drawn)[:n_sample]
-    sample = sample[np.argsort(-lengths[np.searchsorted(asked, sample)], kind="stable")]
+    # Of twice as many those of which the directions hold most; in random order, for the first are seen first.
+    most = np.argsort(-lengths[np.searchsorted(asked, drawn)], kind="stable")[:n_sample]
+    sample = rng.permutation(drawn[most])
     kept = has_words & ~np.isin(asked, np.setdiff1d(drawn, sample))
     asked, points = asked[kept], points[kept]
     near = nearest_documents(store, space, points, N_NEAREST * 2 + 1)
