@@ -164,8 +164,8 @@ def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) 
         height=620,
         tools="pan,wheel_zoom,box_zoom,reset",
         toolbar_location="above",
-        x_range=DataRange1d(range_padding=0.05),
-        y_range=DataRange1d(range_padding=0.05),
+        x_range=DataRange1d(range_padding=0.16),
+        y_range=DataRange1d(range_padding=0.12),
     )
     plot.axis.visible, plot.grid.visible = False, False
     points = plot.scatter(

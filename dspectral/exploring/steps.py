@@ -148,11 +148,11 @@ def choose_documents(
     rng = np.random.default_rng(seed)
     drawn = np.sort(rng.choice(store.n_rows, min(store.n_rows, 2 * n_sample), replace=False))
     asked = np.union1d(typical[:, :N_TYPICAL][typical[:, :N_TYPICAL] >= 0], drawn)
-    points, lengths = points_of(store, space, asked)
-    has_words = lengths > 0
+    points, held = points_of(store, space, asked)
+    has_words = held > 0
     drawn = drawn[has_words[np.searchsorted(asked, drawn)]]
     # Of twice as many those of which the directions hold most; in random order, for the first are seen first.
-    most = np.argsort(-lengths[np.searchsorted(asked, drawn)], kind="stable")[:n_sample]
+    most = np.argsort(-held[np.searchsorted(asked, drawn)], kind="stable")[:n_sample]
     sample = rng.permutation(drawn[most])
     kept = has_words & ~np.isin(asked, np.setdiff1d(drawn, sample))
     asked, points = asked[kept], points[kept]

@@ -102,8 +102,9 @@ def test_typical_and_nearest_documents_are_those_of_a_plain_search(tmp_path):
         best.rows, np.argsort(-np.concatenate([scores, -scores]), axis=1, kind="stable")[:, :4]
     )
     chosen = np.array([3, 20, 41])
-    unit, lengths = points_of(store, space, chosen)
-    np.testing.assert_allclose(lengths, np.linalg.norm(points[chosen], axis=1), rtol=1e-5)
+    unit, held = points_of(store, space, chosen)
+    lengths = np.linalg.norm(points[chosen], axis=1)
+    np.testing.assert_allclose(held, lengths * (sizes / (sizes + 8))[chosen], rtol=1e-5)
     cosines = unit @ (points / np.linalg.norm(points, axis=1, keepdims=True)).T
     cosines[:, sizes < 3] = -2
     near = nearest_documents(store, space, unit, 5)
