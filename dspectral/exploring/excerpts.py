@@ -97,8 +97,8 @@ def excerpt(text: str, telling: Collection[str] = ()) -> str:
 
     Examples
     --------
-    >>> excerpt("one two  three"), excerpt("word " * 100 + "and a kangaroo", {"kangaroo"})[-14:]
-    ('one two three', 'and a kangaroo')
+    >>> excerpt("one two  three"), excerpt("word " * 100 + "kangaroo", {"kangaroo"})[-8:]
+    ('one two three', 'kangaroo')
     """
     text = " ".join(text.split())
     if len(text) <= EXCERPT * 1.2:
@@ -116,7 +116,8 @@ def excerpt(text: str, telling: Collection[str] = ()) -> str:
     start = int(starts[run[len(run) // 2 if inside.max() else 0]])
     start = 0 if start < EXCERPT // 3 else min(start, max(0, len(text) - EXCERPT))
     start = text.rfind(" ", 0, start) + 1
-    cut = text[start : start + EXCERPT]
-    if start + EXCERPT < len(text):
-        cut = cut[: cut.rfind(" ")] if " " in cut else cut
-    return ("\u2026 " if start else "") + cut + (" \u2026" if start + len(cut) < len(text) else "")
+    end = len(text) if len(text) - start <= EXCERPT * 1.2 else start + EXCERPT
+    cut = text[start:end]
+    if end < len(text) and " " in cut:
+        cut = cut[: cut.rfind(" ")]
+    return ("\u2026 " if start else "") + cut + (" \u2026" if end < len(text) else "")

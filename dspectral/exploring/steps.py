@@ -56,6 +56,12 @@ def _same(rows: Any) -> Any:
     return rows
 
 
+def no_words() -> Vocabulary:
+    """Return an empty vocabulary."""
+    none = np.zeros(0, dtype=np.int64)
+    return Vocabulary([], none, none, none, none, none, [])
+
+
 def describe_vocabulary(words: FrequentWords, store: CountStore) -> Vocabulary:
     """Return frequencies and telling words; nothing is read but sums."""
     types = np.flatnonzero((words.places.numbers >= 0) & (words.corpus.counts > 0))
@@ -132,7 +138,7 @@ def choose_documents(
     typical : ndarray of int64, shape (2 k, n)
         Documents of the positive ends, then of the negative ends; -1 where there are fewer.
     sample : ndarray of int64, shape (n_sample,)
-        Documents drawn at random, those first of which the directions hold most.
+        Documents drawn at random, of twice as many those of which the directions hold most.
     nearest : dict
         Nearest documents, with cosines, by document.
     """
@@ -142,11 +148,12 @@ def choose_documents(
     rng = np.random.default_rng(seed)
     drawn = np.sort(rng.choice(store.n_rows, min(store.n_rows, 2 * n_sample), replace=False))
     asked = np.union1d(typical[:, :N_TYPICAL][typical[:, :N_TYPICAL] >= 0], drawn)
-    points, lengths = points_of(store, space, asked)
-    has_words = lengths > 0
+    points, held = points_of(store, space, asked)
+    has_words = held > 0
     drawn = drawn[has_words[np.searchsorted(asked, drawn)]]
-    sample = rng.permutation(drawn)[:n_sample]
-    sample = sample[np.argsort(-lengths[np.searchsorted(asked, sample)], kind="stable")]
+    # Of twice as many those of which the directions hold most; in random order, for the first are seen first.
+    most = np.argsort(-held[np.searchsorted(asked, drawn)], kind="stable")[:n_sample]
+    sample = rng.permutation(drawn[most])
     kept = has_words & ~np.isin(asked, np.setdiff1d(drawn, sample))
     asked, points = asked[kept], points[kept]
     near = nearest_documents(store, space, points, N_NEAREST * 2 + 1)

@@ -66,6 +66,7 @@ def test_the_page_says_what_the_text_is(found, page):
     assert "240 documents with 2,640 words, 36 of them different" in page.text
     assert {"words", "map", "classes", "directions", "documents", "made"} <= set(page.ids)
     assert {f"plot-{name}" for name in page.data["plots"]} <= set(page.ids)
+    assert "dspectral.explore(texts=texts, seed=0)" in page.text
     assert page.data["plots"].keys() == {"zipf", "map", "spectrum"}
 
 
@@ -119,6 +120,7 @@ def test_text_that_looks_like_a_page_stays_text(tmp_path):
     assert page.tags.count("script") == clean.tags.count("script") == 3
     assert page.tags.count("title") == 1
     assert "<b>name.txt" in page.text
+    assert f"dspectral.explore({str(path)!r}, seed=0)" in page.text
     assert any("<script>alert(1)</script>" in text for _, text in page.data["documents"].values())
     assert "49" not in page.data["words"]
 
