@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from dspectral.decomposition.plan import Plan, Solver
 from dspectral.decomposition.spectrum import Spectrum, of_summary, pad_components, spectrum, summary_of
 from dspectral.engine import expect_passes, is_lazy, lazy_rows, map_rows, summarize, told
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.dask_frames import rows_of_frame
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, resolve_seed
 from dspectral.inputs.rows import checked_rows, project, row_dtype

@@ -25,13 +25,13 @@ def add_text_options(parser: argparse.ArgumentParser, unit: str) -> None:
     add(
         "--field",
         metavar="NAME",
-        help="column or key that holds the text of jsonl, csv, tsv and Parquet files",
+        help="column or key that holds the text of jsonl, csv, tsv and Parquet files (default: no fields)",
     )
     add(
         "--encoding",
         default="utf-8",
         metavar="NAME",
-        help="such as latin-1, cp1252 or utf-16 (default: utf-8)",
+        help="such as latin-1, cp1252 or utf-16",
     )
     add(
         "--delimiter",
@@ -42,7 +42,7 @@ def add_text_options(parser: argparse.ArgumentParser, unit: str) -> None:
         "--errors",
         choices=("strict", "replace"),
         default="strict",
-        help="bytes that cannot be decoded: an error, or U+FFFD (default: strict)",
+        help="bytes that cannot be decoded: an error, or U+FFFD",
     )
 
 
