@@ -24,6 +24,7 @@ from dspectral.exploring.stages import Announce, Stages
 from dspectral.inputs.parameters import check_integer
 from dspectral.store.build import BLOCK_BYTES
 from dspectral.store.corpus_build import build_corpus
+from dspectral.store.planned_text import Reading, plan_sentences
 
 
 @dataclass(repr=False)
@@ -116,6 +117,8 @@ def explore(
     texts: Iterable[str] | None = None,
     unit: str | None = None,
     field: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
     sizes: Sizes | None = None,
     min_count: int | None = None,
     seed: int = 0,
@@ -136,7 +139,11 @@ def explore(
     unit : {"line", "file", "field"}, optional
         Unit of text that is a document; by default a line of a txt file, a field of a record elsewhere.
     field : str, optional
-        Name of the record's field that holds the text.
+        Name of the field or column that holds the text; required for jsonl, csv, tsv and Parquet files.
+    encoding : str, optional
+        Encoding of the files; UTF-8 by default.
+    delimiter : str, optional
+        What the fields of csv files are cut by: by default found from the header.
     sizes : Sizes, optional
         Largest sizes of what the page shows; short texts get less of it.
     min_count : int, optional
@@ -193,9 +200,12 @@ def explore(
         if texts is not None:
             with stages.stage("Write the texts to scratch", "memory"):
                 paths, n_texts = _written(texts, folder)
-        kind: dict[str, Any] = {
-            key: value for key, value in (("unit", unit), ("field", field)) if value is not None
-        }
+        # A record is a document, where a corpus would take each line of it for a sentence.
+        unit = "field" if unit is None and field is not None else unit
+        kind: dict[str, Any] = {"unit": unit, "field": field, "encoding": encoding, "delimiter": delimiter}
+        text = plan_sentences(
+            paths, Reading(**kind, block_bytes=block_bytes, errors=errors, options=source_options)
+        )
         with stages.stage("Count and number the words", TEXT, 2):
             corpus = build_corpus(
                 paths,
@@ -213,10 +223,11 @@ def explore(
         if not words.n_tokens:
             raise ValueError(f"no word at all in {'the texts' if n_texts else ', '.join(paths)}")
         found = Exploration("", {}, {}, steps.no_words())
-        fill(found, words, folder, sizes, stages, seed=seed, source_options=source_options)
+        fill(found, words, folder, sizes, stages, seed=seed, text=text)
     found.name = _title(paths) if texts is None else f"{n_texts:,} texts"
     found.settings |= {"sources": paths if texts is None else None, "min_count": least, "seed": seed}
-    found.settings |= {"block_bytes": block_bytes, "errors": errors, **kind}
+    found.settings |= {"block_bytes": block_bytes, "errors": errors}
+    found.settings |= {key: value for key, value in kind.items() if value is not None}
     found.stages, found.seconds = stages.finished, time.perf_counter() - start
     found.peak_memory_bytes = _peak_memory_bytes()
     return found

@@ -8,6 +8,7 @@ from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.sizes import Sizes
 from dspectral.exploring.stages import Stages
 from dspectral.store.counts import CountStore
+from dspectral.store.planned_text import PlannedText
 
 LEAST_CLUSTERS = 2
 
@@ -20,7 +21,7 @@ def fill(
     stages: Stages,
     *,
     seed: int,
-    source_options: dict[str, Any] | None,
+    text: PlannedText,
 ) -> None:
     """Do everything that follows the count of words, and put it into the findings.
 
@@ -38,8 +39,8 @@ def fill(
         Record of what is done.
     seed : int
         Seed of everything random.
-    source_options : dict or None
-        Options of the sources' file systems.
+    text : PlannedText
+        Files of the text, and how they are read.
     """
     with stages.stage("Count documents and sentences", TOKENS):
         n_documents, n_sentences = count_filled(words)
@@ -55,7 +56,7 @@ def fill(
     }
     found.size, found.settings = size, {"sizes": sizes._asdict()}
     found.vocabulary = steps.describe_vocabulary(words, store)
-    _explore_documents(found, words, store, sizes, seed, stages, source_options)
+    _explore_documents(found, words, store, sizes, seed, stages, text)
     _explore_words(found, words, sizes, seed, stages)
 
 
@@ -66,7 +67,7 @@ def _explore_documents(
     sizes: Sizes,
     seed: int,
     stages: Stages,
-    source_options: dict[str, Any] | None,
+    text: PlannedText,
 ) -> None:
     """Add directions and documents."""
     n_documents, used = found.size["documents"], steps.words_for_directions(store)
@@ -83,7 +84,7 @@ def _explore_documents(
     with stages.stage("Find typical and nearest documents", ROWS, 3):
         chosen = steps.choose_documents(store, fitted.space, sizes.n_documents, seed=seed)
     with stages.stage("Read the documents that are shown", TEXT):
-        found.documents = steps.read_texts(words, *chosen, source_options)
+        found.documents = steps.read_texts(words, *chosen, text)
     found.directions = steps.describe_directions(fitted, words.words, chosen[0], found.documents)
 
 

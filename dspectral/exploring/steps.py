@@ -19,6 +19,7 @@ from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.store.counts import CountStore
 from dspectral.store.matrix import write_counts
+from dspectral.store.planned_text import PlannedText
 from dspectral.text.weighting import Weighting
 
 N_RANKS = 300
@@ -171,13 +172,13 @@ def read_texts(
     typical: NDArray[np.int64],
     sample: NDArray[np.int64],
     nearest: dict[int, list[tuple[int, float]]],
-    source_options: dict[str, Any] | None,
+    text: PlannedText,
 ) -> Documents:
     """Read the beginnings of all documents that are shown, in one pass; keep neighbors of different text."""
     rows = {row for row in typical.ravel().tolist() if row >= 0} | nearest.keys()
     rows |= {other for near in nearest.values() for other, _ in near}
     wanted = np.array(sorted(rows), dtype=np.int64)
-    texts = dict(zip(wanted.tolist(), read_documents(words.corpus, wanted, source_options), strict=True))
+    texts = dict(zip(wanted.tolist(), read_documents(words.corpus, wanted, text), strict=True))
     kept = {row: _unlike(row, near, texts)[:N_NEAREST] for row, near in nearest.items()}
     return Documents(texts, kept, sample.tolist())
 

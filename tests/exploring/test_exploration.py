@@ -214,3 +214,17 @@ def test_documents_in_memory_are_bounded_whatever_the_text(found):
     asked = 2 * 4 * 12 + 10
     assert len(many.documents.texts) <= asked + (2 * 4 * 3 + 10) * 10
     assert len(many.documents.sample) == len(found.documents.sample) == 10
+
+
+def test_records_are_explored_as_the_same_lines_of_text_are(tmp_path):
+    """Of a csv with semicolons in another encoding: words, documents and excerpts are those of the text."""
+    lines = [f"{text} größe" for text in two_subjects()][:60]
+    plain, table = tmp_path / "plain.txt", tmp_path / "table.csv"
+    plain.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    table.write_bytes("".join(["id;body\n", *(f"{i};{line}\n" for i, line in enumerate(lines))]).encode("latin-1"))
+    of_lines = dspectral.explore(plain, sizes=SMALL)
+    of_records = dspectral.explore(table, field="body", encoding="latin-1", sizes=SMALL)
+    assert of_records.size["documents"] == of_lines.size["documents"] == 60
+    ours, theirs = of_records.documents.texts, of_lines.documents.texts
+    assert {row: text for row, (_, text) in ours.items()} == {row: text for row, (_, text) in theirs.items()}
+    assert of_records.settings["field"] == "body"
