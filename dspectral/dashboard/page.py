@@ -51,7 +51,7 @@ class Card:
         _say(self.head, words.head(records, root, now))
         _say(self.passes, words.pass_bars(members))
         _say(self.tree, words.tree(words.newest_pass(members)))
-        self.pictures.update(root)
+        self.pictures.update(root, now)
         self.root.visible = True
 
 
@@ -66,7 +66,7 @@ class Page:
 
     def __init__(self, records: Records) -> None:
         self._records = records
-        self._empty, self._over = _text(words.NOTHING), _text()
+        self._empty, self._over = _text(), _text()
         self._cards: list[Card] = []
         self._column = column(sizing_mode="stretch_width")
         self.root = column(
@@ -81,6 +81,7 @@ class Page:
         now = time.time()
         shown = shown_fits(self._records)
         self._empty.visible = not any(root.is_running for root in shown)
+        _say(self._empty, words.LAST if shown else words.NOTHING)
         if len(self._cards) < len(shown):
             self._cards += [Card() for _ in range(len(shown) - len(self._cards))]
             self._column.children = [card.root for card in self._cards]

@@ -10,7 +10,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import IOLoop, PeriodicCallback
 
 from dspectral.dashboard.records import Records
-from dspectral.dashboard.states import FitState, PassState
+from dspectral.dashboard.states import FitState, Memory, PassState
 from dspectral.engine.cluster_poll import DONE
 from dspectral.engine.events import TOPIC
 
@@ -37,6 +37,7 @@ class SpectralPlugin(SchedulerPlugin):
         self.name = NAME
         self.records = Records()
         self._scheduler = scheduler
+        self._interpreters: dict[str, int] = {}
         for at, message in scheduler.get_events(TOPIC):
             self.records.hear(message, at)
 
@@ -53,15 +54,20 @@ class SpectralPlugin(SchedulerPlugin):
         if topic == TOPIC:
             self.records.hear(msg, time.time())
 
-    def remove_worker(self, *_args: Any, **_facts: Any) -> None:
+    def remove_worker(self, scheduler: Any, worker: str, **_facts: Any) -> None:  # noqa: ARG002
         """Count a worker that left.
 
         Parameters
         ----------
-        *_args, **_facts : object
-            Scheduler, address and reason, which are not kept.
+        scheduler : distributed.Scheduler
+            The scheduler.
+        worker : str
+            Address of the worker.
+        **_facts : object
+            Reason and stimulus, which are not kept.
         """
-        self.records.lose_worker()
+        self.records.lose_worker(worker)
+        self._interpreters.pop(worker, None)
 
     def remove_client(self, *_args: Any, **_facts: Any) -> None:
         """Let fits be over whose client is gone.
@@ -86,15 +92,19 @@ class SpectralPlugin(SchedulerPlugin):
     def _measure(self, root: FitState, one: PassState, at: float) -> None:
         workers = self._scheduler.workers
         memory = {address: int(state.memory.process) for address, state in workers.items()}
-        for address, size in memory.items():
-            if size:  # 0 until the worker has told
-                one.base.setdefault(address, size)
-        if not any(memory.values()):
-            return
+        # The law is for what comes on top of interpreters with their packages. Those are loaded by the first tasks, so
+        # that an interpreter is known once its worker has merged: by the least that it needed since then.
+        for address in self.records.merging & memory.keys():
+            self._interpreters[address] = min(
+                memory[address], self._interpreters.get(address, memory[address])
+            )
+        known = self._interpreters.keys() >= memory.keys()
+        interpreters = sum(self._interpreters.values()) if known else None
+        n_threads = self._scheduler.total_nthreads
+        root.memory = Memory(sum(memory.values()), interpreters, one.law(n_threads, with_blocks=True))
+        law = one.law(n_threads, with_blocks=False)
         held = sum(int(state.nbytes) for state in workers.values())
-        law = one.law(self._scheduler.total_nthreads)
-        base = sum(one.base.get(address, 0) for address in workers)
-        root.memory.add(at, sum(memory.values()), held, math.nan if law is None else base + law)
+        root.held.add(at, held, math.nan if law is None else law)
 
 
 def _done(group: Any) -> int | None:

@@ -18,11 +18,21 @@ class Records:
 
     Messages of one sender are sent without waiting, so one may pass another: each of them sets facts of its own, and
     none depends on those before it.
+
+    Attributes
+    ----------
+    fits : dict of str to FitState
+        Fits by their tokens.
+    n_unknown : int
+        Number of messages that were not understood.
+    merging : set of str
+        Addresses of the workers that have merged summaries, and so hold all packages that this takes.
     """
 
     def __init__(self) -> None:
         self.fits: dict[str, FitState] = {}
         self.n_unknown = 0
+        self.merging: set[str] = set()
         self._runs: dict[str, PassState] = {}
         self._loops: dict[tuple[str, str, str], tuple[int, bool]] = {}
         self._handlers: dict[str, Callable[[Any, Mapping[str, Any], float], None]] = {
@@ -127,8 +137,15 @@ class Records:
         """
         return sorted({loop for (_sender, _module, loop), (_order, runs) in self._loops.items() if runs})
 
-    def lose_worker(self) -> None:
-        """Count a worker that left the cluster while fits run."""
+    def lose_worker(self, address: str) -> None:
+        """Count a worker that left the cluster while fits run.
+
+        Parameters
+        ----------
+        address : str
+            Address of the worker.
+        """
+        self.merging.discard(address)
         for root in self.roots():
             root.lost_workers += root.is_running
 
@@ -198,7 +215,8 @@ class Records:
         if not event.fit:
             self._fit(one.fit, at).until = at
 
-    def _on_merged(self, event: of.Merged, _message: Mapping[str, Any], at: float) -> None:
+    def _on_merged(self, event: of.Merged, message: Mapping[str, Any], at: float) -> None:
+        self.merging.add(str(message.get("worker", "")))
         one = self._pass(event.fit, event.run, at)
         one.summary_bytes = max(one.summary_bytes, event.summary_bytes)
         # That of the summary of most rows is the one that says most of the whole.

@@ -4,6 +4,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from statistics import median
+from typing import NamedTuple
 
 from dspectral.engine import projected_memory
 from dspectral.engine.events import Certified, FitBegan, FitEnded, PassBegan, PassEnded
@@ -15,6 +16,24 @@ MOST_PASSES = 48
 """Passes that are kept of a fit; the oldest go first."""
 WINDOW = 6.0
 """Seconds over which a rate is taken."""
+
+
+class Memory(NamedTuple):
+    """Memory of all workers at a moment, in bytes.
+
+    Attributes
+    ----------
+    processes : int
+        Memory of the processes.
+    interpreters : int or None
+        Share of the interpreters with their packages; None as long as it is not known of every worker.
+    law : int or None
+        What the pass may need on top of that by :func:`dspectral.projected_memory`; None where it is not known.
+    """
+
+    processes: int
+    interpreters: int | None
+    law: int | None
 
 
 class Series:
@@ -77,8 +96,9 @@ class PassState:
         self.n_redone = 0
         self.summary_bytes = 0
         self.best = (0, 0, 0.0)
-        self.base: dict[str, int] = {}
         self.rates: list[float] = []
+        self._now: list[int] = []
+        self._n_computed = 0
         self._recent: deque[tuple[float, int]] = deque(maxlen=32)
 
     @property
@@ -133,50 +153,56 @@ class PassState:
             return
         self.most += [0] * (len(done) - len(self.most))
         self.again += [0] * (len(done) - len(self.again))
+        self._now += [0] * (len(done) - len(self._now))
+        self._n_computed += max(0, (done[0] or 0) - self._now[0])
         for level, number in enumerate(done):
             if number is None:
                 continue
             again = max(0, self.most[level] - number)
             self.n_redone += max(0, again - self.again[level])
-            self.again[level] = again
+            self.again[level], self._now[level] = again, number
             self.most[level] = max(number, self.most[level])
-        self._recent.append((at, self.most[0]))
+        self._recent.append((at, self._n_computed))
 
     def rate(self) -> float | None:
-        """Return how many blocks a second were done lately.
+        """Return how many blocks a second were computed lately, those that were lost before among them.
 
         Returns
         -------
         float or None
             None before two looks, and once all blocks are done.
         """
-        if len(self._recent) < 2 or (self.begun is not None and self.most[0] >= self.begun.n_blocks):
+        if len(self._recent) < 2 or (self.begun is not None and self._now[0] >= self.begun.n_blocks):
             return None
         at, done = self._recent[-1]
         since, before = next(point for point in self._recent if at - point[0] <= WINDOW)
         return (done - before) / (at - since) if at > since else None
 
-    def law(self, n_threads: int) -> int | None:
+    def law(self, n_threads: int, *, with_blocks: bool) -> int | None:
         """Return the bytes that a pass needs by :func:`dspectral.projected_memory`.
 
         Parameters
         ----------
         n_threads : int
             Number of tasks that run at once.
+        with_blocks : bool
+            Whether blocks and merges at work count, or only the summaries that are held.
 
         Returns
         -------
         int or None
-            None before the first merge, which tells how large a summary is. A task is taken to need a block and a
-            summary, or the summaries that it merges; a block of unknown size counts as nothing.
+            None before the first merge, which tells how large a summary is; with blocks, None too where their size
+            is not known beforehand, as for sparse ones.
         """
         if self.begun is None or not self.summary_bytes or self.begun.fan_in < 2:
+            return None
+        if with_blocks and self.begun.n_bytes is None:
             return None
         block = -(-(self.begun.n_bytes or 0) // max(self.begun.n_blocks, 1))
         return projected_memory(
             summary_bytes=self.summary_bytes,
             n_blocks=self.begun.n_blocks,
-            work_bytes=max(block, self.begun.fan_in * self.summary_bytes),
+            work_bytes=max(block, self.begun.fan_in * self.summary_bytes) if with_blocks else 0,
             fan_in=self.begun.fan_in,
             n_workers=max(n_threads, 1),
         )
@@ -204,7 +230,8 @@ class FitState:
         self.left = False
         self.passes: dict[str, PassState] = {}
         self.lost_workers = 0
-        self.rates, self.bounds, self.memory = Series(), Series(), Series()
+        self.rates, self.bounds, self.held = Series(), Series(), Series()
+        self.memory: Memory | None = None
 
     @property
     def is_known(self) -> bool:

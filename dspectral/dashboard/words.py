@@ -1,11 +1,10 @@
 """What the page says of fits, in HTML: names are escaped here, and all else is figures."""
 
-import math
 import time
 from html import escape
 
 from dspectral.dashboard.records import Records
-from dspectral.dashboard.states import FitState, PassState
+from dspectral.dashboard.states import FitState, Memory, PassState
 from dspectral.engine.wording import place_of
 from dspectral.html import number, size_of
 
@@ -21,6 +20,7 @@ NOTHING = (
     "<code>DASK_DSPECTRAL__DASHBOARD=true</code> in its environment. Rows in memory are summarized in the process "
     "itself, and are not seen here.</p>"
 )
+LAST = '<p class="hint">No fit is running. The last one:</p>'
 _WIDTH = 1000
 
 
@@ -127,7 +127,7 @@ def tree(one: PassState | None) -> str:
     if one is None or one.begun is None:
         return "<h3>Merge tree</h3>"
     begun = one.begun
-    what = " ".join(part for part in (place_of(begun.number, None), escape(begun.name)) if part)
+    what = ", ".join(part for part in (place_of(begun.number, None), escape(begun.name)) if part)
     shape = f", {begun.fan_in} summaries to a merge" if begun.fan_in else ", nothing is merged"
     again = one.again if one.ended is None else []
     again = (again + [0] * len(one.totals))[: len(one.totals)]
@@ -156,7 +156,8 @@ def ended(records: Records) -> str:
         return ""
     columns = ("fit", "ended", "passes", "seconds", "certificate", "lost", "")
     heads = "".join(f"<th>{column}</th>" for column in columns)
-    return f'<h3>Over</h3><table class="over"><tr>{heads}</tr>{"".join(_row(records, one) for one in shown)}</table>'
+    rows = "".join(_row(records, one) for one in shown)
+    return f'<h3>Finished</h3><table class="over"><tr>{heads}</tr>{rows}</table>'
 
 
 def _state(root: FitState, now: float) -> str:
@@ -184,10 +185,8 @@ def _chips(members: list[FitState], root: FitState, one: PassState | None) -> li
             chips.append(_chip("rate", text))
     if root.bounds.points:
         chips.append(_chip("certificate", f"{root.bounds.points[-1][1]:.3g} of the energy"))
-    if root.is_running and root.memory.points:
-        _at, size, _held, law = root.memory.points[-1]
-        bound = "" if math.isnan(law) else f", law {size_of(law)}"
-        chips.append(_chip("workers", f"{size_of(size)}{bound}"))
+    if root.is_running and root.memory is not None:
+        chips.append(_chip("workers", _memory(root.memory)))
     return chips
 
 
@@ -212,6 +211,14 @@ def _lost(members: list[FitState], root: FitState) -> str:
     workers = f"{root.lost_workers} worker{'s' * (root.lost_workers != 1)}" if root.lost_workers else ""
     tasks = f"{n_tasks} task{'s' * (n_tasks != 1)} run again" if n_tasks else ""
     return ", ".join(part for part in (workers, tasks) if part)
+
+
+def _memory(memory: Memory) -> str:
+    text = size_of(memory.processes)
+    if memory.interpreters is None:
+        return text
+    text += f", {size_of(max(0, memory.processes - memory.interpreters))} beyond their interpreters"
+    return text if memory.law is None else f"{text} (by the law up to {size_of(memory.law)})"
 
 
 def _chip(name: str, text: str, kind: str = "") -> str:
