@@ -8,6 +8,7 @@ INSTALLED := $(VENV)/.installed
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
 LOWEST := .venv-lowest
+INTEROP := .venv-interop
 SHARED := -n 2 --dist loadfile  # tests of one file in one process: two would compile the same loops
 
 .PHONY: help venv demo test lint coverage lowest interop notebooks docs docs-links wheel-check clean
@@ -19,6 +20,7 @@ help:
 	@echo 'make lint       lint, types and docstrings'
 	@echo 'make coverage   tests, and the share of the lines that they run; writes out/coverage/index.html'
 	@echo 'make lowest     tests with the lowest versions that pyproject.toml allows, in $(LOWEST)'
+	@echo 'make interop    tests against other programs, in $(INTEROP); writes docs/interoperation_table.md'
 	@echo 'make notebooks  run all notebooks; writes out/notebooks'
 	@echo 'make wheel-check  install the wheel into an empty environment, and run the first programs there'
 	@echo 'make docs       build the documentation; writes out/docs/index.html'
@@ -63,6 +65,17 @@ $(LOWEST)/.installed: pyproject.toml
 
 lowest: $(LOWEST)/.installed
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(SHARED) -W 'ignore:Liblinear failed to converge' $(TESTS)
+
+# ChemDataExtractor comes without its needs: one of them does not build here, and its reader of Brown paths needs none.
+$(INTEROP)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(INTEROP)
+	$(INTEROP)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(INTEROP)/bin/uv pip install --quiet --python $(INTEROP)/bin/python --editable '.[interop]'
+	$(INTEROP)/bin/uv pip install --quiet --python $(INTEROP)/bin/python --no-deps chemdataextractor==1.3.0 click
+	@touch $@
+
+interop: $(INTEROP)/.installed
+	OMP_NUM_THREADS=1 $(INTEROP)/bin/python -m pytest tests/interop --write-table -rs
 
 notebooks: venv
 	@test -n '$(NOTEBOOKS)' || { echo 'make: there is no notebook in notebooks/' >&2; exit 1; }

@@ -108,8 +108,10 @@ def _run(folder: Path, name: str, options: list[str]) -> None:
     try:
         command = import_module(f"{package}._form.options").COMMAND
         started = command.set(f"dspectral {name}")
-        import_module(f"{package}.{name.replace('-', '_')}").main(options)
-        command.reset(started)
+        try:
+            import_module(f"{package}.{name.replace('-', '_')}").main(options)
+        finally:
+            command.reset(started)
     except KeyboardInterrupt:  # while it imports, before the program itself answers
         sys.stderr.write(f"dspectral {name}: interrupted\n")
         raise SystemExit(130) from None

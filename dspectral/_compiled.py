@@ -64,6 +64,22 @@ def compiled_with_contraction(function: F) -> F:
     return loop
 
 
+def is_loaded(loop: Callable[..., Any]) -> bool:
+    """Report whether the machine code of a loop is in this process already.
+
+    Parameters
+    ----------
+    loop : callable
+        Function that :func:`compiled` made.
+
+    Returns
+    -------
+    bool
+        False before its first call.
+    """
+    return bool(getattr(loop, "signatures", ()))
+
+
 def read_only(array: NDArray[N]) -> NDArray[N]:
     """Return a contiguous read-only view, so that a loop is compiled once for all callers.
 

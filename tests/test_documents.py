@@ -13,7 +13,9 @@ import pytest
 from tools import pages
 
 ROOT = Path(__file__).parent.parent
-COMMAND = re.compile(r"(?:python -m (?P<module>workflows\.[\w.]+)|\bdspectral (?P<name>[a-z][\w-]*))(?P<rest>[^`|]*)")
+COMMAND = re.compile(
+    r"(?:python -m (?P<module>workflows\.[\w.]+)|\bdspectral (?P<name>[a-z][\w-]*))(?P<rest>[^`|]*)"
+)
 
 
 def text_of(name):
@@ -61,5 +63,7 @@ def test_the_commands_of_a_page_are_programs_with_these_options(name):
     found = {(module, option) for module, options in commands(text_of(name)) for option in ("", *options)}
     known = {(module, option) for module, option in found if module != "workflows.list"}
     assert sorted({module for module, _ in known if find_spec(module) is None}) == []
-    missing = [(module, option) for module, option in sorted(known) if not re.search(rf"{option}\b", help_of(module))]
+    missing = [
+        (module, option) for module, option in sorted(known) if not re.search(rf"{option}\b", help_of(module))
+    ]
     assert missing == []

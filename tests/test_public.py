@@ -14,9 +14,10 @@ import pytest
 from numpydoc.validate import validate
 
 import dspectral
+from tools import pages
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "CONTRIBUTING.md")
+PAGES = pages.pages()
 CHECKS_LEFT_OUT = {"EX01", "SA01", "ES01", "GL01", "PR06", "YD01"}
 """As in pyproject's table ``numpydoc_validation``, which leaves out more for what is not public."""
 

@@ -29,7 +29,8 @@ STYLE = {
     "axes.titlelocation": "left",
     "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, PURPLE]),
     **dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color"), INK
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color"),
+        INK,
     ),
 }
 
@@ -113,23 +114,32 @@ def hashing() -> None:
         arrow(ax, (x, 2.45), (0.75 + 0.85 * column, 1.05), color=GREEN if sign > 0 else ORANGE)
     for column in range(11):
         ax.add_patch(plt.Rectangle((0.35 + 0.85 * column, 0.5), 0.8, 0.5, facecolor="none", edgecolor=INK))
-    for column, value in ((6, "+1"), (9, "−1"), (4, "+1"), (1, "+1−1")):
+    for column, value in ((6, "+1"), (9, "\u22121"), (4, "+1"), (1, "+1\u22121")):
         ax.text(0.75 + 0.85 * column, 0.75, value, ha="center", va="center", fontsize=9)
-    ax.text(5, 0.1, "262,144 columns: no vocabulary, so that blocks need not talk to each other", ha="center", fontsize=9)
+    ax.text(
+        5,
+        0.1,
+        "262,144 columns: no vocabulary, so that blocks need not talk to each other",
+        ha="center",
+        fontsize=9,
+    )
 
 
 def corpus_sentences() -> list[list[str]]:
     """Return the words of the standard library's docstrings."""
-    return [text.lower().replace(".", " ").replace(",", " ").split() for text in standard_library_documents().texts]
+    return [
+        text.lower().replace(".", " ").replace(",", " ").split()
+        for text in standard_library_documents().texts
+    ]
 
 
 def embeddings() -> None:
     """Words of the standard library on the leading directions of their vectors."""
     groups = (
-        ("file path directory filename folder".split(), BLUE),
-        ("thread process lock queue wait".split(), ORANGE),
-        ("string bytes text characters encoding".split(), GREEN),
-        ("float integer number decimal digits".split(), PURPLE),
+        (["file", "path", "directory", "filename", "folder"], BLUE),
+        (["thread", "process", "lock", "queue", "wait"], ORANGE),
+        (["string", "bytes", "text", "characters", "encoding"], GREEN),
+        (["float", "integer", "number", "decimal", "digits"], PURPLE),
     )
     found = WordEmbedding(50, min_count=5).fit(corpus_sentences())
     words = [(word, color) for names, color in groups for word in names if word in found]
@@ -169,7 +179,15 @@ def brown() -> None:
             ax.plot([len(node), end], [y, y], color=INK, lw=1.3)
     for i, code in enumerate(order):
         color = (BLUE, ORANGE, GREEN, PURPLE)[i % 4]
-        ax.text(deepest + 0.1, height[code], f"{code:<6}", va="center", family="monospace", color=color, fontsize=9)
+        ax.text(
+            deepest + 0.1,
+            height[code],
+            f"{code:<6}",
+            va="center",
+            family="monospace",
+            color=color,
+            fontsize=9,
+        )
         ax.text(deepest + 1.0, height[code], " ".join(leaves[code][:7]), va="center", color=color, fontsize=9)
     ax.set_xlim(-0.1, deepest + 6)
     ax.axis("off")
@@ -185,7 +203,11 @@ def anchors() -> None:
     closest = weights.argmax(axis=1)
     ax.scatter(*(weights @ corners).T, c=np.array([BLUE, ORANGE, GREEN])[closest], s=14, alpha=0.8)
     ax.scatter(*corners.T, c=[BLUE, ORANGE, GREEN], s=90, marker="D", zorder=3)
-    for name, at, side in (("the", corners[0], "right"), ("is", corners[1], "left"), ("file", corners[2], "left")):
+    for name, at, side in (
+        ("the", corners[0], "right"),
+        ("is", corners[1], "left"),
+        ("file", corners[2], "left"),
+    ):
         shift = (-10, -4) if side == "right" else (10, -4)
         ax.annotate(f"anchor “{name}”", at, shift, textcoords="offset points", ha=side)
     ax.set(aspect="equal", xlim=(-0.75, 1.75))
@@ -208,7 +230,13 @@ def refinement() -> None:
         arrow(ax, (x, 1.2), (x, 0.7))
         if i:
             arrow(ax, (x - 1.62, 1.87), (x - 0.78, 1.87))
-    ax.text(5, 3.0, "labels are known in training; which kind of its label a token is, is hidden", ha="center", fontsize=9)
+    ax.text(
+        5,
+        3.0,
+        "labels are known in training; which kind of its label a token is, is hidden",
+        ha="center",
+        fontsize=9,
+    )
 
 
 def labels() -> None:
@@ -230,7 +258,7 @@ def labels() -> None:
 def tree() -> None:
     """Show neighbors joined and projected, level by level."""
     ax = blank(10, 4.0)
-    words = "the file is open for reading only now".split()
+    words = ["the", "file", "is", "open", "for", "reading", "only", "now"]
     at = [0.75 + 1.21 * i for i in range(8)]
     for x, word in zip(at, words, strict=True):
         box(ax, (x, 0.4), (1.05, 0.5), word, BLUE)
@@ -253,7 +281,10 @@ def lsi() -> None:
     for i, (style, subject) in enumerate(zip(styles, subjects, strict=True)):
         np.add.at(counts[i], 8 * style + rng.integers(8, size=12), 1)
         np.add.at(counts[i], 48 + 15 * subject + rng.integers(15, size=5), 1)
-    models = (TruncatedSVD(6, solver="gram").fit(counts[:600]), HybridLSI(6, alpha=0.5).fit(counts[:600], subjects[:600]))
+    models = (
+        TruncatedSVD(6, solver="gram").fit(counts[:600]),
+        HybridLSI(6, alpha=0.5).fit(counts[:600], subjects[:600]),
+    )
     colors = np.array([BLUE, ORANGE, GREEN, PURPLE])[subjects[600:]]
     _, panels = plt.subplots(1, 2, figsize=(7, 3))
     for ax, model, title in zip(panels, models, ("LSI", "Hybrid LSI"), strict=True):

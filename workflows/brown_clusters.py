@@ -22,6 +22,7 @@ from dspectral.store import Corpus
 from ._form import form
 from ._form.plots import from_zero, new_plot
 from ._parts import entities
+from ._parts.text_options import add_text_options, reading
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -39,6 +40,7 @@ def main(argv: list[str] | None = None) -> None:
                 min_count=arguments.min_count,
                 lowercase=arguments.lowercase,
                 tokens=arguments.tokens,
+                **reading(arguments),
             )
         run.passes += 2
         run.note(f"{corpus.n_tokens:,} tokens, {len(corpus.words):,} word types with <?> for the rare ones")
@@ -55,7 +57,7 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("brown_clusters", __doc__)
     add = parser.add_argument
-    add("--corpus", nargs="+", required=True, metavar="FILE", help="text, a sentence a line; also .gz, URLs")
+    add("--corpus", nargs="+", required=True, metavar="FILE", help="text: files, folders, patterns, or URLs")
     add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type")
     add("--tokens", choices=["blanks", "words"], default="blanks", help="how lines are cut")
     add("--lowercase", action="store_true", help="lower the case first")
@@ -70,6 +72,7 @@ def options() -> argparse.ArgumentParser:
     )
     add("--refine", type=int, default=default.n_sweeps, metavar="SWEEPS", help="most exchange sweeps")
     add("--plain", action="store_true", help="also the paper's own setting, with M dimensions")
+    add_text_options(parser, "sentence")
     for side in ("train", "dev", "test"):
         add(
             f"--ner-{side}",

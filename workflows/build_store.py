@@ -17,6 +17,7 @@ from dspectral.store import CountStore, discard_unfinished
 
 from ._form import form
 from ._form.plots import new_plot
+from ._parts.text_options import add_text_options, reading
 
 POINTS = 500
 """Of a curve over all columns."""
@@ -34,12 +35,10 @@ def main(argv: list[str] | None = None) -> None:
             store = build_store(
                 arguments.text,
                 arguments.store,
-                unit=arguments.unit,
-                field=arguments.field,
+                **reading(arguments),
                 hashing=hashing,
                 vocabulary=vocabulary,
                 block_bytes=arguments.block_bytes,
-                errors=arguments.errors,
                 append=arguments.append,
             )
         run.passes = 2 if arguments.vocabulary and not arguments.append else 1
@@ -50,11 +49,8 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("build_store", __doc__)
     add = parser.add_argument
-    add("--text", nargs="+", required=True, metavar="SOURCE", help="files, patterns of files, or URLs")
+    add("--text", nargs="+", required=True, metavar="SOURCE", help="files, folders, patterns, or URLs")
     add("--store", required=True, metavar="STORE", help="folder or URL to write")
-    add("--unit", choices=("line", "file", "field"), help="what a document is (default: by the format)")
-    add("--field", metavar="NAME", help="of a record, which holds the text (default: texts are no records)")
-    add("--errors", choices=("strict", "replace"), default="strict", help="bytes that are not UTF-8")
     add(
         "--block-bytes",
         type=form.positive,
@@ -65,6 +61,7 @@ def options() -> argparse.ArgumentParser:
     add("--append", action="store_true", help="add the documents to a finished store")
     dropped = "first drop what an unfinished build of other settings left"
     add("--discard-unfinished", action="store_true", help=dropped)
+    add_text_options(parser, "document")
     add_columns(parser)
     return parser
 

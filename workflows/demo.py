@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.set_defaults(vectors=None)
     add_choices(parser)
     # A machine learns a number for each column and package: 2^16 columns do for this much text, and are faster.
-    parser.set_defaults(labelled=20, draws=5, shares=[0.0, 0.5, 1.0], n_components=100, columns_bits=16)
+    parser.set_defaults(labelled=20, draws=4, shares=[0.0, 0.5, 1.0], n_components=100, columns_bits=16)
     arguments = parser.parse_args(argv)
     with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
         with run.measure("read the standard library"):

@@ -9,6 +9,7 @@ import argparse
 from dspectral.exploring import Exploration, Sizes, explore
 
 from ._form import form
+from ._parts.text_options import add_text_options, reading
 
 SIZES = Sizes()
 
@@ -20,13 +21,11 @@ def main(argv: list[str] | None = None) -> None:
         with run.meter.measure() as used:
             found = explore(
                 arguments.text,
-                unit=arguments.unit,
-                field=arguments.field,
                 sizes=sizes_of(arguments),
                 min_count=arguments.min_count,
                 seed=arguments.seed,
                 block_bytes=arguments.block_bytes,
-                errors=arguments.errors,
+                **reading(arguments),
                 scratch=arguments.scratch,
                 stage=run.measure,
             )
@@ -43,18 +42,14 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("explore", __doc__)
     add = parser.add_argument
-    add("text", nargs="+", metavar="FILE", help="files, patterns of files, or URLs")
-    add("--unit", choices=("line", "file", "field"), help="what a document is (default: by the format)")
-    add("--field", metavar="NAME", help="of a record, which holds the text (default: texts are no records)")
+    add("text", nargs="+", metavar="FILE", help="files, folders, patterns of files, or URLs")
     add("--name", help="title of the page (default: the name of the first file)")
-    errors = "bytes that are not UTF-8 (default: strict)"
-    add("--errors", choices=("strict", "replace"), default="strict", help=errors)
     fewest = "of a word with a vector and a class (default: 1 to 10, rising with the text)"
     add("--min-count", type=form.positive, metavar="N", help=fewest)
     scratch = "for intermediate results, seen by all workers (default: a temporary folder)"
     add("--scratch", metavar="DIR", help=scratch)
-    text = "bytes of text behind a block (default: 16777216)"
-    add("--block-bytes", type=form.positive, default=16 << 20, metavar="N", help=text)
+    add("--block-bytes", type=form.positive, default=16 << 20, metavar="N", help="of text behind a block")
+    add_text_options(parser, "document")
     sizes = parser.add_argument_group("largest sizes, of which short texts get less").add_argument
     for name, what in SIZE_HELP.items():
         default = getattr(SIZES, name)
@@ -63,7 +58,7 @@ def options() -> argparse.ArgumentParser:
             type=form.positive,
             default=default,
             metavar="N",
-            help=f"{what} (default: {default})",
+            help=what,
         )
     return parser
 

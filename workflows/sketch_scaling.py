@@ -180,7 +180,7 @@ def plot(run: form.Run) -> None:
     run.answer(
         f"From {first} to {last} batches the sketch's true error goes from {number(of['error', first])} to "
         f"{number(of['error', last])}, never above its certificate (last {number(of['certificate', last])}), and its "
-        f"time from {number(of['seconds', first])} s to {number(of['seconds', last])} s."
+        f"time from {of['seconds', first]:.2g} s to {of['seconds', last]:.2g} s."
     )
 
 

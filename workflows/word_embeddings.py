@@ -27,6 +27,7 @@ from dspectral.types import FloatArray
 from ._form import form
 from ._form.plots import from_zero, new_plot
 from ._parts import word_report
+from ._parts.text_options import add_text_options, reading
 from ._parts.word_lists import PARTS, WordList, name_of, read_lists
 
 ON_MAP = 120
@@ -61,7 +62,7 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("word_embeddings", __doc__)
     add = parser.add_argument
-    add("--corpus", nargs="+", required=True, metavar="FILE", help="text, a sentence a line; also .gz, URLs")
+    add("--corpus", nargs="+", required=True, metavar="FILE", help="text: files, folders, patterns, or URLs")
     add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type")
     add("--tokens", choices=["blanks", "words"], default="blanks", help="how lines are cut")
     add("--lowercase", action="store_true", help="lower the case first")
@@ -140,6 +141,7 @@ def options() -> argparse.ArgumentParser:
         metavar="MB",
         help="before they go to disk",
     )
+    add_text_options(parser, "sentence")
     return parser
 
 
@@ -153,6 +155,7 @@ def corpus_of(arguments: argparse.Namespace, scratch: str) -> Corpus:
         min_count=arguments.min_count,
         lowercase=arguments.lowercase,
         tokens=arguments.tokens,
+        **reading(arguments),
     )
 
 

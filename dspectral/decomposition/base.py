@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from dspectral.decomposition.plan import Plan, Solver
 from dspectral.decomposition.spectrum import Spectrum, of_summary, pad_components, spectrum, summary_of
 from dspectral.engine import expect_passes, is_lazy, lazy_rows, map_rows, summarize, told
+from dspectral.inputs.dask_frames import rows_of_frame
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, resolve_seed
@@ -63,7 +64,9 @@ class Decomposition(
         Parameters
         ----------
         X : ndarray, SciPy sparse, DataFrame, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
-            Rows of real numbers. Float32 is decomposed in single precision, all else in double.
+            Rows of real numbers. Float32 is decomposed in single precision, all else in double. A Dask DataFrame of
+            numbers is read by its partitions, and once more to count their rows, which ``n_passes_`` leaves out;
+            ``X.to_dask_array(lengths=[...])`` with known counts spares that pass.
         y : None
             Ignored; it is there because scikit-learn's pipelines pass it.
 
@@ -164,6 +167,7 @@ class Decomposition(
             Nearest rows in the span of the components.
         """
         check_is_fitted(self)
+        X = rows_of_frame(X)
         X = lazy_rows(X) if is_lazy(X) else check_array(X, dtype=[np.float64, np.float32])
         if X.shape[1] != len(self.components_):
             raise ValueError(f"X has {X.shape[1]} columns, but there are {len(self.components_)} components")

@@ -28,8 +28,8 @@ def is_backed(X: object) -> bool:
     >>> is_backed([[1.0]])
     False
     """
-    # Told by its parts: AnnData need not be there, and its classes have no public names.
-    return all(hasattr(X, part) for part in ("group", "format", "to_memory")) and hasattr(X, "shape")
+    # Told by its parts: AnnData need not be there, and its classes have no public names. A Delayed has every part.
+    return isinstance(getattr(X, "format", None), str) and hasattr(X, "group") and hasattr(X, "to_memory")
 
 
 def backed_rows(X: Any) -> da.Array:

@@ -114,7 +114,7 @@ def refuse_other_containers(X: object, name: str = "X") -> None:
         convert the last two by reading all of them into memory.
     """
     kind = type(X).__name__
-    if all(hasattr(X, part) for part in ("obsm", "varm", "layers")):
+    if all(hasattr(type(X), part) for part in ("obsm", "varm", "layers")):
         layers = ", ".join(map(repr, getattr(X, "layers", ())))
         raise TypeError(
             f"{name} is an {kind}, which holds several matrices: pass one of them, adata.X or adata.layers[...] "

@@ -136,7 +136,7 @@ def _typical(item: Numbered, *, space: Space, n: int) -> Best:
 def points_of(
     store: CountStore, space: Space, rows: NDArray[np.int64]
 ) -> tuple[FloatArray, NDArray[np.float32]]:
-    """Return the points of some documents, scaled to length 1, and their lengths; only their blocks are read.
+    """Return the points of some documents, scaled to length 1, and how much they hold; only their blocks are read.
 
     Parameters
     ----------
@@ -151,8 +151,8 @@ def points_of(
     -------
     points : ndarray of float32, shape (n, k)
         Points; zeros for a document without a word that has a weight.
-    lengths : ndarray of float32, shape (n,)
-        Lengths before: how much of each document the directions hold, from 0 to 1.
+    held : ndarray of float32, shape (n,)
+        How much of each document the directions hold, from 0 to 1; short documents are held back.
     """
     items = []
     for block, first in numbered(store):
@@ -160,16 +160,17 @@ def points_of(
         if len(inside):
             items.append((block, inside))
     parts = run_tasks(partial(_points_of, space=space), items, name="points-of-documents")
-    points, lengths = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    return points / np.where(lengths > 0, lengths, 1)[:, None], lengths
+    points, held = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    return points, held
 
 
 def _points_of(
     item: tuple[BlockInfo, NDArray[np.int64]], *, space: Space
 ) -> tuple[FloatArray, NDArray[np.float32]]:
     block, inside = item
-    points, _, lengths = space.points(block)
-    return points[inside], np.asarray(lengths[inside])
+    points, sizes, lengths = (part[inside] for part in space.points(block))
+    held = np.asarray(lengths * sizes / (sizes + SHORT), dtype=np.float32)
+    return points / np.where(lengths > 0, lengths, 1)[:, None], held
 
 
 def nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: int) -> Best:

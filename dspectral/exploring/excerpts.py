@@ -3,13 +3,13 @@
 import re
 from collections.abc import Collection
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
 from dspectral.store.corpus import Corpus
+from dspectral.store.planned_text import PlannedText, Reading
 from dspectral.store.readers import read_span
 from dspectral.store.sources import Span
 
@@ -19,57 +19,49 @@ EXCERPT = 260
 """Characters of an excerpt, about."""
 WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
 
-Wanted = tuple[dict[str, Any], NDArray[np.int64]]
+Wanted = tuple[Span, NDArray[np.int64]]
 """A span of text, and numbers of documents in it."""
 
 
-def read_documents(
-    corpus: Corpus, rows: NDArray[np.int64], source_options: dict[str, Any] | None
-) -> list[tuple[str, str]]:
+def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: PlannedText) -> list[tuple[str, str]]:
     """Read the beginnings of some documents, in one pass over the files that hold them.
 
     Parameters
     ----------
     corpus : Corpus
-        Corpus of the documents, which knows where they were read.
+        Corpus of the documents.
     rows : ndarray of int64, shape (n,)
         Numbers of the documents, rising.
-    source_options : dict or None
-        Options of the sources' file systems.
+    text : PlannedText
+        Files that the corpus was built from, and how they are read.
 
     Returns
     -------
     list of (str, str)
         Name of the source, or nothing where a block holds several files, and the document's beginning.
     """
-    spans = corpus.provenance["sources"]
-    n_documents = np.zeros(len(spans), dtype=np.int64)
+    n_documents = np.zeros(len(text.spans), dtype=np.int64)
     for block in corpus.blocks:  # a block is named by its span and its number in the span
         n_documents[int(block.name.split("-")[-2])] += block.n_sentences
     firsts = np.cumsum(n_documents) - n_documents
     items: list[Wanted] = []
-    for span, first, n in zip(spans, firsts.tolist(), n_documents.tolist(), strict=True):
+    for span, first, n in zip(text.spans, firsts.tolist(), n_documents.tolist(), strict=True):
         inside = rows[(rows >= first) & (rows < first + n)] - first
         if len(inside):
             items.append((span, inside))
-    read = partial(
-        _read,
-        block_bytes=corpus.provenance["block_bytes"],
-        errors=corpus.provenance["errors"],
-        options=source_options,
-    )
+    read = partial(_read, reading=text.reading)
     return [one for part in run_tasks(read, items, name="read-excerpts") for one in part]
 
 
-def _read(
-    item: Wanted, *, block_bytes: int, errors: str, options: dict[str, Any] | None
-) -> list[tuple[str, str]]:
-    described, wanted = item
-    span = Span(**{**described, "also": tuple(described["also"])})
+def _read(item: Wanted, *, reading: Reading) -> list[tuple[str, str]]:
+    span, wanted = item
     source = "" if span.also else span.url.rpartition("/")[2]
     found: list[tuple[str, str]] = []
     first = 0
-    for block in read_span(span, block_bytes=block_bytes, errors=errors, storage_options=options):
+    blocks = read_span(
+        span, block_bytes=reading.block_bytes, errors=reading.errors, storage_options=reading.options
+    )
+    for block in blocks:
         for i in wanted[(wanted >= first) & (wanted < first + block.n_documents)].tolist():
             begin, end = block.offsets[i - first], block.offsets[i - first + 1]
             text = block.data[begin : min(end, begin + READ_BYTES)].tobytes().decode("utf-8", "ignore")
@@ -97,8 +89,8 @@ def excerpt(text: str, telling: Collection[str] = ()) -> str:
 
     Examples
     --------
-    >>> excerpt("one two  three"), excerpt("word " * 100 + "and a kangaroo", {"kangaroo"})[-14:]
-    ('one two three', 'and a kangaroo')
+    >>> excerpt("one two  three"), excerpt("word " * 100 + "kangaroo", {"kangaroo"})[-8:]
+    ('one two three', 'kangaroo')
     """
     text = " ".join(text.split())
     if len(text) <= EXCERPT * 1.2:
@@ -116,7 +108,8 @@ def excerpt(text: str, telling: Collection[str] = ()) -> str:
     start = int(starts[run[len(run) // 2 if inside.max() else 0]])
     start = 0 if start < EXCERPT // 3 else min(start, max(0, len(text) - EXCERPT))
     start = text.rfind(" ", 0, start) + 1
-    cut = text[start : start + EXCERPT]
-    if start + EXCERPT < len(text):
-        cut = cut[: cut.rfind(" ")] if " " in cut else cut
-    return ("\u2026 " if start else "") + cut + (" \u2026" if start + len(cut) < len(text) else "")
+    end = len(text) if len(text) - start <= EXCERPT * 1.2 else start + EXCERPT
+    cut = text[start:end]
+    if end < len(text) and " " in cut:
+        cut = cut[: cut.rfind(" ")]
+    return ("\u2026 " if start else "") + cut + (" \u2026" if end < len(text) else "")

@@ -1,6 +1,5 @@
 """One call from text to a page: the steps, and the page that they leave."""
 
-import dataclasses
 import html
 import tempfile
 import time
@@ -10,29 +9,26 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import fsspec
 
 from dspectral.exploring import steps
-from dspectral.exploring.findings import Classes, Directions, Documents, Vocabulary, WordSpace
-from dspectral.exploring.frequent_words import FrequentWords, count_filled
-from dspectral.exploring.numbers import scaled_bytes, scaled_seconds
+from dspectral.exploring.filling import fill
+from dspectral.exploring.findings import TEXT, Findings
+from dspectral.exploring.frequent_words import FrequentWords
 from dspectral.exploring.page import write_page
 from dspectral.exploring.sizes import Sizes, least_count
-from dspectral.exploring.stages import Announce, Stage, Stages
+from dspectral.exploring.stages import Announce, Stages
 from dspectral.inputs.parameters import check_integer
 from dspectral.store.build import BLOCK_BYTES
 from dspectral.store.corpus_build import build_corpus
-from dspectral.store.counts import CountStore
-
-TEXT, TOKENS, ROWS = "text", "tokens", "documents' words"
-LEAST_CLUSTERS = 2
+from dspectral.store.planned_text import Reading, plan_sentences
 
 
-@dataclass
-class Exploration:
+@dataclass(repr=False)
+class Exploration(Findings):
     """What :func:`explore` found in a text, as a page to look at.
 
     Attributes
@@ -65,58 +61,8 @@ class Exploration:
         measured.
     """
 
-    name: str
-    size: dict[str, int | None]
-    settings: dict[str, Any]
-    vocabulary: Vocabulary
-    directions: Directions | None = None
-    documents: Documents | None = None
-    space: WordSpace | None = None
-    classes: Classes | None = None
-    missing: dict[str, str] = dataclasses.field(default_factory=dict)
-    stages: list[Stage] = dataclasses.field(default_factory=list)
-    seconds: float = 0.0
-    peak_memory_bytes: int = 0
-
     def __repr__(self) -> str:
         return f"Exploration({self.name!r}: {self.size['documents']} documents, {self.size['tokens']} words)"
-
-    def sentence(self) -> str:
-        """Return in a sentence what the text is and what it took.
-
-        Returns
-        -------
-        str
-            The first line of the page.
-        """
-        size = self.size
-        stored = "" if size["bytes"] is None else f" ({scaled_bytes(size['bytes'])} as stored)"
-        texts, tokens, rows = (_passes(self.stages, reads) for reads in (TEXT, TOKENS, ROWS))
-        memory = (
-            f" and at most {scaled_bytes(self.peak_memory_bytes)} of memory" if self.peak_memory_bytes else ""
-        )
-        return (
-            f"{size['documents']:,} documents with {size['tokens']:,} words, {size['types']:,} of them different"
-            f"{stored}: read {texts} times as text, {tokens} times as numbered words and {rows} times as counts, in "
-            f"{scaled_seconds(self.seconds)}{memory}."
-        )
-
-    def certified(self) -> str:
-        """Return in a sentence what the spectrum holds, and what its certificate says."""
-        directions = cast("Directions", self.directions)
-        share = 100 * float((directions.singular_values**2).sum()) / directions.energy
-        bound = 100 * directions.certificate.relative
-        return (
-            f"{len(directions.singular_values)} directions hold {share:.1f} % of the energy (the sum of all squared "
-            f"weights). Each bar is from below; the certificate, computed from the same passes, says that none is "
-            f"more than {bound:.1f} % of the energy too low. The bound is wide where a spectrum is flat, as that of "
-            "short documents is."
-        )
-
-    def first_word(self) -> int:
-        """Return the number of the word that the page shows first: the most telling one on the map, or 1."""
-        listed = 0 if self.space is None else len(self.space.points) or len(self.space.near)
-        return next((i for i in self.vocabulary.telling.tolist() if i <= listed), min(1, listed))
 
     def html(self) -> str:
         """Return the page.
@@ -171,6 +117,8 @@ def explore(
     texts: Iterable[str] | None = None,
     unit: str | None = None,
     field: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
     sizes: Sizes | None = None,
     min_count: int | None = None,
     seed: int = 0,
@@ -191,7 +139,11 @@ def explore(
     unit : {"line", "file", "field"}, optional
         Unit of text that is a document; by default a line of a txt file, a field of a record elsewhere.
     field : str, optional
-        Name of the record's field that holds the text.
+        Name of the field or column that holds the text; required for jsonl, csv, tsv and Parquet files.
+    encoding : str, optional
+        Encoding of the files; UTF-8 by default.
+    delimiter : str, optional
+        What the fields of csv files are cut by: by default found from the header.
     sizes : Sizes, optional
         Largest sizes of what the page shows; short texts get less of it.
     min_count : int, optional
@@ -248,9 +200,12 @@ def explore(
         if texts is not None:
             with stages.stage("Write the texts to scratch", "memory"):
                 paths, n_texts = _written(texts, folder)
-        kind: dict[str, Any] = {
-            key: value for key, value in (("unit", unit), ("field", field)) if value is not None
-        }
+        # A record is a document, where a corpus would take each line of it for a sentence.
+        unit = "field" if unit is None and field is not None else unit
+        kind: dict[str, Any] = {"unit": unit, "field": field, "encoding": encoding, "delimiter": delimiter}
+        text = plan_sentences(
+            paths, Reading(**kind, block_bytes=block_bytes, errors=errors, options=source_options)
+        )
         with stages.stage("Count and number the words", TEXT, 2):
             corpus = build_corpus(
                 paths,
@@ -267,84 +222,15 @@ def explore(
         words = FrequentWords.of(corpus, min_count=least, n_words=sizes.n_words)
         if not words.n_tokens:
             raise ValueError(f"no word at all in {'the texts' if n_texts else ', '.join(paths)}")
-        found = _explored(words, folder, sizes, seed, stages, source_options)
+        found = Exploration("", {}, {}, steps.no_words())
+        fill(found, words, folder, sizes, stages, seed=seed, text=text)
     found.name = _title(paths) if texts is None else f"{n_texts:,} texts"
-    found.settings |= {"min_count": least, "seed": seed, "block_bytes": block_bytes, "errors": errors, **kind}
+    found.settings |= {"sources": paths if texts is None else None, "min_count": least, "seed": seed}
+    found.settings |= {"block_bytes": block_bytes, "errors": errors}
+    found.settings |= {key: value for key, value in kind.items() if value is not None}
     found.stages, found.seconds = stages.finished, time.perf_counter() - start
     found.peak_memory_bytes = _peak_memory_bytes()
     return found
-
-
-def _explored(
-    words: FrequentWords,
-    folder: str,
-    sizes: Sizes,
-    seed: int,
-    stages: Stages,
-    source_options: dict[str, Any] | None,
-) -> Exploration:
-    """Do everything that follows the count of words."""
-    with stages.stage("Count documents and sentences", TOKENS):
-        n_documents, n_sentences = count_filled(words)
-    with stages.stage("Count the words of each document", TOKENS):
-        store = steps.count_documents(words, f"{folder}/documents.zarr")
-    sizes = sizes.reduced(n_documents=n_documents, n_words=len(words.words) - 1)
-    size = {
-        "documents": n_documents,
-        "sentences": n_sentences,
-        "tokens": words.n_tokens,
-        "types": words.n_types,
-        "bytes": _n_bytes(words.corpus.provenance["sources"]),
-    }
-    found = Exploration("", size, {"sizes": sizes._asdict()}, steps.describe_vocabulary(words, store))
-    _explore_documents(found, words, store, sizes, seed, stages, source_options)
-    _explore_words(found, words, sizes, seed, stages)
-    return found
-
-
-def _explore_documents(
-    found: Exploration,
-    words: FrequentWords,
-    store: CountStore,
-    sizes: Sizes,
-    seed: int,
-    stages: Stages,
-    source_options: dict[str, Any] | None,
-) -> None:
-    """Add directions and documents."""
-    n_documents, used = found.size["documents"], steps.words_for_directions(store)
-    k = min(sizes.n_components, int(used.sum()) // 4)
-    if not k:
-        found.missing["directions"] = (
-            f"there are {n_documents} documents with words, of which {used.sum()} are in several documents but not "
-            "in most: a direction needs 4 of each"
-        )
-        return
-    with stages.stage("Find the directions of documents", ROWS):
-        fitted = steps.find_directions(store, used, k, seed=seed)
-    stages.correct(fitted.svd.n_passes_)
-    with stages.stage("Find typical and nearest documents", ROWS, 3):
-        chosen = steps.choose_documents(store, fitted.space, sizes.n_documents, seed=seed)
-    with stages.stage("Read the documents that are shown", TEXT):
-        found.documents = steps.read_texts(words, *chosen, source_options)
-    found.directions = steps.describe_directions(fitted, words.words, chosen[0], found.documents)
-
-
-def _explore_words(found: Exploration, words: FrequentWords, sizes: Sizes, seed: int, stages: Stages) -> None:
-    """Add word vectors, their map, and classes."""
-    if sizes.n_clusters < LEAST_CLUSTERS:
-        n_words, least = len(words.words) - 1, 8 * LEAST_CLUSTERS
-        found.missing["words"] = f"there are {n_words} words, and vectors and classes need at least {least}"
-        return
-    if not words.has_neighbors():
-        found.missing["words"] = "no word stands beside another one: every sentence is one word"
-        return
-    with stages.stage("Learn the vectors of words", TOKENS):
-        embedding = steps.learn_vectors(words, sizes.n_dimensions, seed=seed)
-    with stages.stage("Find the nearest words and lay out the map", "vectors"):
-        found.space = steps.place_words(embedding, sizes, seed=seed)
-    with stages.stage("Find the classes of words", TOKENS):
-        found.classes = steps.find_classes(words, sizes.n_clusters, seed=seed)
 
 
 def _folder(stack: ExitStack, scratch: str | PathLike[str] | None) -> str:
@@ -380,18 +266,8 @@ def _title(paths: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-def _n_bytes(spans: list[dict[str, Any]]) -> int | None:
-    """Return the size of the sources as they are stored; None where one does not say it."""
-    sizes = [span["n_bytes"] for span in spans]
-    return None if None in sizes else sum(sizes)
-
-
 def _peak_memory_bytes() -> int:
     """Return the largest resident memory of this process; 0 where the system keeps no record in /proc."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
-
-
-def _passes(stages: list[Stage], reads: str) -> int:
-    return sum(stage.passes for stage in stages if stage.reads == reads)

@@ -1,13 +1,20 @@
 """What an exploration found: small tuples, from which the page is written."""
 
-from typing import NamedTuple
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.decomposition.spectrum import Certificate
 from dspectral.exploring.classes import Branch
+from dspectral.exploring.numbers import scaled_bytes, scaled_seconds
+from dspectral.exploring.stages import Stage
 from dspectral.types import FloatArray
+
+TEXT, TOKENS, ROWS = "text", "tokens", "documents' words"
+"""What a stage reads."""
 
 
 class Vocabulary(NamedTuple):
@@ -87,7 +94,7 @@ class Documents(NamedTuple):
     nearest : dict of int to list of (int, float)
         Nearest documents of some, with their cosines.
     sample : list of int
-        Documents that were drawn at random, those first of which the directions hold most.
+        Documents drawn at random, of twice as many those of which the directions hold most.
     """
 
     texts: dict[int, tuple[str, str]]
@@ -132,3 +139,75 @@ class Classes(NamedTuple):
     groups: NDArray[np.int64]
     codes: list[str]
     information: float
+
+
+@dataclass
+class Findings:
+    """What was found in a text.
+
+    Attributes
+    ----------
+    name : str
+        Title of the page, the name of the first source; set it to another before the page is written.
+    size : dict
+        ``documents``, ``sentences``, ``tokens``, ``types`` and ``bytes`` of the text; bytes are None where a source
+        does not say its size.
+    settings : dict
+        Settings with which it was made, sizes after the rule for short texts among them.
+    vocabulary : Vocabulary
+        Frequent words.
+    directions : Directions or None
+        Latent directions, if the text has enough documents.
+    documents : Documents or None
+        Documents that are shown.
+    space : WordSpace or None
+        Nearest words and their map.
+    classes : Classes or None
+        Brown classes.
+    missing : dict of str to str
+        Why a part is None, by its name.
+    stages : list of Stage
+        What was done, and how long it took.
+    seconds : float
+        Wall-clock time of all.
+    peak_memory_bytes : int
+        Largest memory of this process since it started (0 where the system does not say), or what the caller has
+        measured.
+    """
+
+    name: str
+    size: dict[str, int | None]
+    settings: dict[str, Any]
+    vocabulary: Vocabulary
+    directions: Directions | None = None
+    documents: Documents | None = None
+    space: WordSpace | None = None
+    classes: Classes | None = None
+    missing: dict[str, str] = dataclasses.field(default_factory=dict)
+    stages: list[Stage] = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+
+    def sentence(self) -> str:
+        """Return in a sentence what the text is and what it took.
+
+        Returns
+        -------
+        str
+            The first line of the page.
+        """
+        size = self.size
+        stored = "" if size["bytes"] is None else f" ({scaled_bytes(size['bytes'])} as stored)"
+        texts, tokens, rows = (_passes(self.stages, reads) for reads in (TEXT, TOKENS, ROWS))
+        memory = (
+            f" and at most {scaled_bytes(self.peak_memory_bytes)} of memory" if self.peak_memory_bytes else ""
+        )
+        return (
+            f"{size['documents']:,} documents with {size['tokens']:,} words, {size['types']:,} of them different"
+            f"{stored}: read {texts} times as text, {tokens} times as numbered words and {rows} times as counts, in "
+            f"{scaled_seconds(self.seconds)}{memory}."
+        )
+
+
+def _passes(stages: list[Stage], reads: str) -> int:
+    return sum(stage.passes for stage in stages if stage.reads == reads)

@@ -81,6 +81,23 @@ if (at("document")) {
   if (rows.length) showDocument(rows[0]);
 }
 
+// Names on the map take the page's colors, and on a narrow screen there are fewer of them.
+function dress(labels) {
+  const all = labels.data_source.data;
+  const paint = () => {
+    labels.glyph.text_color = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
+  };
+  const thin = () => {
+    const room = [...(at("plot-map").clientWidth < 600 ? all.narrow : all.wide)];
+    const kept = (key) => [...all[key]].filter((_, i) => room[i]);
+    labels.data_source.data = { x: kept("x"), y: kept("y"), word: kept("word") };
+  };
+  paint();
+  thin();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+  addEventListener("resize", thin);
+}
+
 for (const [name, item] of Object.entries(D.plots)) {
   item.target_id = `plot-${name}`;
   Bokeh.embed.embed_item(item).then((views) => {
@@ -88,6 +105,7 @@ for (const [name, item] of Object.entries(D.plots)) {
     const root = [...views][0].model, doc = root.document;
     const words = doc.get_model_by_name("words"), ring = doc.get_model_by_name("found");
     if (matchMedia("(pointer: coarse)").matches) root.toolbar.active_drag = null; // so that a finger can scroll the page
+    dress(doc.get_model_by_name("labels"));
     found = { mark(i) {
       const one = (key) => (i ? [words.data[key][i - 1]] : []);
       ring.data = { x: one("x"), y: one("y"), word: one("word") };

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Collection
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from bokeh.embed import json_item
 from bokeh.resources import Resources
@@ -14,11 +14,9 @@ from markupsafe import Markup, escape
 
 from dspectral.exploring.classes import Branch, leaves
 from dspectral.exploring.excerpts import WORD, excerpt
+from dspectral.exploring.findings import Directions, Findings
 from dspectral.exploring.numbers import scaled_bytes, scaled_seconds
 from dspectral.exploring.pictures import COLORS, NO_GROUP, map_plot, spectrum_plot, zipf_plot
-
-if TYPE_CHECKING:
-    from dspectral.exploring.exploration import Exploration
 
 N_FREQUENT = 60
 PACKAGES = ("numpy", "scipy", "dask", "zarr", "scikit-learn", "numba", "bokeh")
@@ -36,12 +34,12 @@ ENVIRONMENT.filters |= {
 }
 
 
-def write_page(found: "Exploration") -> str:
+def write_page(found: Findings) -> str:
     """Return the page of an exploration.
 
     Parameters
     ----------
-    found : Exploration
+    found : Findings
         Everything that it shows.
 
     Returns
@@ -63,15 +61,18 @@ def write_page(found: "Exploration") -> str:
         data=Markup(script_json(page_data(found))),  # noqa: S704
         bokeh=Markup("\n".join(bokeh.js_raw)),  # noqa: S704
         versions=_versions(),
+        arguments=_arguments(found.settings),
+        certified="" if found.directions is None else _certified(found),
+        first_word=_first_word(found),
     )
 
 
-def page_data(found: "Exploration") -> dict[str, Any]:
+def page_data(found: Findings) -> dict[str, Any]:
     """Return what the page's script reads: words, their neighbors, documents and plots.
 
     Parameters
     ----------
-    found : Exploration
+    found : Findings
         Everything that it shows.
 
     Returns
@@ -161,11 +162,38 @@ def marked(text: str, words: Collection[str]) -> Markup:
     return Markup().join([*parts, escape(cut[at:])])
 
 
+def _certified(found: Findings) -> str:
+    """Return in a sentence what the spectrum holds, and what its certificate says."""
+    directions = cast("Directions", found.directions)
+    share = 100 * float((directions.singular_values**2).sum()) / directions.energy
+    bound = 100 * directions.certificate.relative
+    return (
+        f"{len(directions.singular_values)} directions hold {share:.1f} % of the energy (the sum of all squared "
+        f"weights). Each bar is from below; the certificate, computed from the same passes, says that none is "
+        f"more than {bound:.1f} % of the energy too low. The bound is wide where a spectrum is flat, as that of "
+        "short documents is."
+    )
+
+
+def _first_word(found: Findings) -> int:
+    """Return the number of the word that the page shows first: the most telling one on the map, or 1."""
+    listed = 0 if found.space is None else len(found.space.points) or len(found.space.near)
+    return next((i for i in found.vocabulary.telling.tolist() if i <= listed), min(1, listed))
+
+
+def _arguments(settings: dict[str, Any]) -> str:
+    """Return the arguments of a call that finds the same; sizes are those that are left after the rule."""
+    sources = settings["sources"]
+    first = "texts=texts" if sources is None else repr(sources[0] if len(sources) == 1 else sources)
+    given = [f"{name}={settings[name]!r}" for name in ("unit", "field", "seed") if name in settings]
+    return ", ".join([first, *given])
+
+
 def _color(group: int) -> str:
     return NO_GROUP if group < 0 else COLORS[group % len(COLORS)]
 
 
-def _names(found: "Exploration", branch: Branch, n: int) -> list[str]:
+def _names(found: Findings, branch: Branch, n: int) -> list[str]:
     """Return words that stand for a branch: the first of a class, or one of each of the largest classes below."""
     if branch.branches:
         largest = sorted(leaves(branch), key=lambda leaf: -leaf.n_tokens)[:n]

@@ -164,8 +164,8 @@ def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) 
         height=620,
         tools="pan,wheel_zoom,box_zoom,reset",
         toolbar_location="above",
-        x_range=DataRange1d(range_padding=0.05),
-        y_range=DataRange1d(range_padding=0.05),
+        x_range=DataRange1d(range_padding=0.16),
+        y_range=DataRange1d(range_padding=0.12),
     )
     plot.axis.visible, plot.grid.visible = False, False
     points = plot.scatter(
@@ -184,16 +184,20 @@ def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) 
 
 
 def _label(plot: figure, points: FloatArray, words: list[str]) -> None:
-    """Write the names of frequent words where there is room."""
-    chosen = roomy(points, [len(word) for word in words])
+    """Write the names of frequent words where there is room; the page's script keeps fewer on a narrow screen."""
+    lengths = [len(word) for word in words]
+    wide, narrow = roomy(points, lengths, width=650), roomy(points, lengths, width=340)
+    chosen = np.union1d(wide, narrow)
     x, y = points[chosen].T
-    source = ColumnDataSource({"x": x, "y": y, "word": [words[i] for i in chosen.tolist()]})
+    names = [words[i] for i in chosen.tolist()]
+    on = {"wide": np.isin(chosen, wide), "narrow": np.isin(chosen, narrow)}
+    source = ColumnDataSource({"x": x, "y": y, "word": names, **on})
     style: dict[str, Any] = {"text_font_size": "12px", "text_color": INK, "text_align": "center"}
-    plot.text("x", "y", text="word", source=source, y_offset=-4, **style)
+    plot.text("x", "y", text="word", source=source, y_offset=-4, name="labels", **style)
 
 
-def roomy(points: FloatArray, lengths: list[int]) -> NDArray[np.int64]:
-    """Choose points, the first ones first, whose names do not overlap on a map of usual width.
+def roomy(points: FloatArray, lengths: list[int], *, width: int) -> NDArray[np.int64]:
+    """Choose points, the first ones first, whose names do not overlap.
 
     Parameters
     ----------
@@ -201,6 +205,8 @@ def roomy(points: FloatArray, lengths: list[int]) -> NDArray[np.int64]:
         Points within -100 and 100.
     lengths : list of int
         Number of letters of each name.
+    width : int
+        Width of the map in pixels.
 
     Returns
     -------
@@ -209,8 +215,9 @@ def roomy(points: FloatArray, lengths: list[int]) -> NDArray[np.int64]:
     """
     boxes: list[tuple[float, float, float]] = []
     chosen = []
+    letter = 6 * 100 / width  # half of a letter of 6 pixels, in the points' unit
     for i, ((x, y), length) in enumerate(zip(points.tolist(), lengths, strict=True)):
-        half = 0.85 * length + 1
+        half = letter * (length + 1)
         if all(abs(x - a) > half + other or abs(y - b) > 6.5 for a, b, other in boxes):
             boxes.append((x, y, half))
             chosen.append(i)

@@ -19,6 +19,7 @@ from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.store.counts import CountStore
 from dspectral.store.matrix import write_counts
+from dspectral.store.planned_text import PlannedText
 from dspectral.text.weighting import Weighting
 
 N_RANKS = 300
@@ -54,6 +55,12 @@ def count_documents(words: FrequentWords, path: str) -> CountStore:
 
 def _same(rows: Any) -> Any:
     return rows
+
+
+def no_words() -> Vocabulary:
+    """Return an empty vocabulary."""
+    none = np.zeros(0, dtype=np.int64)
+    return Vocabulary([], none, none, none, none, none, [])
 
 
 def describe_vocabulary(words: FrequentWords, store: CountStore) -> Vocabulary:
@@ -132,7 +139,7 @@ def choose_documents(
     typical : ndarray of int64, shape (2 k, n)
         Documents of the positive ends, then of the negative ends; -1 where there are fewer.
     sample : ndarray of int64, shape (n_sample,)
-        Documents drawn at random, those first of which the directions hold most.
+        Documents drawn at random, of twice as many those of which the directions hold most.
     nearest : dict
         Nearest documents, with cosines, by document.
     """
@@ -142,11 +149,12 @@ def choose_documents(
     rng = np.random.default_rng(seed)
     drawn = np.sort(rng.choice(store.n_rows, min(store.n_rows, 2 * n_sample), replace=False))
     asked = np.union1d(typical[:, :N_TYPICAL][typical[:, :N_TYPICAL] >= 0], drawn)
-    points, lengths = points_of(store, space, asked)
-    has_words = lengths > 0
+    points, held = points_of(store, space, asked)
+    has_words = held > 0
     drawn = drawn[has_words[np.searchsorted(asked, drawn)]]
-    sample = rng.permutation(drawn)[:n_sample]
-    sample = sample[np.argsort(-lengths[np.searchsorted(asked, sample)], kind="stable")]
+    # Of twice as many those of which the directions hold most; in random order, for the first are seen first.
+    most = np.argsort(-held[np.searchsorted(asked, drawn)], kind="stable")[:n_sample]
+    sample = rng.permutation(drawn[most])
     kept = has_words & ~np.isin(asked, np.setdiff1d(drawn, sample))
     asked, points = asked[kept], points[kept]
     near = nearest_documents(store, space, points, N_NEAREST * 2 + 1)
@@ -164,13 +172,13 @@ def read_texts(
     typical: NDArray[np.int64],
     sample: NDArray[np.int64],
     nearest: dict[int, list[tuple[int, float]]],
-    source_options: dict[str, Any] | None,
+    text: PlannedText,
 ) -> Documents:
     """Read the beginnings of all documents that are shown, in one pass; keep neighbors of different text."""
     rows = {row for row in typical.ravel().tolist() if row >= 0} | nearest.keys()
     rows |= {other for near in nearest.values() for other, _ in near}
     wanted = np.array(sorted(rows), dtype=np.int64)
-    texts = dict(zip(wanted.tolist(), read_documents(words.corpus, wanted, source_options), strict=True))
+    texts = dict(zip(wanted.tolist(), read_documents(words.corpus, wanted, text), strict=True))
     kept = {row: _unlike(row, near, texts)[:N_NEAREST] for row, near in nearest.items()}
     return Documents(texts, kept, sample.tolist())
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 def telling(
     counts: NDArray[np.int64], document_frequency: NDArray[np.int64], n_documents: int
 ) -> NDArray[np.float64]:
-    """Return how telling each word is: its count times its residual inverse document frequency.
+    """Return how telling each word is: the root of its count times its residual inverse document frequency.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def telling(
     Returns
     -------
     ndarray of float64, shape (n_words,)
-        ``c * max(0, log2(n / df) - log2(1 / (1 - exp(-c / n))))``: the second term is what a word would have that
+        ``sqrt(c) * max(0, log2(n / df) - log2(1 / (1 - exp(-c / n))))``: the second term is what a word would have that
         fell on the documents at random; 0 for a word that no document holds.
 
     References
@@ -30,8 +30,8 @@ def telling(
 
     Examples
     --------
-    >>> telling(np.array([50, 50]), np.array([10, 40]), 100).round()
-    array([99.,  0.])
+    >>> telling(np.array([50, 50]), np.array([10, 40]), 100).round(1)
+    array([14.,  0.])
     """
     n = max(1, n_documents)
     seen = document_frequency > 0

@@ -6,10 +6,11 @@ from inspect import unwrap
 from typing import Any
 
 from dspectral.engine import is_lazy
+from dspectral.inputs.dask_frames import is_dask_frame
 
 
 class LazyOutputMixin:
-    """Keep scikit-learn's ``set_output`` from reading lazy rows into memory.
+    """Keep scikit-learn's ``set_output`` from reading lazy rows into memory: it is for dense results in memory.
 
     scikit-learn wraps ``transform`` and ``fit_transform`` so that they return a pandas or polars DataFrame if
     ``set_output`` asks for it. From a Dask array it would make one by computing it. With this mixin, which must stand
@@ -41,7 +42,8 @@ def _stay_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def choose(self: object, X: Any, *args: Any, **kwargs: Any) -> Any:
-        return (inner if is_lazy(X) or _in_store(X) else method)(self, X, *args, **kwargs)
+        lazy = is_lazy(X) or is_dask_frame(X) or _in_store(X)
+        return (inner if lazy else method)(self, X, *args, **kwargs)
 
     return choose
 

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dspectral.engine import is_lazy, lazy_rows, refuse_other_containers
+from dspectral.inputs.dask_frames import check_column_names, is_dask_frame, rows_of_frame
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import refuse_not_finite
 from dspectral.store.weighted_rows import weightings_of
@@ -22,7 +23,7 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     estimator : estimator
         Estimator whose ``n_features_in_`` and ``feature_names_in_`` are set or compared; of rows weighted as they
         are read, ``weighting_`` too (the digest of the weighting).
-    X : ndarray, SciPy sparse, DataFrame, nested list, Dask array or store, shape (n_rows, n_columns)
+    X : ndarray, SciPy sparse, DataFrame, nested list, Dask array, Dask DataFrame or store, shape (n_rows, n_columns)
         Rows of real numbers: bool, integers and floats of any size.
     reset : bool
         True in ``fit``: the number of columns is learned. False afterwards: it must be the same.
@@ -38,15 +39,20 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
         If X has no row or no column, another width or weighting than in ``fit``, entries that are not real numbers,
         masked entries, or (in memory; a pass says it of lazy rows) NaN or infinity.
     TypeError
-        If X is no matrix: a corpus, a Dask DataFrame, an array on disk.
+        If X is no matrix: a corpus, a Dask DataFrame with columns that are no numbers, an array on disk.
 
     Notes
     -----
-    No pass over lazy rows. Passes refuse a block whose shape or dtype is not what its Dask array says.
+    No pass over lazy rows, but one over a Dask DataFrame, to count the rows of its partitions.
+    Passes refuse a block whose shape or dtype is not what its Dask array says.
     """
     _check_weighting(estimator, X, reset=reset)
     if is_lazy(X):
         return _checked_lazy(estimator, X, reset=reset)
+    if is_dask_frame(X):
+        rows = _checked_lazy(estimator, rows_of_frame(X), reset=reset)
+        check_column_names(estimator, X, reset=reset)
+        return rows
     # scikit-learn would convert these by reading them, and would drop masks and imaginary parts.
     refuse_other_containers(X)
     dtype = getattr(X, "dtype", None)

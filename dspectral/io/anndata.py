@@ -196,11 +196,14 @@ def _loadings(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | N
 
 def _facts(estimator: Any, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
     """Return what ``uns`` says of a fitted estimator, in values that every AnnData writes."""
-    # scanpy's ingest asks for these two by name.
-    params: dict[str, Any] = {"zero_center": centered, "use_highly_variable": isinstance(mask_var, str) and mask_var == "highly_variable"}
-    if isinstance(mask_var, str):
-        params["mask_var"] = mask_var
-    own = {name: value for name, value in estimator.get_params().items() if isinstance(value, str | int | float)}
+    # scanpy asks for these by name.
+    named = mask_var if isinstance(mask_var, str) else None
+    params: dict[str, Any] = {"zero_center": centered, "use_highly_variable": named == "highly_variable"}
+    if named is not None:
+        params["mask_var"] = named
+    own = {
+        name: value for name, value in estimator.get_params().items() if isinstance(value, str | int | float)
+    }
     facts = {name: getattr(estimator, of) for name, of in FOUND.items() if hasattr(estimator, of)}
     certificate = getattr(estimator, "certificate_", None)
     if certificate is not None:

@@ -45,7 +45,8 @@ class NgramHashing(
         Function from a text to a list of tokens, in place of the library's own rule (words of two letters or more):
         one at the top level of a module, its name ``"module:function"``, or an object with a name and a version,
         such as a pipeline of spaCy. It gets the text with its case lowered if ``lowercase`` says so, and n-grams are
-        built over its tokens. Stores and saved models keep its name: lambdas and local functions have none.
+        built over its tokens; blanks inside a token become ``"_"``. Stores and saved models keep its name, by which two
+        are equal: lambdas and local functions have none. A function of a notebook is ``"__main__:function"``.
 
     Notes
     -----

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 
 class SparseOutput:
-    """Answer ``set_output`` of transformers whose rows stay sparse.
+    """Answer ``set_output`` of transformers whose rows stay sparse: it is for dense results in memory.
 
     A data frame would hold one column object for each of some 262,144 columns, and rows that are read lazily would be
     computed. The call is accepted, since a Pipeline hands its own to every step; dense results of later steps
@@ -16,7 +16,7 @@ class SparseOutput:
         super().__init_subclass__(auto_wrap_output_keys=None, **kwargs)  # type: ignore[call-arg]
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Accept a container for the output, which stays sparse.
+        """Accept a container, which is for dense results in memory: the rows of this transformer stay sparse.
 
         Parameters
         ----------

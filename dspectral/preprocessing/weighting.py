@@ -154,7 +154,8 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         Returns
         -------
         csr_array, or Dask array of CSR blocks for lazy rows, shape (n_rows, n_columns)
-            Weighted rows, in single precision for single-precision counts and double precision for others.
+            Weighted rows, in single precision for single-precision counts and double precision for others. Rows stay
+            sparse, and lazy ones lazy, whatever ``set_output`` asks for.
 
         Raises
         ------

@@ -116,7 +116,7 @@ def build_corpus(
     >>> corpus = build_corpus("memory://pets.txt", "memory://pets.zarr", min_count=2)
     >>> corpus.words, corpus.counts
     (['<?>', 'the'], array([3, 2]))
-    >>> build_corpus(iter(["the cat\\nsat", "the dog"]), "memory://three.zarr").n_sentences
+    >>> build_corpus(iter(["the cat\nsat", "the dog"]), "memory://three.zarr").n_sentences
     3
     """
     min_count = check_size("min_count", min_count)

@@ -7,14 +7,13 @@ from typing import Any
 from dspectral.engine import expect_passes, numbered, run_tasks
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.draft import Draft
+from dspectral.store.packed_terms import pack, unpack
 from dspectral.store.planned_text import Read
 from dspectral.store.sources import size_of
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,
     find_vocabulary,
-    pack,
-    unpack,
     write_vocabulary,
 )
 from dspectral.text.terms import TermTable

@@ -62,6 +62,10 @@ class Draft(NamedTuple):
         """
         return f"blocks/{self.generation:04d}-" + "-".join(f"{number:06d}" for number in numbers)
 
+    def forget(self) -> None:
+        """Remove the plan and the scratch, where nothing was written yet that another call could go on with."""
+        self.where.remove(self.scratch, f"plans/{self.generation:04d}")
+
     def for_tasks(self) -> "Draft":
         """Return the part of it that a task needs: the rest grows with the store, and would travel with every task.
 

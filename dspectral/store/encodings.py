@@ -41,7 +41,7 @@ def known_encoding(encoding: str | None) -> str | None:
     try:
         name = codecs.lookup(encoding).name
         line_end = "\n".encode(name)
-    except (LookupError, TypeError, UnicodeError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"encoding is {encoding!r:.60}, but it must be one that Python knows, such as 'utf-8', 'latin-1', 'cp1252' "
             "or 'utf-16'"

@@ -76,9 +76,9 @@ def format_of(path: str) -> tuple[str | None, str | None]:
     """
     # "a.b.jsonl.gz": compression gz, format jsonl. "gz" alone is a name without an ending, as ".txt" has no name.
     *parts, ending = path.rsplit("/", 1)[-1].lower().split(".")
-    compression = ending if ending in COMPRESSIONS else None
+    compression = ending if parts and ending in COMPRESSIONS else None
     if compression:
-        *parts, ending = parts or [""]
+        *parts, ending = parts
     return (ending if parts and ending in FORMATS else None), compression
 
 

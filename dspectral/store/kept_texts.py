@@ -1,6 +1,6 @@
 """Texts in memory, kept in the scratch of the store that is built of them: read once, however many passes follow."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -69,15 +69,14 @@ def keep_texts(draft: Draft, texts: Texts, block_bytes: int) -> list[KeptBlock]:
     """
     where, path = draft.where, f"{draft.scratch}/texts"
     known = where.attributes(path)
-    column = texts.column
-    keep = partial(_keep, where=None if known else where, path=path, block_bytes=block_bytes)
-    partitions = partitions_of(column)
-    if partitions is None:
-        blocks = keep(0, column)
-    else:
-        blocks = [block for found in each_partition(partitions, keep, name="keep-texts") for block in found]
-    if not blocks:
-        raise ValueError(f"no document at all in {texts!r}")
+    try:
+        blocks = _keep_all(
+            texts, partial(_keep, where=None if known else where, path=path, block_bytes=block_bytes)
+        )
+    except Exception:
+        if not known:  # nothing that is of use to a later call: the next one may be of other text
+            draft.forget()
+        raise
     listed = [list(block) for block in blocks]
     if not known:
         where.mark(path, {"blocks": listed})
@@ -86,6 +85,18 @@ def keep_texts(draft: Draft, texts: Texts, block_bytes: int) -> list[KeptBlock]:
             f"an unfinished build at {where.url} was begun with other texts than these: finish it with the same texts, "
             "or remove it with dspectral.store.discard_unfinished"
         )
+    return blocks
+
+
+def _keep_all(texts: Texts, keep: Callable[[int, Any], list[KeptBlock]]) -> list[KeptBlock]:
+    column = texts.column
+    partitions = partitions_of(column)
+    if partitions is None:
+        blocks = keep(0, column)
+    else:
+        blocks = [block for found in each_partition(partitions, keep, name="keep-texts") for block in found]
+    if not blocks:
+        raise ValueError(f"no document at all in {texts!r}")
     return blocks
 
 

@@ -82,11 +82,11 @@ class PlannedText(NamedTuple):
         Returns
         -------
         list of dict
-            The spans; of texts what kind they are.
+            The spans; of texts alone that they are no files: digests tell them from others.
         """
         if self.texts is None:
             return [span.describe() for span in self.spans]
-        return [{"texts": "in memory", "field": self.texts.field}]
+        return [{"texts": "in memory"}]
 
     @property
     def named(self) -> str:

@@ -142,6 +142,7 @@ def plan_spans(
 
     Examples
     --------
+    >>> import fsspec
     >>> with fsspec.open("memory://lines.txt", "w") as file:
     ...     _ = file.write("a b\n" * 100)
     >>> [(span.start, span.stop) for span in plan_spans("memory://lines.txt", span_bytes=300)]
@@ -253,7 +254,8 @@ def _with_column(whole: Span, delimiter: str | None, options: dict[str, Any]) ->
         raise errors[0]
     # The sentence shows the header cut in the most pieces: that is likely to be the right way.
     names = max(headers, key=len)
-    raise ValueError(f"{whole.url} has no column {whole.field!r}, or several, but {', '.join(names)}")
+    remedy = "; delimiter= says what its fields are cut by" if len(tried) > 1 and len(names) == 1 else ""
+    raise ValueError(f"{whole.url} has no column {whole.field!r}, or several, but {', '.join(names)}{remedy}")
 
 
 def _header(whole: Span, options: dict[str, Any]) -> list[str] | None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dspectral.store.arrays import Location, read_array, write_array
-from dspectral.store.vocabulary import pack, unpack
+from dspectral.store.packed_terms import pack, unpack
 from dspectral.text.term_sample import KeptTerms, TermSample
 
 KEY = "keep_terms"

@@ -94,7 +94,7 @@ def texts_in(sources: TextSources, field: str | None) -> "Texts | None":
     >>> texts_in(["a.txt", "b.txt"], None) is None
     True
     >>> texts_in((line for line in ["the cat", "the dog"]), None)
-    Texts(chain)
+    Texts(generator)
     """
     if isinstance(sources, Texts):
         if field is not None and sources.field is not None:
@@ -164,6 +164,9 @@ def partitions_of(column: Any) -> "da.Array | None":
         raise TypeError(
             f"the texts are a lazy {kind}, but a Dask Bag of strings or a column of a Dask DataFrame is needed"
         )
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind not in "OSU":
+        raise TypeError(f"X is a {kind}, but it holds {dtype} and no texts")
     number = dask.delayed(_numbered, pure=False)
     parts = [
         number(i, part) for i, part in enumerate(np.ravel(np.asarray(column.to_delayed(), dtype=object)))
@@ -268,6 +271,10 @@ def _column(table: Any, field: str) -> Any:
     """Return a column of a table, or a field of records, without reading what is lazy."""
     if hasattr(table, "pluck") and dask.is_dask_collection(table):  # a Dask Bag of records
         return table.pluck(field)
+    if hasattr(table, "collect") and not hasattr(table, "shape"):  # polars, which reads a whole query
+        raise TypeError(
+            f"the texts are a {type(table).__name__}: call its collect() first, or write Parquet files"
+        )
     names = getattr(table, "column_names", None) or getattr(table, "columns", None)
     if names is not None and hasattr(table, "__getitem__"):
         if field not in list(names):

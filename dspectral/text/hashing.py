@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy import sparse
 
-from dspectral._compiled import compiled
+from dspectral._compiled import compiled, is_loaded
 from dspectral.registry import saved
 from dspectral.text.csr_buffers import (
     RowBuffers,
@@ -15,8 +15,9 @@ from dspectral.text.csr_buffers import (
     new_buffers,
     sum_group,
 )
+from dspectral.text.few_texts import hash_few, is_affordable
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer, words_of
-from dspectral.text.tokens import Tokens, check_ngram_range
+from dspectral.text.tokens import Tokens, check_ngram_range, checked_offsets
 from dspectral.types import Documents
 
 MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
@@ -199,6 +200,16 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
            [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
     """
     known = as_settings(settings)
+    # The loops are not compiled, nor loaded, for the few texts that Python has hashed before they would be ready.
+    few = known.tokenizer is None and not is_loaded(_hash)
+    if few and is_affordable(documents := checked_offsets(documents)):
+        return hash_few(
+            documents,
+            known.n_features,
+            known.ngram_range,
+            lowercase=known.lowercase,
+            signed=known.alternate_sign,
+        )
     tokens = words_of(documents, known.lowercase, known.tokenizer)
     # One compiled loop for all settings: a record that holds a function would be another type.
     buffers = _hash(tokens, known._replace(tokenizer=None), known.n_features.bit_length() - 1)

@@ -33,7 +33,7 @@ class Rows:
 
     @property
     def tasks(self) -> list[bars.Task]:
-        """Rows from top to bottom."""
+        """All rows, from top to bottom."""
         return self._bars.tasks
 
     def keep(self, headings: list[Heading], phases: list[Phase], since: float) -> None:

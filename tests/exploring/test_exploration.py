@@ -66,6 +66,7 @@ def test_the_page_says_what_the_text_is(found, page):
     assert "240 documents with 2,640 words, 36 of them different" in page.text
     assert {"words", "map", "classes", "directions", "documents", "made"} <= set(page.ids)
     assert {f"plot-{name}" for name in page.data["plots"]} <= set(page.ids)
+    assert "dspectral.explore(texts=texts, seed=0)" in page.text
     assert page.data["plots"].keys() == {"zipf", "map", "spectrum"}
 
 
@@ -119,6 +120,7 @@ def test_text_that_looks_like_a_page_stays_text(tmp_path):
     assert page.tags.count("script") == clean.tags.count("script") == 3
     assert page.tags.count("title") == 1
     assert "<b>name.txt" in page.text
+    assert f"dspectral.explore({str(path)!r}, seed=0)" in page.text
     assert any("<script>alert(1)</script>" in text for _, text in page.data["documents"].values())
     assert "49" not in page.data["words"]
 
@@ -212,3 +214,17 @@ def test_documents_in_memory_are_bounded_whatever_the_text(found):
     asked = 2 * 4 * 12 + 10
     assert len(many.documents.texts) <= asked + (2 * 4 * 3 + 10) * 10
     assert len(many.documents.sample) == len(found.documents.sample) == 10
+
+
+def test_records_are_explored_as_the_same_lines_of_text_are(tmp_path):
+    """Of a csv with semicolons in another encoding: words, documents and excerpts are those of the text."""
+    lines = [f"{text} größe" for text in two_subjects()][:60]
+    plain, table = tmp_path / "plain.txt", tmp_path / "table.csv"
+    plain.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    table.write_bytes("".join(["id;body\n", *(f"{i};{line}\n" for i, line in enumerate(lines))]).encode("latin-1"))
+    of_lines = dspectral.explore(plain, sizes=SMALL)
+    of_records = dspectral.explore(table, field="body", encoding="latin-1", sizes=SMALL)
+    assert of_records.size["documents"] == of_lines.size["documents"] == 60
+    ours, theirs = of_records.documents.texts, of_lines.documents.texts
+    assert {row: text for row, (_, text) in ours.items()} == {row: text for row, (_, text) in theirs.items()}
+    assert of_records.settings["field"] == "body"

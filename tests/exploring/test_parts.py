@@ -102,8 +102,9 @@ def test_typical_and_nearest_documents_are_those_of_a_plain_search(tmp_path):
         best.rows, np.argsort(-np.concatenate([scores, -scores]), axis=1, kind="stable")[:, :4]
     )
     chosen = np.array([3, 20, 41])
-    unit, lengths = points_of(store, space, chosen)
-    np.testing.assert_allclose(lengths, np.linalg.norm(points[chosen], axis=1), rtol=1e-5)
+    unit, held = points_of(store, space, chosen)
+    lengths = np.linalg.norm(points[chosen], axis=1)
+    np.testing.assert_allclose(held, lengths * (sizes / (sizes + 8))[chosen], rtol=1e-5)
     cosines = unit @ (points / np.linalg.norm(points, axis=1, keepdims=True)).T
     cosines[:, sizes < 3] = -2
     near = nearest_documents(store, space, unit, 5)
@@ -138,7 +139,8 @@ def test_the_map_is_the_same_for_the_same_seed():
 
 def test_names_on_the_map_do_not_overlap():
     points = np.array([[0.0, 0.0], [1.0, 1.0], [60.0, 0.0], [0.0, 50.0]])
-    assert roomy(points, [5, 5, 5, 5]).tolist() == [0, 2, 3]
+    assert roomy(points, [5, 5, 5, 5], width=650).tolist() == [0, 2, 3]
+    assert roomy(points, [19, 5, 19, 5], width=340).tolist() == [0, 3]
 
 
 def test_every_word_is_in_one_class_of_the_tree():

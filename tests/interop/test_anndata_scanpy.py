@@ -22,7 +22,9 @@ def store(tmp_path):
 def adata():
     from anndata import AnnData
 
-    adata = AnnData(CSR, layers={"counts": 2 * CSR, "by column": sparse.csc_matrix(ROWS), "dense": ROWS.toarray()})
+    adata = AnnData(
+        CSR, layers={"counts": 2 * CSR, "by column": sparse.csc_matrix(ROWS), "dense": ROWS.toarray()}
+    )
     adata.raw = AnnData(3 * CSR)
     return adata
 
@@ -55,7 +57,12 @@ def values_of(X):
 VALUES = np.linalg.svd(ROWS.toarray().astype(float), compute_uv=False)[:5]
 
 
-@row("scanpy", "to", "`sc.pp.pca` on `store.to_anndata()`, lazily: variances and axes of `SketchedPCA`", packages="scanpy anndata dask")
+@row(
+    "scanpy",
+    "to",
+    "`sc.pp.pca` on `store.to_anndata()`, lazily: variances and axes of `SketchedPCA`",
+    packages="scanpy anndata dask",
+)
 def test_scanpy_finds_the_principal_components_of_a_store(store):
     import scanpy as sc
 
@@ -67,7 +74,12 @@ def test_scanpy_finds_the_principal_components_of_a_store(store):
     assert same_up_to_signs(adata.varm["PCs"], ours.components_.T)
 
 
-@row("scanpy", "to", "`normalize_total`, `log1p` and `highly_variable_genes` on a store, lazily", packages="scanpy anndata dask")
+@row(
+    "scanpy",
+    "to",
+    "`normalize_total`, `log1p` and `highly_variable_genes` on a store, lazily",
+    packages="scanpy anndata dask",
+)
 def test_scanpy_normalizes_a_store(store):
     import scanpy as sc
     from anndata import AnnData
@@ -81,7 +93,12 @@ def test_scanpy_normalizes_a_store(store):
     assert lazy.var["highly_variable"].tolist() == near.var["highly_variable"].tolist()
 
 
-@row("scanpy", "to", "`sc.pp.pca` on tf-idf rows of a store, `to_anndata(weighting=...)`", packages="scanpy anndata dask")
+@row(
+    "scanpy",
+    "to",
+    "`sc.pp.pca` on tf-idf rows of a store, `to_anndata(weighting=...)`",
+    packages="scanpy anndata dask",
+)
 def test_scanpy_takes_weighted_rows(store):
     import scanpy as sc
 
@@ -90,7 +107,9 @@ def test_scanpy_takes_weighted_rows(store):
     assert same_up_to_signs(adata.varm["PCs"], SketchedPCA(3).fit(store.tfidf()).components_.T)
 
 
-@row("scanpy", "both", "`SketchedPCA` and `sc.pp.pca` agree on an AnnData in memory", packages="scanpy anndata")
+@row(
+    "scanpy", "both", "`SketchedPCA` and `sc.pp.pca` agree on an AnnData in memory", packages="scanpy anndata"
+)
 def test_ours_and_theirs_agree_in_memory(adata):
     import scanpy as sc
 
@@ -100,7 +119,12 @@ def test_ours_and_theirs_agree_in_memory(adata):
     assert same_up_to_signs(theirs.obsm["X_pca"], ours.transform(adata.X))
 
 
-@row("AnnData in memory", "from", "`TruncatedSVD` on `X`, layers (CSR, CSC, dense), `raw.X` and a view", packages="anndata")
+@row(
+    "AnnData in memory",
+    "from",
+    "`TruncatedSVD` on `X`, layers (CSR, CSC, dense), `raw.X` and a view",
+    packages="anndata",
+)
 def test_matrices_in_memory_are_rows(adata):
     for X, factor in ((adata.X, 1), (adata.layers["counts"], 2), (adata.raw.X, 3)):
         assert np.allclose(values_of(X), factor * VALUES, rtol=1e-4)
@@ -109,17 +133,41 @@ def test_matrices_in_memory_are_rows(adata):
     assert np.allclose(values_of(adata[:100].X), values_of(ROWS[:100]), rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", [
-    pytest.param("h5ad", marks=row("AnnData .h5ad", "from", "`open_store(path, layer=...)`: `X`, layer and `raw`, read in blocks", packages="anndata h5py")),
-    pytest.param("zarr", marks=row("AnnData .zarr", "from", "`open_store(path, layer=...)`: `X`, layer and `raw`, read in blocks", packages="anndata zarr")),
-])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(
+            "h5ad",
+            marks=row(
+                "AnnData .h5ad",
+                "from",
+                "`open_store(path, layer=...)`: `X`, layer and `raw`, read in blocks",
+                packages="anndata h5py",
+            ),
+        ),
+        pytest.param(
+            "zarr",
+            marks=row(
+                "AnnData .zarr",
+                "from",
+                "`open_store(path, layer=...)`: `X`, layer and `raw`, read in blocks",
+                packages="anndata zarr",
+            ),
+        ),
+    ],
+)
 def test_a_file_opens_as_a_store(kind, adata, tmp_path):
     path = saved(adata, tmp_path / f"cells.{kind}")
     for layer, factor in ((None, 1), ("counts", 2), ("raw", 3)):
         assert np.allclose(values_of(open_store(path, layer=layer)), factor * VALUES, rtol=1e-4)
 
 
-@row("AnnData backed", "from", "estimators take `X` and `raw.X` of `read_h5ad(backed=\"r\")`, not read as a whole", packages="anndata h5py")
+@row(
+    "AnnData backed",
+    "from",
+    'estimators take `X` and `raw.X` of `read_h5ad(backed="r")`, not read as a whole',
+    packages="anndata h5py",
+)
 def test_a_backed_matrix_is_rows(adata, tmp_path):
     import anndata
     import dask.array as da
@@ -132,7 +180,12 @@ def test_a_backed_matrix_is_rows(adata, tmp_path):
     assert write_counts(backed.X, str(tmp_path / "copy")).nnz == ROWS.nnz
 
 
-@row("AnnData read_lazy", "from", "estimators take `X`, layers and views of `anndata.experimental.read_lazy`", packages="anndata xarray h5py")
+@row(
+    "AnnData read_lazy",
+    "from",
+    "estimators take `X`, layers and views of `anndata.experimental.read_lazy`",
+    packages="anndata xarray h5py",
+)
 def test_a_matrix_that_anndata_reads_lazily_is_rows(path):
     from anndata.experimental import read_lazy
 
@@ -142,7 +195,12 @@ def test_a_matrix_that_anndata_reads_lazily_is_rows(path):
     assert np.allclose(values_of(lazy[20:200].X), values_of(ROWS[20:200]), rtol=1e-4)
 
 
-@row("AnnData", "to", "`anndata.read_h5ad` and `read_zarr` read what `write_anndata` wrote, block by block", packages="anndata h5py zarr")
+@row(
+    "AnnData",
+    "to",
+    "`anndata.read_h5ad` and `read_zarr` read what `write_anndata` wrote, block by block",
+    packages="anndata h5py zarr",
+)
 @pytest.mark.parametrize("kind", ["h5ad", "zarr"])
 def test_anndata_reads_a_store_that_was_written_for_it(kind, store, tmp_path):
     path = str(tmp_path / f"out.{kind}")
@@ -177,7 +235,12 @@ def check_neighbors(adata, coordinates):
     assert adata.uns["svd"]["n_passes"] >= 1
 
 
-@row("scanpy", "to", "`write_embedding` into an object: `neighbors` and `umap` work on it", packages="scanpy anndata umap-learn")
+@row(
+    "scanpy",
+    "to",
+    "`write_embedding` into an object: `neighbors` and `umap` work on it",
+    packages="scanpy anndata umap-learn",
+)
 def test_scanpy_works_on_results_in_memory(adata):
     import scanpy as sc
 
@@ -189,10 +252,29 @@ def test_scanpy_works_on_results_in_memory(adata):
     assert adata.obsm["X_umap"].shape == (240, 2)
 
 
-@pytest.mark.parametrize("kind", [
-    pytest.param("h5ad", marks=row("scanpy", "to", "`write_embedding` into an .h5ad file where it lies: `obsm`, `varm`, `uns`; `neighbors` on it", packages="scanpy anndata h5py")),
-    pytest.param("zarr", marks=row("scanpy", "to", "`write_embedding` into a .zarr file where it lies: `obsm`, `varm`, `uns`; `neighbors` on it", packages="scanpy anndata zarr")),
-])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(
+            "h5ad",
+            marks=row(
+                "scanpy",
+                "to",
+                "`write_embedding` into an .h5ad file where it lies: `obsm`, `varm`, `uns`; `neighbors` on it",
+                packages="scanpy anndata h5py",
+            ),
+        ),
+        pytest.param(
+            "zarr",
+            marks=row(
+                "scanpy",
+                "to",
+                "`write_embedding` into a .zarr file where it lies: `obsm`, `varm`, `uns`; `neighbors` on it",
+                packages="scanpy anndata zarr",
+            ),
+        ),
+    ],
+)
 def test_scanpy_works_on_results_in_a_file(kind, adata, tmp_path):
     path = saved(adata, tmp_path / f"cells.{kind}")
     rows = open_store(path)
@@ -200,23 +282,3 @@ def test_scanpy_works_on_results_in_a_file(kind, adata, tmp_path):
     coordinates = model.transform(rows)
     write_embedding(path, model, coordinates)
     check_neighbors(read(path), coordinates.compute())
-
-
-@row("scanpy", "to", "`sc.pl.pca`, `pca_loadings` and `pca_variance_ratio` find our results under its names", packages="scanpy anndata matplotlib")
-def test_scanpy_takes_our_principal_components_for_its_own(adata):
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    import scanpy as sc
-    from matplotlib import pyplot as plt
-
-    model = SketchedPCA(4).fit(adata.X)
-    write_embedding(adata, model, model.transform(adata.X))
-    assert sc.get.obs_df(adata, obsm_keys=[("X_pca", 3)]).shape == (240, 1)
-    axes = sc.pl.pca(adata, components=["1,2"], annotate_var_explained=True, show=False)
-    assert f"({100 * model.explained_variance_ratio_[0]:.2f}%)" in axes.get_xlabel()
-    sc.pl.pca_loadings(adata, components=[1], show=False)
-    sc.pl.pca_variance_ratio(adata, n_pcs=4, show=False)
-    shown = [text.get_text() for text in plt.gca().texts]
-    assert shown == ["PC1", "PC2", "PC3", "PC4"]
-    plt.close("all")

@@ -1,7 +1,6 @@
 """Corpora of gensim, lists of (id, count), are our stores and back."""
 
 import numpy as np
-import pytest
 
 from dspectral import TruncatedSVD, build_store, open_store, write_counts
 from dspectral.store import VocabularySettings
@@ -11,7 +10,12 @@ from tests.strategies import zipf_counts
 ROWS = zipf_counts(120, 50, 5).astype(np.float32)
 
 
-@row("gensim", "from", "a corpus of (id, count) lists becomes a store, `matutils.corpus2csc`", packages="gensim")
+@row(
+    "gensim",
+    "from",
+    "a corpus of (id, count) lists becomes a store, `matutils.corpus2csc`",
+    packages="gensim",
+)
 def test_a_corpus_of_gensim_becomes_a_store(tmp_path):
     from gensim import matutils
     from gensim.corpora import Dictionary
@@ -27,7 +31,12 @@ def test_a_corpus_of_gensim_becomes_a_store(tmp_path):
     assert np.array_equal(ours.counts.compute().toarray()[:, order], built.counts.compute().toarray())
 
 
-@row("gensim", "to", "`matutils.Sparse2Corpus` streams the rows of a store as (id, count) lists", packages="gensim")
+@row(
+    "gensim",
+    "to",
+    "`matutils.Sparse2Corpus` streams the rows of a store as (id, count) lists",
+    packages="gensim",
+)
 def test_a_store_becomes_a_corpus_of_gensim(tmp_path):
     from gensim import matutils
 
@@ -40,7 +49,12 @@ def test_a_store_becomes_a_corpus_of_gensim(tmp_path):
     assert np.array_equal(matutils.corpus2dense(documents, 50, 120).T, ROWS.toarray())
 
 
-@row("gensim", "both", "`LsiModel` and `TruncatedSVD` find the same singular values on one store", packages="gensim")
+@row(
+    "gensim",
+    "both",
+    "`LsiModel` and `TruncatedSVD` find the same singular values on one store",
+    packages="gensim",
+)
 def test_lsi_of_gensim_and_ours_agree(tmp_path):
     from gensim import matutils
     from gensim.models import LsiModel

@@ -1,7 +1,6 @@
 """Files of labeled rows, and scikit-learn around our estimators."""
 
 import numpy as np
-import pytest
 from scipy import sparse
 
 from dspectral import NgramHashing, SketchedPCA, TfidfWeighting, TruncatedSVD, write_counts
@@ -14,7 +13,12 @@ TEXTS = ["play some jazz music", "what is the weather", "play a song", "will it 
 LABELS = sparse.csr_array((np.random.default_rng(0).random((40, 6)) < 0.3).astype(np.float32))
 
 
-@row("scikit-learn", "from", "a svmlight file of `dump_svmlight_file(multilabel=True)` becomes a store", packages="scikit-learn")
+@row(
+    "scikit-learn",
+    "from",
+    "a svmlight file of `dump_svmlight_file(multilabel=True)` becomes a store",
+    packages="scikit-learn",
+)
 def test_we_read_svmlight_of_scikit_learn(tmp_path):
     from sklearn.datasets import dump_svmlight_file
 
@@ -28,15 +32,27 @@ def test_we_read_svmlight_of_scikit_learn(tmp_path):
     assert np.array_equal(store.labels.compute().toarray() != 0, LABELS.toarray() != 0)
 
 
-@row("scikit-learn", "to", "`load_svmlight_file(multilabel=True)` reads the svmlight file that we wrote", packages="scikit-learn")
+@row(
+    "scikit-learn",
+    "to",
+    "`load_svmlight_file(multilabel=True)` reads the svmlight file that we wrote",
+    packages="scikit-learn",
+)
 def test_scikit_learn_reads_our_svmlight(tmp_path):
     from sklearn.datasets import load_svmlight_file
 
     write_labelled_text(ROWS, str(tmp_path / "rows.svm"), LABELS, format="svmlight")
-    check_labelled(load_svmlight_file(str(tmp_path / "rows.svm"), n_features=30, multilabel=True, zero_based=True))
+    check_labelled(
+        load_svmlight_file(str(tmp_path / "rows.svm"), n_features=30, multilabel=True, zero_based=True)
+    )
 
 
-@row("extreme classification", "to", "scikit-learn's reader, behind the head line, reads the file that we wrote", packages="scikit-learn")
+@row(
+    "extreme classification",
+    "to",
+    "scikit-learn's reader, behind the head line, reads the file that we wrote",
+    packages="scikit-learn",
+)
 def test_the_extreme_classification_format_is_svmlight_behind_a_head_line(tmp_path):
     from sklearn.datasets import load_svmlight_file
 
@@ -49,10 +65,17 @@ def test_the_extreme_classification_format_is_svmlight_behind_a_head_line(tmp_pa
 def check_labelled(read):
     X, labels = read
     assert np.allclose(X.toarray(), ROWS.toarray())
-    assert [sorted(map(int, one)) for one in labels] == [row.nonzero()[0].tolist() for row in LABELS.toarray()]
+    assert [sorted(map(int, one)) for one in labels] == [
+        row.nonzero()[0].tolist() for row in LABELS.toarray()
+    ]
 
 
-@row("scikit-learn", "inside", "`Pipeline`, `GridSearchCV` and `cross_val_score` with hashing, tf-idf and SVD", packages="scikit-learn")
+@row(
+    "scikit-learn",
+    "inside",
+    "`Pipeline`, `GridSearchCV` and `cross_val_score` with hashing, tf-idf and SVD",
+    packages="scikit-learn",
+)
 def test_our_estimators_stand_in_pipelines_of_scikit_learn():
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -65,11 +88,19 @@ def test_our_estimators_stand_in_pipelines_of_scikit_learn():
     assert found.best_score_ == 1
 
 
-@row("scikit-learn", "both", "its `PCA` and our `SketchedPCA` agree; `set_output(transform=\"pandas\")`", packages="scikit-learn pandas")
+@row(
+    "scikit-learn",
+    "both",
+    'its `PCA` and our `SketchedPCA` agree; `set_output(transform="pandas")`',
+    packages="scikit-learn pandas",
+)
 def test_pca_of_scikit_learn_and_ours_agree():
     from sklearn.decomposition import PCA
 
-    theirs, ours = PCA(3).fit(ROWS.toarray()), SketchedPCA(3).set_output(transform="pandas").fit(ROWS.toarray())
+    theirs, ours = (
+        PCA(3).fit(ROWS.toarray()),
+        SketchedPCA(3).set_output(transform="pandas").fit(ROWS.toarray()),
+    )
     assert np.allclose(theirs.explained_variance_, ours.explained_variance_, rtol=1e-4)
     frame = ours.transform(ROWS.toarray())
     assert frame.columns.tolist() == ["sketchedpca0", "sketchedpca1", "sketchedpca2"]

@@ -16,10 +16,29 @@ VECTORS = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
 FORMATS = {True: "vectors.bin", False: "vectors.txt"}
 
 
-@pytest.mark.parametrize("binary", [
-    pytest.param(False, marks=row("gensim", "to", "`KeyedVectors.load_word2vec_format` loads our text file, bit for bit", packages="gensim")),
-    pytest.param(True, marks=row("gensim", "to", "`KeyedVectors.load_word2vec_format(binary=True)` loads our binary file, bit for bit", packages="gensim")),
-])
+@pytest.mark.parametrize(
+    "binary",
+    [
+        pytest.param(
+            False,
+            marks=row(
+                "gensim",
+                "to",
+                "`KeyedVectors.load_word2vec_format` loads our text file, bit for bit",
+                packages="gensim",
+            ),
+        ),
+        pytest.param(
+            True,
+            marks=row(
+                "gensim",
+                "to",
+                "`KeyedVectors.load_word2vec_format(binary=True)` loads our binary file, bit for bit",
+                packages="gensim",
+            ),
+        ),
+    ],
+)
 def test_gensim_loads_our_vectors(binary, tmp_path):
     from gensim.models import KeyedVectors
 
@@ -29,10 +48,29 @@ def test_gensim_loads_our_vectors(binary, tmp_path):
     assert np.array_equal(theirs.vectors, VECTORS)
 
 
-@pytest.mark.parametrize("binary", [
-    pytest.param(False, marks=row("gensim", "from", "`read_word2vec` reads what `save_word2vec_format` wrote as text", packages="gensim")),
-    pytest.param(True, marks=row("gensim", "from", "`read_word2vec` reads what `save_word2vec_format` wrote as binary", packages="gensim")),
-])
+@pytest.mark.parametrize(
+    "binary",
+    [
+        pytest.param(
+            False,
+            marks=row(
+                "gensim",
+                "from",
+                "`read_word2vec` reads what `save_word2vec_format` wrote as text",
+                packages="gensim",
+            ),
+        ),
+        pytest.param(
+            True,
+            marks=row(
+                "gensim",
+                "from",
+                "`read_word2vec` reads what `save_word2vec_format` wrote as binary",
+                packages="gensim",
+            ),
+        ),
+    ],
+)
 def test_we_read_the_vectors_of_gensim(binary, tmp_path):
     from gensim.models import KeyedVectors
 
@@ -44,7 +82,12 @@ def test_we_read_the_vectors_of_gensim(binary, tmp_path):
     assert np.allclose(vectors, VECTORS, rtol=0, atol=0 if binary else 1e-6)
 
 
-@row("spaCy", "to", "`convert_vectors` (`spacy init vectors`) loads our text file into a vocabulary", packages="spacy")
+@row(
+    "spaCy",
+    "to",
+    "`convert_vectors` (`spacy init vectors`) loads our text file into a vocabulary",
+    packages="spacy",
+)
 def test_spacy_loads_our_vectors(tmp_path):
     import spacy
     from spacy.training.initialize import convert_vectors
@@ -56,7 +99,12 @@ def test_spacy_loads_our_vectors(tmp_path):
         assert np.allclose(nlp.vocab[word].vector, vector)
 
 
-@row("ChemDataExtractor", "to", "its `cde cluster load` reads the Brown paths that we wrote", packages="chemdataextractor click")
+@row(
+    "ChemDataExtractor",
+    "to",
+    "its `cde cluster load` reads the Brown paths that we wrote",
+    packages="chemdataextractor click",
+)
 def test_a_reader_of_brown_paths_reads_ours(tmp_path):
     from click.testing import CliRunner
 
@@ -79,7 +127,12 @@ def their_command():
     return module
 
 
-@row("brown-clustering", "from", "codes of its tree pass through our Brown paths unchanged", packages="brown-clustering")
+@row(
+    "brown-clustering",
+    "from",
+    "codes of its tree pass through our Brown paths unchanged",
+    packages="brown-clustering",
+)
 def test_codes_of_another_brown_clustering_pass_through_our_files(tmp_path):
     from brown_clustering import BigramCorpus, BrownClustering
 
@@ -88,5 +141,7 @@ def test_codes_of_another_brown_clustering_pass_through_our_files(tmp_path):
     theirs.train()
     codes = theirs.codes()
     words = [word for sentence in sentences for word in sentence]
-    write_brown_paths(tmp_path / "paths", list(codes.values()), list(codes), [words.count(word) for word in codes])
+    write_brown_paths(
+        tmp_path / "paths", list(codes.values()), list(codes), [words.count(word) for word in codes]
+    )
     assert {word: code for code, word, _ in read_brown_paths(tmp_path / "paths")} == codes

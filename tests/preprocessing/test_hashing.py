@@ -104,7 +104,7 @@ def test_every_collection_of_texts_gives_the_same_rows(make):
 
 def test_many_texts_are_hashed_block_by_block(monkeypatch):
     expected = HASHING.transform(TEXTS)
-    monkeypatch.setattr("dspectral.inputs.texts.text_blocks.__kwdefaults__", {"block_bytes": 200})
+    monkeypatch.setattr("dspectral.text.packing.text_blocks.__kwdefaults__", {"block_bytes": 200})
     same(HASHING.transform(TEXTS), expected)
     assert HASHING.transform(TEXTS).indices.dtype == np.int32
     assert HASHING.transform([]).shape == (0, 256)

@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from dspectral import NgramHashing, TextFiles, Texts, VocabularySettings, build_corpus, build_store
-from dspectral.store import discard_unfinished, open_store
+from dspectral.store import build, discard_unfinished, open_store
 from dspectral.store.arrays import StoreError
 
 HASHING = NgramHashing(128, (1, 2))
@@ -260,14 +260,14 @@ def test_lines_of_records_and_texts_are_sentences_unless_the_unit_says_otherwise
 
 
 def test_a_list_of_sentences_is_told_from_a_list_of_files(tmp_path):
-    for build in (build_store, build_corpus):
+    for use in (build_store, build_corpus):
         for lines in (["the cat sat", "the dog"], ("is it?", "the dog")):
             with pytest.raises(
                 FileNotFoundError,
-                match=r"strings in a list name files, and dspectral\.Texts\(\[\.\.\.\]\) around the list makes them texts",
+                match=r"strings in a list name files, and dspectral\.Texts\(\[\.\.\.\]\) around the list",
             ):
-                build(lines, str(tmp_path / "s"))
-    with pytest.raises(FileNotFoundError, match="no file .*the cat sat$"):
+                use(lines, str(tmp_path / "s"))
+    with pytest.raises(FileNotFoundError, match=r"no file .*the cat sat$"):
         build_store("the cat sat", str(tmp_path / "s"))
     put(tmp_path / "texts" / "a.txt", "a\n")
     put(tmp_path / "texts" / "b.txt", "b\n")
@@ -283,6 +283,7 @@ def test_a_list_of_sentences_is_told_from_a_list_of_files(tmp_path):
         (pd.DataFrame(FRAME), {}, "X is a DataFrame of 2 dimensions"),
         (pd.DataFrame(FRAME), {"field": "text"}, "the table has no column 'text', but id, body"),
         ([{"id": 1}], {"field": "body"}, "record 0 has no field 'body', but id"),
+        (pl.LazyFrame(FRAME), {"field": "body"}, r"the texts are a LazyFrame: call its collect\(\) first"),
         (np.array(LINES), {"field": "body"}, "field is 'body', but the texts are a ndarray without columns"),
         (frame(), {}, "the texts are a Dask DataFrame, of which field= must name the column"),
         (Texts(LINES), {"unit": "line"}, "unit is 'line', but it is for files"),
@@ -295,8 +296,8 @@ def test_what_is_no_text_is_named_and_can_be_mended_at_once(tmp_path, sources, o
     store = str(tmp_path / "s")
     with pytest.raises((TypeError, ValueError), match=sentence):
         build_store(sources, store, hashing=HASHING, **options)
-    if "field" not in options:  # the plan that may be there is of texts, too
-        assert build_store(Texts(LINES), store, hashing=HASHING).n_rows == len(LINES)
+    path = put(tmp_path / "lines.txt", TXT)
+    assert build_store(path, store, hashing=HASHING).n_rows == len(LINES)
 
 
 def stops_at(number):
@@ -310,8 +311,6 @@ def test_a_build_that_was_stopped_goes_on_with_the_same_texts_alone(tmp_path, mo
     store = str(tmp_path / "s")
     with pytest.raises(KeyboardInterrupt):  # while texts are kept: the next call begins anew
         build_store(stops_at(40), store, hashing=HASHING, block_bytes=SMALL)
-    from dspectral.store import build  # noqa: PLC0415  patched
-
     written, write = [], build.write_block
 
     def stop(where, name, rows, **options):
@@ -320,9 +319,10 @@ def test_a_build_that_was_stopped_goes_on_with_the_same_texts_alone(tmp_path, mo
             raise KeyboardInterrupt
         return write(where, name, rows, **options)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(build, "write_block", stop)
+    monkeypatch.setattr(build, "write_block", stop)
+    with pytest.raises(KeyboardInterrupt):
         build_store(Texts(LINES[::-1]), store, hashing=HASHING, block_bytes=SMALL)
+    monkeypatch.setattr(build, "write_block", write)
     for others in (LINES, [*LINES[::-1], "one more"], LINES[::-1][:-1]):
         with pytest.raises(StoreError, match="was begun with other texts than these"):
             build_store(iter(others), store, hashing=HASHING, block_bytes=SMALL)

@@ -17,7 +17,7 @@ import pytest
 from distributed import Client, LocalCluster
 from zarr.storage import LocalStore
 
-from dspectral.store import build
+from dspectral.store import planned_text
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.blocks import find_block, read_block
 from dspectral.store.build import build_store
@@ -73,13 +73,13 @@ def finished_blocks(store):
 def spans_read(monkeypatch):
     """The spans of text that are read from here on."""
     seen = []
-    original = build.read_span
+    original = planned_text.read_span
 
     def read_span(span, **options):
         seen.append(span.start)
         return original(span, **options)
 
-    monkeypatch.setattr(build, "read_span", read_span)
+    monkeypatch.setattr(planned_text, "read_span", read_span)
     return seen
 
 

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.counting import _merge_and_filter
+from dspectral.store.packed_terms import pack, unpack
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,
     find_vocabulary,
-    pack,
     read_vocabulary,
-    unpack,
     write_vocabulary,
 )
 from dspectral.text.terms import TermTable

@@ -1,11 +1,11 @@
 """What a person sees of fits: in a terminal, as lines, and in a notebook."""
 
 import io
+import itertools
 import re
 import sys
 import threading
 import time
-from itertools import pairwise
 from types import SimpleNamespace
 
 import dask
@@ -32,6 +32,7 @@ def impatient(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(showing, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(showing, "INTERVAL", 0.02)
+    monkeypatch.setattr(showing, "LINE_SECONDS", (0.05, 0.05))
 
 
 def wait_for(condition):
@@ -46,12 +47,12 @@ def plain(stream):
 
 
 def rows_that(first_waits, last_waits=lambda: True):
-    """Eight blocks, of which the first and the last are read when something is so."""
-    values = np.random.default_rng(0).standard_normal((80, 12))
+    """Eight blocks, of which the first and the last that are asked for are read when something is so."""
+    values, n_asked = np.random.default_rng(0).standard_normal((80, 12)), itertools.count()
 
     def wait(block_info):
         number = block_info[None]["chunk-location"][0]
-        wait_for({0: first_waits, 7: last_waits}.get(number, lambda: True))
+        wait_for({0: first_waits, 7: last_waits}.get(next(n_asked), lambda: True))
         return values[10 * number : 10 * number + 10]
 
     return da.map_blocks(wait, chunks=((10,) * 8, (12,)), dtype=float, meta=np.empty((0, 0)))
@@ -84,11 +85,9 @@ def test_nothing_is_shown_unless_it_is_asked_for(capsys):
 def test_lines_name_the_fit_its_pass_blocks_and_what_it_came_to():
     stream = io.StringIO()
     with progress(stream=stream):
-        fit(rows_that(stream.getvalue))
-    first, *_, last = stream.getvalue().splitlines()
-    assert re.fullmatch(
-        r"\[0:00:00\] TruncatedSVD: pass 1 of 1: sketch-block 0/8, 0 % · merge 0/7, 0 %", first
-    )
+        fit(rows_that(lambda: "pass 1 of 1" in stream.getvalue()))
+    *lines, last = stream.getvalue().splitlines()
+    assert "[0:00:00] TruncatedSVD: pass 1 of 1: sketch-block 0/8, 0 % · merge 0/7, 0 %" in lines
     assert re.fullmatch(r"TruncatedSVD: 1 pass, certificate 0\.\d+ of the energy, \d+\.\d s", last)
 
 
@@ -169,8 +168,7 @@ def test_fits_of_several_threads_are_shown_at_once():
 def test_a_lazy_transform_that_is_computed_is_shown():
     model, stream = fit(rows_that(lambda: True)), io.StringIO()
     with progress(stream=stream), dask.config.set(scheduler="threads", num_workers=1):
-        model.transform(rows_that(stream.getvalue)).compute()
-    assert "project-block 0/8, 0 %" in stream.getvalue()
+        model.transform(rows_that(lambda: "project-block 0/8, 0 %" in stream.getvalue())).compute()
 
 
 def test_builds_are_shown(tmp_path):
@@ -223,9 +221,9 @@ def test_compilation_and_lost_workers_are_seen_in_a_line():
         tell(began())
         tell(events.Redone("f", "r", 6, 1))
         tell_everybody(events.Compiling("_hash", "dspectral.text.hashing"))
-        wait_for(stream.getvalue)
+        wait_for(lambda: "compiling" in stream.getvalue())
         tell(events.FitEnded("f", "TruncatedSVD", 1, 1.0, ""))
-    line = stream.getvalue().splitlines()[0]
+    line = stream.getvalue().splitlines()[-2]
     assert "0/80, 6 of them again" in line
     assert line.endswith("1 worker lost, 6 tasks run again · compiling _hash (once, kept for later runs)")
 
@@ -275,14 +273,14 @@ def notebook(monkeypatch):
 def test_a_notebook_has_one_display_a_cell_which_is_updated_in_place_and_stays(notebook, capsys):
     shown, shell = notebook
     with progress():
-        fit(rows_that(lambda: shown))
+        fit(rows_that(lambda: shown and "<b>TruncatedSVD: pass 1 of 1</b>" in shown[-1][-1]))
         fit(rows_that(lambda: True))
         wait_for(lambda: shown[-1][-1].count("1 pass") == 2)
         shell.execution_count = 2
         fit(rows_that(lambda: len(shown) == 2))
     first, second = shown
-    assert "<b>TruncatedSVD: pass 1 of 1</b>" in first[0]
-    assert all(one != other for one, other in pairwise(first))  # no flicker
+    assert "<b>TruncatedSVD" in first[0]
+    assert all(one != other for one, other in itertools.pairwise(first))  # no flicker
     assert first[-1].count("TruncatedSVD: 1 pass, certificate") == 2
     assert second[-1].count("TruncatedSVD: 1 pass, certificate") == 1
     assert capsys.readouterr() == ("", "")

@@ -179,3 +179,49 @@ def test_averages_and_concatenations_are_of_the_words_that_have_a_vector():
     np.testing.assert_allclose(Average(settings).transform(texts), [[0.5, 1.0], [0, 0], [0.25, 1.0]])
     expected = [[1, 0, 0, 2, 0, 0], [0] * 6, [0, 2, 0, 2, 0, 0]]
     np.testing.assert_array_equal(concatenated(texts, settings), expected)
+
+
+def test_words_that_ask_are_no_stop_words_by_default():
+    question = ["who", "was", "the", "first", "man", "on", "the", "moon", "?"]
+    assert content([question], "weak") == [["who", "man", "moon"]]
+    for word in ("how", "what", "when", "where", "which", "who", "whom", "whose", "why"):
+        assert content([[word, "is", "it"]], "weak") == [[word]]
+    assert content([question], "english") == [["man", "moon"]]
+
+
+def questions(path, n, seed):
+    """The first word alone tells the label."""
+    rng = np.random.default_rng(seed)
+    kinds = {"who": "person", "where": "place", "when": "time"}
+    firsts = rng.choice(list(kinds), n)
+    rows = [f"{first} {' '.join(rng.choice(FILLER, 4))} ?\t{kinds[first]}" for first in firsts]
+    path.write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    return str(path)
+
+
+def test_vectors_of_little_text_are_warned_of_and_held_against_words_alone(tmp_path):
+    train, test = questions(tmp_path / "train.tsv", 300, 1), questions(tmp_path / "test.tsv", 90, 2)
+    out = tmp_path / "out"
+    tmpca_classification.main(["--train", train, "--test", test, "--dimensions", "8", "--out", str(out)])
+    report, rows = rows_of(out)
+    assert "learned from the training texts alone: 1,500 tokens of 11 word types." in " ".join(
+        report["notes"]
+    )
+    assert any(note.startswith("Warning: fewer than 1,000,000 tokens") for note in report["notes"])
+    assert any("--corpus MORE" in note for note in report["notes"])
+    row = rows["tmpca+svm", "1", "error_rate"]
+    words = rows["svm", "words", "error_rate"]["value"]
+    assert row["over_words"] == pytest.approx(row["value"] - words)
+    assert row["over_words_error"] >= 0
+    assert "an SVM on words alone on 0.0%" in report["answer"]
+
+
+def test_a_loss_against_words_alone_is_a_warning_also_with_vectors_that_were_given(tmp_path, vectors):
+    train, test = questions(tmp_path / "train.tsv", 200, 1), questions(tmp_path / "test.tsv", 90, 2)
+    out = tmp_path / "out"
+    options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "8"]
+    tmpca_classification.main([*options, "--out", str(out)])
+    report, rows = rows_of(out)
+    assert rows["tmpca+svm", "1", "error_rate"]["over_words"] > 0.3
+    assert any(note.startswith("Warning: on these texts words alone are better") for note in report["notes"])
+    assert not any("learned from" in note for note in report["notes"])  # vectors were given

@@ -41,7 +41,7 @@ def page(report: Report) -> str:
         rows=rows,
         same=same,
         meanings=meanings,
-        listed=[name for name in meanings if name in shown],
+        listed=[name for name in meanings if name in shown or (name == "spread" and "metric" not in shown)],
         raw=[*report.rows, *report.details],
         took=_took(report.used),
         took_shortly=_took_shortly(report.used),

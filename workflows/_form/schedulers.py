@@ -54,16 +54,49 @@ def scheduler(arguments: argparse.Namespace) -> Iterator[Client | None]:
     for name in [name for name in sys.modules if f"{name}.".startswith(f"{PACKAGE}.")]:
         cloudpickle.register_pickle_by_value(sys.modules[name])
     logging.getLogger("asyncio").addFilter(_is_worth_telling)
-    if arguments.scheduler:
-        with _existing_cluster(arguments.scheduler) as client:
-            yield client
-    elif arguments.workers:
-        with _local_cluster(arguments.workers, arguments.memory_limit, debug=arguments.debug) as client:
-            yield client
-    else:
+    if not (arguments.scheduler or arguments.workers):
         print(f"runs in this process, on {cpu_count()} threads")
         with dask.config.set(scheduler="threads"):
             yield None
+        return
+    with _one_interrupt():
+        if arguments.scheduler:
+            with _existing_cluster(arguments.scheduler) as client:
+                yield client
+        else:
+            with _local_cluster(arguments.workers, arguments.memory_limit, debug=arguments.debug) as client:
+                yield client
+
+
+@contextmanager
+def _one_interrupt() -> Iterator[None]:
+    """Let Ctrl-C, or the request to terminate, end the body; further ones are not heard while workers are closed.
+
+    One that is heard then would end this process before its workers, and leave their semaphores behind. This process
+    stays deaf: all that is left to it is to exit.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+
+    def end(number: int, _frame: object) -> None:
+        heard.append(number)
+        for one in found:
+            signal.signal(one, signal.SIG_IGN)
+        print("stopping: the workers are being closed", file=sys.stderr, flush=True)
+        raise KeyboardInterrupt
+
+    # One that is ignored, or that somebody else handles, stays so.
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    found = {number: usual[number] for number in usual if signal.getsignal(number) is usual[number]}
+    for number in found:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in () if heard else found.items():
+            signal.signal(number, handler)
 
 
 def _is_worth_telling(record: logging.LogRecord) -> bool:
@@ -105,15 +138,17 @@ def _interrupts_held_back() -> Iterator[None]:
         return
     resource_tracker.ensure_running()  # it unblocks the signal when it starts
     caught: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _frame: caught.append(number))
+    held = (signal.SIGINT, signal.SIGTERM)
+    handlers = {one: signal.signal(one, lambda number, _frame: caught.append(number)) for one in held}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, handler)
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
     if caught:
-        raise KeyboardInterrupt
+        signal.raise_signal(caught[0])
 
 
 def _dashboard_address() -> str:

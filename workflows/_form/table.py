@@ -105,7 +105,7 @@ def wide(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a row for each setting with a column for each metric, or the rows as they are where that is unclear.
 
     Settings are the fields that all rows have. A field of some rows is left in their column only if no two
-    metrics of one setting differ in it.
+    metrics of one setting differ in it; a spread is that of one metric, and has a column beside it.
 
     Examples
     --------
@@ -117,12 +117,14 @@ def wide(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     if len({row.get("metric") for row in rows}) < 2:
         return list(rows)
-    settings = [f for f in rows[0] if f not in ("metric", "value") and all(f in row for row in rows)]
+    per_value = ("metric", "value", "spread")
+    settings = [f for f in rows[0] if f not in per_value and all(f in row for row in rows)]
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
         of = found.setdefault(tuple(str(row[f]) for f in settings), {f: row[f] for f in settings})
         new = {row["metric"]: row["value"]}
-        new |= {f: v for f, v in row.items() if f not in settings and f not in ("metric", "value")}
+        new |= {f"{row['metric']}_spread": v for f, v in row.items() if f == "spread"}
+        new |= {f: v for f, v in row.items() if f not in settings and f not in per_value}
         if row["metric"] in of or any(of.get(f, v) != v for f, v in new.items()):
             return list(rows)
         of |= new

@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import joblib
@@ -112,12 +113,16 @@ class Scores:
 
     def _plot(self) -> None:
         figure, axes = new_plot(self.task.name, x="share of the unlabelled text", y="accuracy")
-        for method in dict.fromkeys(method for method, _ in self.right):
+        # Methods often lie on one another: every other one is dashed and smaller, so that all are seen.
+        styles = cycle(
+            ({"marker": "s", "markersize": 5, "linestyle": "--"}, {"marker": "o", "markersize": 8})
+        )
+        for method, style in zip(dict.fromkeys(method for method, _ in self.right), styles, strict=False):
             points = sorted(
                 (part, *mean_and_error(draws)) for (m, part), draws in self.right.items() if m == method
             )
             parts, means, errors = zip(*points, strict=True)
-            axes.errorbar(parts, means, errors, marker="o", capsize=3, label=method)
+            axes.errorbar(parts, means, errors, capsize=3, label=method, **style)
         from_zero(axes, shares=True)
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.legend(frameon=False)

@@ -1,0 +1,245 @@
+"""Collections of texts, tables, tokenizers and tagged sentences of other programs."""
+
+import inspect
+from functools import cache
+
+import numpy as np
+import pytest
+
+from dspectral import NgramHashing, build_store
+from dspectral.io import read_conll
+from dspectral.store import VocabularySettings
+from tests.interop.rows import row
+
+TEXTS = ["the café isn't open", "Don't panic", "to be or not to be", "", "the end of the café"] * 6
+EXPECTED = NgramHashing(2**10).transform(TEXTS).toarray()
+OLD_TEXTS = "encoding" not in inspect.signature(build_store).parameters
+texts_needed = pytest.mark.skipif(OLD_TEXTS, reason="build_store of this version reads files alone")
+tokenizer_needed = pytest.mark.skipif(
+    "tokenizer" not in inspect.signature(NgramHashing).parameters,
+    reason="NgramHashing of this version has no tokenizer",
+)
+
+
+def check_hashed(column):
+    assert np.array_equal(NgramHashing(2**10).transform(column).toarray(), EXPECTED)
+
+
+def check_built(column, tmp_path, **options):
+    store = build_store(column, str(tmp_path / "built"), hashing=NgramHashing(2**10), **options)
+    assert np.array_equal(store.counts.compute().toarray(), EXPECTED)
+
+
+@row("Hugging Face Datasets", "from", "`NgramHashing` of a column of a `Dataset`", packages="datasets")
+def test_a_column_of_datasets_is_hashed():
+    from datasets import Dataset
+
+    check_hashed(Dataset.from_dict({"text": TEXTS})["text"])
+
+
+@texts_needed
+@row(
+    "Hugging Face Datasets",
+    "from",
+    "`build_store` of a column, and of a `Dataset` with `field=`",
+    packages="datasets",
+)
+@pytest.mark.parametrize("field", [None, "text"])
+def test_a_column_of_datasets_is_built_into_a_store(field, tmp_path):
+    from datasets import Dataset
+
+    made = Dataset.from_dict({"text": TEXTS})
+    check_built(made if field else made["text"], tmp_path, **({"field": field} if field else {}))
+
+
+@row("polars", "from", "`NgramHashing` of a `Series`", packages="polars")
+def test_a_column_of_polars_is_hashed():
+    import polars as pl
+
+    check_hashed(pl.Series("text", TEXTS))
+
+
+@texts_needed
+@row("polars", "from", "`build_store` of a `Series`, and of a `DataFrame` with `field=`", packages="polars")
+@pytest.mark.parametrize("field", [None, "text"])
+def test_a_column_of_polars_is_built_into_a_store(field, tmp_path):
+    import polars as pl
+
+    made = pl.DataFrame({"text": TEXTS})
+    check_built(made if field else made["text"], tmp_path, **({"field": field} if field else {}))
+
+
+@row("pandas", "from", "`NgramHashing` of a `Series`", packages="pandas")
+def test_a_column_of_pandas_is_hashed():
+    import pandas as pd
+
+    check_hashed(pd.Series(TEXTS))
+
+
+@texts_needed
+@row("pandas", "from", "`build_store` of a `Series`, and of a `DataFrame` with `field=`", packages="pandas")
+@pytest.mark.parametrize("field", [None, "text"])
+def test_a_column_of_pandas_is_built_into_a_store(field, tmp_path):
+    import pandas as pd
+
+    made = pd.DataFrame({"text": TEXTS})
+    check_built(made if field else made["text"], tmp_path, **({"field": field} if field else {}))
+
+
+class Counter:
+    """A function that makes partitions, and how often it was called."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, part):
+        self.calls += 1
+        return part
+
+
+@texts_needed
+@row("Dask Bag", "from", "`build_store` of a `Bag` of strings, each partition computed once", packages="dask")
+def test_a_bag_is_built_into_a_store_by_partitions(tmp_path):
+    import dask
+    import dask.bag as db
+
+    seen = Counter()
+    with dask.config.set(scheduler="synchronous"):
+        check_built(
+            db.from_sequence(TEXTS, npartitions=3).map_partitions(lambda part: seen(list(part))), tmp_path
+        )
+    assert seen.calls == 3
+
+
+@texts_needed
+@row(
+    "Dask DataFrame",
+    "from",
+    "`build_store` of a column, lazily, and of the frame with `field=`",
+    packages="dask pandas",
+)
+@pytest.mark.parametrize("field", [None, "text"])
+def test_a_dask_frame_is_built_into_a_store(field, tmp_path):
+    dd = pytest.importorskip("dask.dataframe")
+    import pandas as pd
+
+    made = dd.from_pandas(pd.DataFrame({"text": TEXTS}), npartitions=3)
+    check_built(made if field else made["text"], tmp_path, **({"field": field} if field else {}))
+
+
+@row("pyarrow", "from", "`build_store` of a Parquet file in row groups, `field=`", packages="pyarrow")
+def test_a_parquet_file_of_pyarrow_is_built_into_a_store(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"id": range(30), "text": TEXTS}), tmp_path / "texts.parquet", row_group_size=11)
+    check_built(str(tmp_path / "texts.parquet"), tmp_path, field="text")
+
+
+@row(
+    "polars",
+    "from",
+    "`build_store` of Parquet, CSV and JSON lines that `DataFrame.write_*` wrote",
+    packages="polars pyarrow",
+)
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("texts.parquet", "write_parquet"),
+        ("texts.csv", "write_csv"),
+        ("texts.jsonl", "write_ndjson"),
+    ],
+)
+def test_files_of_polars_are_built_into_a_store(name, method, tmp_path):
+    import polars as pl
+
+    getattr(pl.DataFrame({"id": range(30), "text": TEXTS}), method)(tmp_path / name)
+    check_built(str(tmp_path / name), tmp_path, field="text")
+
+
+def spacy_words(text):
+    """Tokens of spaCy's English rules; at the top of a module, so that workers find it by its name."""
+    return [token.text for token in english()(text)]
+
+
+@cache
+def english():
+    import spacy
+
+    return spacy.blank("en")
+
+
+@tokenizer_needed
+@row(
+    "spaCy",
+    "inside",
+    "its tokens as `NgramHashing(tokenizer=...)` and in an exact vocabulary",
+    packages="spacy",
+)
+def test_tokens_of_spacy_are_counted(tmp_path):
+    store_path, text_path = str(tmp_path / "store"), tmp_path / "texts.txt"
+    hashed = NgramHashing(2**10, tokenizer=spacy_words, lowercase=False).transform(["Don't panic"]).toarray()
+    words = NgramHashing(2**10, tokenizer=str.split, lowercase=False).transform(["Do n't panic"]).toarray()
+    assert np.array_equal(hashed, words)
+    text_path.write_text("Don't panic\nthe café isn't open\n")
+    settings = VocabularySettings(lowercase=False, tokenizer=spacy_words)
+    store = build_store(str(text_path), store_path, vocabulary=settings)
+    assert set(store.vocabulary.terms) == {"Do", "n't", "panic", "the", "café", "is", "open"}
+    assert "spacy_words" in str(store.provenance)
+
+
+CONLL_U = """\
+# text = Don't panic.
+1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\t_
+1\tDo\tdo\tAUX\tVBP\t_\t3\taux\t_\t_
+2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t_\t_
+3\tpanic\tpanic\tVERB\tVB\t_\t0\troot\t_\t_
+
+# text = Café closed
+1\tCafé\tcafé\tNOUN\tNN\t_\t2\tnsubj\t_\t_
+2\tclosed\tclose\tVERB\tVBD\t_\t0\troot\t_\t_
+
+"""
+
+
+@row(
+    "conllu",
+    "both",
+    "`read_conll` and `conllu.parse_incr` read the same words and tags of CoNLL-U",
+    packages="conllu",
+)
+def test_conll_u_is_read_as_conllu_reads_it(tmp_path):
+    import conllu
+
+    (tmp_path / "one.conllu").write_text(CONLL_U, encoding="utf-8")
+    ours = read_conll(tmp_path / "one.conllu", word_column=2, tag_column=4)
+    with (tmp_path / "one.conllu").open(encoding="utf-8") as file:
+        theirs = [[token for token in s if isinstance(token["id"], int)] for s in conllu.parse_incr(file)]
+    assert ours.words == [[token["form"] for token in sentence] for sentence in theirs]
+    assert ours.tags == [[token["upos"] for token in sentence] for sentence in theirs]
+    again = tmp_path / "again.conllu"
+    again.write_text("".join(s.serialize() for s in conllu.parse(CONLL_U)), encoding="utf-8")
+    assert read_conll(again, word_column=2, tag_column=4) == ours
+
+
+@row("NLTK", "both", "`read_conll` and `ConllCorpusReader` read the same words and tags", packages="nltk")
+def test_tagged_sentences_are_read_as_nltk_reads_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("nltk.data.path", [str(tmp_path)])  # it reads what lies there alone
+    from nltk.corpus.reader import ConllCorpusReader
+
+    (tmp_path / "one.conll").write_text("the\tDT\ncat\tNN\n\nyes\tUH\n\n")
+    theirs = list(ConllCorpusReader(str(tmp_path), "one.conll", ("words", "pos")).tagged_sents())
+    ours = read_conll(tmp_path / "one.conll")
+    assert [list(zip(*pair, strict=True)) for pair in zip(ours.words, ours.tags, strict=True)] == theirs
+
+
+@texts_needed
+@row("NLTK", "from", "`build_store` of the texts of a `PlaintextCorpusReader`, one by one", packages="nltk")
+def test_texts_of_a_corpus_reader_are_built_into_a_store(tmp_path, monkeypatch):
+    monkeypatch.setattr("nltk.data.path", [str(tmp_path)])
+    from nltk.corpus.reader import PlaintextCorpusReader
+
+    for number, text in enumerate(TEXTS):
+        (tmp_path / f"{number:02d}.txt").write_text(text, encoding="utf-8")
+    reader = PlaintextCorpusReader(str(tmp_path), r".*\.txt")
+    check_built((reader.raw(name) for name in reader.fileids()), tmp_path)

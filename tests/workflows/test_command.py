@@ -1,0 +1,69 @@
+import sys
+
+import pytest
+
+from dspectral.__main__ import main, programs
+from tests.workflows.programs import NAMES, WORKFLOWS
+from workflows._form import form
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was(monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def test_programs_are_the_modules_with_a_main_and_are_described_in_a_sentence(tmp_path):
+    (tmp_path / "two_words.py").write_text('"""Do this. And\nthat."""\ndef main(argv): ...\n')
+    (tmp_path / "one.py").write_text('"""Do a\nthing.\n\nAt length. Very."""\ndef main(argv): ...\n')
+    (tmp_path / "helper.py").write_text('"""Help."""\n')
+    (tmp_path / "_private.py").write_text('"""Help."""\ndef main(argv): ...\n')
+    assert programs(tmp_path) == {"one": "Do a thing.", "two-words": "Do this."}
+
+
+@pytest.mark.parametrize("given", [["list"], []])
+def test_the_command_lists_every_program_of_a_checkout(given, capsys):
+    main(given)
+    listed = capsys.readouterr().out
+    for name, sentence in programs(WORKFLOWS).items():
+        assert f"{name} " in listed
+        assert sentence in listed
+    assert len(programs(WORKFLOWS)) == len([name for name in NAMES if "." not in name]) > 9
+
+
+@pytest.mark.parametrize("name", ["build-store", "build_store"])
+def test_a_program_is_run_by_its_name_and_calls_itself_as_it_was_called(name, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([name, "--unit", "line"])
+    assert caught.value.code == 2
+    missing = "the following arguments are required: --text, --store."
+    assert capsys.readouterr().err.startswith(
+        f"dspectral build-store: error: {missing} `dspectral build-store"
+    )
+    with pytest.raises(SystemExit) as caught:
+        main([name, "--help"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: dspectral build-store ")
+    assert form.parser("rivers", "").prog == "python -m workflows.rivers"  # the name was this call's alone
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("dmeo", "did you mean demo?"), ("lst", "did you mean list?"), ("xyz", "`dspectral list` shows all")],
+)
+def test_a_misspelled_program_is_answered_with_the_nearest(name, hint, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([name, "--out", "x"])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == f"dspectral: error: there is no program {name}: {hint}\n"
+
+
+def test_an_interrupt_while_a_program_is_imported_is_one_sentence(monkeypatch, capsys):
+    def interrupted(_name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dspectral.__main__.import_module", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main(["demo"])
+    assert caught.value.code == 130
+    assert capsys.readouterr().err == "dspectral demo: interrupted\n"

@@ -1,0 +1,46 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+PROGRAM = """
+import signal
+import time
+from dspectral.engine import run_tasks
+from workflows._form import form
+
+def main():
+    with form.run(form.parser("rivers", "Wait.").parse_args()):
+        run_tasks(time.sleep, [3.0] * 8, name="sleep")
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+    main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGINT] * 3, [signal.SIGTERM]], ids=["Ctrl-C thrice", "terminated"]
+)
+def test_a_program_that_is_stopped_closes_its_workers_and_leaves_no_semaphore(signals, tmp_path):
+    (tmp_path / "rivers.py").write_text(PROGRAM)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    given = [sys.executable, "rivers.py", "--workers", "2", "--out", "out"]
+    running = subprocess.Popen(
+        given, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert "dashboard" in running.stdout.readline()
+    time.sleep(1.0)
+    for number in signals:
+        running.send_signal(number)
+        time.sleep(0.5)
+    _, error = running.communicate(timeout=120)
+    assert running.returncode == 130
+    said = [line for line in error.splitlines() if not line.startswith("[")]
+    assert said[-1] == "python -m workflows.rivers: interrupted, nothing is written to out"
+    assert all(line.startswith("stopping") for line in said[:-1]), error
+    assert list(tmp_path.iterdir()) == [tmp_path / "rivers.py"]
