@@ -278,5 +278,7 @@ class FitState:
         """
         rate = one.rate()
         if rate is not None:
+            if not one.rates:  # no line leads from one pass to the next
+                self.rates.add(at, math.nan, math.nan)
             one.rates = [*one.rates[-MOST_POINTS:], rate]
             self.rates.add(at, rate, self.plan(one) or math.nan)

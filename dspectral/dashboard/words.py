@@ -179,7 +179,7 @@ def _chips(members: list[FitState], root: FitState, one: PassState | None) -> li
         place = place_of(begun.number, n_passes) or "step"
         chips.append(_chip(place, f"{escape(begun.name)}, {one.share:.0%}"))
         rate = root.rates.points[-1] if root.rates.points else None
-        if rate is not None and rate[0] >= one.since:
+        if rate is not None and one.rates:
             rows = rate[1] * begun.n_rows / begun.n_blocks if begun.n_rows and begun.n_blocks else None
             text = f"{rate[1]:,.3g} blocks/s" + ("" if rows is None else f", {number(round(rows))} rows/s")
             chips.append(_chip("rate", text))
@@ -254,20 +254,16 @@ def _one_bar(label: str, share: float, kind: str) -> str:
 def _level(n_blocks: int, fan_in: int, level: int, done: int, total: int, again: int) -> str:
     name = "blocks" if level == 0 else f"level {level}"
     fine = done - again
-    if total <= MOST_CELLS:
-        span = fan_in**level if level else 1
-        cells = [(i * span, min((i + 1) * span, n_blocks)) for i in range(total)]
-        gap = 0.12 * n_blocks / max(total, n_blocks if n_blocks <= MOST_CELLS else total)
-    else:
-        cells, gap = [(0, n_blocks)], 0.0
     if total > MOST_CELLS:
         parts = [(0, fine, "done"), (fine, done, "again"), (done, total, "todo")]
         drawn = "".join(_rect(start / total, end / total, kind) for start, end, kind in parts if end > start)
     else:
-        kinds = ["done"] * fine + ["again"] * (done - fine) + ["todo"] * (total - done)
+        # A cell is as wide as the blocks below it; the gap is that between blocks, if these are cells too.
+        span, gap = fan_in**level if level else 1, 0.06 / min(n_blocks, MOST_CELLS)
+        kinds = ["done"] * fine + ["again"] * again + ["todo"] * (total - done)
+        ends = [(i * span / n_blocks, min((i + 1) * span / n_blocks, 1.0)) for i in range(total)]
         drawn = "".join(
-            _rect((start + gap / 2) / n_blocks, (end - gap / 2) / n_blocks, kind)
-            for (start, end), kind in zip(cells, kinds, strict=True)
+            _rect(start + gap, end - gap, kind) for (start, end), kind in zip(ends, kinds, strict=True)
         )
     picture = f'<svg viewBox="0 0 {_WIDTH} 10" preserveAspectRatio="none">{drawn}</svg>'
     lost = f' <b class="warm">{number(again)} again</b>' if again else ""
