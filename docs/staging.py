@@ -109,8 +109,10 @@ def stage_notebooks(root: Path) -> None:
     folder.mkdir()
     rows, names = [], []
     for path in sorted((root / "notebooks").glob("*.ipynb")):
-        shutil.copy(path, folder / path.name)
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = path.read_text(encoding="utf-8")
+        # Pictures of the documentation lie one folder nearer here than from the notebook's own place.
+        (folder / path.name).write_text(text.replace("../docs/images/", "../images/"), encoding="utf-8")
+        cells = json.loads(text)["cells"]
         paragraphs = [text.strip() for cell in cells for text in "".join(cell["source"]).split("\n\n")]
         title, about = [text for text in paragraphs if text][:2]
         first = " ".join(re.split(r"(?<=[.!?:])\s", " ".join(about.split()))[:2])

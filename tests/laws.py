@@ -18,6 +18,7 @@ from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.random_range import RandomRange
+from dspectral.exploring.document_scans import Best
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
@@ -28,7 +29,10 @@ from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
 from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
 from dspectral.store.anndata import ColumnTotals
+from dspectral.store.texts import OfPartitions
 from dspectral.text.document_frequencies import DocumentFrequencies
+from dspectral.text.hashing import HashingSettings
+from dspectral.text.term_sample import TermSample
 from dspectral.text.terms import TermTable
 from dspectral.types import Documents, LabelledSentences, Sentences
 from tests.strategies import cuts, matrices, split
@@ -113,6 +117,19 @@ def texts(rng, n):
     return Texts([" ".join(rng.choice(words, size=rng.integers(0, 6))) for _ in range(n)])
 
 
+class Scored(NamedTuple):
+    """Scores of documents, some of them equal, under their numbers."""
+
+    array: np.ndarray
+
+    def part(self, a, b):
+        return self.array[a:b].T, np.broadcast_to(np.arange(a, b), self.array[a:b].T.shape)
+
+
+def scores(rng, n):
+    return Scored(rng.integers(5, size=(n, K)).astype(np.float32))
+
+
 # Parameters that a pass hands to ``of``.
 
 RNG = np.random.default_rng(5)
@@ -193,6 +210,11 @@ CASES = [
         seed=0,
     ),
     case(KeptNodes, (tokens,), lambda n: n * (8 * 2 * 2 + 8), **NODES),
+    case(TermSample, (texts,), lambda _: 3000, settings=HashingSettings(), size=100),
+    Case(Best, (scores,), lambda block: Best.of(*block, n=4), lambda _: K * 4 * (4 + 8), "Best"),
+    Case(
+        OfPartitions, (rows,), lambda block: OfPartitions(tuple(block)), lambda n: 8 * n * D, "OfPartitions"
+    ),
 ]
 SKETCHES = (FrequentDirections, LocalSpaces)
 """Summaries whose merge is within a bound of the whole, or lists what it is given, and does not equal the whole."""

@@ -14,7 +14,7 @@ from tools import pages
 
 ROOT = Path(__file__).parent.parent
 COMMAND = re.compile(
-    r"(?:python -m (?P<module>workflows\.[\w.]+)|\bdspectral (?P<name>[a-z][\w-]*))(?P<rest>[^`|]*)"
+    r"^(?:\S*python -m (?P<module>workflows\.[a-z][\w.]*)|(?:\S*/)?dspectral (?P<name>[a-z][\w-]*))(?P<rest>.*)"
 )
 
 

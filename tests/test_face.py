@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dspectral
-from dspectral import datasets, decomposition, engine, io, metrics, plotting, store, text
+from dspectral import datasets, decomposition, engine, io, metrics, plotting, store, text, watch
 
 PACKAGES = {
     "datasets": datasets,
@@ -17,6 +17,7 @@ PACKAGES = {
     "plotting": plotting,
     "store": store,
     "text": text,
+    "watch": watch,
 }
 
 

@@ -60,7 +60,7 @@ USERS = {
     "jinja2": {"dspectral.exploring", "workflows"},
     "distributed": {"dspectral.dashboard", "workflows"},
     "numba": {"dspectral._compiled"},
-    "rich": {"dspectral.watch", "workflows"},
+    "rich": {"dspectral.__main__", "dspectral.watch", "workflows"},
     "matplotlib": {"dspectral.plotting", "workflows"},
 }
 """Who may import a package."""

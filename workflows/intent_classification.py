@@ -135,7 +135,7 @@ def with_share(n_rows: int, labelled: NDArray[np.int64], part: float, seed: int)
     Examples
     --------
     >>> [with_share(5, np.array([1]), part, seed=0).tolist() for part in (0.0, 0.5, 1.0)]
-    [[1], [0, 1, 4], [0, 1, 2, 3, 4]]
+    [[1], [0, 1, 3], [0, 1, 2, 3, 4]]
     """
     others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(n_rows), labelled))
     return np.sort(np.concatenate([labelled, others[: round(part * len(others))]]))

@@ -67,25 +67,28 @@ class Best(NamedTuple):
     Attributes
     ----------
     scores : ndarray of float32, shape (n_questions, n)
-        Scores, the best first; minus infinity where there are fewer.
+        Scores, the best first.
     rows : ndarray of int64, shape (n_questions, n)
         Numbers of the documents.
+    n : int
+        Most documents for each question: a short block has fewer.
     """
 
     scores: NDArray[np.float32]
     rows: NDArray[np.int64]
+    n: int
 
     @classmethod
     def of(cls, scores: FloatArray, rows: NDArray[np.int64], n: int) -> "Best":
         """Choose the best n columns of each row of scores, equally good ones by their number."""
         order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
-        return cls(np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1))
+        return cls(np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1), n)
 
     def merge(self, *others: "Best") -> "Best":
         """Return the best of all, for later documents behind earlier ones."""
         parts = (self, *others)
         scores, rows = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
-        return Best.of(scores, rows, max(part.scores.shape[1] for part in parts))
+        return Best.of(scores, rows, self.n)
 
 
 Numbered = tuple[BlockInfo, int]
@@ -201,7 +204,7 @@ def _nearest(item: Numbered, *, space: Space, queries: FloatArray, n: int) -> Be
     block, first = item
     points, sizes, lengths = space.points(block)
     fine = np.flatnonzero((sizes >= 3) & (lengths > 0))
-    empty = Best(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64))
+    empty = Best(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64), n)
     parts = [empty]
     for start in range(0, len(fine), SLICE_ROWS):
         some = fine[start : start + SLICE_ROWS]

@@ -15,6 +15,7 @@ from dspectral.exploring.pictures import roomy
 from dspectral.exploring.telling import telling
 from dspectral.exploring.word_space import nearest_words, word_map
 from dspectral.methods.brown.clustering import SpectralBrownClustering
+from dspectral.store.planned_text import Reading, plan_sentences
 from tests.exploring.texts import two_subjects
 
 LINES = ["Mr. Fox ran. The fox hid!", "", "fox, hen; hen", "...", "the hen sat"]
@@ -25,6 +26,11 @@ def corpus(tmp_path):
     text = tmp_path / "lines.txt"
     text.write_text("\n".join(LINES), encoding="utf-8")
     return build_corpus(str(text), str(tmp_path / "corpus"), lowercase=True, tokens="words", block_bytes=30)
+
+
+def planned(sources, block_bytes):
+    """Files as `explore` plans to read them again."""
+    return plan_sentences(sources, Reading(None, None, None, None, block_bytes, "strict", None))
 
 
 def test_sentences_are_cut_at_punctuation_but_not_after_a_title(corpus):
@@ -55,7 +61,7 @@ def test_rare_words_are_one_type_and_counts_stay_whole(corpus):
 
 def test_documents_are_read_again_by_their_numbers(corpus):
     assert len(corpus.blocks) > 1
-    found = read_documents(corpus, np.array([0, 2, 4]), None)
+    found = read_documents(corpus, np.array([0, 2, 4]), planned(corpus.provenance["sources"][0]["url"], 30))
     assert found == [("lines.txt", LINES[i]) for i in (0, 2, 4)]
 
 
@@ -68,7 +74,8 @@ def test_documents_of_many_spans_and_files_are_read_by_their_numbers(tmp_path, c
         path.write_bytes(gzip.compress(data) if compressed else data)
     corpus = build_corpus(str(tmp_path / "*.txt*"), str(tmp_path / "corpus"), block_bytes=200)
     rows = np.array([0, 13, 44, 45, 59])
-    assert [text for _, text in read_documents(corpus, rows, None)] == [lines[i] for i in rows]
+    found = read_documents(corpus, rows, planned(str(tmp_path / "*.txt*"), 200))
+    assert [text for _, text in found] == [lines[i] for i in rows]
 
 
 def test_an_excerpt_shows_where_the_telling_words_are():

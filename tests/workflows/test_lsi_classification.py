@@ -137,7 +137,7 @@ def test_folders_and_articles_are_read_too(tmp_path):
         (["--label", "subject"], "no field 'subject'"),
         (["--min-documents", "10000"], "0 label(s) with 10000 or more"),
         (["--beta", "0.1"], "--vectors must give"),
-        (["--n-components", "1000", "--methods", "lsi"], "n_components is 1000"),
+        (["--n-components", "1000", "--methods", "lsi"], "--n-components is 1000"),
     ],
 )
 def test_what_is_wrong_is_a_sentence_and_nothing_is_written(files, tmp_path, capsys, more, sentence):

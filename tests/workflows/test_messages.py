@@ -57,7 +57,11 @@ MISTAKES = [
         ["--text", "text.txt", "--store", "text.txt"],
         "text.txt is a file, but must be a folder",
     ),
-    ("word_embeddings", ["--corpus", "latin.txt"], r"line 2: not UTF-8 \(invalid.*\)$"),
+    (
+        "word_embeddings",
+        ["--corpus", "latin.txt"],
+        "line 2: not UTF-8 .*; --errors replace reads on, and --encoding",
+    ),
     ("word_embeddings", ["--corpus", "text.txt", *STORE], "no finished corpus at store"),
     (
         "brown_clusters",

@@ -74,7 +74,7 @@ def parser(name: str, description: str | None) -> Parser:
     where.add_argument("--workers", type=positive, metavar="N", help=threads)
     cluster = "work on the Dask cluster with this address (default: on this machine)"
     where.add_argument("--scheduler", metavar="ADDRESS", help=cluster)
-    memory = "of each worker started, 2GB for instance; auto is an equal share of this machine's memory"
+    memory = "of each worker started, 2GB for instance; auto is an equal share of this machine's memory, 0 no limit"
     shared.add_argument("--memory-limit", type=memory_limit, default="auto", metavar="SIZE", help=memory)
     shared.add_argument("--seed", type=int, default=0, help="of everything random")
     shared.add_argument("--debug", action="store_true", help="show the traceback of every error")

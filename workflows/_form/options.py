@@ -140,15 +140,15 @@ def memory_limit(text: str) -> str:
 
     Examples
     --------
-    >>> memory_limit("2GB"), memory_limit("0.25"), memory_limit("auto")
-    ('2GB', '0.25', 'auto')
+    >>> memory_limit("2GB"), memory_limit("0.25"), memory_limit("auto"), memory_limit("0")
+    ('2GB', '0.25', 'auto', '0')
     """
-    right = "write 2GB or 500MB, a share of this machine's memory such as 0.25, or auto"
+    right = "write 2GB or 500MB, a share of this machine's memory such as 0.25, auto, or 0 for no limit"
     try:
         size = LEAST_MEMORY if text == "auto" else parse_bytes(text)
         is_share = 0.0 < float(text) <= 1.0 if text.replace(".", "", 1).isdecimal() else False
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size of memory: {right}") from None
-    if size < LEAST_MEMORY and not is_share:
+    if 0 < size < LEAST_MEMORY and not is_share:
         raise argparse.ArgumentTypeError(f"{text!r} is less than a worker needs to start, 100MB: {right}")
     return text
