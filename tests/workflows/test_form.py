@@ -222,16 +222,18 @@ def test_an_existing_cluster_is_used_and_survives(tmp_path):
 
 
 def test_a_cluster_without_a_dashboard_does_the_work_and_that_is_said(tmp_path, capsys):
-    with LocalCluster(
-        n_workers=1,
-        threads_per_worker=1,
-        processes=False,
-        dashboard_address="127.0.0.1:0",
-        scheduler_kwargs={"dashboard": False},
-    ) as cluster:
-        with form.run(arguments(tmp_path, "--scheduler", cluster.scheduler_address)):
-            assert not dask.config.get("dspectral.dashboard", default=False)
-            assert run_tasks(len, ["ab"], name="measure") == [2]
+    with (
+        LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+        ) as cluster,
+        form.run(arguments(tmp_path, "--scheduler", cluster.scheduler_address)),
+    ):
+        assert not dask.config.get("dspectral.dashboard", default=False)
+        assert run_tasks(len, ["ab"], name="measure") == [2]
     assert "no page about fits: the scheduler has no dashboard" in capsys.readouterr().out
 
 
