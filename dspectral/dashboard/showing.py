@@ -1,6 +1,5 @@
 """How the page gets to a scheduler: from a client, or with the scheduler's own start."""
 
-import logging
 import warnings
 from typing import Any
 
@@ -9,7 +8,6 @@ import dask
 from dspectral.dashboard.plugin import FORM, PATH, install
 from dspectral.engine.telling import client_in_force
 
-LOGGER = logging.getLogger("dspectral.dashboard")
 _FAILURES = (ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError, TimeoutError)
 """What a scheduler without this module, of another version, or which takes no functions, may answer."""
 
@@ -92,11 +90,11 @@ def dask_setup(server: Any) -> None:
     Parameters
     ----------
     server : distributed.Scheduler
-        The scheduler. On a worker, which has no such page, a line in the log says so.
+        The scheduler. On a worker, which has no such page, a warning says so.
     """
     is_scheduler = hasattr(server, "task_groups")
     problem = (
         install(FORM, server) if is_scheduler else "dspectral.dashboard is for schedulers, not for workers"
     )
     if problem:
-        LOGGER.warning("no page about fits: %s", problem)
+        warnings.warn(f"no page about fits: {problem}", stacklevel=2)

@@ -240,9 +240,9 @@ def test_a_scheduler_preloads_the_page():
     assert asyncio.run(start())
 
 
-def test_a_worker_that_preloads_the_page_says_that_it_has_none(caplog):
-    dashboard.dask_setup(object())
-    assert "dspectral.dashboard is for schedulers, not for workers" in caplog.text
+def test_a_worker_that_preloads_the_page_says_that_it_has_none():
+    with pytest.warns(UserWarning, match="dspectral.dashboard is for schedulers, not for workers"):
+        dashboard.dask_setup(object())
 
 
 def test_no_warning_comes_from_the_page(client):
