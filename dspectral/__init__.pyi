@@ -1,3 +1,4 @@
+from . import dashboard as dashboard
 from . import datasets as datasets
 from . import decomposition as decomposition
 from . import engine as engine
@@ -7,6 +8,7 @@ from . import plotting as plotting
 from . import store as store
 from . import text as text
 from . import watch as watch
+from .dashboard.showing import show_dashboard as show_dashboard
 from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
 from .engine import projected_memory as projected_memory

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import dspectral
-from dspectral import datasets, decomposition, engine, io, metrics, plotting, store, text, watch
+from dspectral import dashboard, datasets, decomposition, engine, io, metrics, plotting, store, text, watch
 
 PACKAGES = {
+    "dashboard": dashboard,
     "datasets": datasets,
     "decomposition": decomposition,
     "engine": engine,

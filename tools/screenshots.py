@@ -1,27 +1,25 @@
 """Take the screenshots of the gallery: ``python -m tools.screenshots``, after ``make docs``.
 
-The demo is run with two workers; the dashboard is photographed while it works, its output and report after that. What
-is not there (Chromium, the built documentation) is left out with a sentence. The gallery then lists what there is.
+The demo is run with two workers, and its output and report photographed after that; the dashboard is photographed while
+a worker of another fit is killed. What is not there (Chromium, the built documentation) is left out with a sentence.
+The gallery then lists what there is.
 """
 
-import re
 import shutil
 import subprocess
 import sys
-import time
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
-from urllib.error import URLError
-from urllib.request import urlopen
+
+from tools.live_page import photograph_dashboard
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 CAPTIONS = {
     "demo": "`dspectral demo` in a terminal",
     "report": "the report that the demo writes, `out/demo/report.html`",
-    "dashboard": "the dashboard while the demo runs",
+    "dashboard": "the page `/spectral` of Dask's dashboard, just after a worker was killed",
     "explore": "the page of `dspectral explore`",
     "front": "the front page of this documentation",
     "notebook": "a notebook",
@@ -37,6 +35,7 @@ def main() -> None:
         print("screenshots: there is no Chromium on the path; the gallery stays as it is")
         return
     run_demo(browser)
+    photograph_dashboard(browser, IMAGES / "dashboard.png")
     pages = {
         "report": ROOT / "out" / "demo" / "report.html",
         "explore": ROOT / "out" / "explore" / "explore.html",
@@ -67,35 +66,14 @@ def shoot(browser: str, name: str, url: str, height: int = 1000) -> None:
 
 
 def run_demo(browser: str) -> None:
-    """Run the demo, and photograph the dashboard meanwhile and the terminal after it."""
+    """Run the demo, and photograph the terminal after it."""
     command = [sys.executable, "-m", "workflows.demo", "--out", str(ROOT / "out" / "demo"), "--workers", "2"]
-    lines: list[str] = []
-    found = None
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as demo:
-        reader = Thread(target=lambda: lines.extend(demo.stdout or ()))
-        reader.start()
-        while demo.poll() is None and not (found := re.search(r"http://[\w.]+:\d+", "".join(lines))):
-            time.sleep(0.5)
-        if found:
-            time.sleep(15)
-            shoot(browser, "dashboard", f"{found[0]}/{dashboard_page(found[0])}")
-        demo.wait()
-        reader.join()
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
+    lines = (done.stdout + done.stderr).splitlines(keepends=True)
     with TemporaryDirectory() as folder:
         page = Path(folder, "terminal.html")
         page.write_text(TERMINAL.format(escape("".join(lines).expandtabs())), encoding="utf-8")
         shoot(browser, "demo", page.as_uri(), height=80 + 22 * min(len(lines), 60))
-
-
-def dashboard_page(address: str) -> str:
-    """Return the page of the dashboard that is ours, or Dask's own first page where that is missing."""
-    try:
-        with urlopen(f"{address}/spectral", timeout=10):  # noqa: S310  http, of this machine
-            return "spectral"
-    except URLError:
-        return "status"
 
 
 def write_gallery() -> None:

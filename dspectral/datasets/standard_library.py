@@ -1,12 +1,17 @@
 """Text that every machine has: what the Python standard library says of itself."""
 
 import ast
+import gc
+import math
+import os
 import re
 import sysconfig
 import tokenize
 import warnings
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +24,8 @@ LEFT_OUT = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packa
 """Folders of tests, and of what is installed beside the library."""
 LEAST_WORDS = 4
 """Number of words below which a text is left out."""
+BODIES = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
+"""Fields of a statement that hold others, in lists."""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -91,19 +98,19 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
     (True, [])
     """
     root = root or Path(sysconfig.get_path("stdlib"))
-    # File systems list folders in different orders, so paths are sorted.
-    files = [path for path in sorted(root.rglob("*.py")) if not LEFT_OUT & set(path.relative_to(root).parts)]
+    files = _sources(root)
     if not files:
         raise FileNotFoundError(f"no Python source in {root}, where this interpreter's standard library lies")
     result = LabelledDocuments([], [], [])
     for path in files:
         name = path.relative_to(root)
         try:
-            source, tree = _parse(path)
+            with _without_collection():
+                found = list(_documents(*_parse(path)))
         except (SyntaxError, ValueError):
             result.unread.append(name.as_posix())
             continue
-        texts = [text for text in map(_clean, _documents(source, tree)) if _n_words(text) >= LEAST_WORDS]
+        texts = [text for text in map(_clean, found) if _n_words(text) >= LEAST_WORDS]
         result.texts.extend(texts)
         result.labels.extend([name.parts[0].removesuffix(".py")] * len(texts))
     return result
@@ -186,6 +193,28 @@ def _distinct(documents: LabelledDocuments) -> tuple[dict[str, str | None], dict
     return label_of, text_of
 
 
+def _sources(root: Path) -> list[Path]:
+    """Return the library's files; file systems list folders in different orders, so paths are sorted."""
+    found: list[Path] = []
+    for folder, inner, names in os.walk(root):
+        # Not even looked through: installed packages may be ten times the library.
+        inner[:] = set(inner) - LEFT_OUT
+        found.extend(Path(folder, name) for name in names if name.endswith(".py"))
+    return sorted(found)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Put off the search for cycles: a syntax tree has none, but so many nodes that the search takes half the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _parse(path: Path) -> tuple[str, ast.Module]:
     with tokenize.open(path) as file:  # heeds a declared encoding
         source = file.read()
@@ -195,29 +224,57 @@ def _parse(path: Path) -> tuple[str, ast.Module]:
 
 
 def _documents(source: str, tree: ast.Module) -> Iterator[str]:
-    nodes = list(ast.walk(tree))
-    for node in nodes:
+    for node in _statements(tree):
         if isinstance(node, DOCUMENTED):
             yield ast.get_docstring(node, clean=False) or ""
-    yield from _comments(source.splitlines(), nodes)
+    yield from _comments(source.splitlines(), tree)
 
 
-def _comments(lines: list[str], nodes: Iterable[ast.AST]) -> Iterator[str]:
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield all statements level by level, as `ast.walk` does, which also visits the expressions, most of all nodes."""
+    level: list[ast.AST] = [tree]
+    while level:
+        yield from level
+        level = [child for node in level for child in _bodies(node)]
+
+
+def _bodies(node: ast.AST) -> Iterator[ast.AST]:
+    for field in node._fields:
+        if field in BODIES and isinstance(children := getattr(node, field), list):
+            yield from children
+
+
+def _comments(lines: list[str], tree: ast.Module) -> Iterator[str]:
     """Yield the runs of comment lines: those that begin with a hash outside of any string."""
+    texts = [line.strip() for line in lines]
+    found = [number for number, text in enumerate(texts, 1) if text.startswith("#")]
     # A line of a string may begin with a hash; all its lines but the first are left out.
     in_string: set[int] = set()
-    for node in nodes:
+    for node in _around(tree, found):
         if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno is not None:
             in_string.update(range(node.lineno + 1, node.end_lineno + 1))
+    comments = {
+        number for number in found if number not in in_string and not texts[number - 1].startswith("#!")
+    }
     run: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        text = line.strip()
-        if text.startswith("#") and not text.startswith("#!") and number not in in_string:
+    for number, text in enumerate(texts, start=1):
+        if number in comments:
             run.append(text.lstrip("#"))
         elif run:
             yield "\n".join(run)
             run = []
     yield "\n".join(run)
+
+
+def _around(tree: ast.AST, lines: list[int]) -> Iterator[ast.AST]:
+    """Yield the nodes with one of these lines, given in ascending order, behind their first: few nodes have any."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", math.inf)
+        if bisect_right(lines, first) < bisect_right(lines, last):
+            yield node
+            waiting.extend(ast.iter_child_nodes(node))
 
 
 def _clean(text: str) -> str:

@@ -195,6 +195,7 @@ def test_worker_processes_do_the_work_and_are_measured(tmp_path, capfd):
     assert report["workers_lost"] == 0
     out, err = capfd.readouterr()
     assert "2 worker process(es); dashboard: http://127.0.0.1:" in out
+    assert re.search(r"^page about fits: http://127.0.0.1:\d+/spectral$", out, re.MULTILINE)
     assert without_progress(err) == []
 
 
@@ -218,6 +219,22 @@ def test_an_existing_cluster_is_used_and_survives(tmp_path):
     assert len(report["memory"]["processes"]) == 2
     # The worker is a thread of this process: its time is not counted twice.
     assert 0.59 <= report["cpu_seconds"] < own + 0.5
+
+
+def test_a_cluster_without_a_dashboard_does_the_work_and_that_is_said(tmp_path, capsys):
+    with (
+        LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+        ) as cluster,
+        form.run(arguments(tmp_path, "--scheduler", cluster.scheduler_address)),
+    ):
+        assert not dask.config.get("dspectral.dashboard", default=False)
+        assert run_tasks(len, ["ab"], name="measure") == [2]
+    assert "no page about fits: the scheduler has no dashboard" in capsys.readouterr().out
 
 
 def test_functions_of_workflows_travel_by_value_to_workers_that_lack_them(tmp_path):

@@ -15,6 +15,8 @@ import cloudpickle
 import dask
 from distributed import Client, LocalCluster
 
+from dspectral.dashboard import add_page
+
 from .options import PACKAGE
 
 WAIT_SECONDS = 60
@@ -123,8 +125,18 @@ def _local_cluster(n_workers: int, memory_limit: str, *, debug: bool) -> Iterato
             )
             stack.enter_context(cluster)
         client = stack.enter_context(Client(cluster))
-        print(f"runs on {n_workers} worker process(es); dashboard: {client.dashboard_link}")
+        stack.enter_context(_shown(client, f"{n_workers} worker process(es)"))
         yield client
+
+
+@contextmanager
+def _shown(client: Client, workers: str) -> Iterator[None]:
+    """Say where the work runs, with links to the dashboard and to its page about fits, which the body's fits tell."""
+    link, problem = add_page(client)
+    told = f"page about fits: {link}" if link else f"no page about fits: {problem}"
+    print(f"runs on {workers}; dashboard: {client.dashboard_link}\n{told}")
+    with dask.config.set({"dspectral.dashboard": True} if link else {}):
+        yield
 
 
 @contextmanager
@@ -171,8 +183,8 @@ def _existing_cluster(address: str) -> Iterator[Client]:
             sentence = f"the scheduler at {address} has no worker: start one by `dask worker {address}`"
             raise ValueError(sentence) from None
         n_workers = len(client.nthreads())
-        print(f"runs on the {n_workers} workers of {address}; dashboard: {client.dashboard_link}")
-        yield client
+        with _shown(client, f"the {n_workers} workers of {address}"):
+            yield client
 
 
 def _connected(address: str) -> AbstractContextManager[Client]:

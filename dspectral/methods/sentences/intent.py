@@ -25,6 +25,7 @@ from dspectral.methods.sentences.cross_validation import (
     fit_svm,
     folds,
     scores_of_classes,
+    scores_of_others,
     soften,
     weigh_parts,
 )
@@ -267,8 +268,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         # With ``most`` set to all rows every fold is used, as every sentence needs a score.
         for train, test in folds(y, 5, self.random_state_ + 1, most=len(y)):
             if can_learn(y, train, test):
-                model = fit_svm(counts[train], y[train], self.choice_.C, self.random_state_)
-                scores[test] = scores_of_classes(model, counts[test], self.classes_)
+                scores[test] = scores_of_others(counts, y, self.choice_.C, self.random_state_, (train, test))
         self.scorer_ = fit_svm(counts, y, self.choice_.C, self.random_state_)
         return soften(scores)
 

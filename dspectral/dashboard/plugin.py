@@ -1,0 +1,161 @@
+"""What runs on the scheduler: a plugin that hears the events of fits, counts their tasks, and owns the page."""
+
+import math
+import time
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from distributed.diagnostics.plugin import SchedulerPlugin
+from tornado.ioloop import IOLoop, PeriodicCallback
+
+from dspectral.dashboard.records import Records
+from dspectral.dashboard.states import FitState, Memory, PassState
+from dspectral.engine.cluster_poll import DONE
+from dspectral.engine.events import TOPIC
+
+NAME = "dspectral-dashboard"
+"""Name of the plugin on the scheduler."""
+PATH = "/spectral"
+"""Path of the page."""
+FORM = 1
+"""Number of the form of the messages: one that is read otherwise has another number."""
+INTERVAL = 0.5
+"""Seconds between two looks at the tasks of the passes that run."""
+
+
+class SpectralPlugin(SchedulerPlugin):
+    """Keeps what is known of fits. No hook is called for tasks: the scheduler's own counters are read twice a second.
+
+    Parameters
+    ----------
+    scheduler : distributed.Scheduler
+        The scheduler.
+    """
+
+    def __init__(self, scheduler: Any) -> None:
+        self.name = NAME
+        self.records = Records()
+        self._scheduler = scheduler
+        self._interpreters: dict[str, int] = {}
+        for at, message in scheduler.get_events(TOPIC):
+            self.records.hear(message, at)
+
+    def log_event(self, topic: str, msg: Any) -> None:
+        """Hear a message that is written to the event log.
+
+        Parameters
+        ----------
+        topic : str
+            Topic of the message; only that of dspectral is heard.
+        msg : object
+            Message.
+        """
+        if topic == TOPIC:
+            self.records.hear(msg, time.time())
+
+    def remove_worker(self, scheduler: Any, worker: str, **_facts: Any) -> None:  # noqa: ARG002
+        """Count a worker that left.
+
+        Parameters
+        ----------
+        scheduler : distributed.Scheduler
+            The scheduler.
+        worker : str
+            Address of the worker.
+        **_facts : object
+            Reason and stimulus, which are not kept.
+        """
+        self.records.lose_worker(worker)
+        self._interpreters.pop(worker, None)
+
+    def remove_client(self, *_args: Any, **_facts: Any) -> None:
+        """Let fits be over whose client is gone.
+
+        Parameters
+        ----------
+        *_args, **_facts : object
+            Scheduler and name of the client, which are not kept.
+        """
+        if not any(name != "fire-and-forget" for name in self._scheduler.clients):
+            self.records.leave(time.time())
+
+    def look(self) -> None:
+        """Count the tasks of the passes that run, and measure the workers; nothing is done where no pass runs."""
+        at = time.time()
+        for root, one in self.records.running_passes():
+            groups = (one.begun.block_group, *one.begun.merge_groups) if one.begun else ()
+            one.count([_done(self._scheduler.task_groups.get(name)) for name in groups], at)
+            root.note_rate(one, at)
+            self._measure(root, one, at)
+
+    def _measure(self, root: FitState, one: PassState, at: float) -> None:
+        workers = self._scheduler.workers
+        memory = {address: int(state.memory.process) for address, state in workers.items()}
+        # The law is for what comes on top of interpreters with their packages. Those are loaded by the first tasks, so
+        # that an interpreter is known once its worker has merged: by the least that it needed since then.
+        for address in self.records.merging & memory.keys():
+            self._interpreters[address] = min(
+                memory[address], self._interpreters.get(address, memory[address])
+            )
+        known = self._interpreters.keys() >= memory.keys()
+        interpreters = sum(self._interpreters.values()) if known else None
+        n_threads = self._scheduler.total_nthreads
+        root.memory = Memory(sum(memory.values()), interpreters, one.law(n_threads, with_blocks=True))
+        law = one.law(n_threads, with_blocks=False)
+        held = sum(int(state.nbytes) for state in workers.values())
+        root.held.add(at, held, math.nan if law is None else law)
+
+
+def _done(group: Any) -> int | None:
+    return None if group is None else sum(group.states.get(state, 0) for state in DONE)
+
+
+def install(form: int = FORM, dask_scheduler: Any = None) -> str:
+    """Add the page to a scheduler, on which this runs.
+
+    Parameters
+    ----------
+    form : int
+        Number of the form of the messages that the caller will send.
+    dask_scheduler : distributed.Scheduler
+        The scheduler, which ``Client.run_on_scheduler`` gives.
+
+    Returns
+    -------
+    str
+        Why there is no page, in a sentence; empty if it is there, perhaps from an earlier call.
+    """
+    if form != FORM:
+        return (
+            f"the scheduler's dspectral reads events of form {FORM}, but those of this one have form {form}: "
+            "install the same version there"
+        )
+    if NAME in dask_scheduler.plugins:
+        return ""
+    pages = getattr(getattr(dask_scheduler, "http_application", None), "applications", [])
+    dashboard = next((app for app in pages if "/status" in getattr(app, "app_paths", ())), None)
+    if dashboard is None:
+        return "the scheduler has no dashboard: Bokeh is missing there, or the dashboard was turned off"
+    try:
+        # By name, for Bokeh need not be where no dashboard is.
+        page = import_module("dspectral.dashboard.page")
+        ours = import_module("distributed.dashboard.core")
+        theirs = import_module("distributed.dashboard.scheduler")
+    except ImportError as error:
+        return f"the scheduler cannot show the page: {error}"
+    plugin = SpectralPlugin(dask_scheduler)
+    variables = theirs.template_variables(dask_scheduler)
+    if PATH.strip("/") not in variables["pages"]:
+        # All pages hold this very list, so that each of them has a link to ours.
+        variables["pages"].insert(-1, PATH.strip("/"))
+    show = partial(page.show, plugin.records)
+    app = ours.BokehApplication({PATH: show}, dask_scheduler, dashboard.prefix, variables)
+    dask_scheduler.http_application.add_application(app)
+    app.initialize(IOLoop.current())
+    app.start()
+    dask_scheduler.add_plugin(plugin, name=NAME)
+    looking = PeriodicCallback(plugin.look, INTERVAL * 1000)
+    dask_scheduler.periodic_callbacks[NAME] = looking
+    looking.start()
+    return ""

@@ -1,0 +1,100 @@
+"""How the page gets to a scheduler: from a client, or with the scheduler's own start."""
+
+import warnings
+from typing import Any
+
+import dask
+
+from dspectral.dashboard.plugin import FORM, PATH, install
+from dspectral.engine.telling import client_in_force
+
+_FAILURES = (ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError, TimeoutError)
+"""What a scheduler without this module, of another version, or which takes no functions, may answer."""
+
+
+def show_dashboard(client: Any = None) -> str | None:
+    """Add a page about fits to the dashboard of a cluster, and let fits of this process tell it what they do.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Client of the cluster; by default the one in force.
+
+    Returns
+    -------
+    str or None
+        Link to the page ``/spectral``; None, after a warning that says why, if the scheduler cannot show it. Fits
+        run as they would without it.
+
+    Raises
+    ------
+    ValueError
+        If no client is given or in force, or if it is asynchronous.
+
+    Notes
+    -----
+    This sets ``dspectral.dashboard`` in Dask's configuration of this process. Other processes whose fits the page is
+    to show set it themselves, for instance by ``DASK_DSPECTRAL__DASHBOARD=true`` in their environment. A scheduler
+    that is started by ``dask scheduler --preload dspectral.dashboard`` has the page from the beginning. Results have
+    the same bits with it and without it.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0") as client:  # doctest: +SKIP
+    ...     print(show_dashboard(client))
+    http://127.0.0.1:41907/spectral
+    """
+    client = client_in_force() if client is None else client
+    if client is None:
+        raise ValueError("client is None, and no client is in force: make one by distributed.Client()")
+    if client.asynchronous:
+        raise ValueError(
+            "client is asynchronous, but show_dashboard waits for the scheduler: give another one"
+        )
+    link, problem = add_page(client)
+    if problem:
+        warnings.warn(f"no page about fits: {problem}", stacklevel=2)
+        return None
+    dask.config.set({"dspectral.dashboard": True})
+    return link
+
+
+def add_page(client: Any) -> tuple[str, str]:
+    """Add the page to the dashboard of a client's scheduler, and change nothing else.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Client of the cluster.
+
+    Returns
+    -------
+    link : str
+        Link to the page, or an empty string.
+    problem : str
+        Why there is none, in a sentence, or an empty string.
+    """
+    try:
+        problem = client.run_on_scheduler(install, FORM)
+        link = str(client.dashboard_link or "")
+    except _FAILURES as error:
+        kind = "has no dspectral, or another version" if isinstance(error, ImportError) else "did not take it"
+        return "", f"the scheduler {kind} ({type(error).__name__}: {error})"
+    return ("", problem) if problem else (link.rpartition("/")[0] + PATH, "")
+
+
+def dask_setup(server: Any) -> None:
+    """Add the page to a scheduler that starts with ``--preload dspectral.dashboard``.
+
+    Parameters
+    ----------
+    server : distributed.Scheduler
+        The scheduler. On a worker, which has no such page, a warning says so.
+    """
+    is_scheduler = hasattr(server, "task_groups")
+    problem = (
+        install(FORM, server) if is_scheduler else "dspectral.dashboard is for schedulers, not for workers"
+    )
+    if problem:
+        warnings.warn(f"no page about fits: {problem}", stacklevel=2)

@@ -1,0 +1,252 @@
+import asyncio
+import threading
+import warnings
+from urllib.request import urlopen
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from bokeh.client import pull_session
+from bokeh.models.widgets.markups import Div
+from distributed import Client, LocalCluster, Scheduler
+
+import dspectral
+from dspectral import dashboard
+from dspectral.dashboard import plugin as plugins
+from dspectral.engine import as_message
+from dspectral.engine.events import TOPIC, FitBegan
+
+
+@pytest.fixture(autouse=True)
+def configuration():
+    """What a test sets does not reach the next one."""
+    with dask.config.set({"dspectral.dashboard": False}):
+        yield
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as c,
+        Client(c) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def rows():
+    return da.from_array(np.random.default_rng(0).standard_normal((80, 12)), chunks=(10, 12))
+
+
+def sketch(rows):
+    return dspectral.TruncatedSVD(3, solver="frequent_directions").fit(rows)
+
+
+def installed(client):
+    return client.cluster.scheduler.plugins[plugins.NAME]
+
+
+def forget(client):
+    installed(client).records.__init__()
+
+
+def fetched(link):
+    with urlopen(link, timeout=10) as answer:  # noqa: S310  a server of this test
+        return answer.status, answer.read().decode()
+
+
+def test_nothing_is_sent_and_nothing_is_changed_unless_somebody_asks(client, rows):
+    plain = sketch(rows)
+    assert client.get_events(TOPIC) == ()
+    link = dspectral.show_dashboard(client)
+    assert dask.config.get("dspectral.dashboard")
+    shown = sketch(rows)
+    assert link.startswith("http://")
+    assert link.endswith("/spectral")
+    assert shown.components_.tobytes() == plain.components_.tobytes()
+    assert shown.singular_values_.tobytes() == plain.singular_values_.tobytes()
+    kinds = [message["event"] for _time, message in client.get_events(TOPIC)]
+    assert {"FitBegan", "PassBegan", "Merged", "PassEnded", "Certified", "FitEnded"} <= set(kinds)
+
+
+def test_the_page_is_on_a_running_scheduler_and_linked_from_all_others(client):
+    link = dspectral.show_dashboard(client)
+    status, page = fetched(link)
+    assert status == 200
+    assert 'href="spectral"' in page
+    assert "static/js/bokeh" in page
+    assert 'href="spectral"' in fetched(client.dashboard_link)[1]
+
+
+def texts_of(link):
+    """All words of the page, as a browser gets them through its socket."""
+    session = pull_session(url=link)
+    try:
+        return " ".join(text.text for text in session.document.select({"type": Div}) if text.visible)
+    finally:
+        session.close()
+
+
+def test_the_page_says_what_it_knows(client, rows):
+    link = dspectral.show_dashboard(client)
+    forget(client)
+    assert "No fit is running</h2>" in texts_of(link)
+    sketch(rows)
+    wait_for(client, lambda found: found and found[0].until is not None)
+    words = texts_of(link)
+    assert "No fit is running. The last one:" in words
+    assert "TruncatedSVD" in words
+    assert "8 blocks, 2 summaries to a merge" in words
+    assert "4 of 4" in words
+
+
+def test_a_second_call_gives_the_same_page_and_keeps_what_it_knows(client):
+    link = dspectral.show_dashboard(client)
+    before = installed(client)
+    n_pages = len(client.cluster.scheduler.http_application.applications)
+    assert dspectral.show_dashboard() == link
+    assert installed(client) is before
+    assert len(client.cluster.scheduler.http_application.applications) == n_pages
+
+
+def test_a_fit_is_kept_with_its_passes_tasks_and_certificate(client, rows):
+    dspectral.show_dashboard(client)
+    forget(client)
+    model = sketch(rows)
+    (fit,) = wait_for(client, lambda found: found and found[0].until is not None)
+    (one,) = fit.passes.values()
+    assert (fit.name, fit.n_passes, fit.is_running) == ("TruncatedSVD", 1, False)
+    assert one.done == one.totals == [8, 4, 2, 1]
+    assert fit.certified.relative == fit.bounds.points[-1][1] == model.certificate_.relative
+    assert one.summary_bytes > 12 * 8
+
+
+def wait_for(client, ready):
+    """What the scheduler knows once it is ready: messages are sent without waiting."""
+    records = installed(client).records
+    heard = threading.Event()
+    for _ in range(500):
+        if ready(records.roots()):
+            return records.roots()
+        heard.wait(0.01)
+    raise AssertionError([vars(root) for root in records.roots()])
+
+
+GATE = threading.Event()
+
+
+def slow(block):
+    GATE.wait(10)
+    return block
+
+
+def test_a_look_counts_tasks_and_memory_while_a_pass_runs(client):
+    dspectral.show_dashboard(client)
+    forget(client)
+    rows = da.from_array(np.random.default_rng(0).standard_normal((40, 6)), chunks=(10, 6))
+    rows = rows.map_blocks(slow, meta=np.empty((0, 0)))
+    fit = threading.Thread(target=dspectral.TruncatedSVD(2, solver="gram").fit, args=(rows,))
+    fit.start()
+    (root,) = wait_for(client, lambda found: found and found[0].memory is not None)
+    assert root.is_running
+    (one,) = root.passes.values()
+    assert (one.done, one.totals, one.share) == ([0, 0, 0], [4, 2, 1], 0.0)
+    assert root.memory.processes > 1_000_000
+    assert fetched(dspectral.show_dashboard(client))[0] == 200
+    GATE.set()
+    fit.join()
+    wait_for(client, lambda found: found[0].until is not None)
+    assert one.done == [4, 2, 1]
+
+
+def test_a_page_that_comes_late_shows_what_was_told_before():
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        client.log_event(TOPIC, as_message(FitBegan("f1", "TruncatedSVD", "", 3)))
+        dashboard.add_page(client)
+        (fit,) = installed(client).records.roots()
+        assert (fit.name, fit.n_passes) == ("TruncatedSVD", 3)
+
+
+def test_a_scheduler_without_a_dashboard_is_named_in_a_sentence(rows):
+    with (
+        LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address=":0",
+            scheduler_kwargs={"dashboard": False},
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        with pytest.warns(UserWarning, match="no page about fits: the scheduler has no dashboard"):
+            assert dspectral.show_dashboard(client) is None
+        assert not dask.config.get("dspectral.dashboard")
+        assert sketch(rows).n_components == 3
+
+
+def test_another_form_of_messages_is_named_in_a_sentence():
+    assert "reads events of form 1, but those of this one have form 2" in plugins.install(2, None)
+
+
+def test_a_scheduler_that_cannot_load_the_page_is_named_in_a_sentence(client, monkeypatch):
+    def broken(name):
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr(plugins, "NAME", "another")
+    monkeypatch.setattr(plugins, "import_module", broken)
+    problem = plugins.install(plugins.FORM, client.cluster.scheduler)
+    assert problem == "the scheduler cannot show the page: No module named 'dspectral.dashboard.page'"
+
+
+def test_a_scheduler_without_dspectral_is_named_in_a_sentence():
+    class Elsewhere:
+        asynchronous = False
+
+        def run_on_scheduler(self, *_args):
+            raise ModuleNotFoundError("No module named 'dspectral'")
+
+    with pytest.warns(UserWarning, match="the scheduler has no dspectral, or another version"):
+        assert dspectral.show_dashboard(Elsewhere()) is None
+
+
+def test_without_a_client_there_is_nothing_to_show():
+    with (
+        dask.config.set(scheduler="threads"),
+        pytest.raises(ValueError, match="client is None, and no client is in force"),
+    ):
+        dspectral.show_dashboard()
+
+
+class Asynchronous:
+    asynchronous = True
+
+
+def test_an_asynchronous_client_is_refused():
+    with pytest.raises(ValueError, match="client is asynchronous"):
+        dspectral.show_dashboard(Asynchronous())
+
+
+def test_a_scheduler_preloads_the_page():
+    async def start():
+        async with Scheduler(
+            dashboard_address=":0", port=0, host="127.0.0.1", preload="dspectral.dashboard"
+        ) as scheduler:
+            return plugins.NAME in scheduler.plugins
+
+    assert asyncio.run(start())
+
+
+def test_a_worker_that_preloads_the_page_says_that_it_has_none():
+    with pytest.warns(UserWarning, match="dspectral.dashboard is for schedulers, not for workers"):
+        dashboard.dask_setup(object())
+
+
+def test_no_warning_comes_from_the_page(client):
+    link = dspectral.show_dashboard(client)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fetched(link)[0] == 200

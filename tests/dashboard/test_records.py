@@ -1,0 +1,293 @@
+"""What the scheduler knows of fits, from messages alone: in any order, of several fits, of nested ones."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dspectral.dashboard import words
+from dspectral.dashboard.page import Page, shown_fits
+from dspectral.dashboard.records import MOST_FITS, Records
+from dspectral.dashboard.states import MOST_PASSES, Series
+from dspectral.engine import as_message, projected_memory
+from dspectral.engine.events import (
+    BlocksDone,
+    Certified,
+    Compiled,
+    Compiling,
+    FitBegan,
+    FitEnded,
+    Merged,
+    PassBegan,
+    PassEnded,
+    Redone,
+)
+
+
+def began(fit, run, number=1, *, of="TruncatedSVD", n_passes=2, n_blocks=8, name="sketch", n_bytes=8000):
+    groups = tuple(f"merge-level-{level}-{run}" for level in (1, 2, 3))
+    return PassBegan(
+        fit, of, run, name, number, n_passes, n_blocks, 7, 3, 2, 800, n_bytes, f"{name}-block-{run}", groups
+    )
+
+
+def merged(fit, run, level, n_rows, relative, summary_bytes=100):
+    return Merged(fit, run, level, summary_bytes, n_rows, relative, relative)
+
+
+def a_fit(fit="f"):
+    """Messages of a fit of two passes."""
+    return [
+        FitBegan(fit, "TruncatedSVD", "", 2),
+        began(fit, f"{fit}1"),
+        merged(fit, f"{fit}1", 1, 200, 0.3),
+        merged(fit, f"{fit}1", 3, 800, 0.2),
+        PassEnded(fit, f"{fit}1", "sketch", 4.0, ""),
+        began(fit, f"{fit}2", 2),
+        PassEnded(fit, f"{fit}2", "sketch", 5.0, ""),
+        Certified(fit, "TruncatedSVD", 1.0, 0.1),
+        FitEnded(fit, "TruncatedSVD", 2, 9.5, ""),
+    ]
+
+
+def heard(events, *, at=100.0, records=None, shuffled=None):
+    records = records or Records()
+    messages = [as_message(event) for event in events]
+    if shuffled is not None:
+        np.random.default_rng(shuffled).shuffle(messages)
+    for i, message in enumerate(messages):
+        records.hear(message, at + i)
+    return records
+
+
+def facts(records):
+    """All that does not depend on when a message came."""
+    return [
+        (
+            fit.name,
+            fit.n_passes,
+            fit.is_running,
+            fit.certified,
+            [(one.run, one.done, one.share, one.is_running, one.best) for one in words.passes_of([fit])],
+        )
+        for fit in records.roots()
+    ]
+
+
+def test_a_fit_is_over_with_all_its_passes_once_all_is_told():
+    records = heard(a_fit())
+    (fit,) = records.roots()
+    assert not fit.is_running
+    assert [one.done for one in fit.passes.values()] == [[8, 4, 2, 1]] * 2
+    assert [bound for _at, bound in fit.bounds.points] == [0.3, 0.2, 0.1]
+    assert records.running_passes() == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_order_in_which_messages_come_does_not_matter(seed):
+    assert facts(heard(a_fit(), shuffled=seed)) == facts(heard(a_fit()))
+
+
+def test_passes_stand_in_the_order_of_the_sender_and_not_in_that_of_arrival():
+    first, second = (as_message(one) for one in (began("f", "r1", 1), began("f", "r2", 2)))
+    records = Records()
+    records.hear(second, 1.0)
+    records.hear(first, 2.0)
+    assert [one.run for one in words.passes_of(records.roots())] == ["r1", "r2"]
+
+
+def test_several_fits_run_beside_each_other():
+    records = heard([*itertools.chain(*zip(a_fit("f")[:4], a_fit("g")[:4], strict=True))])
+    assert [fit.token for fit in records.roots()] == ["f", "g"]
+    assert [(root.token, one.run) for root, one in records.running_passes()] == [("f", "f1"), ("g", "g1")]
+    heard(a_fit("f")[4:], records=records, at=200.0)
+    assert [fit.token for fit in shown_fits(records)] == ["g"]
+
+
+def test_a_fit_within_another_is_shown_with_that():
+    outer = [
+        FitBegan("o", "IntentClassifier", "", None),
+        began("o", "o1", of="IntentClassifier", n_passes=None),
+    ]
+    inner = [FitBegan("i", "SentenceRepresentation", "o", 2), began("i", "i1", n_passes=2, name="<b>")]
+    records = heard([*outer, *inner])
+    (root,) = records.roots()
+    assert [fit.name for fit in records.family(root)] == ["IntentClassifier", "SentenceRepresentation"]
+    head = words.head(records, root, 110.0)
+    assert "IntentClassifier &gt; SentenceRepresentation" in head
+    assert "pass 1 of 2" in head
+    bars = words.pass_bars(records.family(root))
+    assert "SentenceRepresentation: 1 &lt;b&gt;, 0%" in bars
+    assert "<b>" not in bars.replace('<b class="', "")
+    assert bars.count("to come") == 2 * 1  # in the label and in its title
+
+
+def test_a_pass_outside_any_fit_is_shown_as_one():
+    records = heard([began("", "r", None, of="", n_passes=None, name="moments")])
+    (fit,) = records.roots()
+    assert (fit.name, fit.is_running) == ("moments", True)
+    heard([PassEnded("", "r", "moments", 1.0, "")], records=records)
+    assert not fit.is_running
+
+
+def test_what_a_lost_worker_had_done_is_counted_again():
+    records = heard(a_fit()[:2])
+    ((root, one),) = records.running_passes()
+    one.count([6, 3, 1, 0], 1.0)
+    assert one.share == 10 / 15
+    records.lose_worker("tcp://a")
+    one.count([2, 1, 0, None], 2.0)
+    assert (one.done, one.again, one.n_redone) == ([6, 3, 1, 0], [4, 2, 1, 0], 7)
+    assert one.share == 3 / 15
+    one.count([4, 2, 0, 0], 3.0)
+    one.count([3, 2, 0, 0], 4.0)
+    assert one.n_redone == 8
+    assert root.lost_workers == 1
+    head = words.head(records, root, 5.0)
+    assert "1 worker, 8 tasks run again" in head
+    assert "3 again" in words.tree(one)
+    one.count([None, None, None, None], 5.0)
+    assert one.done == [6, 3, 1, 0]
+
+
+def test_a_worker_that_leaves_while_nothing_runs_is_not_lost():
+    records = heard(a_fit())
+    records.lose_worker("tcp://a")
+    assert records.roots()[0].lost_workers == 0
+
+
+def test_the_rate_is_that_of_the_last_seconds_and_counts_what_runs_again():
+    records = heard(a_fit()[:2])
+    ((root, one),) = records.running_passes()
+    for at, done in ((0.0, 0), (1.0, 2), (2.0, 4), (3.0, 1), (4.0, 3)):
+        one.count([done, 0, 0, 0], at)
+        root.note_rate(one, at)
+    assert one.rate() == 6 / 4
+    assert root.rates.points[-1][:2] == (4.0, 1.5)
+
+
+def test_the_plan_is_the_rate_of_earlier_passes_or_else_the_median():
+    records = heard([*a_fit()[:5], a_fit()[5]])
+    ((root, one),) = records.running_passes()
+    assert root.plan(one) == 8 / 4.0
+    records = heard(a_fit()[:2])
+    ((root, one),) = records.running_passes()
+    assert root.plan(one) is None
+    one.rates = [1.0, 5.0, 3.0]
+    assert root.plan(one) == 3.0
+
+
+def test_the_law_is_that_of_projected_memory():
+    records = heard(a_fit()[:2])
+    ((_root, one),) = records.running_passes()
+    assert one.law(2, with_blocks=True) is None
+    heard(a_fit()[2:4], records=records)
+    bound = projected_memory(summary_bytes=100, n_blocks=8, work_bytes=1000, fan_in=2, n_workers=2)
+    assert one.law(2, with_blocks=True) == bound
+    assert one.law(2, with_blocks=False) == bound - 2 * 1000
+    sparse = heard([FitBegan("f", "F", "", 1), began("f", "r", n_bytes=None), merged("f", "r", 1, 9, 0.1)])
+    assert sparse.running_passes()[0][1].law(2, with_blocks=True) is None
+
+
+def test_the_certificate_is_that_of_the_summary_of_most_rows():
+    events = [*a_fit()[:2], merged("f", "f1", 2, 400, 0.2), merged("f", "f1", 1, 200, 0.9)]
+    (fit,) = heard(events).roots()
+    assert [bound for _at, bound in fit.bounds.points] == [0.2]
+
+
+def test_loops_are_compiled_from_one_message_to_the_other():
+    start, end = as_message(Compiling("<loop>", "m")), as_message(Compiled("<loop>", "m", 1.0))
+    records = heard(a_fit()[:2])
+    records.hear(start, 1.0)
+    assert records.compiling() == ["<loop>"]
+    assert "&lt;loop&gt; (once" in words.head(records, records.roots()[0], 2.0)
+    records.hear(end, 2.0)
+    assert records.compiling() == []
+    late = Records()
+    late.hear(end, 1.0)
+    late.hear(start, 2.0)
+    assert late.compiling() == []
+
+
+def test_a_failure_is_named():
+    records = heard([*a_fit()[:2], PassEnded("f", "f1", "sketch", 2.0, "OSError")])
+    assert "bar bad" in words.pass_bars(records.roots())
+    heard([FitEnded("f", "TruncatedSVD", 1, 3.0, "OSError")], records=records)
+    assert "OSError" in words.head(records, records.roots()[0], 9.0)
+    assert "<b>OSError</b>" in words.ended(records)
+
+
+def test_fits_whose_client_left_are_over():
+    records = heard(a_fit()[:2])
+    records.leave(130.0)
+    (fit,) = records.roots()
+    assert (fit.is_running, records.running_passes()) == (False, [])
+    assert "its client left" in words.head(records, fit, 140.0)
+    heard(a_fit()[-1:], records=records, at=150.0)
+    assert "finished in 9.5 s" in words.head(records, fit, 160.0)
+
+
+def test_what_another_version_tells_is_counted_and_shown():
+    records = heard(a_fit()[:2])
+    message = as_message(FitBegan("g", "G", "", 1))
+    del message["parent"]
+    records.hear(message, 1.0)
+    records.hear({"event": "Pondering"}, 1.0)
+    assert records.n_unknown == 2
+    assert "2 messages of another version" in words.head(records, records.roots()[0], 2.0)
+
+
+def test_what_is_no_event_of_ours_and_what_the_scheduler_counts_itself_is_left_alone():
+    records = heard([BlocksDone("f", "r", 1, 1), Redone("f", "r", 1, 1)])
+    records.hear("hello", 1.0)
+    assert (records.fits, records.n_unknown) == ({}, 0)
+
+
+def test_memory_is_bounded_and_what_runs_is_kept_longest():
+    records = heard(a_fit("running")[:2])
+    for i in range(3 * MOST_FITS):
+        heard(a_fit(f"f{i}"), records=records)
+    assert len(records.fits) == MOST_FITS
+    assert "running" in records.fits
+    assert [root.token for root, _one in records.running_passes()] == ["running"]
+    for i in range(3 * MOST_PASSES):
+        heard([began("running", f"r{i}", i)], records=records)
+    assert len(records.fits["running"].passes) == MOST_PASSES
+    assert len(records._runs) <= 2 * MOST_FITS + MOST_PASSES
+
+
+def test_points_that_are_many_are_thinned_and_the_last_one_stays():
+    series = Series(most=10)
+    for i in range(1000):
+        series.add(i)
+        assert series.points[0] == (0,)
+        assert series.points[-1] == (i,)
+        assert len(series.points) <= 10
+    assert series.points == sorted(series.points)
+
+
+def test_a_large_tree_is_drawn_with_few_shapes():
+    records = heard([FitBegan("f", "F", "", 1), began("f", "r", n_blocks=100_000)])
+    ((_root, one),) = records.running_passes()
+    one.count([50_000, 20_000, 3, 0], 1.0)
+    drawn = words.tree(one)
+    assert "50,000 of 100,000" in drawn
+    assert drawn.count("<rect") < 400
+
+
+def test_the_page_shows_each_running_fit_and_a_table_of_the_others():
+    records = Records()
+    page = Page(records)
+    page.update()
+    assert "show_dashboard" in page._empty.text
+    heard(a_fit("old"), records=records)
+    heard(a_fit("f")[:4], records=records, at=300.0)
+    heard(a_fit("g")[:4], records=records, at=400.0)
+    page.update()
+    assert not page._empty.visible
+    assert [card.root.visible for card in page._cards] == [True, True]
+    assert page._over.text.count("<tr>") == 2
+    heard(a_fit("g")[4:], records=records, at=500.0)
+    page.update()
+    assert [card.root.visible for card in page._cards] == [True, False]
+    assert page._over.text.count("<tr>") == 3
