@@ -5,24 +5,23 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.plan import Plan, Solver
 from dspectral.decomposition.spectrum import Spectrum, spectrum
-from dspectral.engine import map_rows, summarize, told
+from dspectral.engine import map_rows, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
+from dspectral.methods.sentences.weighted_counts import document_frequency_of, weigh
 from dspectral.registry import saved
 from dspectral.store.text_files import TextFiles
-from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.hashing import hash_documents
 from dspectral.text.weighting import Weighting
-from dspectral.types import CSRRows, IntArray, Rows, RowsLike
+from dspectral.types import IntArray, RowsLike
 
 
 @saved
@@ -178,7 +177,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         self._check_parameters()
         self.random_state_ = resolve_seed(self.random_state)
         counts = self._words_of(X)
-        frequency, n_rows, n_counted = _document_frequency(counts)
+        frequency, n_rows, n_counted = document_frequency_of(counts)
         # Words that no sentence has are among the hashed columns too, so 0 means 1.
         words = np.flatnonzero(frequency >= max(1, self.min_document_frequency))
         if not len(words):
@@ -278,9 +277,9 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         # A sentence is its set of words, each divided by the root of its document frequency, and scaled to unit length
         # so that a long sentence counts as one.
         weighting = Weighting("binary", frequency**-0.5, words, "l2")
-        weigh = partial(_weigh, weighting=weighting, n_columns=width)
+        weighed = partial(weigh, weighting=weighting, n_columns=width)
         weighted = map_rows(
-            counts, weigh, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
+            counts, weighed, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
         )
         # Single precision: a sketch loses far more than rounding, and takes half the memory.
         recipe = self._recipe
@@ -293,19 +292,3 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
             dtype=np.float32,
         )
         return spectrum(weighted, plan)
-
-
-def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:
-    # The matrix has the same entries in more columns: those beyond the words are empty.
-    found = weighting.apply(sparse.csr_array(rows))
-    return sparse.csr_array((found.data, found.indices, found.indptr), shape=(found.shape[0], n_columns))
-
-
-def _document_frequency(counts: Any) -> tuple[NDArray[np.int64], int, int]:
-    """Return the frequency of each column, the number of rows, and the passes that it took to know them."""
-    # A store has counted them when it was built: that pass is saved.
-    known = getattr(counts, "document_frequency", None)
-    if known is not None:
-        return known, counts.n_rows, 0
-    found = summarize(counts, of=DocumentFrequencies.of, name="count")
-    return found.document_frequency, found.n_rows, 1
