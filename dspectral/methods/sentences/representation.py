@@ -1,58 +1,29 @@
 """Sentence representations from unlabeled text: counts beside their projection, equation 2 of the paper."""
 
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.decomposition.plan import Plan, Solver
+from dspectral.decomposition.plan import Plan
 from dspectral.decomposition.spectrum import Spectrum, spectrum
-from dspectral.engine import map_rows, told
+from dspectral.engine import map_rows, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
+from dspectral.methods.sentences.recipe import SentenceRecipe
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
-from dspectral.methods.sentences.weighted_counts import document_frequency_of, weigh
 from dspectral.registry import saved
 from dspectral.store.text_files import TextFiles
+from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.hashing import hash_documents
 from dspectral.text.weighting import Weighting
-from dspectral.types import IntArray, RowsLike
-
-
-@saved
-class SentenceRecipe(NamedTuple):
-    """How :class:`~dspectral.SentenceRepresentation` finds directions, and what else it adds; for comparisons.
-
-    Attributes
-    ----------
-    solver : {"auto", "frequent_directions", "gram", "nystrom", "krylov"} or None, default=None
-        Solver of the decomposition, as for :class:`~dspectral.SketchedPCA`. None takes ``"frequent_directions"``
-        where ``n_passes`` is 1, and ``"krylov"`` otherwise.
-    sketch_size : int or None, default=None
-        Number of rows of the sketch, at least ``n_components``. None takes ``2 n_components + 10``, and
-        ``3 n_components + 10`` for ``"krylov"``.
-    n_passes : int, default=1
-        How often the sentences are read for the directions. With more than one, block Krylov iteration takes the
-        place of the sketch of one pass, and comes closer to the exact directions with each.
-    first_words : float, default=0.0
-        Factor of the first two words by position; 0 leaves them out. :class:`~dspectral.IntentClassifier` with
-        ``plus=True`` chooses a factor of its own, whatever this one is.
-
-    Examples
-    --------
-    >>> SentenceRecipe(n_passes=3).first_words
-    0.0
-    """
-
-    solver: Solver | None = None
-    sketch_size: int | None = None
-    n_passes: int = 1
-    first_words: float = 0.0
+from dspectral.types import CSRRows, IntArray, Rows, RowsLike
 
 
 @saved
@@ -177,7 +148,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         self._check_parameters()
         self.random_state_ = resolve_seed(self.random_state)
         counts = self._words_of(X)
-        frequency, n_rows, n_counted = document_frequency_of(counts)
+        frequency, n_rows, n_counted = _document_frequency(counts)
         # Words that no sentence has are among the hashed columns too, so 0 means 1.
         words = np.flatnonzero(frequency >= max(1, self.min_document_frequency))
         if not len(words):
@@ -277,9 +248,9 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         # A sentence is its set of words, each divided by the root of its document frequency, and scaled to unit length
         # so that a long sentence counts as one.
         weighting = Weighting("binary", frequency**-0.5, words, "l2")
-        weighed = partial(weigh, weighting=weighting, n_columns=width)
+        weigh = partial(_weigh, weighting=weighting, n_columns=width)
         weighted = map_rows(
-            counts, weighed, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
+            counts, weigh, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
         )
         # Single precision: a sketch loses far more than rounding, and takes half the memory.
         recipe = self._recipe
@@ -292,3 +263,19 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
             dtype=np.float32,
         )
         return spectrum(weighted, plan)
+
+
+def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:
+    # The matrix has the same entries in more columns: those beyond the words are empty.
+    found = weighting.apply(sparse.csr_array(rows))
+    return sparse.csr_array((found.data, found.indices, found.indptr), shape=(found.shape[0], n_columns))
+
+
+def _document_frequency(counts: Any) -> tuple[NDArray[np.int64], int, int]:
+    """Return the frequency of each column, the number of rows, and the passes that it took to know them."""
+    # A store has counted them when it was built: that pass is saved.
+    known = getattr(counts, "document_frequency", None)
+    if known is not None:
+        return known, counts.n_rows, 0
+    found = summarize(counts, of=DocumentFrequencies.of, name="count")
+    return found.document_frequency, found.n_rows, 1
