@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dask
 import numpy as np
@@ -16,6 +16,9 @@ from dspectral.engine.fitting import fit_in_force, next_number
 from dspectral.engine.telling import client_in_force, counts_blocks, is_heard, tell
 from dspectral.engine.timing import note_pass
 from dspectral.types import is_sparse
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 class Work(NamedTuple):
@@ -81,7 +84,7 @@ class LocalCounts(Callback):
 
 
 @contextmanager
-def running_pass(work: Work, *, run: str, client: Any = None) -> Iterator[dict[str, Any]]:
+def running_pass(work: Work, *, run: str, client: "Client | None" = None) -> Iterator[dict[str, Any]]:
     """Tell the events of a pass while the body computes it, and note its time.
 
     Parameters
@@ -135,7 +138,7 @@ def running_pass(work: Work, *, run: str, client: Any = None) -> Iterator[dict[s
         tell(PassEnded(begun.fit, run, work.name, time.perf_counter() - start, error), client)
 
 
-def client_for(*, in_memory: bool) -> Any:
+def client_for(*, in_memory: bool) -> "Client | None":
     """Return the client that will compute a pass, if anybody wants to hear of it.
 
     Parameters
