@@ -81,7 +81,14 @@ STEPS = {
         "term_similarity",
     },
     "multilabel": {"classifier", "leading_directions", "passes", "prediction"},
-    "sentences": {"intent", "cross_validation", "representation", "mean_vectors", "sentence_features"},
+    "sentences": {
+        "intent",
+        "cross_validation",
+        "recipe",
+        "representation",
+        "mean_vectors",
+        "sentence_features",
+    },
     "tmpca": {"tree_pca", "levels", "streams", "token_vectors"},
 }
 """Files that say the steps of a method. All other files of a family hold kernels, summaries and solvers."""

@@ -4,10 +4,13 @@ import contextvars
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from dspectral.engine.events import TOPIC, BlocksDone, Compiled, Compiling, Merged, PassBegan, Redone
 from dspectral.engine.telling import LOGGER, is_mine, tell
+
+if TYPE_CHECKING:
+    from distributed import Client, Scheduler
 
 INTERVAL = 0.5
 """Seconds between two questions."""
@@ -35,7 +38,7 @@ class State(NamedTuple):
     messages: tuple[dict[str, Any], ...]
 
 
-def state_of(groups: Sequence[str], run: str, dask_scheduler: Any = None) -> State:
+def state_of(groups: Sequence[str], run: str, dask_scheduler: "Scheduler") -> State:
     """Return the state of task groups, on the scheduler.
 
     Parameters
@@ -78,7 +81,7 @@ class ClusterPoll:
         The pass.
     """
 
-    def __init__(self, client: Any, begun: PassBegan) -> None:
+    def __init__(self, client: "Client", begun: PassBegan) -> None:
         self._client, self._begun = client, begun
         self._most: dict[str, int] = {}
         self._again: dict[str, int] = {}
@@ -96,7 +99,7 @@ class ClusterPoll:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: object, *_error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         self._ended.set()
         self._thread.join(timeout=5.0)  # a scheduler that is gone answers late
         if kind is None:  # what was done since the last question

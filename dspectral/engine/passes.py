@@ -1,8 +1,6 @@
 """Passes over blocks: summarize and merge them, map them, or run a task for each item of a list."""
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -23,6 +21,7 @@ from dspectral.engine.row_blocks import (
     Shape,
     Stream,
     as_array,
+    check_cuts,
     checked_block,
     in_blocks,
     in_cuts,
@@ -30,7 +29,14 @@ from dspectral.engine.row_blocks import (
     lazy_rows,
     slices_of,
 )
-from dspectral.engine.running import Work, bytes_of, client_for, running_pass
+from dspectral.engine.running import (
+    Work,
+    bytes_of,
+    client_for,
+    local_scheduler,
+    running_pass,
+    without_graph_warning,
+)
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, call, result_of, value
 from dspectral.types import Rows, is_sparse
@@ -85,11 +91,7 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
         raise ValueError(f"fan_in is {fan_in}, but a merge takes at least 2 summaries")
     in_memory = all(is_in_memory(stream) for stream in streams)
     arrays = [in_cuts(stream, name, in_memory=in_memory) for stream in streams]
-    # Streams are paired by the number of the block, so their cuts must be the same.
-    cuts = {array.chunks[0] for array in arrays}
-    if len(cuts) > 1:
-        sizes = " and ".join(f"{len(cut)} blocks of {sum(cut)} rows" for cut in sorted(cuts))
-        raise ValueError(f"streams must be cut into the same row blocks, but they are {sizes}")
+    check_cuts(arrays)
     # Keys are new in each pass: a scheduler takes tasks of one key for the same task, and would hand out the result of
     # another `of`.
     run = uuid4().hex
@@ -115,10 +117,10 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
     # Held from first to last: BLAS starts its threads anew each time that its limit changes.
     with (
         blas_in_one_thread(),
-        _suppress_large_graph_warning(),
+        without_graph_warning(),
         running_pass(work, run=run, client=client) as how,
     ):
-        (summary,) = dask.compute(result, **(_local_scheduler() if in_memory else {}), **how)
+        (summary,) = dask.compute(result, **(local_scheduler() if in_memory else {}), **how)
     return summary  # type: ignore[no-any-return]
 
 
@@ -217,7 +219,7 @@ def collect_rows(X: "Rows | da.Array") -> Any:
     client = client_for(in_memory=False)
     with (
         blas_in_one_thread(),
-        _suppress_large_graph_warning(),
+        without_graph_warning(),
         running_pass(work, run=run, client=client) as how,
     ):
         return dask.compute(X, **how)[0]
@@ -267,7 +269,7 @@ def run_tasks(
     client = client_for(in_memory=False)
     with (
         blas_in_one_thread(),
-        _suppress_large_graph_warning(),
+        without_graph_warning(),
         running_pass(work, run=run, client=client) as how,
     ):
         return list(dask.compute(*(Delayed(key, graph, layer=label) for key in keys), **how))
@@ -292,21 +294,3 @@ def _call(function: Callable[..., Any], number: int, shapes: Sequence[Shape], *b
         return pinned(function, *map(checked_block, blocks, shapes))
     except ValueError as error:
         raise ValueError(f"row block {number}: {error}") from error
-
-
-@contextmanager
-def _suppress_large_graph_warning() -> Iterator[None]:
-    """Suppress Dask's advice to scatter large arrays.
-
-    Scattered data is lost when its worker dies; data in the graph is not, and fits must survive the loss of a worker.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-        yield
-
-
-def _local_scheduler() -> dict[str, str]:
-    """Choose threads, or the caller's own thread where the configuration asks for it."""
-    # A scheduler that is named goes before a distributed client, to which all the data would be copied.
-    scheduler = dask.config.get("scheduler", None)
-    return {"scheduler": "sync" if scheduler in ("sync", "synchronous", "single-threaded") else "threads"}

@@ -204,6 +204,26 @@ def in_blocks(X: Any) -> da.Array:
     return da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=meta)
 
 
+def check_cuts(arrays: Sequence[da.Array]) -> None:
+    """Refuse streams that are not cut alike.
+
+    Parameters
+    ----------
+    arrays : sequence of Dask array
+        The streams.
+
+    Raises
+    ------
+    ValueError
+        If their row blocks are not of the same sizes.
+    """
+    # Streams are paired by the number of the block, so their cuts must be the same.
+    cuts = {array.chunks[0] for array in arrays}
+    if len(cuts) > 1:
+        sizes = " and ".join(f"{len(cut)} blocks of {sum(cut)} rows" for cut in sorted(cuts))
+        raise ValueError(f"streams must be cut into the same row blocks, but they are {sizes}")
+
+
 def slices_of(X: Rows, sizes: Sequence[int]) -> Iterator[Rows]:
     """Yield consecutive rows of a CSR or dense matrix, ``sizes`` many at a time, without a copy."""
     stop = 0

@@ -1,10 +1,12 @@
 """A pass that runs: its events, its tasks that are done, and its wall time."""
 
 import time
+import warnings
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import dask
 import numpy as np
 from dask.callbacks import Callback, normalize_callback
 
@@ -14,6 +16,9 @@ from dspectral.engine.fitting import fit_in_force, next_number
 from dspectral.engine.telling import client_in_force, counts_blocks, is_heard, tell
 from dspectral.engine.timing import note_pass
 from dspectral.types import is_sparse
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 class Work(NamedTuple):
@@ -79,7 +84,7 @@ class LocalCounts(Callback):
 
 
 @contextmanager
-def running_pass(work: Work, *, run: str, client: Any = None) -> Iterator[dict[str, Any]]:
+def running_pass(work: Work, *, run: str, client: "Client | None" = None) -> Iterator[dict[str, Any]]:
     """Tell the events of a pass while the body computes it, and note its time.
 
     Parameters
@@ -133,7 +138,7 @@ def running_pass(work: Work, *, run: str, client: Any = None) -> Iterator[dict[s
         tell(PassEnded(begun.fit, run, work.name, time.perf_counter() - start, error), client)
 
 
-def client_for(*, in_memory: bool) -> Any:
+def client_for(*, in_memory: bool) -> "Client | None":
     """Return the client that will compute a pass, if anybody wants to hear of it.
 
     Parameters
@@ -147,6 +152,30 @@ def client_for(*, in_memory: bool) -> Any:
         None, too, where nobody listens.
     """
     return client_in_force() if not in_memory and (is_heard() or counts_blocks()) else None
+
+
+@contextmanager
+def without_graph_warning() -> Iterator[None]:
+    """Suppress Dask's advice to scatter large arrays.
+
+    Scattered data is lost when its worker dies; data in the graph is not, and fits must survive the loss of a worker.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        yield
+
+
+def local_scheduler() -> dict[str, str]:
+    """Choose threads, or the caller's own thread where the configuration asks for it.
+
+    Returns
+    -------
+    dict
+        Arguments of ``dask.compute``.
+    """
+    # A scheduler that is named goes before a distributed client, to which all the data would be copied.
+    scheduler = dask.config.get("scheduler", None)
+    return {"scheduler": "sync" if scheduler in ("sync", "synchronous", "single-threaded") else "threads"}
 
 
 def merged(fit: str, run: str, level: int, summary: Any) -> Merged:

@@ -23,6 +23,7 @@ from dspectral.exploring.sizes import Sizes, least_count
 from dspectral.exploring.stages import Announce, Stages
 from dspectral.inputs.parameters import check_integer
 from dspectral.store.build import BLOCK_BYTES
+from dspectral.store.corpus import Corpus
 from dspectral.store.corpus_build import build_corpus
 from dspectral.store.planned_text import Reading, plan_sentences
 
@@ -191,33 +192,15 @@ def explore(
     sizes = Sizes() if sizes is None else sizes
     sizes.check()
     seed = check_integer("seed", seed, at_least=0)
-    stages, n_texts, start = Stages(stage), 0, time.perf_counter()
+    stages, start = Stages(stage), time.perf_counter()
     with ExitStack() as stack:
         folder = _folder(stack, scratch)
-        paths = [fspath(s) for s in ([sources] if isinstance(sources, str | PathLike) else sources)]
-        if bool(paths) == (texts is not None):
-            raise ValueError("give either sources, paths of text files, or texts, an iterable of strings")
-        if texts is not None:
-            with stages.stage("Write the texts to scratch", "memory"):
-                paths, n_texts = _written(texts, folder)
+        paths, n_texts = _files(sources, texts, folder, stages)
         # A record is a document, where a corpus would take each line of it for a sentence.
         unit = "field" if unit is None and field is not None else unit
-        kind: dict[str, Any] = {"unit": unit, "field": field, "encoding": encoding, "delimiter": delimiter}
-        text = plan_sentences(
-            paths, Reading(**kind, block_bytes=block_bytes, errors=errors, options=source_options)
-        )
-        with stages.stage("Count and number the words", TEXT, 2):
-            corpus = build_corpus(
-                paths,
-                f"{folder}/corpus.zarr",
-                min_count=1,
-                lowercase=True,
-                tokens="words",
-                block_bytes=block_bytes,
-                errors=errors,
-                source_options=source_options,
-                **kind,
-            )
+        reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options)
+        text = plan_sentences(paths, reading)
+        corpus = _counted(paths, folder, reading, stages)
         least = min_count or least_count(corpus.n_tokens)
         words = FrequentWords.of(corpus, min_count=least, n_words=sizes.n_words)
         if not words.n_tokens:
@@ -225,9 +208,7 @@ def explore(
         found = Exploration("", {}, {}, steps.no_words())
         fill(found, words, folder, sizes, stages, seed=seed, text=text)
     found.name = _title(paths) if texts is None else f"{n_texts:,} texts"
-    found.settings |= {"sources": paths if texts is None else None, "min_count": least, "seed": seed}
-    found.settings |= {"block_bytes": block_bytes, "errors": errors}
-    found.settings |= {key: value for key, value in kind.items() if value is not None}
+    found.settings |= {"sources": paths if texts is None else None} | _settings(reading, least, seed)
     found.stages, found.seconds = stages.finished, time.perf_counter() - start
     found.peak_memory_bytes = _peak_memory_bytes()
     return found
@@ -242,6 +223,50 @@ def _folder(stack: ExitStack, scratch: str | PathLike[str] | None) -> str:
     system.makedirs(path, exist_ok=True)
     stack.callback(system.rm, path, recursive=True)
     return url
+
+
+def _files(
+    sources: str | PathLike[str] | Sequence[str | PathLike[str]],
+    texts: Iterable[str] | None,
+    folder: str,
+    stages: Stages,
+) -> tuple[list[str], int]:
+    """Return the files to read, and how many texts in memory were written to the only one of them."""
+    paths = [fspath(s) for s in ([sources] if isinstance(sources, str | PathLike) else sources)]
+    if bool(paths) == (texts is not None):
+        raise ValueError("give either sources, paths of text files, or texts, an iterable of strings")
+    if texts is None:
+        return paths, 0
+    with stages.stage("Write the texts to scratch", "memory"):
+        return _written(texts, folder)
+
+
+def _counted(paths: list[str], folder: str, reading: Reading, stages: Stages) -> Corpus:
+    """Build the corpus of which all else is made."""
+    with stages.stage("Count and number the words", TEXT, 2):
+        return build_corpus(
+            paths,
+            f"{folder}/corpus.zarr",
+            # Every type has a number of its own here; which are rare is decided when all are counted.
+            min_count=1,
+            lowercase=True,
+            tokens="words",
+            unit=reading.unit,
+            field=reading.field,
+            encoding=reading.encoding,
+            delimiter=reading.delimiter,
+            block_bytes=reading.block_bytes,
+            errors=reading.errors,
+            source_options=reading.options,
+        )
+
+
+def _settings(reading: Reading, least: int, seed: int) -> dict[str, Any]:
+    """Return what the page says of how the text was read; options of file systems may hold secrets."""
+    kind = {name: getattr(reading, name) for name in ("unit", "field", "encoding", "delimiter")}
+    known = {name: value for name, value in kind.items() if value is not None}
+    sizes = {"block_bytes": reading.block_bytes, "errors": reading.errors}
+    return {"min_count": least, "seed": seed, **sizes, **known}
 
 
 def _written(texts: Iterable[str], folder: str) -> tuple[list[str], int]:

@@ -137,29 +137,8 @@ def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) 
     figure
         The plot. Its sources "words" and "found" are read and written by the page's script.
     """
-    n = len(space.points)
-    counts, words = vocabulary.counts[1 : n + 1], vocabulary.words[1 : n + 1]
-    groups = np.full(n, -1) if classes is None else classes.groups[1 : n + 1]
-    color = [NO_GROUP if g < 0 else COLORS[g % len(COLORS)] for g in groups.tolist()]
-    size = np.round(
-        4 + 9 * np.sqrt(np.log(counts / counts.min() + 1) / np.log(counts.max() / counts.min() + 2)), 1
-    )
-    code = [""] * n if classes is None else classes.codes[1 : n + 1]
-    near = [", ".join(vocabulary.words[i] for i in row[:5].tolist()) for row in space.near[:n]]
-    x, y = space.points.T
-    source = ColumnDataSource(
-        {
-            "x": x,
-            "y": y,
-            "word": words,
-            "count": counts,
-            "color": color,
-            "size": size,
-            "code": code,
-            "near": near,
-        },
-        name="words",
-    )
+    known = _map_columns(vocabulary, space, classes)
+    source = ColumnDataSource(known, name="words")
     plot = quiet_figure(
         height=620,
         tools="pan,wheel_zoom,box_zoom,reset",
@@ -171,7 +150,7 @@ def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) 
     points = plot.scatter(
         "x", "y", source=source, size="size", color="color", alpha=0.7, line_width=0, nonselection_alpha=0.7
     )
-    _label(plot, space.points, words)
+    _label(plot, space.points, known["word"])
     found = ColumnDataSource({"x": [], "y": [], "word": []}, name="found")
     plot.scatter("x", "y", source=found, size=20, fill_alpha=0, line_width=3, line_color="#d4494b")
     named: dict[str, Any] = {"text_font_size": "15px", "text_font_style": "bold", "text_color": "#d4494b"}
@@ -181,6 +160,25 @@ def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) 
     plot.toolbar.autohide = False
     plot.toolbar.logo = None
     return plot
+
+
+def _map_columns(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) -> dict[str, Any]:
+    """Return what the map and its tooltips know of each word, by the names that the page's script reads."""
+    # Type 0 stands for all rare words together, and has no point.
+    n = len(space.points)
+    counts, words = vocabulary.counts[1 : n + 1], vocabulary.words[1 : n + 1]
+    groups = np.full(n, -1) if classes is None else classes.groups[1 : n + 1]
+    color = [NO_GROUP if g < 0 else COLORS[g % len(COLORS)] for g in groups.tolist()]
+    # Counts of words fall as 1 / rank: sizes as their logarithms, else a few words would cover all others. Adding 1
+    # and 2 keeps both logarithms above zero where all counts are equal.
+    size = np.round(
+        4 + 9 * np.sqrt(np.log(counts / counts.min() + 1) / np.log(counts.max() / counts.min() + 2)), 1
+    )
+    code = [""] * n if classes is None else classes.codes[1 : n + 1]
+    near = [", ".join(vocabulary.words[i] for i in row[:5].tolist()) for row in space.near[:n]]
+    x, y = space.points.T
+    known = {"x": x, "y": y, "word": words, "count": counts}
+    return {**known, "color": color, "size": size, "code": code, "near": near}
 
 
 def _label(plot: figure, points: FloatArray, words: list[str]) -> None:

@@ -1,6 +1,6 @@
 """The steps of an exploration, each from plain inputs to a finding."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from dspectral.store.counts import CountStore
 from dspectral.store.matrix import write_counts
 from dspectral.store.planned_text import PlannedText
 from dspectral.text.weighting import Weighting
+from dspectral.types import CSRRows
 
 N_RANKS = 300
 N_TELLING = 40
@@ -53,7 +54,7 @@ def count_documents(words: FrequentWords, path: str) -> CountStore:
     return write_counts(rows, path)
 
 
-def _same(rows: Any) -> Any:
+def _same(rows: CSRRows) -> CSRRows:
     return rows
 
 

@@ -1,6 +1,6 @@
 """What a notebook shows of a fitted model: scikit-learn's diagram, and below it what was learned."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,7 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list | np.ndarray) and len(value) > 0 and not isinstance(value[0], list)
 
 
-def _course(values: Any) -> str:
+def _course(values: Sequence[float]) -> str:
     """Return the first and last of values that a method has gone through."""
     return f"{number(float(values[0]))} to {number(float(values[-1]))} in {len(values):,} step(s)"
 

@@ -11,6 +11,7 @@ from dspectral.store.anndata_elements import read_element, shape_of_anndata, wri
 from dspectral.store.arrays import Location
 from dspectral.store.opened import OpenedCounts
 from dspectral.text.weighting import HasWeighting, Weighting
+from dspectral.types import RowsLike
 
 FOUND = {
     "variance": "explained_variance_",
@@ -83,7 +84,7 @@ def write_anndata(
 def write_embedding(
     adata: Any,
     estimator: HasComponents,
-    coordinates: Any,
+    coordinates: RowsLike,
     *,
     key: str | None = None,
     mask_var: ArrayLike | str | None = None,
@@ -194,7 +195,7 @@ def _loadings(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | N
     return loadings
 
 
-def _facts(estimator: Any, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
+def _facts(estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
     """Return what ``uns`` says of a fitted estimator, in values that every AnnData writes."""
     # scanpy asks for these by name.
     named = mask_var if isinstance(mask_var, str) else None

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from dspectral.engine import lazy_rows
 from dspectral.io.labelled_lines import ParsedLines
-from dspectral.io.labelled_pieces import find_width, parse_piece, read_heads, read_pieces
+from dspectral.io.labelled_pieces import Head, find_width, parse_piece, read_heads, read_pieces
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.build import BLOCK_BYTES, build_spans
@@ -112,13 +112,17 @@ def build_labelled_store(
     write, find = partial(_write, draft.where, parse=parse), partial(find_block, draft.where)
     blocks = build_spans(spans, draft, read, write, find, name="parse-block")
     # A first line that promises other documents is told only now: counting before would be a pass of its own.
-    n_rows = sum(block.n_rows for block in blocks)
+    _check_promise(heads, sum(block.n_rows for block in blocks), sources)
+    return finish(draft, blocks)
+
+
+def _check_promise(heads: Sequence[Head], n_rows: int, sources: str | Sequence[str]) -> None:
+    """Refuse text without a document, and first lines that say another number of documents."""
     if not n_rows:
         raise ValueError(f"no document at all in {sources}")
     promised = sum(head.n_documents for head in heads)
     if heads and promised != n_rows:
         raise ValueError(f"the first line(s) of {sources} promise {promised} documents, but {n_rows} follow")
-    return finish(draft, blocks)
 
 
 def write_labelled_text(

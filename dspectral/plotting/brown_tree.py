@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from numpy.typing import NDArray
 
 from dspectral.plotting.style import BLUE, axes_of
+from dspectral.types import IntArray
 
 _LONGEST = 16
 """Most letters that are shown of a word."""
@@ -100,7 +102,7 @@ def _draw(ax: Axes, codes: list[str]) -> None:
     ax.set_xlim(-0.3, deepest + 0.1)
 
 
-def _words_of(words: Any, counts: Any, inside: Any, n_words: int) -> str:
+def _words_of(words: NDArray[Any], counts: IntArray, inside: NDArray[np.bool_], n_words: int) -> str:
     """Return the most frequent words of a class; the type of rare words stands last."""
     members = np.flatnonzero(inside)
     falling = members[np.argsort(-counts[members], kind="stable")]

@@ -1,13 +1,14 @@
 """The tree up which the summaries of blocks are merged."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol, SupportsInt, runtime_checkable
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
+from matplotlib.typing import ColorType
 from numpy.typing import NDArray
 
 from dspectral.engine.configuration import configured_fan_in
@@ -17,8 +18,18 @@ _MOST_DRAWN = 400
 """Blocks of which each line is drawn; of more there is the outline alone."""
 
 
+@runtime_checkable
+class HasBlocks(Protocol):
+    """A store, a corpus, or whatever else is cut into blocks."""
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        ...
+
+
 def plot_merge_tree(
-    blocks: Any,
+    blocks: SupportsInt | HasBlocks,
     ax: Axes | None = None,
     *,
     fan_in: int | None = None,
@@ -56,7 +67,7 @@ def plot_merge_tree(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['5 blocks', 'level 1: 3', 'level 2: 2', 'level 3: 1']
     """
-    n_blocks = int(getattr(blocks, "n_blocks", blocks))
+    n_blocks = int(blocks.n_blocks if isinstance(blocks, HasBlocks) else blocks)
     fan_in = configured_fan_in() if fan_in is None else fan_in
     if n_blocks < 1 or fan_in < 2:
         raise ValueError(
@@ -81,15 +92,7 @@ def plot_merge_tree(
     if n_blocks > _MOST_DRAWN:
         left, right = [x[0] for x in places], [x[-1] for x in places]
         ax.fill_betweenx(np.arange(len(places)), left, right, color=GRAY, alpha=0.12, linewidth=0)
-    names = [f"{n_blocks:,} block{'s' if n_blocks > 1 else ''}"]
-    names += [f"level {level}: {len(x):,}" for level, x in enumerate(places) if level]
-    ax.set_yticks(range(len(places)), names)
-    ax.set_ylim(-0.5, len(places) - 0.5)
-    ax.set_xlabel("block")
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.tick_params(axis="y", length=0)
+    _name_levels(ax, [len(x) for x in places])
     _add_certificates(ax, known, len(places))
     return ax
 
@@ -104,11 +107,26 @@ def _places(n_blocks: int, fan_in: int) -> list[NDArray[np.float64]]:
     return places
 
 
-def _draw_merges(ax: Axes, level: int, places: list[NDArray[np.float64]], fan_in: int, shade: Any) -> None:
+def _draw_merges(
+    ax: Axes, level: int, places: list[NDArray[np.float64]], fan_in: int, shade: ColorType
+) -> None:
     below, above = places[level - 1], places[level]
     lines = [[(x, level - 1.0), (above[i // fan_in], float(level))] for i, x in enumerate(below)]
     width = float(np.clip(90 / len(lines), 0.4, 1.5))
     ax.add_collection(LineCollection(lines, colors=[shade], linewidths=width))
+
+
+def _name_levels(ax: Axes, sizes: list[int]) -> None:
+    """Say at the left how many summaries each level has, the blocks first."""
+    names = [f"{sizes[0]:,} block{'s' if sizes[0] > 1 else ''}"]
+    names += [f"level {level}: {size:,}" for level, size in enumerate(sizes) if level]
+    ax.set_yticks(range(len(sizes)), names)
+    ax.set_ylim(-0.5, len(sizes) - 0.5)
+    ax.set_xlabel("block")
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
 
 
 def _add_certificates(ax: Axes, known: list[float], n_levels: int) -> None:

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
+from dspectral.decomposition.spectrum import Certificate
 from dspectral.plotting.style import BLUE, GREEN, ORANGE, axes_of, bare, plain_ticks
 
 _ROUNDING = 1e-9
@@ -85,7 +86,9 @@ def plot_spectrum(model: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_certificate(model: Any, ax: Axes | None = None, *, certificate: Any = None) -> Axes:
+def plot_certificate(
+    model: Any, ax: Axes | None = None, *, certificate: Certificate | float | None = None
+) -> Axes:
     """Draw squared singular values against the certificate: which components are certain.
 
     A value that is found is at most the true one, which is at most the certificate above it: the shaded band. A
@@ -123,7 +126,8 @@ def plot_certificate(model: Any, ax: Axes | None = None, *, certificate: Any = N
     '2 of 3 components stand above the certificate'
     """
     scree = scree_of(model)
-    error = scree.error if certificate is None else float(getattr(certificate, "absolute", certificate))
+    error = certificate.absolute if isinstance(certificate, Certificate) else certificate
+    error = scree.error if error is None else float(error)
     if error is None:
         raise ValueError(f"{type(model).__name__} has no certificate: give certificate=")
     ax = axes_of(ax)

@@ -1,7 +1,7 @@
 """A map of words on a plane."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,8 +13,15 @@ from dspectral.plotting.style import axes_of, colors_of
 _MOST_IN_LEGEND = 20
 
 
+class HasWordVectors(Protocol):
+    """A fitted :class:`~dspectral.WordEmbedding`, or whatever else has words with vectors."""
+
+    words_: Sequence[str]
+    vectors_: NDArray[Any]
+
+
 def plot_words(
-    embedding: Any,
+    embedding: HasWordVectors,
     words: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     ax: Axes | None = None,
     *,
@@ -86,7 +93,7 @@ def plot_words(
 
 
 def _groups(
-    embedding: Any, words: Sequence[str] | Mapping[str, Sequence[str]] | None, n: int
+    embedding: HasWordVectors, words: Sequence[str] | Mapping[str, Sequence[str]] | None, n: int
 ) -> dict[str, list[str]]:
     if words is None:
         return {"": [word for word in embedding.words_[: n + 1] if word != "<?>"][:n]}
@@ -97,7 +104,7 @@ def _groups(
     return {"": list(words)}
 
 
-def _numbers(embedding: Any, words: list[str]) -> list[int]:
+def _numbers(embedding: HasWordVectors, words: list[str]) -> list[int]:
     known = {word: i for i, word in enumerate(embedding.words_)}
     for word in words:
         if word not in known:

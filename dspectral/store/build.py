@@ -12,7 +12,7 @@ from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
-from dspectral.store.planned_text import Read, Reading, plan_text
+from dspectral.store.planned_text import PlannedText, Read, Reading, plan_text
 from dspectral.store.sources import size_of
 from dspectral.store.texts import TextSources
 from dspectral.store.vocabulary import VocabularySettings, index_for_call
@@ -135,16 +135,8 @@ def build_store(
     keep = terms_to_keep(keep_terms, store, storage_options, hashed=hashed, append=append)
     reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options)
     text = plan_text(sources, reading)
-    provenance = {
-        "sources": text.describe(),
-        "block_bytes": text.reading.block_bytes,
-        "errors": errors,
-        "hashing": settings.record() if hashed else None,
-        "vocabulary": None if hashed else settings.record(),
-        **({"keep_terms": keep} if keep else {}),
-    }
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
-    draft = begin(store, storage_options, provenance, append=append)
+    draft = begin(store, storage_options, _provenance(text, settings, keep), append=append)
     spans, read = text.opened(draft)
     draft, encode = _encoder(draft, spans, read, settings)
     write, find = partial(_write_rows, encode=encode, where=draft.where), partial(find_block, draft.where)
@@ -169,6 +161,20 @@ def _settings(
     if not isinstance(vocabulary, VocabularySettings):
         raise TypeError(f"vocabulary is {vocabulary!r:.60}, but it must be VocabularySettings(...) or None")
     return vocabulary._replace(tokenizer=as_tokenizer(vocabulary.tokenizer))
+
+
+def _provenance(text: PlannedText, settings: Settings, keep: int | None) -> dict[str, Any]:
+    """Return what a store records of its making."""
+    hashed = isinstance(settings, HashingSettings)
+    return {
+        "sources": text.describe(),
+        "block_bytes": text.reading.block_bytes,
+        "errors": text.reading.errors,
+        "hashing": settings.record() if hashed else None,
+        "vocabulary": None if hashed else settings.record(),
+        # Left out where no terms are kept, so that plans are equal to those of stores from before there were any.
+        **({"keep_terms": keep} if keep else {}),
+    }
 
 
 def _encoder(

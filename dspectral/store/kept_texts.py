@@ -1,6 +1,6 @@
 """Texts in memory, kept in the scratch of the store that is built of them: read once, however many passes follow."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -120,7 +120,9 @@ def read_kept(block: KeptBlock, *, where: Location) -> Iterator[Documents]:
     yield Documents(data, offsets)
 
 
-def _keep(number: int, texts: Any, *, where: Location | None, path: str, block_bytes: int) -> list[KeptBlock]:
+def _keep(
+    number: int, texts: Iterable[Any], *, where: Location | None, path: str, block_bytes: int
+) -> list[KeptBlock]:
     """Pack and write the texts of a partition; without a place they are packed alone, for their digests."""
     blocks = []
     parts = text_blocks(texts, block_bytes=min(block_bytes, PIECE_BYTES))

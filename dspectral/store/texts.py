@@ -253,11 +253,11 @@ def _hash_partition(block: tuple[int, Any], *, hash_block: Callable[[Documents],
     return hash_block(next(text_blocks(block[1], block_bytes=sys.maxsize), Documents.of([])))
 
 
-def _count(_number: int, texts: Any) -> int:
+def _count(_number: int, texts: Iterable[Any]) -> int:
     return sum(block.n_documents for block in text_blocks(texts))
 
 
-def _numbered(number: int, texts: Any) -> tuple[int, Any]:
+def _numbered(number: int, texts: Iterable[Any]) -> tuple[int, Iterable[Any]]:
     return number, texts
 
 

@@ -225,7 +225,7 @@ def _decoded(documents: Documents, i: int) -> str:
         raise ValueError(not_utf8(text, i, error.start)) from error
 
 
-def _name_of(tokenizer: Any, parameter: str) -> str:
+def _name_of(tokenizer: Callable[..., Any], parameter: str) -> str:
     qualified = getattr(tokenizer, "__qualname__", None)
     if qualified is None or isinstance(tokenizer, type):
         return _name_of_object(tokenizer, parameter)
@@ -245,7 +245,7 @@ def _name_of(tokenizer: Any, parameter: str) -> str:
     return name
 
 
-def _name_of_object(tokenizer: Any, parameter: str) -> str:
+def _name_of_object(tokenizer: Callable[..., Any], parameter: str) -> str:
     """Return class, name and version of an object such as spaCy's pipeline."""
     kind = type(tokenizer)
     meta = getattr(tokenizer, "meta", None)

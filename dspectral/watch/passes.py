@@ -197,7 +197,7 @@ def _words_of(lost: of.Redone) -> str:
     return f"{workers}{lost.n_tasks} task{'s' * (lost.n_tasks != 1)} run again"
 
 
-def rate_of(phase: Any) -> str:
+def rate_of(phase: Phase) -> str:
     """Return rows and bytes a second in few words.
 
     Parameters

@@ -34,3 +34,25 @@ def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArra
     words: CSRRows = sparse.csr_array((known, sentences.ids, sentences.offsets), shape=shape)
     n_known = np.asarray(words.sum(axis=1))
     return np.asarray(words @ vectors / np.maximum(n_known, 1.0)[:, None], dtype=np.float32)
+
+
+def renumbered_means(
+    sentences: Sentences, *, places: NDArray[np.int32], vectors: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return the mean vectors of sentences of another vocabulary.
+
+    Parameters
+    ----------
+    sentences : Sentences
+        Word ids of the other vocabulary.
+    places : ndarray of int32
+        Type in ours of each of its types; 0 for those that are not in ours.
+    vectors : ndarray of float32, shape (n_types, k)
+        Vector of each of our types.
+
+    Returns
+    -------
+    ndarray of float32, shape (n_sentences, k)
+        As of :func:`sentence_means`.
+    """
+    return sentence_means(sentences._replace(ids=places[sentences.ids]), vectors)

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,9 +21,8 @@ from dspectral.methods.embeddings.counting import count_corpus
 from dspectral.methods.embeddings.decomposing import word_vectors
 from dspectral.methods.embeddings.queries import WordQueries
 from dspectral.methods.embeddings.recipe import EmbeddingRecipe
-from dspectral.methods.embeddings.sentence_means import sentence_means
+from dspectral.methods.embeddings.sentence_means import renumbered_means, sentence_means
 from dspectral.registry import saved
-from dspectral.types import Sentences
 
 
 @saved
@@ -242,7 +240,7 @@ class WordEmbedding(
         places = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)
         means = map_rows(
             corpus.sentences,
-            partial(_corpus_means, places=places, vectors=self.vectors_),
+            partial(renumbered_means, places=places, vectors=self.vectors_),
             n_columns=self._n_features_out,
             dtype=np.float32,
             name="means",
@@ -292,10 +290,3 @@ class WordEmbedding(
                 "add_contexts is True, but contexts are words only where they are a bag, not hashed"
             )
         return recipe
-
-
-def _corpus_means(
-    sentences: Sentences, *, places: NDArray[np.int32], vectors: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Return the mean vectors of sentences of another vocabulary, whose types have these places in ours."""
-    return sentence_means(sentences._replace(ids=places[sentences.ids]), vectors)

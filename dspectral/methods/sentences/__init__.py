@@ -2,6 +2,7 @@
 
 from dspectral.methods.sentences.intent import IntentClassifier
 from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
-from dspectral.methods.sentences.representation import SentenceRecipe, SentenceRepresentation
+from dspectral.methods.sentences.recipe import SentenceRecipe
+from dspectral.methods.sentences.representation import SentenceRepresentation
 
 __all__ = ["IntentClassifier", "SentenceRecipe", "SentenceRepresentation", "WordVectorRepresentation"]

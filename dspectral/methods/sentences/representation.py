@@ -1,14 +1,14 @@
 """Sentence representations from unlabeled text: counts beside their projection, equation 2 of the paper."""
 
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.decomposition.plan import Plan, Solver
+from dspectral.decomposition.plan import Plan
 from dspectral.decomposition.spectrum import Spectrum, spectrum
 from dspectral.engine import map_rows, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
@@ -16,6 +16,7 @@ from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_document
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
+from dspectral.methods.sentences.recipe import SentenceRecipe
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
 from dspectral.store.text_files import TextFiles
@@ -23,37 +24,6 @@ from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.hashing import hash_documents
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, IntArray, Rows, RowsLike
-
-
-@saved
-class SentenceRecipe(NamedTuple):
-    """How :class:`~dspectral.SentenceRepresentation` finds directions, and what else it adds; for comparisons.
-
-    Attributes
-    ----------
-    solver : {"auto", "frequent_directions", "gram", "nystrom", "krylov"} or None, default=None
-        Solver of the decomposition, as for :class:`~dspectral.SketchedPCA`. None takes ``"frequent_directions"``
-        where ``n_passes`` is 1, and ``"krylov"`` otherwise.
-    sketch_size : int or None, default=None
-        Number of rows of the sketch, at least ``n_components``. None takes ``2 n_components + 10``, and
-        ``3 n_components + 10`` for ``"krylov"``.
-    n_passes : int, default=1
-        How often the sentences are read for the directions. With more than one, block Krylov iteration takes the
-        place of the sketch of one pass, and comes closer to the exact directions with each.
-    first_words : float, default=0.0
-        Factor of the first two words by position; 0 leaves them out. :class:`~dspectral.IntentClassifier` with
-        ``plus=True`` chooses a factor of its own, whatever this one is.
-
-    Examples
-    --------
-    >>> SentenceRecipe(n_passes=3).first_words
-    0.0
-    """
-
-    solver: Solver | None = None
-    sketch_size: int | None = None
-    n_passes: int = 1
-    first_words: float = 0.0
 
 
 @saved
