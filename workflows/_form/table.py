@@ -146,16 +146,20 @@ def _is_number(value: Any) -> bool:
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows as aligned text; a field that a row lacks is left blank.
+    """Print rows as aligned text; what all rows share is said once, and a field that a row lacks is left blank.
 
     Examples
     --------
-    >>> print_table([{"data": "a", "value": 0.5}, {"data": "bb", "value": 1200}])
+    >>> print_table([{"data": "a", "n": 3, "value": 0.5}, {"data": "bb", "n": 3, "value": 1200}])
+    in every row: n 3
     data   value
     ────────────
     a        0.5
     bb     1,200
     """
+    if same := constants(rows):
+        print("in every row: " + ", ".join(f"{field} {cell(same, field)}" for field in same))
+        rows = [{field: value for field, value in row.items() if field not in same} for row in rows]
     right = numeric_fields(rows)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for field in fields_of(rows):
