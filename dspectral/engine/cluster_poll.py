@@ -4,13 +4,11 @@ import contextvars
 import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
+from dspectral.engine.clients import Client, Scheduler
 from dspectral.engine.events import TOPIC, BlocksDone, Compiled, Compiling, Merged, PassBegan, Redone
 from dspectral.engine.telling import LOGGER, is_mine, tell
-
-if TYPE_CHECKING:
-    from distributed import Client, Scheduler
 
 INTERVAL = 0.5
 """Seconds between two questions."""
@@ -38,7 +36,7 @@ class State(NamedTuple):
     messages: tuple[dict[str, Any], ...]
 
 
-def state_of(groups: Sequence[str], run: str, dask_scheduler: "Scheduler") -> State:
+def state_of(groups: Sequence[str], run: str, dask_scheduler: Scheduler) -> State:
     """Return the state of task groups, on the scheduler.
 
     Parameters
@@ -81,7 +79,7 @@ class ClusterPoll:
         The pass.
     """
 
-    def __init__(self, client: "Client", begun: PassBegan) -> None:
+    def __init__(self, client: Client, begun: PassBegan) -> None:
         self._client, self._begun = client, begun
         self._most: dict[str, int] = {}
         self._again: dict[str, int] = {}

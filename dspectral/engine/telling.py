@@ -9,15 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask
 
+from dspectral.engine.clients import Client
 from dspectral.engine.events import TOPIC, BlocksDone, Event, Listener, Merged
 from dspectral.engine.wording import sentence_of
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 LOGGER = logging.getLogger("dspectral")
 LOGGER.addHandler(logging.NullHandler())
@@ -89,7 +87,7 @@ def counts_blocks() -> bool:
     return bool(_HERE.get() or _EVERYWHERE) or LOGGER.isEnabledFor(logging.DEBUG)
 
 
-def tell(event: Event, client: "Client | None" = None) -> None:
+def tell(event: Event, client: Client | None = None) -> None:
     """Tell listeners, the log, and the scheduler of a client.
 
     Parameters
@@ -158,7 +156,7 @@ def as_message(event: Event) -> dict[str, Any]:
     return {"event": kind, **fields, "time": time.time(), "sender": _SENDER, "order": next(_NUMBERS)}
 
 
-def client_in_force() -> "Client | None":
+def client_in_force() -> Client | None:
     """Return the ``dask.distributed`` client that would compute now.
 
     Returns
@@ -208,7 +206,7 @@ def _log_and_call(event: Event, listeners: tuple[Listener, ...]) -> None:
             LOGGER.exception("a listener failed at %s", type(event).__name__)
 
 
-def _send(client: "Client", message: dict[str, Any]) -> None:
+def _send(client: Client, message: dict[str, Any]) -> None:
     """Hand a message to the client's own loop."""
 
     async def send() -> None:

@@ -6,17 +6,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import Self, TextIO
 
 from dspectral.engine import listening
+from dspectral.engine.clients import Client
 from dspectral.engine.telling import LOGGER, client_in_force
 from dspectral.watch.bars import Rows, line_of
 from dspectral.watch.notebook import Notebook, notebook_shell
 from dspectral.watch.passes import Heading, Passes
 from dspectral.watch.tasks import ClusterTasks, LocalTasks, Phase
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 QUIET_SECONDS = 0.5
 """What ends sooner says nothing, but in a notebook."""
@@ -47,7 +45,7 @@ class Progress:
 
     def __init__(
         self,
-        client: "Client | None" = None,
+        client: Client | None = None,
         stream: TextIO | None = None,
         *,
         quiet_seconds: float | None = None,

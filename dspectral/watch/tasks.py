@@ -4,15 +4,13 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from dask.callbacks import Callback
 
+from dspectral.engine.clients import Client, Scheduler
 from dspectral.engine.cluster_poll import DONE
 from dspectral.engine.running import group_of
-
-if TYPE_CHECKING:
-    from distributed import Client, Scheduler
 
 Counts: TypeAlias = Mapping[str, tuple[int, int]]
 """Tasks done and tasks in all, by task group, in the order of their first appearance."""
@@ -80,7 +78,7 @@ class ClusterTasks:
         A client of the cluster.
     """
 
-    def __init__(self, client: "Client") -> None:
+    def __init__(self, client: Client) -> None:
         self.client = client
         self._most: dict[str, int] = {}
 
@@ -94,7 +92,7 @@ class ClusterTasks:
         return phases_of(counts, self._most)
 
 
-def scheduler_counts(dask_scheduler: "Scheduler") -> dict[str, tuple[int, int]]:
+def scheduler_counts(dask_scheduler: Scheduler) -> dict[str, tuple[int, int]]:
     """Return tasks done and in all of each group on a scheduler that still has something to do."""
     counts: dict[str, tuple[int, int]] = {}
     for name, group in dask_scheduler.task_groups.items():
