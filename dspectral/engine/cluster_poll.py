@@ -100,6 +100,7 @@ class ClusterPoll:
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         self._ended.set()
         self._thread.join(timeout=5.0)  # a scheduler that is gone answers late
+        # After an error the scheduler may be what failed: it is not asked again.
         if kind is None:  # what was done since the last question
             self._ask()
             self._tell_done(self._begun.n_blocks, self._begun.n_merges)
@@ -117,6 +118,8 @@ class ClusterPoll:
             # The computation itself says what is wrong with the cluster.
             LOGGER.debug("the scheduler did not answer", exc_info=True)
             return
+        # As many as were told before are passed over. The scheduler keeps 100,000 messages of a topic (Dask's
+        # distributed.scheduler.events-log-length): of more merges, the last ones would not be told.
         for message in state.messages[self._n_messages :]:
             kind = TOLD[message["event"]]
             # What is compiled in this process was told here.
@@ -127,9 +130,13 @@ class ClusterPoll:
 
     def _see(self, state: State) -> None:
         """Compare a state with those before it, and tell what changed."""
+        # Who is missing now has died or left: either way what it held is computed again.
         self._lost |= self._workers - set(state.workers)
         self._workers = set(state.workers)
         n_again = 0
+        # Per group, `most` is the high mark and `again` how far below it the group is now. Only a growing gap is told,
+        # so that a loss which several questions see is told once, and a second loss before the first is made good is
+        # told too.
         for group, (done, _total) in state.counts.items():
             again = max(0, self._most.get(group, 0) - done)
             n_again += max(0, again - self._again.get(group, 0))

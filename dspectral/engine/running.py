@@ -74,6 +74,7 @@ class LocalCounts(Callback):
         level = self._levels.get(group)
         if level is None and group != begun.block_group:
             return
+        # Either a block or a merge: what is shared by all tasks, and what reads a stream, counts as neither.
         self._n_blocks += level is None
         self._n_merges += level is not None
         if level is not None:
@@ -129,6 +130,7 @@ def running_pass(work: Work, *, run: str, client: Client | None = None) -> Itera
             else:
                 with ClusterPoll(client, begun):
                     yield {}
+    # Interrupts too: the event of the end says what ended the pass.
     except BaseException as raised:
         error = type(raised).__name__
         raise

@@ -58,6 +58,7 @@ class LocalTasks(Callback):
     def _start_state(self, _graph: Any, state: dict[str, Any]) -> None:
         with self._lock:
             self._done.clear()
+            # After optimization: tasks that were fused are one here, and end as one.
             self._total = Counter(group_of(key) for key in (*state["ready"], *state["waiting"]))
 
     def _posttask(self, key: Hashable, *_others: Any) -> None:
@@ -88,6 +89,8 @@ class ClusterTasks:
             counts = self.client.run_on_scheduler(scheduler_counts)
         except (OSError, RuntimeError, TimeoutError):
             return []  # the computation itself says what is wrong
+        # Results are lost with a worker, and `done` falls: the most that was done stays on the bar, and what is
+        # missing runs again.
         self._most = {group: max(done, self._most.get(group, 0)) for group, (done, _total) in counts.items()}
         return phases_of(counts, self._most)
 
