@@ -38,6 +38,7 @@ def size_of(n_bytes: float) -> str:
     """
     if n_bytes < 1000:
         return f"{n_bytes:.0f} bytes"
+    # Thousands and not 1024, as disks and networks are measured.
     unit = min(int(math.log10(n_bytes)) // 3, 5)
     number = n_bytes / 1000**unit
     return f"{number:.{1 if number < 10 else 0}f} {' kMGTP'[unit]}B"

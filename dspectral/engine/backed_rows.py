@@ -59,6 +59,8 @@ def backed_rows(X: Any) -> da.Array:
 
     n_rows, n_columns = X.shape
     n_entries = X.group["indices"].shape[0]
+    # Rows times bytes a row is CHUNK_BYTES, with n_entries / n_rows entries in a mean row. Where rows are of very
+    # unequal length, so are the blocks.
     block_rows = max(1, CHUNK_BYTES * n_rows // max(1, ENTRY_BYTES * n_entries))
     rows: da.Array = read_elem_lazy(X.group, chunks=(min(block_rows, n_rows), n_columns))
     return rows

@@ -4,13 +4,11 @@ import contextvars
 import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
+from dspectral.engine.clients import Client, Scheduler
 from dspectral.engine.events import TOPIC, BlocksDone, Compiled, Compiling, Merged, PassBegan, Redone
 from dspectral.engine.telling import LOGGER, is_mine, tell
-
-if TYPE_CHECKING:
-    from distributed import Client, Scheduler
 
 INTERVAL = 0.5
 """Seconds between two questions."""
@@ -38,7 +36,7 @@ class State(NamedTuple):
     messages: tuple[dict[str, Any], ...]
 
 
-def state_of(groups: Sequence[str], run: str, dask_scheduler: "Scheduler") -> State:
+def state_of(groups: Sequence[str], run: str, dask_scheduler: Scheduler) -> State:
     """Return the state of task groups, on the scheduler.
 
     Parameters
@@ -81,7 +79,7 @@ class ClusterPoll:
         The pass.
     """
 
-    def __init__(self, client: "Client", begun: PassBegan) -> None:
+    def __init__(self, client: Client, begun: PassBegan) -> None:
         self._client, self._begun = client, begun
         self._most: dict[str, int] = {}
         self._again: dict[str, int] = {}
@@ -102,6 +100,7 @@ class ClusterPoll:
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         self._ended.set()
         self._thread.join(timeout=5.0)  # a scheduler that is gone answers late
+        # After an error the scheduler may be what failed: it is not asked again.
         if kind is None:  # what was done since the last question
             self._ask()
             self._tell_done(self._begun.n_blocks, self._begun.n_merges)
@@ -119,6 +118,7 @@ class ClusterPoll:
             # The computation itself says what is wrong with the cluster.
             LOGGER.debug("the scheduler did not answer", exc_info=True)
             return
+        # As many as were told before are passed over. The scheduler keeps its last 1,000 messages of a topic (Dask's distributed.admin.low-level-log-length): of a pass with more merges, the last ones are not told here.
         for message in state.messages[self._n_messages :]:
             kind = TOLD[message["event"]]
             # What is compiled in this process was told here.
@@ -129,9 +129,13 @@ class ClusterPoll:
 
     def _see(self, state: State) -> None:
         """Compare a state with those before it, and tell what changed."""
+        # Who is missing now has died or left: either way what it held is computed again.
         self._lost |= self._workers - set(state.workers)
         self._workers = set(state.workers)
         n_again = 0
+        # Per group, `most` is the high mark and `again` how far below it the group is now. Only a growing gap is told,
+        # so that a loss which several questions see is told once, and a second loss before the first is made good is
+        # told too.
         for group, (done, _total) in state.counts.items():
             again = max(0, self._most.get(group, 0) - done)
             n_again += max(0, again - self._again.get(group, 0))

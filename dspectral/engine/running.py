@@ -4,21 +4,19 @@ import time
 import warnings
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import dask
 import numpy as np
 from dask.callbacks import Callback, normalize_callback
 
+from dspectral.engine.clients import Client
 from dspectral.engine.cluster_poll import ClusterPoll
 from dspectral.engine.events import BlocksDone, Merged, PassBegan, PassEnded
 from dspectral.engine.fitting import fit_in_force, next_number
 from dspectral.engine.telling import client_in_force, counts_blocks, is_heard, tell
 from dspectral.engine.timing import note_pass
 from dspectral.types import is_sparse
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 
 class Work(NamedTuple):
@@ -76,6 +74,7 @@ class LocalCounts(Callback):
         level = self._levels.get(group)
         if level is None and group != begun.block_group:
             return
+        # Either a block or a merge: what is shared by all tasks, and what reads a stream, counts as neither.
         self._n_blocks += level is None
         self._n_merges += level is not None
         if level is not None:
@@ -84,7 +83,7 @@ class LocalCounts(Callback):
 
 
 @contextmanager
-def running_pass(work: Work, *, run: str, client: "Client | None" = None) -> Iterator[dict[str, Any]]:
+def running_pass(work: Work, *, run: str, client: Client | None = None) -> Iterator[dict[str, Any]]:
     """Tell the events of a pass while the body computes it, and note its time.
 
     Parameters
@@ -131,6 +130,7 @@ def running_pass(work: Work, *, run: str, client: "Client | None" = None) -> Ite
             else:
                 with ClusterPoll(client, begun):
                     yield {}
+    # Interrupts too: the event of the end says what ended the pass.
     except BaseException as raised:
         error = type(raised).__name__
         raise
@@ -138,7 +138,7 @@ def running_pass(work: Work, *, run: str, client: "Client | None" = None) -> Ite
         tell(PassEnded(begun.fit, run, work.name, time.perf_counter() - start, error), client)
 
 
-def client_for(*, in_memory: bool) -> "Client | None":
+def client_for(*, in_memory: bool) -> Client | None:
     """Return the client that will compute a pass, if anybody wants to hear of it.
 
     Parameters

@@ -15,7 +15,7 @@ class Summary(Protocol):
     Laws, each held by ``tests/laws.py``:
 
     - ``S.of(block)`` reads the block and changes nothing;
-    - ``merge`` is pure, and merging the summaries of two blocks in row order summarises the two blocks
+    - ``merge`` is pure, and merging the summaries of two blocks in row order summarizes the two blocks
       together, exactly or within the bound that the summary itself states;
     - the summary of an empty block is an identity of ``merge``;
     - the same summaries in the same order give the same bits.

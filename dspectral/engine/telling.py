@@ -9,15 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask
 
+from dspectral.engine.clients import Client
 from dspectral.engine.events import TOPIC, BlocksDone, Event, Listener, Merged
 from dspectral.engine.wording import sentence_of
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 LOGGER = logging.getLogger("dspectral")
 LOGGER.addHandler(logging.NullHandler())
@@ -51,6 +49,8 @@ def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]
     >>> [type(event).__name__ for event in heard]
     ['FitBegan', 'PassBegan', 'BlocksDone', 'PassEnded', 'Certified', 'FitEnded']
     """
+    # A listener that hears one thread is in `_ALL` too: compilation, which happens once for all threads, is told to
+    # everybody.
     _ALL.append(listener)
     before = _HERE.get()
     if everywhere:
@@ -89,7 +89,7 @@ def counts_blocks() -> bool:
     return bool(_HERE.get() or _EVERYWHERE) or LOGGER.isEnabledFor(logging.DEBUG)
 
 
-def tell(event: Event, client: "Client | None" = None) -> None:
+def tell(event: Event, client: Client | None = None) -> None:
     """Tell listeners, the log, and the scheduler of a client.
 
     Parameters
@@ -100,6 +100,7 @@ def tell(event: Event, client: "Client | None" = None) -> None:
         Client of the computation. It is never waited for, and what goes wrong there is only logged.
     """
     _log_and_call(event, (*_HERE.get(), *_EVERYWHERE))
+    # Blocks are left out: the scheduler knows its own tasks, and a message each would be as many again.
     if client is not None and is_heard() and not isinstance(event, BlocksDone):
         _send(client, as_message(event))
 
@@ -158,7 +159,7 @@ def as_message(event: Event) -> dict[str, Any]:
     return {"event": kind, **fields, "time": time.time(), "sender": _SENDER, "order": next(_NUMBERS)}
 
 
-def client_in_force() -> "Client | None":
+def client_in_force() -> Client | None:
     """Return the ``dask.distributed`` client that would compute now.
 
     Returns
@@ -201,6 +202,7 @@ def _log_and_call(event: Event, listeners: tuple[Listener, ...]) -> None:
     level = logging.DEBUG if isinstance(event, BlocksDone | Merged) else logging.INFO
     if LOGGER.isEnabledFor(level):
         LOGGER.log(level, "%s", sentence_of(event))
+    # Once each, in order: a listener may be there for its thread and for all.
     for listener in dict.fromkeys(listeners):
         try:
             listener(event)
@@ -208,9 +210,11 @@ def _log_and_call(event: Event, listeners: tuple[Listener, ...]) -> None:
             LOGGER.exception("a listener failed at %s", type(event).__name__)
 
 
-def _send(client: "Client", message: dict[str, Any]) -> None:
+def _send(client: Client, message: dict[str, Any]) -> None:
     """Hand a message to the client's own loop."""
 
+    # The loop runs in a thread of its own: `add_callback` is the one call into it that other threads may make, and it
+    # does not wait.
     async def send() -> None:
         try:
             await client.scheduler.log_event(topic=TOPIC, msg=message)

@@ -56,6 +56,8 @@ def class_tree(brown: SpectralBrownClustering) -> Branch:
     }
     root = _branch("", {code: words for code, words in members.items() if len(words)}, counts)
     groups = [root]
+    # Invariant: `groups` holds every word once, in the order of the leaves. A split replaces a branch by its two halves
+    # in place, so that colors that are neighbors stay neighbors in the tree.
     while len(groups) < N_GROUPS:
         # The branch with most words that can be split, so that no color has most of the map.
         largest = max((one for one in groups if one.branches), key=lambda one: len(one.words), default=None)
@@ -70,6 +72,8 @@ def class_tree(brown: SpectralBrownClustering) -> Branch:
 
 def _branch(code: str, members: dict[str, NDArray[np.int64]], counts: NDArray[np.int64]) -> Branch:
     """Build the branch of some classes, given by their codes; a branch without a fork is its only child."""
+    # Classes without a word are gone, and a fork of which one side is empty would be a branch of one branch: bits that
+    # all members share are skipped.
     while len(members) > 1 and len({one[len(code)] for one in members}) == 1:
         code = next(iter(members))[: len(code) + 1]
     words = np.sort(np.concatenate(list(members.values())))

@@ -56,6 +56,7 @@ class Space(NamedTuple):
         rows: CSRRows = self.weighting.apply(read_block(self.where, block))
         points = np.asarray(rows @ self.axes, dtype=np.float32)
         norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float32)).ravel()
+        # Rows become unit vectors after the product and not before: it has k columns, and a row many more entries.
         points /= np.where(norms > 0, norms, 1)[:, None]
         sizes = np.diff(rows.indptr).astype(np.int64)
         return points, sizes, np.linalg.norm(points, axis=1)
@@ -81,6 +82,7 @@ class Best(NamedTuple):
     @classmethod
     def of(cls, scores: FloatArray, rows: NDArray[np.int64], n: int) -> "Best":
         """Choose the best n columns of each row of scores, equally good ones by their number."""
+        # Stable, so that the lower number wins a tie: the answer does not depend on how blocks are merged.
         order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
         return cls(np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1), n)
 
@@ -128,9 +130,11 @@ def _typical(item: Numbered, *, space: Space, n: int) -> Best:
     block, first = item
     points, sizes, _ = space.points(block)
     scores = (points * (sizes / (sizes + SHORT))[:, None]).T
+    # The negative end of a direction is the positive end of its opposite: one pass answers both.
     both = np.concatenate([scores, -scores]).astype(np.float32)
     rows = np.arange(first, first + both.shape[1])
     if n < both.shape[1]:  # a block is large: sort only what may be among the best
+        # Sorted by number again, as argpartition leaves any order, and ties go to the first.
         keep = np.sort(np.argpartition(-both, n - 1, axis=1)[:, :n], axis=1)
         return Best.of(np.take_along_axis(both, keep, axis=1), rows[keep], n)
     return Best.of(both, np.broadcast_to(rows, both.shape), n)
@@ -204,10 +208,12 @@ def _nearest(item: Numbered, *, space: Space, queries: FloatArray, n: int) -> Be
     block, first = item
     points, sizes, lengths = space.points(block)
     fine = np.flatnonzero((sizes >= 3) & (lengths > 0))
+    # A block without a fine document still gives a part, of no columns, which merges as any other.
     empty = Best(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64), n)
     parts = [empty]
     for start in range(0, len(fine), SLICE_ROWS):
         some = fine[start : start + SLICE_ROWS]
+        # Queries times a slice and never times a block: the product would be larger than the block itself.
         cosines = queries @ (points[some] / lengths[some, None]).T
         keep = np.sort(np.argpartition(-cosines, min(n, len(some)) - 1, axis=1)[:, :n], axis=1)
         parts.append(Best.of(np.take_along_axis(cosines, keep, axis=1), some[keep] + first, n))

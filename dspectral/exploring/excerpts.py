@@ -62,11 +62,14 @@ def _read(item: Wanted, *, reading: Reading) -> list[tuple[str, str]]:
         span, block_bytes=reading.block_bytes, errors=reading.errors, storage_options=reading.options
     )
     for block in blocks:
+        # Blocks come in the order of the text: `first` counts the documents before this one, as blocks have no number
+        # of their own here.
         for i in wanted[(wanted >= first) & (wanted < first + block.n_documents)].tolist():
             begin, end = block.offsets[i - first], block.offsets[i - first + 1]
             text = block.data[begin : min(end, begin + READ_BYTES)].tobytes().decode("utf-8", "ignore")
             found.append((source, text))
         first += block.n_documents
+        # Text has no index: everything up to the last wanted document was read, and nothing behind it is.
         if first > wanted[-1]:
             break
     return found

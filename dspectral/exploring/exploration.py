@@ -205,6 +205,7 @@ def explore(
         words = FrequentWords.of(corpus, min_count=least, n_words=sizes.n_words)
         if not words.n_tokens:
             raise ValueError(f"no word at all in {'the texts' if n_texts else ', '.join(paths)}")
+        # Filled part by part: a part that a short text cannot have stays None, and says why in `missing`.
         found = Exploration("", {}, {}, steps.no_words())
         fill(found, words, folder, sizes, stages, seed=seed, text=text)
     found.name = _title(paths) if texts is None else f"{n_texts:,} texts"
@@ -278,6 +279,8 @@ def _written(texts: Iterable[str], folder: str) -> tuple[list[str], int]:
         for text in texts:
             if not isinstance(text, str):
                 raise TypeError(f"text {n} is {text!r:.60}, but texts must be strings")
+            # A line is a document from here on: line breaks within a text become blanks, and a text without words
+            # stays as an empty line, so that numbers of documents are those of the texts.
             line = " ".join(text.split())
             file.write(line + "\n")
             n, n_filled = n + 1, n_filled + bool(line)

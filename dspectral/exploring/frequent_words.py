@@ -177,10 +177,13 @@ def cut(documents: Sentences, places: Places) -> Sentences:
     """
     ids, offsets = documents
     ends = places.ends[ids]
+    # A full stop behind a title ends nothing, but a question mark there does.
     ends[1:] &= ~(places.titles[ids[:-1]] & places.stops[ids[1:]])
     numbers = places.numbers[ids]
     kept = numbers >= 0
     before = np.concatenate([[0], np.cumsum(kept)])  # words before each token
+    # Both ends of documents and ends of sentences, counted in kept words: equal ones fall together, and so no sentence
+    # is empty, nor does one reach over two documents.
     bounds = np.union1d(before[offsets], before[np.flatnonzero(ends) + 1])
     return Sentences(numbers[kept], bounds if len(bounds) > 1 else np.zeros(2, dtype=np.int64))
 
@@ -207,6 +210,7 @@ def count_block(
         Counts, sorted by column.
     """
     ids, offsets = read_sentences(where, block)
+    # Column 0, rare words, stays empty: they are many, and would be one word that all documents share.
     columns = numbers[ids]
     kept = columns > 0
     starts = np.concatenate([[0], np.cumsum(kept)])[offsets]

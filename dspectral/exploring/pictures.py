@@ -214,6 +214,8 @@ def roomy(points: FloatArray, lengths: list[int], *, width: int) -> NDArray[np.i
     boxes: list[tuple[float, float, float]] = []
     chosen = []
     letter = 6 * 100 / width  # half of a letter of 6 pixels, in the points' unit
+    # Invariant: no two of `boxes` overlap. Greedy in the order of the words' counts, at most N_LABELS comparisons a
+    # point; 6.5 is the height of a line in the points' unit.
     for i, ((x, y), length) in enumerate(zip(points.tolist(), lengths, strict=True)):
         half = letter * (length + 1)
         if all(abs(x - a) > half + other or abs(y - b) > 6.5 for a, b, other in boxes):

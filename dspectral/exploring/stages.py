@@ -67,6 +67,7 @@ class Stages:
         start = time.perf_counter()
         with self._announce(name):
             yield
+        # Behind the body and not in a finally: what was not finished has no time that could be compared.
         self.finished.append(Stage(name, reads, passes, time.perf_counter() - start))
 
     def correct(self, passes: int) -> None:

@@ -68,6 +68,8 @@ def describe_vocabulary(words: FrequentWords, store: CountStore) -> Vocabulary:
     """Return frequencies and telling words; nothing is read but sums."""
     types = np.flatnonzero((words.places.numbers >= 0) & (words.corpus.counts > 0))
     types = types[types > 0]
+    # Evenly on a logarithmic scale, for the plot has one: rounding gives the first ranks several times, and one is
+    # kept.
     last = np.geomspace(1, max(1, len(types)), N_RANKS)
     ranks = np.unique(np.round(last).astype(np.int64))[: len(types)]
     chosen = types[ranks - 1]
@@ -122,6 +124,7 @@ def most_documents(frequency: NDArray[np.int64], n_documents: int) -> int:
 
 def find_directions(store: CountStore, used: NDArray[np.bool_], k: int, *, seed: int) -> Fitted:
     """Fit directions to the documents, each word present in a document weighing the root of its idf."""
+    # Words that are not used get log(1) = 0, a weight that takes them out without another set of columns.
     idf = np.log(store.n_rows / np.where(used, store.document_frequency, store.n_rows))
     weighting = Weighting("binary", np.sqrt(idf), None, None)
     svd = TruncatedSVD(k, random_state=seed).fit(store.weighted(weighting))
@@ -145,11 +148,13 @@ def choose_documents(
         Nearest documents, with cosines, by document.
     """
     shown = space._replace(axes=space.axes[:, :N_SHOWN])
+    # Only the directions that are shown are asked for their ends; neighbors are looked for among all of them.
     best = typical_documents(store, shown, N_TYPICAL * SPARE)
     typical = np.where(best.scores > 0, best.rows, -1)
     rng = np.random.default_rng(seed)
     drawn = np.sort(rng.choice(store.n_rows, min(store.n_rows, 2 * n_sample), replace=False))
     asked = np.union1d(typical[:, :N_TYPICAL][typical[:, :N_TYPICAL] >= 0], drawn)
+    # The points of all that are asked are in memory, some hundreds: each query is one of them.
     points, held = points_of(store, space, asked)
     has_words = held > 0
     drawn = drawn[has_words[np.searchsorted(asked, drawn)]]
@@ -158,6 +163,7 @@ def choose_documents(
     sample = rng.permutation(drawn[most])
     kept = has_words & ~np.isin(asked, np.setdiff1d(drawn, sample))
     asked, points = asked[kept], points[kept]
+    # Twice as many as are shown, and the document itself, because some of them will have the same text.
     near = nearest_documents(store, space, points, N_NEAREST * 2 + 1)
     nearest = {
         row: [
@@ -211,6 +217,7 @@ def describe_directions(
             _end(_end_words(sign * weights, words), rows, documents)
             for sign, rows in ((1, typical[j]), (-1, typical[n + j]))
         ]
+        # The sign of a direction is arbitrary: the end that has words comes first.
         ends.append((pair[0], pair[1]) if pair[0].words else (pair[1], pair[0]))
     return Directions(ends, svd.singular_values_, float(svd.energy_), svd.certificate_, fitted.most_documents)
 

@@ -36,6 +36,8 @@ def telling(
     n = max(1, n_documents)
     seen = document_frequency > 0
     df = np.where(seen, document_frequency, 1)
+    # Were the c tokens of a word thrown on n documents at random, a share 1 - exp(-c / n) of these would have it
+    # (Poisson). expm1 keeps its digits where c is far below n.
     expected = -np.expm1(-counts / n)
     residual = np.log2(n / df) + np.log2(np.where(counts > 0, expected, 1.0))
     return np.asarray(np.where(seen, np.sqrt(counts) * np.maximum(0.0, residual), 0.0))

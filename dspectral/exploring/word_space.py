@@ -40,6 +40,7 @@ def nearest_words(
     for start in range(0, len(listed), SLICE_ROWS):
         some = slice(start, start + SLICE_ROWS)
         near = listed[some] @ listed.T
+        # Below every cosine, so that no word is its own neighbor, not even where vectors are equal or zero.
         near[np.arange(len(near)), np.arange(start, start + len(near))] = -2
         order = np.argsort(-near, axis=1, kind="stable")[:, :n]
         ids[some], cosines[some] = order + 1, np.take_along_axis(near, order, axis=1)
@@ -61,6 +62,7 @@ def word_map(vectors: NDArray[np.float32], *, seed: int) -> FloatArray:
     ndarray of float64, shape (n, 2)
         Points about the origin, rounded to two places.
     """
+    # scikit-learn's neighbors are three times the perplexity: there must be as many other words.
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     tsne = TSNE(init="pca", perplexity=perplexity, random_state=seed, method="barnes_hut")
     # One thread: sums of several threads are not the same from run to run, and a layout amplifies that.

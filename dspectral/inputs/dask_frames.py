@@ -63,6 +63,7 @@ def rows_of_frame(X: Any) -> Any:
             f"X is a Dask DataFrame whose column(s) {', '.join(others)} hold no plain numbers: pass the others, as in "
             "X[['a', 'b']]; a column of texts is for NgramHashing or build_store"
         )
+    # This is the pass: a partition must be read to know how many rows it has.
     rows = X.to_dask_array(lengths=True)
     # Partitions without rows are left out: a block has at least one.
     sizes = rows.chunks[0]

@@ -88,6 +88,8 @@ def bytes_of(value: object) -> int:
     34
     """
     total, waiting, seen = 0, [value], set()
+    # `waiting` holds what is still to be looked into, `seen` what was: an attribute that two parts share counts once,
+    # and a circle of objects ends.
     while waiting:
         part: Any = waiting.pop()
         if isinstance(part, str):

@@ -244,6 +244,7 @@ def _check_width(found: int, n_columns: int) -> None:
 
 def _among(known: ColumnNames, columns: NDArray[np.int64]) -> ColumnNames:
     """Return the names of some columns, numbered by their places among these; ``columns`` rise."""
+    # searchsorted may point behind the last column: it is clipped, and the comparison below refuses what is not there.
     places = np.minimum(np.searchsorted(columns, known.columns), max(0, len(columns) - 1))
     there = np.flatnonzero(columns[places] == known.columns)
     return ColumnNames(places[there], [known.names[i] for i in there], known.signs[there])
@@ -256,6 +257,7 @@ def _largest(row: FloatArray, known: ColumnNames, n: int) -> list[tuple[str, flo
     """
     weights = np.asarray(row, dtype=np.float64)[known.columns] * known.signs
     largest = np.abs(weights).max(initial=0.0)
+    # Relative to the largest weight, so that the scale of a model does not matter.
     magnitudes = np.round(np.abs(weights) / (largest or 1.0), 5)
     # Names are compared only among what may be an answer; one more, because rare words are left out.
     few = np.flatnonzero(magnitudes >= np.sort(magnitudes)[-(n + 1) :].min(initial=1.0))

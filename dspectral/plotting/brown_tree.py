@@ -84,6 +84,7 @@ def _draw(ax: Axes, codes: list[str]) -> None:
     # recursion is as deep as the longest bit string, a stack here.
     middle: dict[tuple[int, int], float] = {}
     nodes = [(0, len(codes), 0)]
+    # The list grows while it is read: children are put behind all nodes that are known, and each is read once.
     for first, last, depth in nodes:
         if last - first > 1:
             cut = next(i for i in range(first, last + 1) if i == last or codes[i][depth] == "1")

@@ -71,6 +71,8 @@ def place_labels(
                 "", (points[i, 0], points[i, 1]), (float(offset[0]), float(offset[1])), textcoords="offset points",
                 arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}, zorder=1,
             )  # fmt: skip
+        # Invariant: `taken` holds the box of every dot and of every label that was written; none of the labels covers
+        # another box.
         taken = np.vstack([taken, [*(place - half), *(place + half)]])
         written.append(label)
     return written

@@ -100,6 +100,7 @@ def plot_merge_tree(
 def _places(n_blocks: int, fan_in: int) -> list[NDArray[np.float64]]:
     """Return where the summaries of each level stand: above the middle of those that they merge."""
     places = [np.arange(1.0, n_blocks + 1)]
+    # As merge_tree groups neighbors: the last group of a level may be smaller, down to one, which moves up as it is.
     while len(below := places[-1]) > 1:
         first = np.arange(0, len(below), fan_in)
         last = np.minimum(first + fan_in, len(below)) - 1

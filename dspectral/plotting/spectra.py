@@ -184,6 +184,7 @@ def scree_of(model: Any) -> Scree:
     energy, certificate = getattr(model, "energy_", None), getattr(model, "certificate_", None)
     error = None if certificate is None else float(certificate.absolute)
     if found is None and hasattr(model, "sketch"):
+        # A sketch is small, however many rows it stands for: nothing of the data is read.
         found = np.linalg.svd(np.asarray(model.sketch, dtype=np.float64), compute_uv=False)
         energy, error = model.energy, float(model.error)
     values = np.asarray(model if found is None else found)
@@ -194,7 +195,9 @@ def scree_of(model: Any) -> Scree:
     if not len(squares) or squares[0] <= 0 or not np.isfinite(squares).all():
         raise ValueError("there is no singular value above zero to draw")
     if energy is None and certificate is not None and certificate.relative > 0:
+        # A certificate holds the bound and its share of the energy: their quotient is the energy.
         energy = certificate.absolute / certificate.relative
     known = energy is not None and float(energy) > 0
+    # The sum of the parts may pass the energy by rounding; shares above 1 would not fit the axis.
     total = float(squares.sum()) if energy is None or not known else max(float(energy), float(squares.sum()))
     return Scree(squares, total, known, error)

@@ -115,6 +115,8 @@ def _numbers(embedding: HasWordVectors, words: list[str]) -> list[int]:
 def _on_a_plane(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the first two principal components, each turned so that its largest entry is positive."""
     centered = vectors - vectors.mean(axis=0)
+    # The sign of a singular vector is arbitrary, and changes with the library that computes it: it is fixed below so
+    # that one map is drawn everywhere.
     left, values, _ = np.linalg.svd(centered, full_matrices=False)
     plane = np.zeros((len(vectors), 2))
     k = min(2, len(values))

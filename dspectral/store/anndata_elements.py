@@ -171,6 +171,7 @@ def _write_blocks(where: Location, path: str, rows: da.Array) -> None:
 def _computed(rows: da.Array) -> Iterator[tuple[int, int, NDArray[Any]]]:
     """Yield first row, the one behind the last, and values of some blocks at a time."""
     starts = [0, *accumulate(rows.chunks[0])]
+    # Two blocks for each core: enough to keep all of them busy, few enough for memory.
     for first, last in pairwise([*range(0, rows.numblocks[0], 2 * CPU_COUNT), rows.numblocks[0]]):
         yield starts[first], starts[last], np.asarray(rows.blocks[first:last].compute())
 

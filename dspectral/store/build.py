@@ -253,6 +253,7 @@ def _build_span(
     if done and done[-1].last:
         return done
     blocks: list[B] = []
+    # Invariant: `blocks` holds the marks of parts 0 to len(blocks) - 1, whoever wrote them.
     for content, last in _with_last(read(span)):
         part = len(blocks)  # finished blocks are read again, as text has no index, but not written again
         known = done[part] if part < len(done) else None

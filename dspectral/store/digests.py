@@ -41,6 +41,7 @@ def digest_of(*arrays: NDArray[Any]) -> int:
     """
     crc = 0
     for array in arrays:
+        # Type and shape first: the same bytes as another type, or cut otherwise, are other content.
         crc = google_crc32c.extend(crc, f"{array.dtype.str}{array.shape}".encode())
         crc = google_crc32c.extend(crc, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
     return int(crc)

@@ -101,6 +101,7 @@ def write_with_terms(
     object
         What ``write`` returns.
     """
+    # In this order: a block that is marked has its terms, and one that is not is written again with them.
     write_sample(draft.where, _scratch(draft, name), TermSample.of(documents, settings, size))
     return write(name, documents, last=last)
 
@@ -121,9 +122,11 @@ def write_kept_terms(draft: Draft, blocks: Sequence[BlockInfo], settings: Hashin
     """
     where = draft.where
     earlier = [totals_path(draft.generation - 1)] if draft.earlier else []
+    # The terms of earlier rows come first, as their rows do: what is dropped depends on the order of merging.
     paths = [*earlier, *(_scratch(draft, block.name) for block in blocks if block.n_rows)]
     merged = merged_samples(read_sample(where, path, size) for path in paths)
     kept, path = KeptTerms.of(merged, settings), totals_path(draft.generation)
+    # Of a new generation: until the root names it, whoever has the store open reads the terms of the last one.
     store = where.open(read_only=False)
     write_array(store, f"{path}/term_columns", kept.columns)
     write_array(store, f"{path}/term_signs", kept.signs)

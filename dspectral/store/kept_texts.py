@@ -77,6 +77,7 @@ def keep_texts(draft: Draft, texts: Texts, block_bytes: int) -> list[KeptBlock]:
         if not known:  # nothing that is of use to a later call: the next one may be of other text
             draft.forget()
         raise
+    # As JSON gives them back, for the comparison.
     listed = [list(block) for block in blocks]
     if not known:
         where.mark(path, {"blocks": listed})
@@ -125,6 +126,8 @@ def _keep(
 ) -> list[KeptBlock]:
     """Pack and write the texts of a partition; without a place they are packed alone, for their digests."""
     blocks = []
+    # Packed as pieces of files are: the cuts follow from the texts alone, so that a build that goes on finds the
+    # blocks that it began with.
     parts = text_blocks(texts, block_bytes=min(block_bytes, PIECE_BYTES))
     for part, documents in enumerate(pack(parts, block_bytes)):
         offsets = np.ascontiguousarray(documents.offsets, dtype=np.int64)

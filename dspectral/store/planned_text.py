@@ -113,6 +113,7 @@ class PlannedText(NamedTuple):
             ``read(piece)`` yields blocks of documents.
         """
         reading, read = self.reading, None
+        # Texts are kept before the first pass, because a generator cannot be read for a second one.
         if self.texts is not None:
             pieces: Any = keep_texts(draft, self.texts, reading.block_bytes)
             read = partial(read_kept, where=draft.where)
@@ -201,6 +202,7 @@ def plan_sentences(sources: TextSources, reading: Reading) -> PlannedText:
         check_name("unit", unit, UNITS)
     sources = named_files(sources)
     if texts_in(sources, reading.field) is not None:
+        # The unit "file" goes on to plan_text, which refuses it of texts that are no files.
         of_documents = "file" if unit == "file" else None
     else:
         of_documents = (

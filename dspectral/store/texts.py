@@ -130,6 +130,7 @@ def named_files(sources: TextSources) -> Any:
     """
     if not isinstance(sources, Iterator):
         return sources
+    # One element is taken to see its kind, and put back in front: no more of a generator may be read here.
     first = list(_first(sources))
     if first and isinstance(first[0], PathLike):
         return [*first, *sources]
@@ -167,6 +168,8 @@ def partitions_of(column: Any) -> "da.Array | None":
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind not in "OSU":
         raise TypeError(f"X is a {kind}, but it holds {dtype} and no texts")
+    # Impure: a pure call would hash the partition for its key. Each carries its number, since a block does not know
+    # where it stands.
     number = dask.delayed(_numbered, pure=False)
     parts = [
         number(i, part) for i, part in enumerate(np.ravel(np.asarray(column.to_delayed(), dtype=object)))

@@ -39,6 +39,8 @@ def is_affordable(documents: Documents) -> bool:
         False from the first texts on that are too long, or too many.
     """
     n_bytes = len(documents.data) + DOCUMENT_BYTES * documents.n_documents
+    # Capped at one above the budget: it says that the loops have taken over, for good. Threads that race here may
+    # overspend by some texts, which costs milliseconds and no bit of the result.
     _spent[0] = min(_spent[0] + n_bytes, BUDGET + 1)
     return _spent[0] <= BUDGET
 
@@ -86,6 +88,7 @@ def hash_few(
             row[(((code ^ BITS_32) + 1) if negative else code) & (n_features - 1)] += 1 - 2 * (
                 signed and negative
             )
+        # Signs may cancel: such an entry is left out, as the compiled loops leave it out.
         cells = sorted((column, total) for column, total in row.items() if total)
         columns += [column for column, _ in cells]
         sums += [total for _, total in cells]
@@ -116,6 +119,8 @@ def murmur(text: bytes) -> int:
     """
     state = 0
     n_whole = len(text) & ~3
+    # Python's integers have no width: every product and rotation is cut to 32 bits, as the registers of the compiled
+    # loop cut it.
     for i in range(0, n_whole, 4):
         state = _rotated(state ^ _scrambled(int.from_bytes(text[i : i + 4], "little")), 13)
         state = (state * 5 + 0xE6546B64) & BITS_32

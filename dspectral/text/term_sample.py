@@ -191,6 +191,8 @@ def merged_samples(samples: Iterable[TermSample]) -> TermSample:
     """
     every: Iterator[TermSample] = iter(samples)
     merged = next(every)
+    # `merged` holds all samples so far and at most `size` terms; memory is that of one merge, however many blocks there
+    # are.
     while more := list(islice(every, _AT_ONCE)):
         merged = merged.merge(*more)
     return merged
@@ -200,7 +202,9 @@ def _most_frequent(table: TermTable, size: int, error: int) -> tuple[TermTable, 
     """Return at most ``size`` terms, and the error with what the others count."""
     if len(table.counts) <= size:
         return table, size, error
+    # Terms lie in the order of their bytes, and the sort is stable: the smaller term wins a tie, on every machine.
     order = np.argsort(-table.counts, kind="stable")
     mask = np.zeros(len(table.counts), dtype=bool)
     mask[order[:size]] = True
+    # The largest count that is dropped: no term can have lost more than this here.
     return table.filter(mask), size, error + int(table.counts[order[size]])

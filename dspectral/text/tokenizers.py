@@ -107,6 +107,7 @@ class Tokenizer:
             words += self._words(call(text.lower() if lowercase else text), i)  # type: ignore[misc]
             bounds[i + 1] = len(words)
         starts = np.zeros(len(words) + 1, dtype=np.int64)
+        # One more for the blank behind each word: `starts` are places in the joined text.
         np.cumsum([len(word) + 1 for word in words], out=starts[1:])
         joined = b" ".join([*words, b"\0" * PADDING])
         return Tokens(np.frombuffer(joined, dtype=np.uint8), starts, bounds)

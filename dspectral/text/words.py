@@ -42,7 +42,7 @@ def cut_words(documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercas
     documents : Documents
         UTF-8 text, a sentence each.
     cut : {"blanks", "words"} or Tokenizer
-        - ``"blanks"``: as ``text.split()`` does, for text that is tokenised already;
+        - ``"blanks"``: as ``text.split()`` does, for text that is tokenized already;
         - ``"words"``: as ``re.findall(r"\w+(?:['\u2019]\w+)*|[^\w\s]", text)`` does: words with the
           apostrophes inside them, and every other character that is not a blank by itself;
         - a tokenizer: as its function does, called for one sentence after the other.

@@ -48,6 +48,8 @@ class Rows:
         since : float
             When the phases began.
         """
+        # Keys hold the time of the beginning: a phase of the next fit is another row, with a clock of its own,
+        # even if it has the same name. The order of the dict is that of the rows.
         wanted: dict[tuple[str, float], Heading | Phase] = {("", one.since): one for one in headings[:1]}
         wanted |= {(phase.name, since): phase for phase in phases}
         wanted |= {(one.text, one.since): one for one in headings[1:]}
@@ -81,6 +83,7 @@ class Rows:
 
     def _fill(self, row: bars.TaskID, phase: Phase) -> None:
         task = self._bars.tasks[self._bars.task_ids.index(row)]
+        # Work that is done never falls within a pass, so fewer tasks done can only be another pass of the same name.
         if task.total is None or phase.done < task.completed:
             self._bars.reset(row)  # another pass
         self._bars.update(

@@ -50,6 +50,8 @@ class _Pass:
     def phases(self) -> list[Phase]:
         began = self.began
         seconds = max(time.monotonic() - self.since, 1e-9)
+        # Rows of blocks that are done are not known: blocks are about as large as each other, and their share of all
+        # rows is near enough for a speed.
         share = self.n_blocks / max(began.n_blocks, 1)
         rows = None if began.n_rows is None else began.n_rows * share / seconds
         size = None if began.n_bytes is None else began.n_bytes * share / seconds
@@ -149,6 +151,7 @@ class Passes:
 
     def _on_fit_ended(self, event: of.FitEnded) -> None:
         began, _since = self._fits.pop(event.fit, (None, 0.0))
+        # Popped whoever ends, also a fit within another: only what runs may have a line.
         certificate = self._certificates.pop(event.fit, None)
         self._lost = {run: lost for run, lost in self._lost.items() if lost.fit != event.fit}
         if began is None or began.parent in self._fits:
@@ -168,6 +171,8 @@ class Passes:
     def _on_blocks_done(self, event: of.BlocksDone) -> None:
         one = self._passes.get(event.run)
         if one is not None:
+            # The thread that asks a cluster and the end of a pass both tell: an older count may come behind a newer
+            # one.
             one.n_blocks, one.n_merges = max(one.n_blocks, event.n_blocks), max(one.n_merges, event.n_merges)
 
     def _on_merged(self, event: of.Merged) -> None:

@@ -6,17 +6,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import Self, TextIO
 
 from dspectral.engine import listening
+from dspectral.engine.clients import Client
 from dspectral.engine.telling import LOGGER, client_in_force
 from dspectral.watch.bars import Rows, line_of
 from dspectral.watch.notebook import Notebook, notebook_shell
 from dspectral.watch.passes import Heading, Passes
 from dspectral.watch.tasks import ClusterTasks, LocalTasks, Phase
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 QUIET_SECONDS = 0.5
 """What ends sooner says nothing, but in a notebook."""
@@ -47,7 +45,7 @@ class Progress:
 
     def __init__(
         self,
-        client: "Client | None" = None,
+        client: Client | None = None,
         stream: TextIO | None = None,
         *,
         quiet_seconds: float | None = None,
@@ -68,6 +66,7 @@ class Progress:
     def start(self) -> None:
         """Show from now on; nothing happens within another one that shows."""
         with _LOCK:
+            # Two that draw would write over each other's lines.
             if _SHOWN:
                 return
             _SHOWN.append(self)
@@ -91,6 +90,7 @@ class Progress:
             stack, self._stack = self._stack, None
             if self in _SHOWN:
                 _SHOWN.remove(self)
+        # Called a second time, or it never showed: another one did.
         if stack is None:
             return
         self._ended.set()
@@ -125,6 +125,8 @@ class Progress:
         """Look once at all that runs, and show it."""
         phases, now = self._phases(), time.monotonic()
         headings = [Heading(name, since) for name, since in self._steps[-1:]] + self._passes.headings()
+        # Tasks without a fit, such as a user's own `compute`, have no beginning that was told: it is when they were
+        # first seen.
         self._busy_since = (self._busy_since or now) if phases and not headings else None
         if not headings and self._busy_since is not None:
             headings = [Heading("", self._busy_since)]

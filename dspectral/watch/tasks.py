@@ -4,15 +4,13 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from dask.callbacks import Callback
 
+from dspectral.engine.clients import Client, Scheduler
 from dspectral.engine.cluster_poll import DONE
 from dspectral.engine.running import group_of
-
-if TYPE_CHECKING:
-    from distributed import Client, Scheduler
 
 Counts: TypeAlias = Mapping[str, tuple[int, int]]
 """Tasks done and tasks in all, by task group, in the order of their first appearance."""
@@ -60,6 +58,7 @@ class LocalTasks(Callback):
     def _start_state(self, _graph: Any, state: dict[str, Any]) -> None:
         with self._lock:
             self._done.clear()
+            # After optimization: tasks that were fused are one here, and end as one.
             self._total = Counter(group_of(key) for key in (*state["ready"], *state["waiting"]))
 
     def _posttask(self, key: Hashable, *_others: Any) -> None:
@@ -80,7 +79,7 @@ class ClusterTasks:
         A client of the cluster.
     """
 
-    def __init__(self, client: "Client") -> None:
+    def __init__(self, client: Client) -> None:
         self.client = client
         self._most: dict[str, int] = {}
 
@@ -90,11 +89,13 @@ class ClusterTasks:
             counts = self.client.run_on_scheduler(scheduler_counts)
         except (OSError, RuntimeError, TimeoutError):
             return []  # the computation itself says what is wrong
+        # Results are lost with a worker, and `done` falls: the most that was done stays on the bar, and what is
+        # missing runs again.
         self._most = {group: max(done, self._most.get(group, 0)) for group, (done, _total) in counts.items()}
         return phases_of(counts, self._most)
 
 
-def scheduler_counts(dask_scheduler: "Scheduler") -> dict[str, tuple[int, int]]:
+def scheduler_counts(dask_scheduler: Scheduler) -> dict[str, tuple[int, int]]:
     """Return tasks done and in all of each group on a scheduler that still has something to do."""
     counts: dict[str, tuple[int, int]] = {}
     for name, group in dask_scheduler.task_groups.items():

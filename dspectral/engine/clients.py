@@ -1,0 +1,42 @@
+"""What is asked of a ``dask.distributed`` client and its scheduler: most programs load neither, and it is not here."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+
+class Scheduler(Protocol):
+    """The scheduler of a cluster, in whose process a function asks it.
+
+    Attributes
+    ----------
+    task_groups : mapping of str to TaskGroup
+        Groups that it knows, each with the number of its tasks in each state.
+    workers : mapping of str to WorkerState
+        Workers by their addresses.
+    """
+
+    task_groups: Mapping[str, Any]
+    workers: Mapping[str, Any]
+
+    def get_events(self, topic: str) -> Iterable[tuple[float, dict[str, Any]]]:
+        """Return the messages of a topic, with their times."""
+        ...
+
+
+class Client(Protocol):
+    """A client of a cluster.
+
+    Attributes
+    ----------
+    loop : IOLoop
+        Loop of the thread in which it talks to its scheduler.
+    scheduler : rpc
+        The scheduler's remote functions, to be awaited in that loop.
+    """
+
+    loop: Any
+    scheduler: Any
+
+    def run_on_scheduler(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the scheduler's process, and wait for what it returns."""
+        ...
