@@ -220,7 +220,7 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
 def _hash(tokens: Tokens, settings: HashingSettings, n_bits: int) -> RowBuffers:
     # Documents are hashed in groups whose n-grams fit in the buffers: one sort then sums many short documents.
     buffers: RowBuffers = new_buffers(tokens.bounds, settings.ngram_range)
-    first = 0
+    first = np.int64(0)  # not a literal, for which each function below would be compiled a second time
     while first < tokens.bounds.size - 1:
         last = end_of_group(buffers, first)
         hash_group(tokens, settings.ngram_range, buffers, first, last)
