@@ -58,6 +58,7 @@ USERS = {
     "jinja2": {"dspectral.exploring", "workflows"},
     "distributed": {"workflows"},
     "numba": {"dspectral._compiled"},
+    "filelock": {"dspectral._compiled"},
     "rich": {"dspectral.watch", "workflows"},
     "matplotlib": {"dspectral.plotting", "workflows"},
 }

@@ -37,9 +37,7 @@ class Tokens(NamedTuple):
     bounds: NDArray[np.int64]
 
     @classmethod
-    def of(
-        cls, text: NDArray[np.uint8], starts: NDArray[np.int64], bounds: NDArray[np.int64]
-    ) -> "Tokens":
+    def of(cls, text: NDArray[np.uint8], starts: NDArray[np.int64], bounds: NDArray[np.int64]) -> "Tokens":
         """Return words in read-only arrays, as terms are, so that loops which take both are compiled once.
 
         Parameters
