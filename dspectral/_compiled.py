@@ -2,17 +2,22 @@
 
 Machine code is kept on disk, beside the source or, where that cannot be written to, as in an installation that belongs
 to somebody else, in the user's cache folder; ``NUMBA_CACHE_DIR`` names another one. A loop is compiled once on a
-machine, at its first call, and :data:`LISTENERS` are told.
+machine, at its first call, and :data:`LISTENERS` are told. A process that needs a loop which another one is compiling
+waits for its machine code: Numba itself would let both compile.
 """
 
 import threading
 import time
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from filelock import FileLock, Timeout
 from numba.core import event as numba_events
+from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,6 +25,8 @@ N = TypeVar("N", bound=np.generic)
 
 LISTENERS: list[Callable[[str, str, float | None], object]] = []
 """Called with the name of a loop, its module, and None before it is compiled or the seconds that it took afterwards."""
+WAIT_SECONDS = 120.0
+"""How long a process waits for a loop that another one compiles; the longest loop takes a twentieth of it."""
 
 
 def compiled(function: F) -> F:
@@ -42,7 +49,7 @@ def compiled(function: F) -> F:
     ...     return 2 * x
     """
     loop: F = numba.njit(nogil=True, cache=True, boundscheck=False)(function)
-    return loop
+    return _in_turn(loop)
 
 
 def compiled_with_contraction(function: F) -> F:
@@ -61,7 +68,7 @@ def compiled_with_contraction(function: F) -> F:
         Compiled function with the same signature.
     """
     loop: F = numba.njit(nogil=True, cache=True, fastmath={"contract"}, boundscheck=False)(function)
-    return loop
+    return _in_turn(loop)
 
 
 def is_loaded(loop: Callable[..., Any]) -> bool:
@@ -101,6 +108,64 @@ def read_only(array: NDArray[N]) -> NDArray[N]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
+
+
+class _Turn:
+    """The turn of this process to compile a loop, with all that it calls; Numba's own lock guards it from threads."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.has_waited = False
+        self.lock: FileLock | None = None
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_error: object) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            if self.lock is not None:
+                self.lock.release()
+            self.lock, self.has_waited = None, False
+
+    def wait(self, path: Path) -> None:
+        """Wait until no other process compiles the outermost loop, whose lock ends with the process that holds it."""
+        if self.has_waited:
+            return
+        self.has_waited = True
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=WAIT_SECONDS)
+        except (Timeout, OSError, NotImplementedError) as error:
+            warnings.warn(f"a loop is compiled without waiting for other processes: {error}", stacklevel=2)
+        else:
+            self.lock = lock
+
+
+_TURN = _Turn()
+
+
+def _in_turn(loop: F) -> F:
+    """Let a loop that is not on disk be compiled by one process, for which the others wait."""
+    cache: Any = vars(loop).get("_cache")
+    if cache is None:  # compilation is switched off
+        return loop
+    dispatcher: Any = loop
+    load, compile_now = cache.load_overload, dispatcher.compile
+
+    def load_or_wait(signature: Any, target: Any) -> Any:
+        found = load(signature, target)
+        if found is None:
+            _TURN.wait(Path(cache.cache_path, f"{loop.__module__}.{loop.__name__}.lock"))
+            found = load(signature, target)
+        return found
+
+    def compile_in_turn(signature: Any) -> Any:
+        with global_compiler_lock, _TURN:
+            return compile_now(signature)
+
+    cache.load_overload, dispatcher.compile = load_or_wait, compile_in_turn
+    return loop
 
 
 class _Announcer(numba_events.Listener):

@@ -60,6 +60,7 @@ USERS = {
     "jinja2": {"dspectral.exploring", "workflows"},
     "distributed": {"dspectral.dashboard", "workflows"},
     "numba": {"dspectral._compiled"},
+    "filelock": {"dspectral._compiled"},
     "rich": {"dspectral.__main__", "dspectral.watch", "workflows"},
     "matplotlib": {"dspectral.plotting", "workflows"},
 }

@@ -100,7 +100,7 @@ def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowB
 
 
 @compiled
-def end_of_group(buffers: RowBuffers, first: int) -> int:
+def end_of_group(buffers: RowBuffers, first: Int) -> Int:
     """Return the document before which the group that begins with document ``first`` ends.
 
     A document that is too long for a group is a group by itself.

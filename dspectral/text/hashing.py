@@ -18,7 +18,7 @@ from dspectral.text.csr_buffers import (
 from dspectral.text.few_texts import hash_few, is_affordable
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer, words_of
 from dspectral.text.tokens import Tokens, check_ngram_range, checked_offsets
-from dspectral.types import Documents
+from dspectral.types import Documents, Int
 
 MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
 
@@ -220,7 +220,7 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
 def _hash(tokens: Tokens, settings: HashingSettings, n_bits: int) -> RowBuffers:
     # Documents are hashed in groups whose n-grams fit in the buffers: one sort then sums many short documents.
     buffers: RowBuffers = new_buffers(tokens.bounds, settings.ngram_range)
-    first = 0
+    first: Int = np.int64(0)  # not a literal, for which each function below would be compiled a second time
     while first < tokens.bounds.size - 1:
         last = end_of_group(buffers, first)
         hash_group(tokens, settings.ngram_range, buffers, first, last)
@@ -231,7 +231,7 @@ def _hash(tokens: Tokens, settings: HashingSettings, n_bits: int) -> RowBuffers:
 
 
 @compiled
-def _write_cells(settings: HashingSettings, n_bits: int, buffers: RowBuffers, first: int, last: int) -> int:
+def _write_cells(settings: HashingSettings, n_bits: int, buffers: RowBuffers, first: Int, last: Int) -> int:
     """Write the cells of the n-grams of a group; return how many there are.
 
     A cell is ``(row << n_bits | column) << 1 | negative``: sorted, equal row and column are neighbors.

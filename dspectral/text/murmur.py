@@ -27,7 +27,8 @@ def load(text: NDArray[np.uint8], i: Int) -> np.uint32:
     j = np.uint64(i)  # unsigned, for then the compiler makes one load of the four
     a, b = np.uint32(text[j]), np.uint32(text[j + np.uint64(1)])
     c, d = np.uint32(text[j + np.uint64(2)]), np.uint32(text[j + np.uint64(3)])
-    return a | (b << np.uint32(8)) | (c << np.uint32(16)) | (d << np.uint32(24))
+    # Narrowed, for Numba's shifts widen: those who take a word are compiled for one type.
+    return np.uint32(a | (b << np.uint32(8)) | (c << np.uint32(16)) | (d << np.uint32(24)))
 
 
 @compiled
@@ -39,7 +40,7 @@ def absorb(state: np.uint32, word: np.uint32) -> np.uint32:
     >>> hex(absorb(np.uint32(0), np.uint32(0)))
     '0xe6546b64'
     """
-    h = _rotated(np.uint32(state ^ _scrambled(word)), 13)
+    h = _rotated(np.uint32(state ^ _scrambled(word)), np.uint32(13))
     return np.uint32(np.uint32(h * np.uint32(5)) + SUMMAND)
 
 
@@ -77,15 +78,15 @@ def hash_slice(text: NDArray[np.uint8], begin: Int, end: Int) -> np.uint32:
         position += 4
     word = np.uint32(0)
     for j in range(end - position):
-        word |= np.uint32(text[position + j]) << np.uint32(8 * j)
+        word = np.uint32(word | (np.uint32(text[position + j]) << np.uint32(8 * j)))
     return finish(state, word, end - begin)
 
 
 @compiled
-def _rotated(x: np.uint32, n_bits: int) -> np.uint32:
-    return np.uint32(x << np.uint32(n_bits)) | np.uint32(x >> np.uint32(32 - n_bits))
+def _rotated(x: np.uint32, n_bits: np.uint32) -> np.uint32:
+    return np.uint32(x << n_bits) | np.uint32(x >> (np.uint32(32) - n_bits))
 
 
 @compiled
 def _scrambled(word: np.uint32) -> np.uint32:
-    return np.uint32(_rotated(np.uint32(word * C1), 15) * C2)
+    return np.uint32(_rotated(np.uint32(word * C1), np.uint32(15)) * C2)

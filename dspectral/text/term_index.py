@@ -139,7 +139,7 @@ def _fill_slots(terms: Documents, codes: NDArray[np.uint32], slots: NDArray[np.u
 @compiled
 def _encode(tokens: Tokens, ngram_range: tuple[int, int], index: TermIndex, n_bits: Int) -> RowBuffers:
     buffers = new_buffers(tokens.bounds, ngram_range)
-    first = 0
+    first: Int = np.int64(0)  # not a literal, for which each function below would be compiled a second time
     while first < tokens.bounds.size - 1:
         last = end_of_group(buffers, first)
         hash_group(tokens, ngram_range, buffers, first, last)

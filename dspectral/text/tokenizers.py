@@ -110,7 +110,7 @@ class Tokenizer:
         # One more for the blank behind each word: `starts` are places in the joined text.
         np.cumsum([len(word) + 1 for word in words], out=starts[1:])
         joined = b" ".join([*words, b"\0" * PADDING])
-        return Tokens(np.frombuffer(joined, dtype=np.uint8), starts, bounds)
+        return Tokens.of(np.frombuffer(joined, dtype=np.uint8), starts, bounds)
 
     def _words(self, found: Any, document: int) -> list[bytes]:
         """Return the tokens of one document as n-grams take them."""

@@ -36,6 +36,27 @@ class Tokens(NamedTuple):
     starts: NDArray[np.int64]
     bounds: NDArray[np.int64]
 
+    @classmethod
+    def of(cls, text: NDArray[np.uint8], starts: NDArray[np.int64], bounds: NDArray[np.int64]) -> "Tokens":
+        """Return words in read-only arrays, as terms are, so that loops which take both are compiled once.
+
+        Parameters
+        ----------
+        text, starts, bounds : ndarray
+            The attributes.
+
+        Returns
+        -------
+        Tokens
+            Views of the arrays.
+
+        Examples
+        --------
+        >>> Tokens.of(np.zeros(8, dtype=np.uint8), np.array([0]), np.array([0, 0])).bounds.flags.writeable
+        False
+        """
+        return cls(read_only(text), read_only(starts), read_only(bounds))
+
 
 def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
     """Cut documents into words: the longest runs of at least two word characters.
@@ -73,7 +94,7 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
     if document >= 0:
         raise ValueError(not_utf8(documents.text(document), document, byte))
     # Text that Python has lowered holds no such character any more: the second call is the last.
-    return tokenize(lowered(documents, odd), lowercase) if odd.any() else Tokens(*tokens)
+    return tokenize(lowered(documents, odd), lowercase) if odd.any() else Tokens.of(*tokens)
 
 
 def check_ngram_range(ngram_range: tuple[int, int]) -> None:
@@ -155,7 +176,7 @@ def _tokenize(documents: Documents, table: NDArray[np.uint32]) -> Any:
     bounds = np.zeros(n_documents + 1, dtype=np.int64)
     odd = np.zeros(n_documents, dtype=np.bool_)
     starts[0] = 0
-    n: Int = 0
+    n: Int = np.int64(0)  # not a literal, for which the function below would be compiled a second time
     bad: Int = -1
     document = -1
     for i in range(n_documents):

@@ -77,7 +77,7 @@ def cut_words(documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercas
     tokens, odd, (document, byte) = _cut(documents, _letters(lowercase), _kinds(cut))
     if document >= 0:
         raise ValueError(not_utf8(documents.text(document), document, byte))
-    return cut_words(lowered(documents, odd), cut, lowercase=lowercase) if odd.any() else Tokens(*tokens)
+    return cut_words(lowered(documents, odd), cut, lowercase=lowercase) if odd.any() else Tokens.of(*tokens)
 
 
 def count_words(tokens: Tokens) -> TermTable:
@@ -169,7 +169,7 @@ def _cut(documents: Documents, letters: NDArray[np.uint32], kinds: NDArray[np.ui
     bounds = np.zeros(n_documents + 1, dtype=np.int64)
     odd = np.zeros(n_documents, dtype=np.bool_)
     starts[0] = 0
-    n: Int = 0
+    n: Int = np.int64(0)  # not a literal, for which the function below would be compiled a second time
     for i in range(n_documents):
         n, odd[i], bad = _cut_one(data, offsets[i], offsets[i + 1], letters, kinds, text, starts, n)
         bounds[i + 1] = n

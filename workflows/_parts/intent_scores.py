@@ -53,7 +53,10 @@ class Scores:
         self, method: str, train: Labelled, classifier: IntentClassifier, shares: list[float]
     ) -> IntentClassifier:
         """Fit one classifier and keep what it got right, under each of the shares."""
-        with self.run.measure(f"{method} at {', '.join(f'{part:.0%}' for part in shares)}"), spread(self.run, train):
+        with (
+            self.run.measure(f"{method} at {', '.join(f'{part:.0%}' for part in shares)}"),
+            spread(self.run, train),
+        ):
             classifier.set_params(random_state=self.run.arguments.seed).fit(*train)
             right = classifier.predict(self.task.test.texts) == self.task.test.intents
         for part in shares:
