@@ -118,7 +118,8 @@ class ClusterPoll:
             # The computation itself says what is wrong with the cluster.
             LOGGER.debug("the scheduler did not answer", exc_info=True)
             return
-        # As many as were told before are passed over. The scheduler keeps its last 1,000 messages of a topic (Dask's distributed.admin.low-level-log-length): of a pass with more merges, the last ones are not told here.
+        # As many as were told before are passed over. The scheduler keeps its last 1,000 messages of a topic (Dask's
+        # distributed.admin.low-level-log-length): of a pass with more merges, the last ones are not told here.
         for message in state.messages[self._n_messages :]:
             kind = TOLD[message["event"]]
             # What is compiled in this process was told here.
