@@ -205,7 +205,6 @@ def explore(
         words = FrequentWords.of(corpus, min_count=least, n_words=sizes.n_words)
         if not words.n_tokens:
             raise ValueError(f"no word at all in {'the texts' if n_texts else ', '.join(paths)}")
-        # Filled part by part: a part that a short text cannot have stays None, and says why in `missing`.
         found = Exploration("", {}, {}, steps.no_words())
         fill(found, words, folder, sizes, stages, seed=seed, text=text)
     found.name = _title(paths) if texts is None else f"{n_texts:,} texts"
