@@ -20,7 +20,7 @@ from dspectral.exploring.findings import TEXT, Findings
 from dspectral.exploring.frequent_words import FrequentWords
 from dspectral.exploring.page import write_page
 from dspectral.exploring.sizes import Sizes, least_count
-from dspectral.exploring.stages import Announce, Stages
+from dspectral.exploring.stages import Announce, Stages, peak_memory_bytes
 from dspectral.inputs.parameters import check_integer
 from dspectral.store.build import BLOCK_BYTES
 from dspectral.store.corpus import Corpus
@@ -205,13 +205,12 @@ def explore(
         words = FrequentWords.of(corpus, min_count=least, n_words=sizes.n_words)
         if not words.n_tokens:
             raise ValueError(f"no word at all in {'the texts' if n_texts else ', '.join(paths)}")
-        # Filled part by part: a part that a short text cannot have stays None, and says why in `missing`.
         found = Exploration("", {}, {}, steps.no_words())
         fill(found, words, folder, sizes, stages, seed=seed, text=text)
     found.name = _title(paths) if texts is None else f"{n_texts:,} texts"
     found.settings |= {"sources": paths if texts is None else None} | _settings(reading, least, seed)
     found.stages, found.seconds = stages.finished, time.perf_counter() - start
-    found.peak_memory_bytes = _peak_memory_bytes()
+    found.peak_memory_bytes = peak_memory_bytes()
     return found
 
 
@@ -292,10 +291,3 @@ def _written(texts: Iterable[str], folder: str) -> tuple[list[str], int]:
 def _title(paths: list[str]) -> str:
     names = [path.rstrip("/").rpartition("/")[2] for path in paths]
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-
-
-def _peak_memory_bytes() -> int:
-    """Return the largest resident memory of this process; 0 where the system keeps no record in /proc."""
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)

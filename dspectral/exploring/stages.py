@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 Announce: TypeAlias = Callable[[str], AbstractContextManager[object]]
@@ -79,3 +80,17 @@ class Stages:
             As the fitted model says.
         """
         self.finished[-1] = self.finished[-1]._replace(passes=passes)
+
+
+def peak_memory_bytes() -> int:
+    """Return the largest resident memory of this process so far.
+
+    Returns
+    -------
+    int
+        Bytes; 0 where the system keeps no record in /proc.
+    """
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    # The system's high-water mark, in kibibytes: no thread has to look at the memory again and again.
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
