@@ -75,7 +75,7 @@ $(INTEROP)/.installed: pyproject.toml
 	@touch $@
 
 interop: $(INTEROP)/.installed
-	OMP_NUM_THREADS=1 $(INTEROP)/bin/python -m pytest tests/interop --write-table -rs
+	OMP_NUM_THREADS=1 $(INTEROP)/bin/python -m pytest tests/interop tests/test_documents.py --write-table -rs
 
 notebooks: venv
 	@test -n '$(NOTEBOOKS)' || { echo 'make: there is no notebook in notebooks/' >&2; exit 1; }
