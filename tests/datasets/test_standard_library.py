@@ -1,4 +1,7 @@
+import ast
 import asyncio
+import gc
+import os
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -122,3 +125,30 @@ def test_too_few_or_too_many_labels_are_refused(n_labels):
 def test_a_share_that_is_none_is_refused():
     with pytest.raises(ValueError, match="test_share is 1"):
         standard_library_intents(2, test_share=1)
+
+
+def test_statements_come_in_the_order_of_a_walk_over_the_whole_tree(tmp_path):
+    inner = "{0}def a{1}():\n{0}    'is a function {1} of four words'\n"
+    source = "try:\n" + inner.format("    ", 1) + "except OSError as error:\n" + inner.format("    ", 2)
+    source += (
+        "else:\n    with open('x'):\n" + inner.format(" " * 8, 3) + "finally:\n" + inner.format("    ", 4)
+    )
+    source += "match 1:\n    case 1:\n" + inner.format(" " * 8, 5)
+    source += "class B:\n    'is a class of four words'\n" + inner.format("    ", 6)
+    source += "x = [\n    # a comment inside of a list\n    '''\n# no comment of four words\n''',\n]\n"
+    (tmp_path / "one.py").write_text(source)
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    expected = [ast.get_docstring(node) for node in nodes]
+    found = standard_library_documents(tmp_path).texts
+    assert found == [*expected, "a comment inside of a list"]
+    assert gc.isenabled()
+
+
+def test_folders_of_tests_and_of_installed_packages_are_not_looked_through(tmp_path, monkeypatch):
+    for folder in ("site-packages", "a/tests", "a"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "one.py").write_text(f"'a text that is in {folder}'\n")
+    seen, scan = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: seen.append(Path(path).name) or scan(path))
+    assert standard_library_documents(tmp_path).texts == ["a text that is in a"]
+    assert not {"site-packages", "tests"} & set(seen)

@@ -1,8 +1,11 @@
 import json
 import sysconfig
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
+import joblib
 import numpy as np
 import pytest
 
@@ -12,6 +15,7 @@ from dspectral.decomposition.frequent_directions import FrequentDirections
 from tests.methods.sentences.test_sentences import sentences
 from tests.strategies import zipf_counts
 from workflows import demo, intent_classification, sketch_scaling
+from workflows._parts import intent_scores
 from workflows.benchmarks import lsi
 
 
@@ -112,6 +116,16 @@ def test_the_demo_shows_that_unlabelled_text_helps(tmp_path, monkeypatch):
     row = next(r for r in report["rows"] if r["method"] == "sent" and r["unlabeled"] == 1.0)
     assert row["over_share_0"] > 2 * row["over_share_0_error"] > 0
     assert report["answer"].startswith("With all of the unlabelled text `sent` classifies")
+
+
+@pytest.mark.parametrize(("n_sentences", "backend"), [(400, "usual"), (4_000, "dask")])
+def test_only_long_fits_are_sent_to_the_workers(monkeypatch, n_sentences, backend):
+    asked = []
+    monkeypatch.setattr(joblib, "parallel_config", lambda name: asked.append(name) or nullcontext())
+    intents = np.arange(n_sentences) % 20
+    run = SimpleNamespace(client=object())
+    with intent_scores.spread(run, intent_scores.Labelled(["a text"] * n_sentences, intents)):
+        assert asked == ([] if backend == "usual" else ["dask"])
 
 
 @pytest.mark.parametrize(
