@@ -85,7 +85,7 @@ class ClusterPoll:
         self._again: dict[str, int] = {}
         self._workers: set[str] = set()
         self._lost: set[str] = set()
-        self._n_messages = 0
+        self._seen: set[tuple[str, int]] = set()
         self._since = time.time()
         self._told = BlocksDone(begun.fit, begun.run, 0, 0)
         self._ended = threading.Event()
@@ -118,14 +118,17 @@ class ClusterPoll:
             # The computation itself says what is wrong with the cluster.
             LOGGER.debug("the scheduler did not answer", exc_info=True)
             return
-        # As many as were told before are passed over. The scheduler keeps its last 1,000 messages of a topic (Dask's
-        # distributed.admin.low-level-log-length): of a pass with more merges, the last ones are not told here.
-        for message in state.messages[self._n_messages :]:
+        # The scheduler keeps its last 1,000 messages of a topic (distributed.admin.low-level-log-length of Dask's
+        # configuration), so that their number says nothing: those seen at the last question are passed over.
+        names = [(message["sender"], message["order"]) for message in state.messages]
+        for name, message in zip(names, state.messages, strict=True):
+            if name in self._seen:
+                continue
             kind = TOLD[message["event"]]
             # What is compiled in this process was told here.
             if kind is Merged or (message["time"] >= self._since and not is_mine(message)):
                 tell(kind(*(message[field] for field in kind._fields)))
-        self._n_messages = len(state.messages)
+        self._seen = set(names)
         self._see(state)
 
     def _see(self, state: State) -> None:

@@ -1,6 +1,7 @@
 import json
 import logging
 import threading
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -13,6 +14,8 @@ import dspectral
 from dspectral.decomposition import Moments
 from dspectral.engine import as_message, events, expect_passes, fitting, listening, numbered, run_tasks, told
 from dspectral.engine import summarize as summarize_blocks
+from dspectral.engine.cluster_poll import ClusterPoll, State
+from dspectral.engine.events import Merged, PassBegan
 from dspectral.engine.telling import is_heard, tell
 from dspectral.engine.wording import sentence_of
 from tests.contracts import CASES
@@ -321,3 +324,17 @@ def test_a_list_of_tasks_is_a_pass_only_where_that_is_said():
         ("read", 1),
     ]
     tell(heard[0])  # nobody listens: nothing happens
+
+
+def test_merges_are_told_once_each_also_where_the_scheduler_keeps_only_the_last_messages():
+    """A scheduler that keeps three messages, asked after each one or two more."""
+    begun = PassBegan("f", "Fit", "r", "sketch", 1, 1, 8, 7, 3, 2, None, None, "sketch-block", ())
+    kept = [as_message(Merged("f", "r", 1, size, None, None, None)) | {"worker": "w"} for size in range(7)]
+    states = iter(State({}, ("w",), tuple(kept[max(0, n - 3) : n])) for n in (1, 2, 4, 4, 6, 7))
+    client = SimpleNamespace(run_on_scheduler=lambda *_: next(states))
+    heard = []
+    with listening(heard.append):
+        poll = ClusterPoll(client, begun)
+        for _ in range(6):
+            poll._ask()
+    assert [event.summary_bytes for event in heard if isinstance(event, Merged)] == list(range(7))
