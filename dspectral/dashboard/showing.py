@@ -1,11 +1,11 @@
 """How the page gets to a scheduler: from a client, or with the scheduler's own start."""
 
 import warnings
+from importlib import import_module
 from typing import Any
 
 import dask
 
-from dspectral.dashboard.plugin import FORM, PATH, install
 from dspectral.engine.telling import client_in_force
 
 _FAILURES = (ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError, TimeoutError)
@@ -75,13 +75,14 @@ def add_page(client: Any) -> tuple[str, str]:
     problem : str
         Why there is none, in a sentence, or an empty string.
     """
+    plugin = _plugin()
     try:
-        problem = client.run_on_scheduler(install, FORM)
+        problem = client.run_on_scheduler(plugin.install, plugin.FORM)
         link = str(client.dashboard_link or "")
     except _FAILURES as error:
         kind = "has no dspectral, or another version" if isinstance(error, ImportError) else "did not take it"
         return "", f"the scheduler {kind} ({type(error).__name__}: {error})"
-    return ("", problem) if problem else (link.rpartition("/")[0] + PATH, "")
+    return ("", problem) if problem else (link.rpartition("/")[0] + plugin.PATH, "")
 
 
 def dask_setup(server: Any) -> None:
@@ -93,8 +94,14 @@ def dask_setup(server: Any) -> None:
         The scheduler. On a worker, which has no such page, a warning says so.
     """
     is_scheduler = hasattr(server, "task_groups")
-    problem = (
-        install(FORM, server) if is_scheduler else "dspectral.dashboard is for schedulers, not for workers"
-    )
+    problem = "dspectral.dashboard is for schedulers, not for workers"
+    if is_scheduler:
+        plugin = _plugin()
+        problem = plugin.install(plugin.FORM, server)
     if problem:
         warnings.warn(f"no page about fits: {problem}", stacklevel=2)
+
+
+def _plugin() -> Any:
+    """Import the plugin when it is asked for: distributed changes Dask's configuration when it is imported."""
+    return import_module("dspectral.dashboard.plugin")
