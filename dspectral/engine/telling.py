@@ -34,8 +34,8 @@ def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]
     Parameters
     ----------
     listener : callable
-        Function of an :data:`~dspectral.engine.events.Event`. It is called in the thread in which the event happens,
-        so it must be quick; an error in it is logged, and does not stop a fit.
+        Function of an event, one of the named tuples of ``dspectral.engine.events``. It is called in the thread in
+        which the event happens, so it must be quick; an error in it is logged, and does not stop a fit.
     everywhere : bool, default=False
         Whether events of all threads of this process are heard, or only those of fits that begin in this thread.
 

@@ -6,7 +6,7 @@ from dspectral.inputs.parameters import check_integer
 
 
 class Sizes(NamedTuple):
-    """Largest sizes of what a page shows; a short text gets less of it, by the rule of :meth:`reduced`.
+    """Largest sizes of what a page shows; a short text gets less of it, by the rule of ``reduced``.
 
     Attributes
     ----------
