@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 import shutil
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -171,16 +172,17 @@ def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", place, node, contnode)
 
 
-def aliases(found: dict[str, str] = {}) -> dict[str, str]:  # noqa: B006  filled once
+@cache
+def aliases() -> dict[str, str]:
     """Public name of each public object, by the name of where it is defined and by each other public name."""
-    if not found:
-        for package, names in public_names().items():
-            for name, value in names.items():
-                place = f"{package}.{name}"
-                module, qualname = origin(value) or (package, name)
-                found[f"{module}.{qualname}"] = place
-                found.setdefault(name, place)
-                parts = module.split(".")
-                for i in range(1, len(parts)):
-                    found.setdefault(".".join([*parts[:i], qualname]), place)
+    found: dict[str, str] = {}
+    for package, names in public_names().items():
+        for name, value in names.items():
+            place = f"{package}.{name}"
+            module, qualname = origin(value) or (package, name)
+            found[f"{module}.{qualname}"] = place
+            found.setdefault(name, place)
+            parts = module.split(".")
+            for i in range(1, len(parts)):
+                found.setdefault(".".join([*parts[:i], qualname]), place)
     return found

@@ -92,14 +92,14 @@ def _of_matrix(shape: tuple[int, int], nnz: int) -> list[tuple[str, object]]:
 
 
 def _columns(provenance: dict[str, Any]) -> str | None:
-    for key, what in (("hashing", "hashed n-grams"), ("vocabulary", "n-grams of a vocabulary")):
+    for key, what in (("hashing", "hashed"), ("vocabulary", "of an exact vocabulary")):
         settings = provenance.get(key)
         if settings:
             low, high = settings.get("ngram_range", (1, 1))
             length = f"{low}" if low == high else f"{low} to {high}"
             kept = provenance.get("keep_terms") if key == "hashing" else None
             tokens = f"token(s) of {settings['tokenizer']}" if settings.get("tokenizer") else "word(s)"
-            return f"{what} of {length} {tokens}" + (f", up to {kept:,} with names" if kept else "")
+            return f"n-grams of {length} {tokens}, {what}" + (f", up to {kept:,} with names" if kept else "")
     return None
 
 

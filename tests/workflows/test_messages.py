@@ -141,6 +141,7 @@ OPTIONS = {
         ("line 2: not UTF-8; errors='replace' reads on", "line 2: not UTF-8"),
         ("a is there: append=True adds", "a is there: --append adds"),
         ("no file http://host/a?b=c", "no file http://host/a?b=c"),
+        ("no file a.txt; strings are files, and dspectral.Texts([...]) makes texts", "no file a.txt"),
         ("too few: give more text, or lower min_document_frequency", "too few: give more text"),
     ],
 )

@@ -20,8 +20,10 @@ FUNCTIONS = {
 }
 """What messages of the library advise, as a program does it."""
 VALUE = r"(?:'[^']*'|True|False|None|-?[\d.]*\d|)"
-ADVICE = re.compile(rf"[;:] [^;:]*\b[a-z][a-z_]*={VALUE}(?=[ ,.]|$)[^;:]*$|, or [a-z]+ [a-z]+_[a-z_]+$")
-"""A last clause about a parameter."""
+ADVICE = re.compile(
+    rf"[;:] [^;:]*\b[a-z][a-z_]*={VALUE}(?=[ ,.]|$)[^;:]*$|, or [a-z]+ [a-z]+_[a-z_]+$|; [^;]*\bdspectral\.\w+\(.*$"
+)
+"""A last clause about a parameter, or about a class of the library."""
 
 
 def sentence(error: BaseException, options: Mapping[str, str]) -> str:
