@@ -12,7 +12,8 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from dspectral.engine.blas import blas_in_one_thread, pinned
+from dspectral.engine.blas import pinned
+from dspectral.engine.computing import compute
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.fitting import fit_in_force
 from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
@@ -33,9 +34,7 @@ from dspectral.engine.running import (
     Work,
     bytes_of,
     client_for,
-    local_scheduler,
     running_pass,
-    without_graph_warning,
 )
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, call, result_of, value
@@ -114,13 +113,7 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
     fit = fit_in_force()
     teller = Teller(fit.token if fit else "", run) if client else None
     result = merge_tree(graph, leaves, fan_in, run, teller)
-    # Held from first to last: BLAS starts its threads anew each time that its limit changes.
-    with (
-        blas_in_one_thread(),
-        without_graph_warning(),
-        running_pass(work, run=run, client=client) as how,
-    ):
-        (summary,) = dask.compute(result, **(local_scheduler() if in_memory else {}), **how)
+    (summary,) = compute(result, work=work, run=run, client=client, in_memory=in_memory)
     return summary  # type: ignore[no-any-return]
 
 
@@ -216,13 +209,7 @@ def collect_rows(X: "Rows | da.Array") -> Any:
         n_rows=_rows([X]),
         n_bytes=_bytes([X]),
     )
-    client = client_for(in_memory=False)
-    with (
-        blas_in_one_thread(),
-        without_graph_warning(),
-        running_pass(work, run=run, client=client) as how,
-    ):
-        return dask.compute(X, **how)[0]
+    return compute(X, work=work, run=run, client=client_for(in_memory=False))[0]
 
 
 def run_tasks(
@@ -266,13 +253,8 @@ def run_tasks(
         layer[key] = call(key, pinned, result_of(shared), item)
     graph = HighLevelGraph.from_collections(label, layer)
     work = Work(name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
-    client = client_for(in_memory=False)
-    with (
-        blas_in_one_thread(),
-        without_graph_warning(),
-        running_pass(work, run=run, client=client) as how,
-    ):
-        return list(dask.compute(*(Delayed(key, graph, layer=label) for key in keys), **how))
+    results = (Delayed(key, graph, layer=label) for key in keys)
+    return list(compute(*results, work=work, run=run, client=client_for(in_memory=False)))
 
 
 def _rows(arrays: Sequence[da.Array]) -> int | None:

@@ -1,0 +1,41 @@
+"""The one place where a graph is computed: what is in force while it runs, and what is told."""
+
+from typing import Any
+
+import dask
+
+from dspectral.engine.blas import blas_in_one_thread
+from dspectral.engine.clients import Client
+from dspectral.engine.running import Work, local_scheduler, running_pass, without_graph_warning
+
+
+def compute(
+    *results: Any, work: Work, run: str, client: Client | None, in_memory: bool = False
+) -> tuple[Any, ...]:
+    """Compute the results of one pass, and tell its events.
+
+    Parameters
+    ----------
+    *results : Delayed or Dask array
+        What the pass makes.
+    work : Work
+        What the pass will do.
+    run : str
+        Token of the pass.
+    client : distributed.Client, optional
+        Client whose scheduler is asked how far the pass is; None where nobody listens.
+    in_memory : bool, default=False
+        Whether threads of this process compute, even if a client is in force.
+
+    Returns
+    -------
+    tuple
+        The results, in their order.
+    """
+    # Held from first to last: BLAS starts its threads anew each time that its limit changes.
+    with (
+        blas_in_one_thread(),
+        without_graph_warning(),
+        running_pass(work, run=run, client=client) as how,
+    ):
+        return tuple(dask.compute(*results, **(local_scheduler() if in_memory else {}), **how))
