@@ -20,6 +20,8 @@ MOST_SECONDS = 5.0
 """Seconds between two questions to a scheduler where nobody listens, at most."""
 TICK = 0.5
 """Seconds between two looks at the answers, at most."""
+PAUSE = 0.1
+"""Seconds between two looks at a client that connects again."""
 CANCELLED = (concurrent.futures.CancelledError, asyncio.CancelledError)
 """What a future raises whose scheduler, or whose client, is gone."""
 
@@ -78,7 +80,11 @@ def getter(client: Client, begun: PassBegan, poll: ClusterPoll) -> Callable[...,
 def _get(client: Client, begun: PassBegan, poll: ClusterPoll, graph: Any, keys: Any, **options: Any) -> Any:
     vigil = Vigil(begun, poll, client)
     start = time.monotonic()
-    if client.status not in ("running", "connecting"):
+    while client.status == "connecting":
+        # It was lost since the last pass, and may come back: what is sent before that would be lost as well.
+        time.sleep(PAUSE)
+        vigil.look()
+    if client.status != "running":
         raise ClusterError(_lost(client, begun, 0.0))
     try:
         return _gathered(client, client.get(graph, keys, sync=False, **options), vigil)

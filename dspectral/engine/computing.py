@@ -41,7 +41,7 @@ def compute(
         If the cluster cannot compute the pass: in a sentence, and within ``dspectral.wait-limit``.
     """
     client = None if in_memory or runs_in_task() else client or client_in_force()
-    if client is not None:
+    if client is not None and client.status == "running":
         compare_machines(client)
     # Held from first to last: BLAS starts its threads anew each time that its limit changes.
     with (

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 from dask.utils import format_bytes
 
-from dspectral.engine.cluster_errors import ClusterError, enough_for, pause_share, place_of_task
+from dspectral.engine.cluster_errors import ClusterError, enough_for, pause_share
 from dspectral.engine.cluster_poll import ClusterPoll
 from dspectral.engine.cluster_state import PAUSED, State, WorkerSeen
 from dspectral.engine.configuration import wait_limit, wait_warning
 from dspectral.engine.events import PassBegan
 from dspectral.engine.fault_events import Waiting
 from dspectral.engine.telling import tell
+from dspectral.engine.wording import place_of_task
 
 PATIENCE = 2
 """Workers that have all paused, and spill no more, are waited for so many times ``dspectral.wait-warning``."""
@@ -152,7 +153,11 @@ def reason_of(state: State, first: float, limit: float) -> Reason:
         )
     if quiet:
         return _silent(quiet, state, later)
-    saw = f"no task runs on any of the {len(heard)} workers" if len(heard) > 1 else "no task runs on the only worker"
+    saw = (
+        f"no task runs on any of the {len(heard)} workers"
+        if len(heard) > 1
+        else "no task runs on the only worker"
+    )
     helps = "see the dashboard of the scheduler, and the logs of scheduler and workers"
     return Reason("unknown", saw, helps, later)
 
