@@ -6,12 +6,15 @@ Only the first call of a loop imports this module, as Numba takes longer to impo
 import threading
 import time
 import warnings
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 from filelock import FileLock, Timeout
+from numba.core import config
 from numba.core import event as numba_events
 from numba.core.compiler_lock import global_compiler_lock
 
@@ -41,6 +44,26 @@ def dispatcher_of(function: Callable[..., Any], *, contract: bool, listeners: li
     _ANNOUNCER.listeners = listeners
     fastmath = {"contract"} if contract else False
     return _in_turn(numba.njit(nogil=True, cache=True, fastmath=fastmath, boundscheck=False)(function))
+
+
+def cpu_of_loops() -> str:
+    """Return the kind of processor for which Numba compiles, which decides the last bits of what loops compute.
+
+    Returns
+    -------
+    str
+        Its name as LLVM has it, and a checksum of its instructions.
+
+    Examples
+    --------
+    >>> cpu_of_loops().split()[0] != ""
+    True
+    """
+    name = config.CPU_NAME or llvm.get_host_cpu_name()
+    features = config.CPU_FEATURES
+    if features is None:  # as Numba does: a named processor has no instructions of this one
+        features = "" if config.CPU_NAME else llvm.get_host_cpu_features().flatten()
+    return f"{name} {zlib.crc32(features.encode()):08x}"
 
 
 class _Turn:

@@ -28,6 +28,22 @@ def blas_in_one_thread() -> AbstractContextManager[None]:
     return _BlasGate()
 
 
+def blas_kinds() -> str:
+    """Return the BLAS libraries of this process, with the kind of processor for which each chose its kernels.
+
+    Returns
+    -------
+    str
+        Such as ``"openblas 0.3.30 Haswell"``; one part for each library that differs.
+    """
+    found = {
+        " ".join(str(one.get(part) or "") for part in ("internal_api", "version", "architecture")).strip()
+        for one in _controller().info()
+        if one["user_api"] == "blas"
+    }
+    return ", ".join(sorted(found))
+
+
 class _BlasGate(AbstractContextManager[None]):
     """Set the limit when the first task enters and lift it when the last one leaves.
 

@@ -15,7 +15,7 @@ from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.row_blocks import shape_said
 from dspectral.engine.running import merged
 from dspectral.engine.summary import Summary
-from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value
+from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value, with_retries
 from dspectral.engine.telling import tell_from_worker
 
 S = TypeVar("S", bound=Summary)
@@ -59,7 +59,7 @@ def block_tasks(
         graph[leaves[-1]] = call(
             leaves[-1], work, result_of(shared), i, shapes[i], *(result_of(row[0]) for row in blocks)
         )
-    return fuse_into(leaves, graph), leaves
+    return with_retries(fuse_into(leaves, graph)), leaves
 
 
 class Teller(NamedTuple):

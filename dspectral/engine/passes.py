@@ -37,7 +37,7 @@ from dspectral.engine.running import (
     running_pass,
 )
 from dspectral.engine.summary import Summary
-from dspectral.engine.task_graph import Graph, call, result_of, value
+from dspectral.engine.task_graph import Graph, call, result_of, value, with_retries
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
@@ -251,7 +251,7 @@ def run_tasks(
     layer: Graph = {shared: value(shared, function)}
     for key, item in zip(keys, items, strict=True):
         layer[key] = call(key, pinned, result_of(shared), item)
-    graph = HighLevelGraph.from_collections(label, layer)
+    graph = HighLevelGraph.from_collections(label, with_retries(layer))
     work = Work(name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = (Delayed(key, graph, layer=label) for key in keys)
     return list(compute(*results, work=work, run=run, client=client_for(in_memory=False)))

@@ -11,7 +11,7 @@ import numpy as np
 from dask.callbacks import Callback, normalize_callback
 
 from dspectral.engine.clients import Client
-from dspectral.engine.cluster_poll import ClusterPoll
+from dspectral.engine.cluster_run import getter, poll_for
 from dspectral.engine.events import BlocksDone, Merged, PassBegan, PassEnded
 from dspectral.engine.fitting import fit_in_force, next_number
 from dspectral.engine.telling import client_in_force, counts_blocks, is_heard, tell
@@ -98,7 +98,7 @@ def running_pass(work: Work, *, run: str, client: Client | None = None) -> Itera
     Yields
     ------
     dict
-        Arguments with which ``dask.compute`` counts the tasks.
+        Arguments with which ``dask.compute`` computes the graph, and counts its tasks.
     """
     fit = fit_in_force()
     number = next_number(is_pass=work.is_pass)
@@ -122,14 +122,15 @@ def running_pass(work: Work, *, run: str, client: Client | None = None) -> Itera
     start, error = time.perf_counter(), ""
     try:
         with note_pass(work.name):
-            if not counts_blocks():
-                yield {}
-            elif client is None:
+            if client is not None:
+                # Watched even if nobody listens: a pass that cannot go on ends, and says why.
+                with poll_for(client, begun) as poll:
+                    yield {"scheduler": getter(client, begun, poll)}
+            elif counts_blocks():
                 # Named in the call and not registered: a fit in another thread would take registered ones away.
                 yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(begun))]}
             else:
-                with ClusterPoll(client, begun):
-                    yield {}
+                yield {}
     # Interrupts too: the event of the end says what ended the pass.
     except BaseException as raised:
         error = type(raised).__name__

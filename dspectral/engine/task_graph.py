@@ -8,8 +8,9 @@ Dask has no public call for two things that a pass needs:
   and blockwise layers, but stops where two arrays meet, or a block of the array is no blockwise layer: a block would
   then be read by one task and summarized by another, perhaps on another worker.
 
-Needed are ``Task(key, function, *arguments)``, ``TaskRef(key)``, ``DataNode(key, value)``, ``GraphNode.fuse`` and
-``convert_legacy_graph``, as they are from Dask 2025.1, the oldest version that pyproject.toml allows, to 2026.8.
+Needed are ``Task(key, function, *arguments)`` with its attributes, ``TaskRef(key)``, ``DataNode(key, value)``,
+``GraphNode.fuse`` and ``convert_legacy_graph``, as they are from Dask 2025.1, the oldest version that pyproject.toml
+allows, to 2026.8.
 ``tests/engine`` counts the tasks of each pass, and so fails if a version of Dask behaves differently.
 """
 
@@ -19,6 +20,10 @@ from typing import TypeAlias
 
 import dask.array as da
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
+
+from dspectral.engine.configuration import configured_retries
+from dspectral.engine.retrying import retrying
+from dspectral.engine.wording import place_of_task
 
 Key: TypeAlias = Hashable
 Node: TypeAlias = GraphNode
@@ -127,3 +132,32 @@ def fuse_into(leaves: Iterable[Key], graph: Graph) -> Graph:
             left += [key for key in members[-1].dependencies if n_dependents[key] == 1 and key in graph]
         fused[leaf] = GraphNode.fuse(*members, key=leaf)
     return {**graph, **fused}
+
+
+def with_retries(graph: Graph) -> Graph:
+    """Return the same tasks, each of which is tried again after an error that may pass.
+
+    Parameters
+    ----------
+    graph : dict of Key to Node
+        Tasks that read, and values.
+
+    Returns
+    -------
+    dict of Key to Node
+        Tasks under the same keys; all other nodes are those of ``graph``.
+    """
+    # Read here: the configuration of workers is another one.
+    n_retries = configured_retries()
+    if not n_retries:
+        return graph
+    return {
+        key: _with_retries(node, n_retries) if type(node) is Task else node for key, node in graph.items()
+    }
+
+
+def _with_retries(task: Task, n_retries: int) -> Node:
+    function = retrying(task.func, place_of_task(str(task.key)), n_retries)
+    # Newer versions of Dask mark the tasks that read.
+    marks = {"_data_producer": True} if getattr(task, "data_producer", False) else {}
+    return Task(task.key, function, *task.args, **marks, **task.kwargs)
