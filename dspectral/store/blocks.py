@@ -54,7 +54,13 @@ class BlockInfo(NamedTuple):
 
 
 def write_block(
-    where: Location, name: str, rows: CSRRows, *, labels: "CSRRows | None" = None, last: bool = True
+    where: Location,
+    name: str,
+    rows: CSRRows,
+    *,
+    labels: "CSRRows | None" = None,
+    last: bool = True,
+    text: int | None = None,
 ) -> BlockInfo:
     """Write rows as a block, its finished mark last.
 
@@ -71,6 +77,8 @@ def write_block(
         its value.
     last : bool, default=True
         Whether the block is the last of its span of text; recorded in the mark.
+    text : int, optional
+        Digest of the text that the rows were made of; recorded in the mark.
 
     Returns
     -------
@@ -116,6 +124,8 @@ def write_block(
         "last": last,
         "digests": [info.digest, sums],
     }
+    if text is not None:
+        attributes["text"] = text
     if labels is not None:
         # Before the mark: whoever finds the mark finds rows and labels, all of them.
         digest = _write_labels(where, store, info, labels)
