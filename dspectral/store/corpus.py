@@ -155,7 +155,7 @@ def open_corpus(path: str, *, storage_options: dict[str, Any] | None = None) -> 
     ['<?>', 'the', 'cat', 'dog']
     """
     where = Location.of(path, storage_options)
-    head = (where.attributes() or {}).get(CORPUS_KEY)
+    head = (where.attributes(sure=True) or {}).get(CORPUS_KEY)
     if head is None:
         unfinished = where.attributes("plans") is not None
         why = "what is there is not finished, or not a corpus" if unfinished else "build_corpus makes one"
@@ -208,7 +208,7 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None
 
 
 def _verify(where: Location, block: SentenceBlock, *, n_types: int) -> None:
-    mark = where.attributes(block.name)
+    mark = where.attributes(block.name, sure=True)
     if not mark or SentenceBlock.of(block.name, mark) != block:
         raise StoreError(
             f"corpus {where.url}, block {block.name}: its mark and the root of the corpus do not agree; "

@@ -159,7 +159,7 @@ def _admit(where: Location, *, append: bool) -> CountStore | None:
     if finished is not None and not append:
         raise StoreError(f"there is a finished store at {store} already: append=True adds to it")
     if finished is None:
-        if CORPUS_KEY in (there := where.attributes(zarr_format=None) or {}):
+        if CORPUS_KEY in (there := where.attributes(zarr_format=None, sure=True) or {}):
             raise StoreError(f"there is a finished corpus at {store} already: open_corpus opens it")
         if there:
             raise StoreError(f"there is something else at {store}: choose another place, or remove it")
@@ -275,7 +275,7 @@ def _next_generation(where: Location) -> tuple[str, bool]:
 def _is_unfinished(where: Location) -> bool:
     generation, _ = _next_generation(where)
     # Without a plan nothing of this generation was written, and a corpus counts as finished by a key of its own.
-    return where.attributes(f"plans/{generation}") is not None and CORPUS_KEY not in (
+    return where.attributes(f"plans/{generation}", sure=True) is not None and CORPUS_KEY not in (
         where.attributes() or {}
     )
 

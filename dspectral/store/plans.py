@@ -37,7 +37,7 @@ def write_plan(
         If another plan is there, or the same one of files that have changed.
     """
     path, plan = f"plans/{generation:04d}", as_json({"format": FORMAT, **provenance})
-    found = where.attributes(path)
+    found = where.attributes(path, sure=True)
     if not found:  # no group, or one without attributes, whose writing was cut short
         where.mark(path, plan)
         return False

@@ -1,10 +1,12 @@
 """Files as documents: their formats, and the spans that are read in parallel."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby, pairwise
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
+from dspectral.engine.retrying import retried
 from dspectral.store.checks import check_name, check_size
 from dspectral.store.encodings import as_utf8, in_utf8, is_wide, known_encoding
 from dspectral.store.fields import csv_records
@@ -177,7 +179,8 @@ def plan_spans(
 def _found(sources: Any, source: str, options: dict[str, Any], *, records: bool) -> list[Any]:
     """Return the files of a source; a list whose strings name none may be meant as texts."""
     try:
-        return files_of(source, options, records=records)
+        look = partial(files_of, source, options, records=records)
+        return retried(look, what=f"looking for {without_secrets(source)}")
     except FileNotFoundError as error:
         if isinstance(sources, str | PathLike):
             raise

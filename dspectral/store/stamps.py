@@ -5,6 +5,9 @@ from typing import Any
 
 import fsspec
 
+from dspectral.engine.retrying import retried
+from dspectral.store.secrets import without_secrets
+
 _ETAGS = ("ETag", "etag", "md5Hash", "Content-MD5", "generation", "CRC", "hex")
 _TIMES = (
     "LastModified",
@@ -111,6 +114,10 @@ def fresh_stamp(url: str, options: dict[str, Any]) -> str:
     str
         The stamp.
     """
+    return retried(_fresh_stamp, url, options, what=f"looking at {without_secrets(url)}")
+
+
+def _fresh_stamp(url: str, options: dict[str, Any]) -> str:
     system, path = fsspec.url_to_fs(url, **options)
     system.invalidate_cache()
     return stamp_of(system, path)
