@@ -9,16 +9,18 @@ waits for its machine code: Numba itself would let both compile.
 import threading
 import time
 import warnings
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 from filelock import FileLock, Timeout
+from numba.core import config
 from numba.core import event as numba_events
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
 from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,17 +90,6 @@ def is_loaded(loop: Callable[..., Any]) -> bool:
     return bool(getattr(loop, "signatures", ()))
 
 
-def compiles_for() -> str:
-    """Return the machine that loops are compiled for: other machines may round otherwise.
-
-    Returns
-    -------
-    str
-        Architecture, processor and its features, as Numba has them.
-    """
-    return " ".join(map(str, cpu_target.target_context.codegen().magic_tuple()))
-
-
 def read_only(array: NDArray[N]) -> NDArray[N]:
     """Return a contiguous read-only view, so that a loop is compiled once for all callers.
 
@@ -120,6 +111,26 @@ def read_only(array: NDArray[N]) -> NDArray[N]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
+
+
+def cpu_of_loops() -> str:
+    """Return the kind of processor for which Numba compiles, which decides the last bits of what loops compute.
+
+    Returns
+    -------
+    str
+        Its name as LLVM has it, and a checksum of its instructions.
+
+    Examples
+    --------
+    >>> cpu_of_loops().split()[0] != ""
+    True
+    """
+    name = config.CPU_NAME or llvm.get_host_cpu_name()
+    features = config.CPU_FEATURES
+    if features is None:  # as Numba does: a named processor has no instructions of this one
+        features = "" if config.CPU_NAME else llvm.get_host_cpu_features().flatten()
+    return f"{name} {zlib.crc32(features.encode()):08x}"
 
 
 class _Turn:

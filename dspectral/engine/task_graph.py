@@ -8,8 +8,9 @@ Dask has no public call for two things that a pass needs:
   and blockwise layers, but stops where two arrays meet, or a block of the array is no blockwise layer: a block would
   then be read by one task and summarized by another, perhaps on another worker.
 
-Needed are ``Task(key, function, *arguments)``, ``TaskRef(key)``, ``DataNode(key, value)``, ``GraphNode.fuse`` and
-``convert_legacy_graph``, and what :class:`Recipes` looks at, as they are from Dask 2025.1, the oldest version that pyproject.toml allows, to 2026.8.
+Needed are ``Task(key, function, *arguments)``, ``TaskRef(key)``, ``DataNode(key, value)``, ``GraphNode.fuse``,
+``convert_legacy_graph``, and what :class:`Recipes` looks at, as they are from Dask 2025.11, the oldest version that
+pyproject.toml allows, to 2026.8.
 ``tests/engine`` counts the tasks of each pass, and so fails if a version of Dask behaves differently.
 """
 
@@ -196,20 +197,18 @@ class Recipes:
         return self._known[key]
 
     def _of_node(self, node: Any) -> str:
-        if isinstance(node, TaskRef):
-            return self.of(node.key)
-        if isinstance(node, Alias):
-            return self.of(node.target)
-        if isinstance(node, DataNode):
-            return self._digest_of(node.value)
-        if isinstance(node, NestedContainer):
-            return self._digest_of(("container", type(node).__name__, *map(self._of_node, node.args)))
-        if not isinstance(node, Task):
-            return self._digest_of(node)
+        """Return the digest of a task, a reference to one, or a value."""
+        if isinstance(node, TaskRef | Alias):
+            return self.of(node.key if isinstance(node, TaskRef) else node.target)
+        if isinstance(node, DataNode) or not isinstance(node, Task):
+            return self._digest_of(node.value if isinstance(node, DataNode) else node)
         if node.func is _execute_subgraph:
             inner, result, names, *needed = node.args
             within = Recipes(inner, self._digest_of)
             within._known |= {name: self._of_node(need) for name, need in zip(names, needed, strict=True)}
             return within.of(result)
-        named = [(name, self._of_node(node.kwargs[name])) for name in sorted(node.kwargs)]
-        return self._digest_of((node.func, *map(self._of_node, node.args), *named))
+        # The tuples, lists and dicts of a graph are tasks too, which gather their parts.
+        function = type(node).__name__ if isinstance(node, NestedContainer) else node.func
+        named = () if isinstance(node, NestedContainer) else sorted(node.kwargs.items())
+        parts = [self._of_node(one) for one in (*node.args, *(value for _, value in named))]
+        return self._digest_of((function, *parts, *(name for name, _ in named)))

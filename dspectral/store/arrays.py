@@ -65,7 +65,9 @@ class Location(NamedTuple):
 
     def known_content(self) -> object:
         """Raise an error: a place may hold other content tomorrow."""
-        raise UnknownContentError(f"they are read from {without_secrets(self.url)}, which keeps no digests of what it holds")
+        raise UnknownContentError(
+            f"they are read from {without_secrets(self.url)}, which keeps no digests of what it holds"
+        )
 
     def open(self, *, read_only: bool = True) -> Store:
         """Open the Zarr store.

@@ -56,7 +56,9 @@ class BlockInfo(NamedTuple):
     def known_content(self) -> object:
         """Return all but the name, if a digest of the arrays is among it."""
         if self.digest is None:
-            raise UnknownContentError("they are read from a store of an older version, which keeps no digests")
+            raise UnknownContentError(
+                "they are read from a store of an older version, which keeps no digests"
+            )
         return tuple(self[1:])
 
 

@@ -42,7 +42,9 @@ class SentenceBlock(NamedTuple):
     def known_content(self) -> object:
         """Return all but the name, if a digest of the arrays is among it."""
         if self.digest is None:
-            raise UnknownContentError("they are read from a corpus of an older version, which keeps no digests")
+            raise UnknownContentError(
+                "they are read from a corpus of an older version, which keeps no digests"
+            )
         return tuple(self[1:])
 
 
