@@ -8,7 +8,9 @@ import zarr
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore, LocalStore
 
+from dspectral.engine.contents import UnknownContentError
 from dspectral.engine.retrying import retried
+from dspectral.store.secrets import without_secrets
 
 METADATA = ("zarr.json", ".zgroup", ".zattrs", ".zarray")
 """Files that make a folder a group or an array of Zarr."""
@@ -52,6 +54,12 @@ class Location(NamedTuple):
         place = url if _is_url(url) else str(Path(url).absolute())
         # Sorted, so that the same options in another order make an equal place.
         return cls(place, tuple(sorted((storage_options or {}).items())))
+
+    def known_content(self) -> object:
+        """Raise an error: a place may hold other content tomorrow."""
+        raise UnknownContentError(
+            f"they are read from {without_secrets(self.url)}, which keeps no digests of what it holds"
+        )
 
     def open(self, *, read_only: bool = True) -> Store:
         """Open the Zarr store.
