@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dspectral._compiled import cpu_of_loops
 from dspectral.engine.blas import blas_kinds
 from dspectral.engine.clients import Client, Scheduler
 
@@ -26,6 +25,8 @@ def kind_of_machine() -> str:
     str
         The same on machines that are alike.
     """
+    from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
+
     return "; ".join([cpu_of_loops(), blas_kinds(), *(f"{name} {version(name)}" for name in LIBRARIES)])
 
 

@@ -155,8 +155,9 @@ class Contents:
             return "method", self._parts(owner), str(thing.__name__)
         if type(thing).__module__ == "dask.utils" and hasattr(thing, "method"):  # calls a method by its name
             return "call", str(thing.method)
-        if isinstance(thing, np.ufunc) and vars(np).get(thing.__name__) is thing:
-            return "ufunc", thing.__name__
+        name = str(getattr(thing, "__name__", ""))
+        if isinstance(thing, np.ufunc) and vars(np).get(name) is thing:
+            return "ufunc", name
         return ("function", _pure(thing)) if hasattr(thing, "__qualname__") else self._object(thing)
 
     def _object(self, thing: object) -> object:
