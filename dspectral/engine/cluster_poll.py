@@ -65,7 +65,7 @@ class ClusterPoll:
         self._lost: set[str] = set()
         self._seen: set[tuple[str, int]] = set()
         self._since = time.time()
-        self._told = BlocksDone(begun.fit, begun.run, 0, 0)
+        self._told = BlocksDone(begun.fit, begun.run, begun.n_kept, begun.n_kept_merges)
         self._ended = threading.Event()
         self._asks_last = False
         # The listeners of the thread that computes hear what this thread tells.
@@ -133,8 +133,10 @@ class ClusterPoll:
             self._most[group] = max(done, self._most.get(group, 0))
         if n_again:
             tell(Redone(self._begun.fit, self._begun.run, n_again, len(self._lost)))
-        n_merges = sum(self._most.get(group, 0) for group in self._begun.merge_groups)
-        self._tell_done(self._most.get(self._begun.block_group, 0), n_merges)
+        begun = self._begun
+        n_merges = sum(self._most.get(group, 0) for group in begun.merge_groups)
+        n_blocks = self._most.get(begun.block_group, 0)
+        self._tell_done(begun.n_kept + n_blocks, begun.n_kept_merges + n_merges)
 
     def _tell_done(self, n_blocks: int, n_merges: int) -> None:
         done = BlocksDone(self._begun.fit, self._begun.run, n_blocks, n_merges)

@@ -87,6 +87,9 @@ class PassBegan(NamedTuple):
         Name of the task group of the blocks, as Dask's scheduler has it.
     merge_groups : tuple of str
         Names of the task groups of the merges, one for each level from the blocks up.
+    n_kept, n_kept_merges : int, default=0
+        Blocks and merges, of those above, that need not run: their summaries were found where :func:`dspectral.keep`
+        left them.
     """
 
     fit: str
@@ -103,6 +106,8 @@ class PassBegan(NamedTuple):
     n_bytes: int | None
     block_group: str
     merge_groups: tuple[str, ...]
+    n_kept: int = 0
+    n_kept_merges: int = 0
 
 
 class BlocksDone(NamedTuple):

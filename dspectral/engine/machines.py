@@ -11,7 +11,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dspectral._compiled import cpu_of_loops
 from dspectral.engine.blas import blas_kinds
 from dspectral.engine.clients import Client
 from dspectral.engine.cluster_errors import ClusterError
@@ -54,6 +53,8 @@ def facts() -> dict[str, str]:
     >>> facts()["Python"] == platform.python_version()
     True
     """
+    from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
+
     found = {"Python": platform.python_version(), "machine": platform.machine()}
     for package in PACKAGES:
         try:

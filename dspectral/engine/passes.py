@@ -1,6 +1,8 @@
 """Passes over blocks: summarize and merge them, map them, or run a task for each item of a list."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -16,6 +18,7 @@ from dspectral.engine.blas import pinned
 from dspectral.engine.computing import compute
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.fitting import fit_in_force
+from dspectral.engine.keeping import Keeper, keeper_of, until_whole
 from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
 from dspectral.engine.row_blocks import (
     Blocks,
@@ -36,6 +39,7 @@ from dspectral.engine.running import (
     client_for,
     running_pass,
 )
+from dspectral.engine.stream_sizes import bytes_in, rows_in
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, call, result_of, value, with_retries
 from dspectral.types import Rows, is_sparse
@@ -43,7 +47,13 @@ from dspectral.types import Rows, is_sparse
 S = TypeVar("S", bound=Summary)
 
 
-def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None, name: str = "summary") -> S:
+def summarize(
+    *streams: Stream,
+    of: Callable[..., S],
+    fan_in: int | None = None,
+    name: str = "summary",
+    keep: str | Path | None = None,
+) -> S:
     """Summarize every row block and merge the summaries up a tree.
 
     Parameters
@@ -57,6 +67,9 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
         ``dspectral.fan-in`` of Dask's configuration, or 2 where it is not set.
     name : str, default="summary"
         Name of the pass: its task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
+    keep : str or Path, optional
+        Folder, or any URL that fsspec knows, for finished parts of the pass, as :func:`dspectral.keep` says; by default
+        the one in force. ``of`` must be a function of dspectral then.
 
     Returns
     -------
@@ -91,11 +104,24 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
     in_memory = all(is_in_memory(stream) for stream in streams)
     arrays = [in_cuts(stream, name, in_memory=in_memory) for stream in streams]
     check_cuts(arrays)
+    keeper = keeper_of(keep, of, in_memory=in_memory)
+    return until_whole(keeper, partial(_summarize, arrays, of, fan_in, name, in_memory, keeper))
+
+
+def _summarize(
+    arrays: list[da.Array],
+    of: Callable[..., S],
+    fan_in: int,
+    name: str,
+    in_memory: bool,
+    keeper: Keeper | None,
+) -> S:
+    """Make one attempt at a pass."""
     # Keys are new in each pass: a scheduler takes tasks of one key for the same task, and would hand out the result of
     # another `of`.
     run = uuid4().hex
     label = f"{name}-block-{run}"
-    graph, leaves = block_tasks(_call, of, arrays, label)
+    graph, leaves = block_tasks(_call, of, arrays, label, keeper)
     merges = merges_of(len(leaves), fan_in)
     groups = tuple(merge_group(level, run) for level in range(1, len(merges) + 1))
     work = Work(
@@ -106,15 +132,16 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
         groups,
         sum(merges),
         fan_in,
-        n_rows=_rows(arrays),
-        n_bytes=_bytes(arrays),
+        n_rows=rows_in(arrays),
+        n_bytes=bytes_in(arrays),
     )
     client = client_for(in_memory=in_memory)
     fit = fit_in_force()
     teller = Teller(fit.token if fit else "", run) if client else None
-    result = merge_tree(graph, leaves, fan_in, run, teller)
+    result = merge_tree(graph, leaves, fan_in, run, teller, keeper)
+    work = work if keeper is None else keeper.told(work)
     (summary,) = compute(result, work=work, run=run, client=client, in_memory=in_memory)
-    return summary  # type: ignore[no-any-return]
+    return summary if keeper is None else keeper.result(summary)  # type: ignore[no-any-return]
 
 
 def map_rows(
@@ -206,8 +233,8 @@ def collect_rows(X: "Rows | da.Array") -> Any:
         str(X.name).rpartition("-")[0].removesuffix("-block"),
         str(X.name),
         X.numblocks[0],
-        n_rows=_rows([X]),
-        n_bytes=_bytes([X]),
+        n_rows=rows_in([X]),
+        n_bytes=bytes_in([X]),
     )
     return compute(X, work=work, run=run, client=client_for(in_memory=False))[0]
 
@@ -255,19 +282,6 @@ def run_tasks(
     work = Work(name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = (Delayed(key, graph, layer=label) for key in keys)
     return list(compute(*results, work=work, run=run, client=client_for(in_memory=False)))
-
-
-def _rows(arrays: Sequence[da.Array]) -> int | None:
-    """Return the rows of streams that are cut alike; None for streams of something else than rows."""
-    known = [array for array in arrays if array.dtype.kind != "O"]
-    return int(sum(known[0].chunks[0])) if known else None
-
-
-def _bytes(arrays: Sequence[da.Array]) -> int | None:
-    """Return the bytes of all streams together, which dense ones tell beforehand."""
-    if any(array.dtype.kind == "O" or not isinstance(array._meta, np.ndarray) for array in arrays):  # noqa: SLF001
-        return None
-    return sum(int(array.nbytes) for array in arrays)
 
 
 def _call(function: Callable[..., Any], number: int, shapes: Sequence[Shape], *blocks: Any) -> Any:

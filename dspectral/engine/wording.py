@@ -107,7 +107,8 @@ def _fit_began(event: FitBegan) -> str:
 
 def _pass_began(event: PassBegan) -> str:
     place = place_of(event.number, event.n_passes)
-    words = ", ".join(part for part in (event.name, place, f"{event.n_blocks} blocks") if part)
+    kept = f"{event.n_blocks} blocks" + (f" ({event.n_kept} kept)" if event.n_kept else "")
+    words = ", ".join(part for part in (event.name, place, kept) if part)
     merges = f", {event.n_levels} levels of merges" if event.n_levels else ""
     rows = "" if event.n_rows is None else f", {event.n_rows} rows"
     return (f"{event.of}: " if event.of else "") + words + rows + merges

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
+from dspectral.engine.contents import Sealed
 from dspectral.store.anndata import AnnDataCounts, open_anndata
 from dspectral.store.anndata_files import is_hdf5
 from dspectral.store.arrays import Location, StoreError, read_array
@@ -80,14 +81,14 @@ class CountStore(OpenedCounts):
     @property
     def counts(self) -> da.Array:
         """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
-        return read_lazily(partial(read_block, self.where), self.blocks, self.block_rows, self.n_columns)
+        return read_lazily(Sealed(read_block, self.where), self.blocks, self.block_rows, self.n_columns)
 
     @property
     def labels(self) -> da.Array | None:
         """Dask array of the labels, cut as the rows are: CSR blocks of ones; None if the store holds none."""
         if self.n_labels is None:
             return None
-        return read_lazily(partial(read_labels, self.where), self.blocks, self.block_rows, self.n_labels)
+        return read_lazily(Sealed(read_labels, self.where), self.blocks, self.block_rows, self.n_labels)
 
     @property
     def n_labels(self) -> int | None:
@@ -212,7 +213,7 @@ def open_store(
     """
     # One read of the root says what is there in the usual case; the rest is for the sentence of the error.
     where = Location.of(url, storage_options)
-    attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None) or {}
+    attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None, sure=True) or {}
     if is_hdf5(where) or attributes.get("encoding-type") == "anndata":
         return open_anndata(where, layer=layer)
     store = open_finished(where)
@@ -251,7 +252,7 @@ def open_finished(where: Location) -> CountStore | None:
     StoreError
         If the store has a format of another version.
     """
-    head = (where.attributes() or {}).get(KEY)
+    head = (where.attributes(sure=True) or {}).get(KEY)
     if head is None:
         return None
     if head["format"] not in FORMATS:
@@ -273,7 +274,7 @@ def totals_path(generation: int) -> str:
 
 
 def _verify(where: Location, block: BlockInfo) -> None:
-    found = find_block(where, block.name)
+    found = find_block(where, block.name, sure=True)
     if found is None:
         raise StoreError(
             f"store {where.url}, block {block.name}: its finished mark is missing; build the store again"
