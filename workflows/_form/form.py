@@ -22,7 +22,6 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +35,7 @@ from dspectral.store import without_secrets
 from dspectral.watch import Progress
 
 from .mended import Mended
-from .messages import in_options, sentence
+from .messages import LOST, in_options, sentence
 from .options import Parser, bits, memory_limit, positive, share
 from .outputs import publish, unfinished
 from .page import page
@@ -50,7 +49,7 @@ __all__ = ["EXPECTED", "Run", "bits", "parser", "positive", "run", "share"]
 
 QUIET_SECONDS = 3.0
 """A step that ends sooner shows no progress."""
-EXPECTED = (ValueError, OSError, ImportError, KilledWorker, ClusterError, CancelledError)
+EXPECTED = (ValueError, OSError, ImportError, KilledWorker, ClusterError, *LOST)
 """Errors that come of what was asked for: a sentence says what; ``--debug`` shows where."""
 
 NOT_SHOWN = ("workflow", "description", "prog", "options")

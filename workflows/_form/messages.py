@@ -8,6 +8,8 @@ from concurrent.futures import CancelledError as FutureCancelledError
 from distributed import KilledWorker
 from distributed.comm import CommClosedError
 
+LOST = (CancelledError, FutureCancelledError, CommClosedError)
+"""What is raised where a cluster is lost between passes; within one, the library says it."""
 OTHER_NAMES = {
     "ngram_range": "ngrams",
     "count_transform": "transform",
@@ -57,7 +59,7 @@ def sentence(error: BaseException, options: Mapping[str, str]) -> str:
             f"{error.allowed_failures + 1} workers ended, one after the other, at the same task, most often for lack "
             "of memory: give each more by --memory-limit, or start fewer by --workers"
         )
-    if isinstance(error, CancelledError | FutureCancelledError | CommClosedError):
+    if isinstance(error, LOST):
         return (
             "the connection to the cluster was lost, or its work was cancelled: see whether its scheduler still runs, "
             f"and start this again once it does{_detail(error)}"
