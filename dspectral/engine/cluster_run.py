@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from dask.core import flatten
+
 from dspectral.engine.clients import Client
 from dspectral.engine.cluster_errors import ClusterError, killed
 from dspectral.engine.cluster_poll import INTERVAL, ClusterPoll
@@ -110,7 +112,7 @@ def _gathered(client: Client, futures: list[Any], vigil: Vigil) -> Any:
         return waited.result()
     finally:
         # What nobody wants any more is not computed, whatever ended the wait; and what waits for it ends by itself.
-        for future in futures:
+        for future in flatten(futures):
             future.release()
         concurrent.futures.wait([waited], timeout=TICK)
         waited.cancel()

@@ -175,7 +175,7 @@ def _asked(client: Client, question: Any, *arguments: Any, **options: Any) -> An
     waited = asyncio.run_coroutine_threadsafe(ask(), client.loop.asyncio_loop)
     try:
         return waited.result(wait_warning())
-    except (OSError, RuntimeError, TimeoutError):
+    except (OSError, RuntimeError, ImportError):
         waited.cancel()
         LOGGER.debug("the cluster was not asked", exc_info=True)
         return None

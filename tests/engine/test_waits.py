@@ -225,9 +225,7 @@ def test_a_worker_that_pauses_for_good_ends_the_pass_in_a_sentence_about_memory(
 
 
 @real
-def test_workers_that_are_gone_are_waited_for_and_those_that_join_finish_the_pass(
-    rows, tmp_path, heard, times
-):
+def test_workers_that_are_gone_are_waited_for_and_those_that_join_finish_the_pass(rows, tmp_path, heard):
     expected = fitted(rows)
 
     def help_once(event):
