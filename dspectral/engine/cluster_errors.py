@@ -78,7 +78,8 @@ def killed(name: str, error: BaseException, held: Mapping[str, WorkerSeen]) -> s
     """
     place = place_of_task(str(getattr(error, "task", "")))
     n_workers = int(getattr(error, "allowed_failures", 0)) + 1
-    begin = f"{n_workers} workers ended, one after the other, at {place} in the pass {name}"
+    ended = f"{n_workers} workers ended, one after the other," if n_workers > 1 else "1 worker ended"
+    begin = f"{ended} at {place} in the pass {name}"
     fullest = max(held.values(), key=share_held, default=None)
     if fullest is None or not fullest.limit:
         return f"{begin}, most often for lack of memory: {MEMORY_KNOBS}"

@@ -80,8 +80,8 @@ def getter(client: Client, begun: PassBegan, poll: ClusterPoll) -> Callable[...,
 
 
 def _get(client: Client, begun: PassBegan, poll: ClusterPoll, graph: Any, keys: Any, **options: Any) -> Any:
-    vigil = Vigil(begun, poll, client)
     start = time.monotonic()
+    vigil = Vigil(begun, poll, client)
     while client.status == "connecting":
         # It was lost since the last pass, and may come back: what is sent before that would be lost as well.
         time.sleep(PAUSE)
@@ -135,9 +135,9 @@ def _in_words(error: Exception, begun: PassBegan, poll: ClusterPoll) -> str:
     """Return what an error of the cluster means, in a sentence; nothing for any other error."""
     # By their names: a process that has not loaded distributed need not load it for this.
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    text = " ".join(str(error).split())
     if "KilledWorker" in kinds:
         return killed(begun.name, error, poll.held)
+    text = " ".join(str(error).split())
     if kinds & {"CommClosedError", "ClosedClientError"}:
         return f"the pass {begun.name} has lost its cluster ({text}): repeat this once it runs"
     if isinstance(error, RuntimeError) and "deserialization of the task graph" in text:
