@@ -6,9 +6,10 @@ from typing import Any, Literal, NamedTuple
 import fsspec
 import zarr
 from zarr.abc.store import Store
-from zarr.storage import FsspecStore, LocalStore
+from zarr.errors import ContainsGroupError
 
 from dspectral.engine.retrying import retried
+from dspectral.store.patient import PatientFsspecStore, PatientLocalStore
 
 METADATA = ("zarr.json", ".zgroup", ".zattrs", ".zarray")
 """Files that make a folder a group or an array of Zarr."""
@@ -68,8 +69,10 @@ class Location(NamedTuple):
         """
         # Zarr's own local store writes a file aside and renames it, so that a killed writer leaves no half file.
         if _is_url(self.url):
-            return FsspecStore.from_url(self.url, storage_options=dict(self.options), read_only=read_only)
-        return LocalStore(self.url, read_only=read_only)
+            return PatientFsspecStore.from_url(
+                self.url, storage_options=dict(self.options), read_only=read_only
+            )
+        return PatientLocalStore(self.url, read_only=read_only)
 
     def attributes(
         self, path: str = "", *, zarr_format: Literal[2, 3] | None = 3, sure: bool = False
@@ -132,7 +135,7 @@ class Location(NamedTuple):
         retried(self._mark, path, attributes, what=f"writing the metadata of {self.url}, {path}")
 
     def _mark(self, path: str, attributes: dict[str, Any]) -> None:
-        group = zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
+        group = self._group(path)
         group.update_attributes(attributes)  # one write, where attrs.update is one for each key
 
     def names(self, path: str = "") -> list[str]:
@@ -175,8 +178,14 @@ class Location(NamedTuple):
             retried(self._remove, path, what=f"removing {self.url}/{path}")
 
     def _remove(self, path: str) -> None:
-        root = zarr.open_group(self.open(read_only=False), mode="a", zarr_format=3)
-        del root[path]
+        del self._group()[path]
+
+    def _group(self, path: str = "") -> zarr.Group:
+        """Open a group to write to it; it is made if need be."""
+        try:
+            return zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
+        except ContainsGroupError as error:  # it was not found at first, and then it was
+            raise OSError(f"{self.url}, {path}: the group was not found for a moment") from error
 
 
 def _is_url(url: str) -> bool:

@@ -52,6 +52,10 @@ class FlakyFileSystem(MemoryFileSystem):
         self._fault(path, reads="r" in mode)
         return super()._open(path, mode, **kwargs)
 
+    def info(self, path, **kwargs):
+        self._fault(path, reads=True)
+        return super().info(path, **kwargs)
+
     def pipe_file(self, path, value, mode="overwrite", **kwargs):
         self._fault(path, reads=False)
         # No exclusive create: what is there is replaced.

@@ -7,6 +7,7 @@ import pytest
 
 from dspectral.engine import listening, retrying
 from dspectral.engine.fault_events import Retried
+from dspectral.store import patient
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.build import build_store
 from dspectral.store.corpus_build import build_corpus
@@ -25,6 +26,7 @@ TEXT = "".join(f"word{i % 7} and word{i % 11}\n" for i in range(90))
 def storage(monkeypatch):
     """No pauses, so many attempts that all of them do not fail, and one thread: the same calls fail each time."""
     monkeypatch.setattr(retrying.time, "sleep", lambda _: None)
+    monkeypatch.setattr(patient, "FIRST_PAUSE", 0.0)
     FlakyFileSystem.reset()
     with dask.config.set({"scheduler": "sync", "dspectral.retries": 9}):
         yield
