@@ -1,6 +1,7 @@
 """What tells a file from itself after a change, without reading it: an ETag, or its size and times."""
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import fsspec
@@ -145,9 +146,8 @@ def refuse_if_there(system: fsspec.AbstractFileSystem, path: str, error: Excepti
         If it is found, or listed in its folder.
     """
     system.invalidate_cache()
-    try:
-        listed = {str(name).rstrip("/") for name in system.ls(path.rpartition("/")[0], detail=False)}
-    except Exception:  # a server without listings has errors of its own
-        listed = set()
+    listed: set[str] = set()
+    with suppress(Exception):  # a server without listings has errors of its own
+        listed.update(str(name).rstrip("/") for name in system.ls(path.rpartition("/")[0], detail=False))
     if path in listed or system.exists(path):
         raise OSError(f"{path} is there, but was not found") from error
