@@ -30,7 +30,7 @@ class Text(Protocol):
     """Text behind a block: lines, or documents with their offsets."""
 
     @property
-    def data(self) -> Any:
+    """Hold text behind a block: lines, or documents with their offsets."""
         """Its bytes."""
         ...
 
