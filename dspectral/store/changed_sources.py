@@ -30,8 +30,8 @@ class Text(Protocol):
     """Text behind a block: lines, or documents with their offsets."""
 
     @property
-    """Hold text behind a block: lines, or documents with their offsets."""
-        """Its bytes."""
+    def data(self) -> Any:
+        """Return its bytes."""
         ...
 
 
