@@ -18,6 +18,9 @@ class FlakyFileSystem(MemoryFileSystem):
     fails = 0.0
     misses = 0.0
     n_faults = 0
+    path = ""
+    missing: ClassVar[set] = set()
+    n_looks = 0
     _random = np.random.default_rng(0)
     _lock = threading.Lock()
 
@@ -26,6 +29,12 @@ class FlakyFileSystem(MemoryFileSystem):
         """Set the share of calls that fail, and of reads that find nothing."""
         cls.fails, cls.misses, cls.n_faults = fails, misses, 0
         cls._random = np.random.default_rng(seed)
+        cls.miss("", set())
+
+    @classmethod
+    def miss(cls, path, missing):
+        """Let looks of some numbers, from 0, not find one path."""
+        cls.path, cls.missing, cls.n_looks = path, missing, 0
 
     @classmethod
     def _strip_protocol(cls, path):
@@ -36,6 +45,10 @@ class FlakyFileSystem(MemoryFileSystem):
 
     def _fault(self, path, *, reads):
         with self._lock:
+            if reads and path.endswith(self.path or "nowhere"):
+                type(self).n_looks += 1
+                if self.n_looks - 1 in self.missing:
+                    raise FileNotFoundError(path)
             drawn = self._random.random()
             fails, misses = drawn < self.fails, reads and self.fails <= drawn < self.fails + self.misses
             type(self).n_faults += bool(fails or misses)

@@ -93,6 +93,23 @@ def test_a_root_that_is_not_found_for_a_moment_is_no_reason_to_build_again():
     assert np.array_equal(open_store("flaky://counts").counts.compute().toarray(), np.eye(3))
 
 
+@pytest.mark.parametrize("n_missed", [1, 2, 4])
+def test_a_finished_root_is_never_written_anew_however_often_it_is_not_found(n_missed):
+    write_counts(np.eye(3), "flaky://counts")
+    where, root = Location.of("flaky://counts"), Location.of("flaky://counts").attributes()
+    FlakyFileSystem.miss("/counts/zarr.json", set())
+    where.mark("scratch/0001", {"a": 0})
+    where.remove("scratch")
+    n_looks = FlakyFileSystem.n_looks
+    assert n_looks > 1
+    for first in range(n_looks):
+        FlakyFileSystem.miss("/counts/zarr.json", {*range(first, first + n_missed)})
+        where.mark("scratch/0001", {"a": first})
+        where.remove("scratch")
+        FlakyFileSystem.miss("", set())
+        assert where.attributes() == root
+
+
 def test_storage_that_fails_for_good_is_given_up_with_its_own_error():
     store = write_counts(np.eye(3), "flaky://counts")
     FlakyFileSystem.reset(fails=1.0)

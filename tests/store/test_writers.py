@@ -167,6 +167,38 @@ def test_of_many_writers_at_the_same_time_one_at_a_time_is_at_work(how, tmp_path
     assert most == [1]
 
 
+def of_this_process():
+    """The claim of a thread of this process that is at work."""
+    rival = {**claims._owner(), "host": "rival"}
+    claims._HELD.add(rival["token"])
+    return rival
+
+
+@pytest.mark.parametrize("rival_has", ["a higher number", "the number of the dead one"])
+def test_of_two_writers_that_look_at_the_same_time_the_later_one_gives_way(rival_has, where, monkeypatch):
+    files, original, rival, met = ClaimFiles(where), ClaimFiles.create, of_this_process(), []
+    if rival_has != "a higher number":
+        files.create(1, of_another())
+
+    def create(self, number, content):
+        if not met:
+            met.append(number)
+            if rival_has == "a higher number":
+                original(files, number + 1, rival)
+            else:
+                files.remove(1)
+                original(files, 1, rival)
+        return original(self, number, content)
+
+    monkeypatch.setattr(ClaimFiles, "create", create)
+    try:
+        with pytest.raises(StoreError, match="on rival, since"), claimed(where):
+            pass
+    finally:
+        claims._HELD.discard(rival["token"])
+    assert [files.read(number)["host"] for number in files.numbers()] == ["rival"]
+
+
 def test_a_writer_may_wait_for_the_first_one_and_then_adds_its_rows(tmp_path):
     url, entered = str(tmp_path / "store"), threading.Event()
     write_counts(np.eye(2), url)
