@@ -154,7 +154,7 @@ def _take(where: Location, owner: dict[str, Any]) -> Claim:
             continue
         # Others may have listed the claims when this one did: it counts if no claim is there now that was not judged.
         beside = {key: found for key, found in _snapshot(files).items() if key != number}
-        if all(key < number and before.get(key) == found for key, found in beside.items()):
+        if all(before.get(key) == found for key, found in beside.items()):
             files.remove(*sorted(beside))
             return Claim(where, files, number, owner)
         files.remove(number)
