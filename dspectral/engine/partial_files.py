@@ -180,4 +180,3 @@ def _by_columns(array: NDArray[Any]) -> bool:
 
 def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array.T if _by_columns(array) else array).reshape(-1).view(np.uint8)
-
