@@ -13,6 +13,8 @@ from dspectral.engine.configuration import memory_limit
 from dspectral.engine.fitting import expect_passes, fitting, numbered, told
 from dspectral.engine.merge_tree import projected_memory, tree_depth
 from dspectral.engine.passes import collect_rows, map_rows, run_tasks, summarize
+from dspectral.engine.planning.asking import plan
+from dspectral.engine.planning.run_plan import RunPlan
 from dspectral.engine.row_blocks import Blocks, Stream, is_lazy, lazy_rows, refuse_other_containers
 from dspectral.engine.summary import Summary, add_fields
 from dspectral.engine.telling import as_message, listening
@@ -23,6 +25,7 @@ LISTENERS.append(_announce)
 __all__ = [
     "Blocks",
     "PassTime",
+    "RunPlan",
     "Stream",
     "Summary",
     "add_fields",
@@ -37,6 +40,7 @@ __all__ = [
     "map_rows",
     "memory_limit",
     "numbered",
+    "plan",
     "projected_memory",
     "refuse_other_containers",
     "run_tasks",

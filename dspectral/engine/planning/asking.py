@@ -76,7 +76,7 @@ def plan(
     function = what if callable(what) and not hasattr(what, "fit") else what.fit
     there = resources(workers, memory_limit)
     sampler = SAMPLERS.get(getattr(function, "__name__", ""))
-    calls, scale, cut = (sampler or _calls)(function, arguments, keywords)
+    calls, scale, cut = (sampler or calls_of)(function, arguments, keywords)
     n_at_once = min(there.machines.n_workers, _processors()) if there.on_this_machine else 1
     packages = _packages() if there.machines.n_workers else ()
     found = probe(_call, calls, n_at_once=max(1, n_at_once), packages=packages)
@@ -85,10 +85,32 @@ def plan(
     return _planned(name, owner, found, scale, cut, there)
 
 
-def _calls(
+def calls_of(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> tuple[list[tuple[Any, ...]], Scale, Cut]:
-    """Return the same call with fewer and fewer blocks left out, and how much larger the whole is."""
+    """Return the same call with a few blocks of the data.
+
+    Parameters
+    ----------
+    function : callable
+        Function that is planned.
+    arguments, keywords : tuple and mapping
+        What it will be given.
+
+    Returns
+    -------
+    calls : list of tuple
+        Function and arguments for each sample, from the smallest to the largest.
+    scale : Scale
+        How much larger the whole is.
+    cut : Cut
+        How the data is cut.
+
+    Raises
+    ------
+    ValueError
+        If there is no data among the arguments.
+    """
     cut = first_data(arguments, keywords)
     if cut is None:
         raise ValueError("there is no data to plan for: give what fit will be given")
@@ -132,7 +154,9 @@ def _planned(name: str, owner: Any, found: Probe, scale: Scale, cut: Cut, there:
         fresh = max(there.resident, found.bare) + found.working
         worker = (there.resident if there.has_worked else fresh) + most
     else:
-        held = along(scale, [max((one.before for one in run.passes), default=run.before) - run.before for run in runs])
+        held = along(
+            scale, [max((one.before for one in run.passes), default=run.before) - run.before for run in runs]
+        )
         worker = client = int(max(client, max(there.resident, found.base) + held + most))
     result = RunPlan(
         name,
@@ -155,6 +179,7 @@ def _planned(name: str, owner: Any, found: Probe, scale: Scale, cut: Cut, there:
 
 def _best(known: RunPlan, found: Probe, scale: Scale, cut: Cut, there: Resources) -> dict[str, Any]:
     """Return the fan-in and the size of blocks that take the least time within the memory there is."""
+
     def cost(phases: list[Phase]) -> tuple[bool, float, int]:
         most = max((phase.memory for phase in phases), default=0)
         over = most - max(phase.memory for phase in known.phases) + known.worker_memory

@@ -148,7 +148,9 @@ def _phase(
     follows = smaller is None or smaller.n_blocks != record.n_blocks or len(scale.samples) < 2
     follows = follows and record.n_blocks > 0
     # Files of a partition, for instance, are as many however long the text is: each task is then larger instead.
-    n_blocks = max(1, round(record.n_blocks * scale.n_blocks / scale.samples[-1])) if follows else record.n_blocks
+    n_blocks = (
+        max(1, round(record.n_blocks * scale.n_blocks / scale.samples[-1])) if follows else record.n_blocks
+    )
     times = 1.0 / scale.weights[-1]
     blocks = [task for task in record.tasks if task.level == 0]
     if not blocks:
@@ -349,4 +351,3 @@ def _memory(
     # On several workers the last merges take summaries that others have sent.
     top = [machines.fan_in * tree.sizes[-2] + tree.rises[-1]] if n_processes > 1 else []
     return int(bound + max([of_blocks, *of_merges, *top])), int(bound + sum(waits))
-

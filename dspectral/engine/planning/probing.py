@@ -8,8 +8,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,13 @@ class Probe:
     seconds: float = 0.0
 
 
-def probe(function: Callable[..., object], calls: Sequence[tuple[Any, ...]], *, n_at_once: int = 1, packages: Sequence[str] = ()) -> Probe:
+def probe(
+    function: Callable[..., object],
+    calls: Sequence[tuple[Any, ...]],
+    *,
+    n_at_once: int = 1,
+    packages: Sequence[str] = (),
+) -> Probe:
     """Run a function on samples in new processes, and record what it takes.
 
     Parameters
@@ -178,10 +184,14 @@ def _run(asked: Path, began: float) -> Probe:
 def _bare(packages: Sequence[str], functions: set[bytes]) -> int:
     """Return the bytes of a new process that has loaded what a worker loads."""
     loads = [f"import contextlib, importlib, pickle, {__name__.rpartition('.')[0]}.process_memory as memory"]
-    loads += [f"with contextlib.suppress(ImportError): importlib.import_module({name!r})" for name in packages]
+    loads += [
+        f"with contextlib.suppress(ImportError): importlib.import_module({name!r})" for name in packages
+    ]
     loads += [f"pickle.loads({function!r})" for function in sorted(functions)]
     loads += ["print(memory.resident_bytes())"]
-    found = subprocess.run([sys.executable, "-c", "\n".join(loads)], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", "\n".join(loads)], capture_output=True, text=True, check=True
+    )
     return int(found.stdout.split()[-1])
 
 

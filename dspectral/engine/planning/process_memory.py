@@ -66,7 +66,9 @@ def memory_there() -> int:
         with suppress(OSError, ValueError):
             limit = int(path.read_text())
             if limit < _NO_LIMIT:
-                used = int(path.with_name(path.name.replace("max", "current").replace("limit", "usage")).read_text())
+                used = int(
+                    path.with_name(path.name.replace("max", "current").replace("limit", "usage")).read_text()
+                )
                 free = min(free, max(0, limit - used))
     return free + resident_bytes()
 

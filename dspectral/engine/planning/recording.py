@@ -129,7 +129,12 @@ class Recorder(Callback):
         if isinstance(event, PassBegan):
             self.between()
             one = PassRecord(
-                event.name, event.n_blocks, event.fan_in, event.number is not None, event.n_bytes, resident_bytes()
+                event.name,
+                event.n_blocks,
+                event.fan_in,
+                event.number is not None,
+                event.n_bytes,
+                resident_bytes(),
             )
             self._open.append(one)
             self._record.passes.append(one)

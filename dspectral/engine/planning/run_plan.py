@@ -134,14 +134,21 @@ class RunPlan:
         rows += [("between passes", "", "", "", "", "", duration(self.serial))]
         rows += [("start of processes", "", "", "", "", "", duration(self.warm_up))]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-                 for row in rows]
+        lines = [
+            "  ".join(
+                [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
+            )
+            for row in rows
+        ]
         facts = [f"{name}: {value}" for name, value in self._facts() if value is not None]
         return "\n".join([f"Plan of {self.name}", *facts, "", *lines])
 
     def _repr_html_(self) -> str:
         phases = [
-            (f"{phase.name} x {phase.n_times}", f"{duration(phase.seconds)}, {size_of(phase.memory)} a process")
+            (
+                f"{phase.name} x {phase.n_times}",
+                f"{duration(phase.seconds)}, {size_of(phase.memory)} a process",
+            )
             for phase in self.phases
         ]
         return card(f"Plan of {self.name}", [*self._facts(), *phases])
