@@ -101,6 +101,37 @@ class RunRecord:
     between: int = 0
 
 
+@dataclass
+class Probe:
+    """What runs on samples took.
+
+    Attributes
+    ----------
+    runs : list of RunRecord
+        One for each sample, from the smallest to the largest.
+    base : int
+        Bytes of a process that has all libraries loaded and holds no data.
+    bare : int
+        Bytes of a worker that has loaded what tasks need, before the first of them.
+    working : int
+        Bytes by which the first tasks make a process larger for good: compiled loops, buffers of BLAS.
+    warm_up : float
+        Seconds that a new process takes for libraries and for what is compiled.
+    used : list of int
+        Numbers of the calls of these runs.
+    seconds : float
+        Wall time of the probe.
+    """
+
+    runs: list[RunRecord]
+    base: int
+    bare: int
+    working: int
+    warm_up: float
+    used: list[int]
+    seconds: float = 0.0
+
+
 class Recorder(Callback):
     """Notes what each task takes that Dask runs in this thread, one after the other.
 
