@@ -129,7 +129,7 @@ def _write_nothing(path: Path, **_size: int) -> None:
 
 def _write_labelled(path: Path, *, columns: int, labels: int, rows: int, blocks: int, each: float = 3.0) -> None:
     words, marks = dspectral.datasets.labelled_counts(
-        rows * blocks, columns, labels, 20, row_length=80, labels_each=each, block_rows=rows, seed=1
+        rows * blocks, columns, labels, min(10, labels), row_length=80, labels_each=each, block_rows=rows, seed=1
     )
     dspectral.write_counts(words, f"{path}.zarr", labels=marks)
 

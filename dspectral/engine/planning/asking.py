@@ -8,7 +8,8 @@ from typing import Any
 
 from dspectral.engine.merge_tree import tree_depth
 from dspectral.engine.planning.phases import Phase, Scale, along, phases_of
-from dspectral.engine.planning.probing import Probe, probe
+from dspectral.engine.planning.probing import probe
+from dspectral.engine.planning.recording import Probe
 from dspectral.engine.planning.refusing import refusal_of
 from dspectral.engine.planning.resources import ROOM, Resources, resources
 from dspectral.engine.planning.run_plan import RunPlan

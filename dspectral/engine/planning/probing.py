@@ -13,6 +13,8 @@ from typing import Any
 import cloudpickle
 import dask
 
+from dspectral.engine.planning.recording import Probe
+
 ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": "65536",
     "OMP_NUM_THREADS": "1",
