@@ -36,6 +36,7 @@ from .messages import in_options, sentence
 from .options import Parser, bits, memory_limit, positive, share
 from .outputs import publish, unfinished
 from .page import page
+from .planning import planned
 from .plots import png
 from .report import Plot, Report, plain
 from .schedulers import scheduler
@@ -46,7 +47,7 @@ __all__ = ["EXPECTED", "Run", "bits", "parser", "positive", "run", "share"]
 
 QUIET_SECONDS = 3.0
 """A step that ends sooner shows no progress."""
-EXPECTED = (ValueError, OSError, ImportError, KilledWorker)
+EXPECTED = (ValueError, OSError, ImportError, MemoryError, KilledWorker)
 """Errors that come of what was asked for: a sentence says what; ``--debug`` shows where."""
 
 NOT_SHOWN = ("workflow", "description", "prog", "options")
@@ -76,6 +77,7 @@ def parser(name: str, description: str | None) -> Parser:
     where.add_argument("--scheduler", metavar="ADDRESS", help=cluster)
     memory = "of each worker started, 2GB for instance; auto is an equal share of this machine's memory, 0 no limit"
     shared.add_argument("--memory-limit", type=memory_limit, default="auto", metavar="SIZE", help=memory)
+    shared.add_argument("--plan", action="store_true", help="say what it would take, run nothing")
     shared.add_argument("--seed", type=int, default=0, help="of everything random")
     shared.add_argument("--debug", action="store_true", help="show the traceback of every error")
     return result
@@ -170,9 +172,14 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
     Raises
     ------
     SystemExit
-        With code 2 after an error that comes of what was asked for (one of ``EXPECTED``), 130 if interrupted.
+        With code 2 after an error that comes of what was asked for (one of ``EXPECTED``), 130 if interrupted; with
+        ``--plan``, which runs nothing, code 2 if a fit would not fit in memory.
         Nothing is written then.
     """
+    if arguments.plan:
+        with _one_sentence(arguments), planned(arguments):
+            yield Run(arguments, None, Progress(None, quiet_seconds=QUIET_SECONDS, summaries=False))
+        return
     with _one_sentence(arguments), unfinished(arguments.out) as folder:
         with (
             scheduler(arguments) as client,

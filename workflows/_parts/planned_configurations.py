@@ -13,39 +13,117 @@ import dspectral
 
 Asked = dict[str, Any]
 CONFIGURATIONS: dict[str, Asked] = {
-    "sketch-1": {"method": "SketchedPCA", "workers": 1, "settings": {"n_components": 40, "solver": "frequent_directions"},
-                 "data": "counts", "data_size": {"columns": 1 << 16, "rows": 4000, "blocks": 20}},
-    "sketch-2": {"method": "SketchedPCA", "workers": 2,
-                 "settings": {"n_components": 30, "solver": "frequent_directions", "sketch_size": 120},
-                 "data": "counts", "data_size": {"columns": 1 << 17, "rows": 3000, "blocks": 24}},
-    "krylov-1": {"method": "TruncatedSVD", "workers": 1, "settings": {"n_components": 100, "n_passes": 5},
-                 "data": "counts", "data_size": {"columns": 1 << 17, "rows": 20000, "blocks": 24}},
-    "krylov-2": {"method": "TruncatedSVD", "workers": 2, "settings": {"n_components": 60, "n_passes": 6},
-                 "data": "counts", "data_size": {"columns": 1 << 16, "rows": 30000, "blocks": 30}},
-    "gram-2": {"method": "SketchedPCA", "workers": 2, "settings": {"n_components": 20, "solver": "gram"},
-               "data": "dense", "data_size": {"columns": 1500, "rows": 8000, "blocks": 24}},
-    "hashing-1": {"method": "build_store", "workers": 1, "settings": {"block_bytes": 4 << 20},
-                  "data": "text", "data_size": {"megabytes": 100}},
-    "vocabulary-2": {"method": "build_vocabulary", "workers": 2, "settings": {"block_bytes": 4 << 20},
-                     "data": "text", "data_size": {"megabytes": 100}},
-    "corpus-2": {"method": "build_corpus", "workers": 2, "settings": {"block_bytes": 8 << 20},
-                 "data": "text", "data_size": {"megabytes": 200}},
-    "embedding-1": {"method": "WordEmbedding", "workers": 1, "settings": {"n_components": 50, "window": 5},
-                    "data": "corpus", "data_size": {"megabytes": 60, "block_bytes": 2 << 20}},
-    "brown-2": {"method": "SpectralBrownClustering", "workers": 2, "settings": {"n_clusters": 50},
-                "data": "corpus", "data_size": {"megabytes": 120, "block_bytes": 4 << 20}},
-    "anchor-2": {"method": "AnchorHMM", "workers": 2, "settings": {"n_states": 12},
-                 "data": "corpus", "data_size": {"megabytes": 60, "block_bytes": 2 << 20}},
-    "multilabel-2": {"method": "MomentMultiLabelClassifier", "workers": 2, "settings": {"n_states": 20},
-                     "data": "labels", "data_size": {"columns": 20000, "labels": 400, "rows": 4000, "blocks": 24}},
-    "hybrid-1": {"method": "HybridLSI", "workers": 1, "settings": {"n_components": 40},
-                 "data": "classes", "data_size": {"columns": 30000, "labels": 10, "rows": 8000, "blocks": 20}},
-    "tree-2": {"method": "TreePCA", "workers": 2, "settings": {"n_components": 40, "length": 16},
-               "data": "corpus", "data_size": {"megabytes": 60, "block_bytes": 2 << 20}},
+    "sketch-1": {
+        "method": "SketchedPCA",
+        "workers": 1,
+        "settings": {"n_components": 40, "solver": "frequent_directions"},
+        "data": "counts",
+        "data_size": {"columns": 1 << 16, "rows": 4000, "blocks": 20},
+    },
+    "sketch-2": {
+        "method": "SketchedPCA",
+        "workers": 2,
+        "settings": {"n_components": 30, "solver": "frequent_directions", "sketch_size": 120},
+        "data": "counts",
+        "data_size": {"columns": 1 << 17, "rows": 3000, "blocks": 24},
+    },
+    "krylov-1": {
+        "method": "TruncatedSVD",
+        "workers": 1,
+        "settings": {"n_components": 100, "n_passes": 5},
+        "data": "counts",
+        "data_size": {"columns": 1 << 17, "rows": 20000, "blocks": 24},
+    },
+    "krylov-2": {
+        "method": "TruncatedSVD",
+        "workers": 2,
+        "settings": {"n_components": 60, "n_passes": 6},
+        "data": "counts",
+        "data_size": {"columns": 1 << 16, "rows": 30000, "blocks": 30},
+    },
+    "gram-2": {
+        "method": "SketchedPCA",
+        "workers": 2,
+        "settings": {"n_components": 20, "solver": "gram"},
+        "data": "dense",
+        "data_size": {"columns": 1500, "rows": 8000, "blocks": 24},
+    },
+    "hashing-1": {
+        "method": "build_store",
+        "workers": 1,
+        "settings": {"block_bytes": 4 << 20},
+        "data": "text",
+        "data_size": {"megabytes": 100},
+    },
+    "vocabulary-2": {
+        "method": "build_vocabulary",
+        "workers": 2,
+        "settings": {"block_bytes": 4 << 20},
+        "data": "text",
+        "data_size": {"megabytes": 100},
+    },
+    "corpus-2": {
+        "method": "build_corpus",
+        "workers": 2,
+        "settings": {"block_bytes": 8 << 20},
+        "data": "text",
+        "data_size": {"megabytes": 200},
+    },
+    "embedding-1": {
+        "method": "WordEmbedding",
+        "workers": 1,
+        "settings": {"n_components": 50, "window": 5},
+        "data": "corpus",
+        "data_size": {"megabytes": 60, "block_bytes": 2 << 20},
+    },
+    "brown-2": {
+        "method": "SpectralBrownClustering",
+        "workers": 2,
+        "settings": {"n_clusters": 50},
+        "data": "corpus",
+        "data_size": {"megabytes": 120, "block_bytes": 4 << 20},
+    },
+    "anchor-2": {
+        "method": "AnchorHMM",
+        "workers": 2,
+        "settings": {"n_states": 12},
+        "data": "corpus",
+        "data_size": {"megabytes": 60, "block_bytes": 2 << 20},
+    },
+    "multilabel-2": {
+        "method": "MomentMultiLabelClassifier",
+        "workers": 2,
+        "settings": {"n_states": 20},
+        "data": "labels",
+        "data_size": {"columns": 20000, "labels": 400, "rows": 4000, "blocks": 24},
+    },
+    "hybrid-1": {
+        "method": "HybridLSI",
+        "workers": 1,
+        "settings": {"n_components": 40},
+        "data": "classes",
+        "data_size": {"columns": 30000, "labels": 10, "rows": 8000, "blocks": 20},
+    },
+    "tree-2": {
+        "method": "TreePCA",
+        "workers": 2,
+        "settings": {"n_components": 40, "length": 16},
+        "data": "corpus",
+        "data_size": {"megabytes": 60, "block_bytes": 2 << 20},
+    },
 }
 """None of them is what the laws were found on."""
-RANDOM = ("SketchedPCA", "TruncatedSVD", "gram", "HybridLSI", "MomentMultiLabelClassifier", "WordEmbedding",
-          "SpectralBrownClustering", "AnchorHMM", "build_store")
+RANDOM = (
+    "SketchedPCA",
+    "TruncatedSVD",
+    "gram",
+    "HybridLSI",
+    "MomentMultiLabelClassifier",
+    "WordEmbedding",
+    "SpectralBrownClustering",
+    "AnchorHMM",
+    "build_store",
+)
 
 
 def drawn(generator: np.random.Generator) -> Asked:
@@ -60,7 +138,11 @@ def drawn(generator: np.random.Generator) -> Asked:
     of: dict[str, tuple[str, Asked, Asked]] = {
         "SketchedPCA": ("counts", counts, {"n_components": k, "solver": "frequent_directions"}),
         "TruncatedSVD": ("counts", counts, {"n_components": k, "n_passes": int(generator.integers(2, 5))}),
-        "gram": ("dense", {"columns": 500 * (k // 10), "rows": 2000, "blocks": blocks}, {"n_components": 10, "solver": "gram"}),
+        "gram": (
+            "dense",
+            {"columns": 500 * (k // 10), "rows": 2000, "blocks": blocks},
+            {"n_components": 10, "solver": "gram"},
+        ),
         "HybridLSI": ("classes", labelled, {"n_components": k}),
         "MomentMultiLabelClassifier": ("labels", labelled, {"n_states": min(k, 60)}),
         "WordEmbedding": ("corpus", corpus, {"n_components": k}),
@@ -109,7 +191,11 @@ def prepared(asked: Asked, scratch: Path) -> Callable[[], tuple[Any, tuple[Any, 
             if method == "build_vocabulary":
                 settings = {**settings, "vocabulary": dspectral.VocabularySettings(min_document_frequency=5)}
             function = dspectral.build_corpus if method == "build_corpus" else dspectral.build_store
-            return function, (f"{path}.txt", f"{path}-{np.random.default_rng().integers(1 << 60)}.zarr"), settings
+            return (
+                function,
+                (f"{path}.txt", f"{path}-{np.random.default_rng().integers(1 << 60)}.zarr"),
+                settings,
+            )
         estimator = getattr(dspectral, method)(**settings)
         return estimator, READERS[asked["data"]](path, **asked["data_size"]), {}
 
@@ -127,9 +213,18 @@ def _write_nothing(path: Path, **_size: int) -> None:
     """Random rows are drawn when they are read."""
 
 
-def _write_labelled(path: Path, *, columns: int, labels: int, rows: int, blocks: int, each: float = 3.0) -> None:
+def _write_labelled(
+    path: Path, *, columns: int, labels: int, rows: int, blocks: int, each: float = 3.0
+) -> None:
     words, marks = dspectral.datasets.labelled_counts(
-        rows * blocks, columns, labels, min(10, labels), row_length=80, labels_each=each, block_rows=rows, seed=1
+        rows * blocks,
+        columns,
+        labels,
+        min(10, labels),
+        row_length=80,
+        labels_each=each,
+        block_rows=rows,
+        seed=1,
     )
     dspectral.write_counts(words, f"{path}.zarr", labels=marks)
 

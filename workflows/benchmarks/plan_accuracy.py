@@ -22,7 +22,7 @@ import dspectral
 from .._form import form
 from .._form.schedulers import scheduler
 from .._form.usage import Meter
-from .._parts.planned_configurations import CONFIGURATIONS, RANDOM, drawn, prepared
+from .._parts.planned_configurations import CONFIGURATIONS, drawn, prepared
 
 MEMORY, SECONDS = 0.15, 0.25
 """Largest shares by which a plan may be off."""
@@ -53,7 +53,14 @@ def options() -> argparse.ArgumentParser:
     parser = form.parser("benchmarks.plan_accuracy", __doc__)
     add = parser.add_argument
     names = sorted(CONFIGURATIONS)
-    add("--configurations", nargs="+", choices=names, default=names, metavar="NAME", help="of " + ", ".join(names))
+    add(
+        "--configurations",
+        nargs="+",
+        choices=names,
+        default=names,
+        metavar="NAME",
+        help="of " + ", ".join(names),
+    )
     add("--random", type=form.positive, metavar="N", help="draw N configurations (default: those above)")
     add("--scratch", type=Path, metavar="DIR", help="folder for data, which is kept (default: a new one)")
     add("--prepare", action="store_true", help="only generate the data")
@@ -79,8 +86,12 @@ def known_configurations(run: form.Run, scratch: Path) -> None:
         for what, value in off.items():
             for which in ("planned", "measured"):
                 metric = "peak_memory_bytes" if what == "memory" else "seconds"
-                run.row(data=name, method=which, metric=metric, value=found[which][what], workers=found["workers"])
-            run.row(data=name, method="off by", metric=f"share_of_{what}", value=value, workers=found["workers"])
+                run.row(
+                    data=name, method=which, metric=metric, value=found[which][what], workers=found["workers"]
+                )
+            run.row(
+                data=name, method="off by", metric=f"share_of_{what}", value=value, workers=found["workers"]
+            )
         is_right = abs(off["memory"]) <= MEMORY and abs(off["seconds"]) <= SECONDS
         right += is_right
         run.note(
@@ -103,9 +114,14 @@ def random_configurations(run: form.Run, scratch: Path) -> None:
         ends[found["end"]] = ends.get(found["end"], 0) + 1
         said = {key: value for key, value in asked.items() if key not in ("data", "data_size")}
         run.row(
-            data=f"{number}: {asked['method']}", method=asked["memory_limit"], metric="end", value=found["end"],
-            workers=asked["workers"], planned=found.get("planned", {}).get("memory"),
-            measured=found.get("measured", {}).get("memory"), size=json.dumps(asked["settings"]),
+            data=f"{number}: {asked['method']}",
+            method=asked["memory_limit"],
+            metric="end",
+            value=found["end"],
+            workers=asked["workers"],
+            planned=found.get("planned", {}).get("memory"),
+            measured=found.get("measured", {}).get("memory"),
+            size=json.dumps(asked["settings"]),
         )
         run.note(f"{number}: {json.dumps(said)}: {found['end']} {found.get('error', '')}")
     run.answer(", ".join(f"{count} {end}" for end, count in sorted(ends.items())) + ".")

@@ -17,6 +17,7 @@ from dspectral.engine.planning.samples import Cut, chosen, first_data, take
 
 SIZES = (1, 2, 4, 8, 16)
 """Blocks of samples. Three are used; the larger ones only where a method refuses less."""
+SAMPLE_BLOCKS = 4
 FAN_INS = (2, 3, 4, 8, 16)
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 SAMPLERS: dict[str, Callable[..., tuple[Any, ...]]] = {}
@@ -134,6 +135,40 @@ def calls_of(
     return calls, Scale(n, tuple(sizes), tuple(map(weight, sizes))), cut
 
 
+def sample_of(
+    arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the largest sample that a plan of a fit is made of.
+
+    Parameters
+    ----------
+    arguments, keywords : tuple and mapping
+        What the fit will be given.
+
+    Returns
+    -------
+    arguments : tuple
+        The same with the data cut.
+    keywords : dict
+        The same with the data cut.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> (rows,), _ = sample_of((da.ones((90, 2), chunks=(10, -1)),), {})
+    >>> rows.shape
+    (40, 2)
+    """
+    cut = first_data(arguments, keywords)
+    if cut is None:
+        return arguments, dict(keywords)
+    numbers = chosen(cut, SAMPLE_BLOCKS)
+    return (
+        tuple(take(one, numbers, cut) for one in arguments),
+        {name: take(one, numbers, cut) for name, one in keywords.items()},
+    )
+
+
 def _call(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> object:
     return function(*arguments, **keywords)
 
@@ -175,7 +210,7 @@ def _planned(name: str, owner: Any, found: Probe, scale: Scale, cut: Cut, there:
         probe_seconds=found.seconds,
     )
     best = _best(result, found, scale, cut, there)
-    return replace(result, best=best, refusal=refusal_of(result, owner, cut))
+    return replace(result, best=best, refusal=refusal_of(result, owner))
 
 
 def _best(known: RunPlan, found: Probe, scale: Scale, cut: Cut, there: Resources) -> dict[str, Any]:

@@ -3,16 +3,17 @@
 import math
 from typing import Any
 
-from dspectral.engine.planning.resources import KEY, ROOM
+from dspectral.engine.planning.resources import ROOM
 from dspectral.engine.planning.run_plan import RunPlan
-from dspectral.engine.planning.samples import Cut
 from dspectral.html import size_of
 
 _STEP = 10_000_000
 """Bytes to which a limit that would fit is rounded up."""
+_MARGIN = 0.95
+"""Of the size of a sketch that would fit: blocks differ."""
 
 
-def refusal_of(plan: RunPlan, estimator: Any, cut: Cut) -> str:
+def refusal_of(plan: RunPlan, estimator: Any) -> str:
     """Return why a plan cannot run.
 
     Parameters
@@ -21,8 +22,6 @@ def refusal_of(plan: RunPlan, estimator: Any, cut: Cut) -> str:
         Plan whose memory is known.
     estimator : object
         Estimator that is to be fitted; None for a function.
-    cut : Cut
-        How its data is cut.
 
     Returns
     -------
@@ -32,11 +31,15 @@ def refusal_of(plan: RunPlan, estimator: Any, cut: Cut) -> str:
     if plan.memory_limit is None or plan.worker_memory <= ROOM * plan.memory_limit:
         return ""
     whose = "a worker" if plan.n_workers else "this process"
-    ways = [_smaller(plan, estimator), _limit(plan)]
-    return sentence(plan.name, whose, plan.worker_memory, plan.memory_limit, [way for way in ways if way])
+    of_phase = max((phase.memory for phase in plan.phases), default=1)
+    base = plan.worker_memory - of_phase
+    ratio = (ROOM * plan.memory_limit - base) / max(1, of_phase)
+    ways = [workers_or_limit(plan.worker_memory / ROOM, by_threads=not plan.n_workers)]
+    ways += smaller_sketch(estimator, ratio)
+    return sentence(plan.name, whose, plan.worker_memory, plan.memory_limit, ROOM, ways)
 
 
-def sentence(name: str, whose: str, need: float, limit: float, ways: list[str]) -> str:
+def sentence(name: str, whose: str, need: float, limit: float, share: float, ways: list[str]) -> str:
     """Return the sentence of a refusal.
 
     Parameters
@@ -47,6 +50,8 @@ def sentence(name: str, whose: str, need: float, limit: float, ways: list[str]) 
         Process that lacks memory.
     need, limit : float
         Bytes that it needs, and may have.
+    share : float
+        Share of the limit that a fit may take.
     ways : list of str
         Settings that would fit.
 
@@ -54,33 +59,65 @@ def sentence(name: str, whose: str, need: float, limit: float, ways: list[str]) 
     -------
     str
         One sentence.
+
+    Examples
+    --------
+    >>> sentence("SketchedPCA", "a worker", 9e8, 5e8, 0.9, ["with memory_limit='1GB' it fits"])
+    "SketchedPCA does not fit in memory: a worker needs 900 MB, and may take 450 MB of its 500 MB; with \
+memory_limit='1GB' it fits"
     """
-    said = ", or ".join(ways)
-    return (
-        f"{name} does not fit in memory: {whose} needs {size_of(need)}, and of its limit of {size_of(limit)} a fit "
-        f"may take {size_of(ROOM * limit)}: {said}"
-    )
+    there = f"{whose} needs {size_of(need)}, and may take {size_of(share * limit)} of its {size_of(limit)}"
+    return "; ".join([f"{name} does not fit in memory: {there}", *ways])
 
 
-def _limit(plan: RunPlan) -> str:
-    needed = math.ceil(plan.worker_memory / ROOM / _STEP) * _STEP
-    size = f"{needed / 1e9:.2f} GB"
-    if plan.memory_setting == KEY:
-        return f"on a machine where this process may have {size}"
-    return f"with memory_limit='{size}'"
+def workers_or_limit(needed: float, *, by_threads: bool) -> str:
+    """Return the limit of memory that would fit.
+
+    Parameters
+    ----------
+    needed : float
+        Least limit in bytes.
+    by_threads : bool
+        Whether threads of this process do the work.
+
+    Returns
+    -------
+    str
+        A clause.
+
+    Examples
+    --------
+    >>> workers_or_limit(1.234e9, by_threads=False)
+    "with memory_limit='1240MB' it fits"
+    """
+    size = f"{math.ceil(needed / _STEP) * _STEP // 1_000_000}MB"
+    if by_threads:
+        return f"it fits where this process may have {size} (dspectral.worker-memory), or by fewer threads"
+    return f"with memory_limit={size!r} it fits"
 
 
-def _smaller(plan: RunPlan, estimator: Any) -> str:
-    """Return the size of the sketch that would fit; summaries are in proportion to it."""
+def smaller_sketch(estimator: Any, ratio: float) -> list[str]:
+    """Return the size of the sketch that would fit, to which summaries are in proportion.
+
+    Parameters
+    ----------
+    estimator : object
+        Estimator that is to be fitted.
+    ratio : float
+        Share of the bytes of its summaries for which there is memory.
+
+    Returns
+    -------
+    list of str
+        A clause, or none where no sketch would be small enough, or the estimator has none.
+    """
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-    if "sketch_size" not in parameters or not plan.phases or plan.memory_limit is None:
-        return ""
-    k = parameters.get("n_components", 0)
-    now = parameters["sketch_size"] or (2 if plan.n_passes == 1 else 3) * k + 10
-    of_phase = max(phase.memory for phase in plan.phases)
-    base = plan.worker_memory - of_phase
-    ratio = (ROOM * plan.memory_limit - base) / of_phase
-    fits = int(now * ratio * 0.95)
-    if fits < 1:
-        return ""
-    return f"sketch_size={fits} would fit" if fits >= k else f"n_components={max(1, fits // 3)} would fit"
+    k = parameters.get("n_components")
+    if "sketch_size" not in parameters or not k:
+        return []
+    n_passes = parameters.get("n_passes", 1)
+    now = parameters["sketch_size"] or (2 if n_passes == 1 else 3) * k + 10
+    fits = int(now * ratio * _MARGIN)
+    if fits < k:
+        return [f"with n_components={fits // 3} it fits"] if fits >= 3 else []
+    return [f"with sketch_size={fits} it fits"]

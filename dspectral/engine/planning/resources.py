@@ -71,8 +71,7 @@ def resources(workers: int | None = None, memory_limit: str | float | None = Non
         return _of_client(client, fan_in, limit)
     if limit is None:
         limit = configured_memory()
-    n_threads = 1 if _one_thread() else _n_threads()
-    return Resources(Machines(0, n_threads, fan_in), limit, resident_bytes(), True, KEY, True)
+    return Resources(Machines(0, n_threads_here(), fan_in), limit, resident_bytes(), True, KEY, True)
 
 
 def configured_memory() -> int:
@@ -152,11 +151,15 @@ def worker_state() -> dict[str, Any]:
     return {"host": os.uname().nodename, "resident": resident_bytes(), "has_worked": has_worked}
 
 
-def _one_thread() -> bool:
-    return dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded")
+def n_threads_here() -> int:
+    """Return how many tasks run at once where this process does the work.
 
-
-def _n_threads() -> int:
-    asked = dask.config.get("num_workers", None)
+    Returns
+    -------
+    int
+        1 where Dask's configuration asks for its own thread, else its ``num_workers`` or the processors.
+    """
+    if dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
+        return 1
     known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(asked or known)
+    return int(dask.config.get("num_workers", None) or known)

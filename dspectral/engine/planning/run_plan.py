@@ -117,31 +117,46 @@ class RunPlan:
         sums = ("n_passes", "n_tasks", "bytes_read", "bytes_sent", "seconds")
         return known | {name: getattr(self, name) for name in sums}
 
-    def __str__(self) -> str:
-        rows = [("phase", "times", "tasks", "read", "sent", "memory", "seconds")]
-        rows += [
-            (
-                phase.name,
-                str(phase.n_times),
-                f"{phase.n_times * (phase.n_blocks + phase.n_merges):,}",
-                size_of(phase.bytes_read),
-                size_of(phase.bytes_sent),
-                size_of(phase.memory),
-                duration(phase.seconds),
-            )
+    @property
+    def headline(self) -> str:
+        """What it will take, a line for each fact."""
+        facts = [f"{name}: {value}" for name, value in self._facts() if value is not None]
+        return "\n".join([f"Plan of {self.name}", *facts])
+
+    def rows(self) -> list[dict[str, str]]:
+        """Return a row for each phase, and for what lies between and before them.
+
+        Returns
+        -------
+        list of dict
+            Columns of a table, in words.
+        """
+        rows = [
+            {
+                "phase": phase.name,
+                "times": str(phase.n_times),
+                "tasks": f"{phase.n_times * (phase.n_blocks + phase.n_merges):,}",
+                "read": size_of(phase.bytes_read),
+                "sent": size_of(phase.bytes_sent),
+                "memory": size_of(phase.memory),
+                "time": duration(phase.seconds),
+            }
             for phase in self.phases
         ]
-        rows += [("between passes", "", "", "", "", "", duration(self.serial))]
-        rows += [("start of processes", "", "", "", "", "", duration(self.warm_up))]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
-            )
-            for row in rows
+        empty = dict.fromkeys(("times", "tasks", "read", "sent", "memory"), "")
+        rows.append({"phase": "between passes", **empty, "time": duration(self.serial)})
+        rows.append({"phase": "start of processes", **empty, "time": duration(self.warm_up)})
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        lines = [tuple(rows[0]), *(tuple(row.values()) for row in rows)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+        table = [
+            "  ".join([name.ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells, widths[1:], strict=True))])
+            for name, *cells in lines
         ]
-        facts = [f"{name}: {value}" for name, value in self._facts() if value is not None]
-        return "\n".join([f"Plan of {self.name}", *facts, "", *lines])
+        return "\n".join([self.headline, "", *table])
 
     def _repr_html_(self) -> str:
         phases = [
