@@ -229,7 +229,7 @@ def _write_labelled(
     dspectral.write_counts(words, f"{path}.zarr", labels=marks)
 
 
-def _write_text(path: Path, *, megabytes: int, block_bytes: int = 0) -> None:
+def _write_text(path: Path, *, megabytes: int) -> None:
     """Write lines of words whose frequencies follow Zipf's law, each word after one of few others."""
     generator = np.random.default_rng(1)
     words = np.array([f"w{i:x}" for i in range(20_000)], dtype=object)

@@ -96,7 +96,8 @@ def known_configurations(run: form.Run, scratch: Path) -> None:
         right += is_right
         run.note(
             f"{name}: memory {off['memory']:+.1%}, seconds {off['seconds']:+.1%} of "
-            f"{found['measured']['seconds']:.1f}, probe {found['probe_seconds']:.1f} s; {'right' if is_right else 'OFF'}"
+            f"{found['measured']['seconds']:.1f}, probe {found['probe_seconds']:.1f} s; "
+            f"{'right' if is_right else 'OFF'}"
         )
         run.detail(data=name, method="plan", metric="json", value=json.dumps(found), workers=found["workers"])
     run.answer(f"{right} of {len(run.arguments.configurations)} plans were right.")
@@ -132,7 +133,9 @@ def in_a_process(asked: dict[str, Any], scratch: Path, arguments: argparse.Names
     command = [sys.executable, "-m", __spec__.name, "--one", json.dumps(asked), "--scratch", str(scratch)]
     command += ["--seed", str(arguments.seed)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MOST_SECONDS, check=False)
+        done = subprocess.run(  # noqa: S603  this interpreter
+            command, capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         return {"end": "waited for ever", "error": f"no end after {MOST_SECONDS} s"}
     answers = [line for line in done.stdout.splitlines() if line.startswith("{")]

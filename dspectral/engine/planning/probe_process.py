@@ -35,7 +35,7 @@ def serve(asked: Path, answer: Path) -> None:
     began = time.perf_counter()
     try:
         found: object = _run(asked, began)
-    except Exception as error:  # it is raised where the probe was asked for
+    except Exception as error:  # noqa: BLE001  it is raised where the probe was asked for
         found = error
     answer.with_suffix(".part").write_bytes(cloudpickle.dumps(found))
     answer.with_suffix(".part").rename(answer)
@@ -84,7 +84,7 @@ def _bare(packages: Sequence[str], functions: set[bytes]) -> int:
     ]
     loads += [f"pickle.loads({function!r})" for function in sorted(functions)]
     loads += ["print(memory.resident_bytes())"]
-    found = subprocess.run(
+    found = subprocess.run(  # noqa: S603  this interpreter
         [sys.executable, "-c", "\n".join(loads)], capture_output=True, text=True, check=True
     )
     return int(found.stdout.split()[-1])
@@ -92,7 +92,8 @@ def _bare(packages: Sequence[str], functions: set[bytes]) -> int:
 
 def _recorded_run(function: bytes, call: bytes) -> RunRecord:
     """Record a call on fresh copies, of which nothing is left afterwards."""
-    fit, arguments = pickle.loads(function), pickle.loads(call)  # written by the process that asks
+    # Written by the process that asks.
+    fit, arguments = pickle.loads(function), pickle.loads(call)  # noqa: S301
     with recorded() as run:
         fit(*arguments)
     del fit, arguments

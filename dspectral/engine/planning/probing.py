@@ -66,7 +66,10 @@ def probe(
         answers = [Path(folder, f"answer-{i}") for i in range(n_at_once)]
         command = [sys.executable, "-m", f"{__package__}.probe_process", str(asked)]
         environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        processes = [subprocess.Popen([*command, str(answer)], env=environment) for answer in answers]
+        processes = [
+            subprocess.Popen([*command, str(answer)], env=environment)  # noqa: S603  this interpreter
+            for answer in answers
+        ]
         try:
             codes = [process.wait(PROBE_SECONDS) for process in processes]
         finally:
@@ -89,7 +92,7 @@ def _answer(path: Path, code: int) -> Probe:
             f"the probe of a few blocks ended with code {code}, most often for lack of memory on this machine: give "
             "smaller blocks, or plan where there is more memory"
         )
-    found = pickle.loads(path.read_bytes())  # written by the process that was started above
+    found = pickle.loads(path.read_bytes())  # noqa: S301  written by the process that was started above
     if isinstance(found, BaseException):
         raise found
     return found  # type: ignore[no-any-return]

@@ -1,11 +1,13 @@
 """What there is to do the work: processes, threads, and the memory of each."""
 
 import os
+import socket
 from typing import Any, NamedTuple
 
 import dask
 from dask.utils import parse_bytes
 
+from dspectral.engine.blas import has_controlled_blas
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.planning.phases import Machines
 from dspectral.engine.planning.process_memory import memory_there, resident_bytes
@@ -145,10 +147,7 @@ def worker_state() -> dict[str, Any]:
     dict
         ``host``, ``resident`` bytes, and ``has_worked``: whether it has run a task of a pass before.
     """
-    from dspectral.engine import blas  # noqa: PLC0415
-
-    has_worked = blas._controller.cache_info().currsize > 0  # noqa: SLF001
-    return {"host": os.uname().nodename, "resident": resident_bytes(), "has_worked": has_worked}
+    return {"host": socket.gethostname(), "resident": resident_bytes(), "has_worked": has_controlled_blas()}
 
 
 def n_threads_here() -> int:

@@ -1,6 +1,6 @@
 """A few blocks of whatever an estimator is given, and how much of the whole they are."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
@@ -59,14 +59,17 @@ def cut_of(X: Any) -> Cut | None:
         rows = tuple(int(n) for n in X.chunks[0])
         is_dense = isinstance(X._meta, np.ndarray)  # noqa: SLF001  the public `meta` is the same, but not typed
         return Cut(rows, tuple(map(float, rows)), False, int(X.nbytes) if is_dense else None)
-    if isinstance(X, Blocks):
-        n = len(X.items)
-        return Cut((1,) * n, (1.0,) * n, X.in_memory, None)
+    blocks = getattr(X, "sentences", X)
+    if isinstance(blocks, Blocks):
+        n = len(blocks.items)
+        return Cut((1,) * n, (1.0,) * n, blocks.in_memory, None)
     if is_sparse(X) or isinstance(X, np.ndarray):
         return _of_matrix(X)
-    if hasattr(X, "sentences") and isinstance(X.sentences, Blocks):
-        n = len(X.sentences.items)
-        return Cut((1,) * n, (1.0,) * n, X.sentences.in_memory, None)
+    return _of_items(X)
+
+
+def _of_items(X: Any) -> Cut | None:
+    """Return how a sequence in memory may be cut; None for what is none."""
     if isinstance(X, Sequence) and not isinstance(X, str | bytes) and len(X):
         n_blocks = -(-len(X) // FEW_ITEMS)
         rows = tuple(min(FEW_ITEMS, len(X) - i * FEW_ITEMS) for i in range(n_blocks))
@@ -172,8 +175,9 @@ def _length(X: Any) -> int:
 
 def _has_blocks(X: Any) -> bool:
     """Whether X is a store or a corpus, of which a part can be made by leaving out blocks."""
-    named: Callable[[Any], set[str]] = lambda one: {field.name for field in fields(one)}  # noqa: E731
-    return is_dataclass(X) and not isinstance(X, type) and "blocks" in named(X) and len(X.blocks) > 0
+    if isinstance(X, type) or not is_dataclass(X):
+        return False
+    return any(field.name == "blocks" for field in fields(X)) and len(getattr(X, "blocks", ())) > 0
 
 
 def first_data(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Cut | None:
