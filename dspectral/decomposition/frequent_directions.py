@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 
 from dspectral.decomposition.block_sketch import sketch_block
 from dspectral.decomposition.shrinking import shrink_stack
+from dspectral.engine.summary import BlockSize, Need
 from dspectral.html import card, number, share, size_of
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.registry import saved
 from dspectral.types import FloatArray, Rows
 
 Shrink = Literal["full", "median"]
+WORK = 2.5
+"""Bytes that sketching a block takes, over those of the sketch."""
 
 
 @saved
@@ -83,6 +86,28 @@ class FrequentDirections(NamedTuple):
             ("shrinks", self.shrink),
         ]
         return card("FrequentDirections", facts)
+
+    @classmethod
+    def needs(cls, block: BlockSize, *, size: int, **_settings: object) -> Need:
+        """Return what the summary of a block needs.
+
+        Parameters
+        ----------
+        block : BlockSize
+            Size of the block.
+        size : int
+            Number of rows that the sketch may have.
+        **_settings : object
+            Other parameters of :meth:`of`.
+
+        Returns
+        -------
+        Need
+            The sketch; and while it is made a basis of 1.4 times its size beside it, or the block once more.
+        """
+        summary = (size * block.itemsize + 8) * block.n_columns
+        first = summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
+        return Need(summary, int(WORK * first))
 
     @classmethod
     def of(

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
 from dspectral.engine import expect_passes, numbered, run_tasks, told
+from dspectral.engine.planning.asking import SAMPLERS
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.changed_sources import Text, text_digest
@@ -13,6 +14,7 @@ from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
+from dspectral.store.planned_build import text_samples
 from dspectral.store.planned_text import PlannedText, Read, Reading, plan_text
 from dspectral.store.sources import size_of
 from dspectral.store.texts import TextSources
@@ -294,3 +296,6 @@ def _finished_parts(draft: Draft, number: int, find: Callable[[str], B | None]) 
     while (block := find(draft.name(number, len(parts)))) is not None:
         parts.append(block)
     return parts
+
+
+SAMPLERS["build_store"] = partial(text_samples, planned=plan_text)

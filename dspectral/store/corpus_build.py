@@ -8,6 +8,7 @@ from uuid import uuid4
 import numpy as np
 
 from dspectral.engine import run_tasks, told
+from dspectral.engine.planning.asking import SAMPLERS
 from dspectral.store.arrays import Location, write_array
 from dspectral.store.build import BLOCK_BYTES, build_spans
 from dspectral.store.changed_sources import TEXT
@@ -17,6 +18,7 @@ from dspectral.store.counting import count_spans, merge_part
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.digests import digest_of, sealed
 from dspectral.store.draft import Draft, begin
+from dspectral.store.planned_build import text_samples
 from dspectral.store.planned_text import PlannedText, Read, Reading, plan_sentences
 from dspectral.store.texts import TextSources
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
@@ -235,3 +237,6 @@ def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
     draft.where.mark("", {CORPUS_KEY: sealed(head)})
     draft.where.remove("scratch")
     return Corpus(draft.where, tuple(blocks), draft.provenance)
+
+
+SAMPLERS["build_corpus"] = partial(text_samples, planned=plan_sentences)

@@ -173,6 +173,8 @@ def plan_text(sources: TextSources, reading: Reading, *, by_lines: bool = False)
     FileNotFoundError
         If a file is missing.
     """
+    if isinstance(sources, PlannedText):  # a part of what was planned
+        return sources
     reading = reading.checked()
     sources = named_files(sources)
     texts = texts_in(sources, reading.field)
@@ -218,6 +220,8 @@ def plan_sentences(sources: TextSources, reading: Reading) -> PlannedText:
     FileNotFoundError
         If a file is missing.
     """
+    if isinstance(sources, PlannedText):
+        return sources
     unit = reading.unit
     if unit is not None:
         check_name("unit", unit, UNITS)

@@ -39,6 +39,7 @@ from .messages import LOST, in_options, sentence
 from .options import Parser, bits, memory_limit, positive, share
 from .outputs import publish, unfinished
 from .page import page
+from .planning import planned
 from .plots import png
 from .report import Plot, Report, plain
 from .schedulers import scheduler
@@ -49,7 +50,7 @@ __all__ = ["EXPECTED", "Run", "bits", "parser", "positive", "run", "share"]
 
 QUIET_SECONDS = 3.0
 """A step that ends sooner shows no progress."""
-EXPECTED = (ValueError, OSError, ImportError, KilledWorker, ClusterError, *LOST)
+EXPECTED = (ValueError, OSError, ImportError, MemoryError, KilledWorker, ClusterError, *LOST)
 """Errors that come of what was asked for: a sentence says what; ``--debug`` shows where."""
 
 NOT_SHOWN = ("workflow", "description", "prog", "options")
@@ -84,6 +85,7 @@ def parser(name: str, description: str | None, *, fits: bool = True) -> Parser:
     if fits:
         kept = "for finished parts of fits, from which the same command goes on if it is cut short (default: none)"
         shared.add_argument("--keep", metavar="URL", help=kept)
+    shared.add_argument("--plan", action="store_true", help="say what it would take, run nothing")
     shared.add_argument("--seed", type=int, default=0, help="of everything random")
     shared.add_argument("--debug", action="store_true", help="show the traceback of every error")
     return result
@@ -178,9 +180,14 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
     Raises
     ------
     SystemExit
-        With code 2 after an error that comes of what was asked for (one of ``EXPECTED``), 130 if interrupted.
+        With code 2 after an error that comes of what was asked for (one of ``EXPECTED``), 130 if interrupted; with
+        ``--plan``, which runs nothing, code 2 if a fit would not fit in memory.
         Nothing is written then.
     """
+    if arguments.plan:
+        with _one_sentence(arguments), planned(arguments):
+            yield Run(arguments, None, Progress(None, quiet_seconds=QUIET_SECONDS, summaries=False))
+        return
     with _one_sentence(arguments), unfinished(arguments.out) as folder:
         with (
             scheduler(arguments) as client,
