@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from dspectral.engine import run_tasks
 from dspectral.inputs.parameters import check_integer
 from dspectral.io.labelled_lines import MOST_COLUMNS, LineError, ParsedLines, parse_lines
-from dspectral.store.lines import PIECE_BYTES, Piece, whole_lines
+from dspectral.store.pieces import PIECE_BYTES, Piece, whole_lines
 from dspectral.store.sources import Span
 from dspectral.store.streams import open_bytes
 
@@ -203,4 +203,4 @@ def parse_piece(
             skip_empty=skip_empty,
         )
     except LineError as error:
-        raise piece.line_error(error.line, str(error)) from error
+        raise ValueError(f"{piece.place_of_line(error.line)}: {error}") from error

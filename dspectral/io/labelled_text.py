@@ -17,7 +17,7 @@ from dspectral.store.build import BLOCK_BYTES, build_spans
 from dspectral.store.checks import check_name, check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
-from dspectral.store.lines import Piece
+from dspectral.store.pieces import Piece
 from dspectral.store.sources import plan_spans
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 

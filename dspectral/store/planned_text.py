@@ -8,6 +8,8 @@ from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.draft import Draft
 from dspectral.store.kept_texts import KeptBlock, keep_texts, read_kept
 from dspectral.store.lines import lines_of
+from dspectral.store.long_documents import note, with_long_documents
+from dspectral.store.longest import LONGEST, LongDocuments, Longest
 from dspectral.store.readers import read_span
 from dspectral.store.sources import UNITS, Span, plan_spans
 from dspectral.store.texts import Texts, TextSources, named_files, texts_in
@@ -29,6 +31,8 @@ class Reading(NamedTuple):
         Treatment of bytes that cannot be decoded.
     options : dict or None
         Options of the files' file systems.
+    longest : Longest, default=Longest()
+        How long a document may be, and what becomes of a longer one.
     """
 
     unit: str | None
@@ -38,6 +42,7 @@ class Reading(NamedTuple):
     block_bytes: int
     errors: str
     options: dict[str, Any] | None
+    longest: Longest = LONGEST
 
     def checked(self) -> "Reading":
         """Return it with its block size as a plain number.
@@ -115,7 +120,7 @@ class PlannedText(NamedTuple):
         reading, read = self.reading, None
         # Texts are kept before the first pass, because a generator cannot be read for a second one.
         if self.texts is not None:
-            pieces: Any = keep_texts(draft, self.texts, reading.block_bytes)
+            pieces: Any = keep_texts(draft, self.texts, reading.block_bytes, reading.longest)
             read = partial(read_kept, where=draft.where)
         else:
             pieces = self.spans
@@ -124,8 +129,26 @@ class PlannedText(NamedTuple):
                 block_bytes=reading.block_bytes,
                 errors=reading.errors,
                 storage_options=reading.options,
+                longest=reading.longest,
             )
+        if reading.longest.treatment != "error":
+            read = partial(_read_counted, read=read, draft=draft.for_tasks())
         return pieces, partial(_read_lines, read=read) if self.by_lines else read
+
+    def with_long_documents(self, draft: Draft) -> Draft:
+        """Return the draft with the documents that were too long in its provenance, and warn of them.
+
+        Parameters
+        ----------
+        draft : Draft
+            The store being built, its text read to the end.
+
+        Returns
+        -------
+        Draft
+            The same store.
+        """
+        return with_long_documents(draft, self.reading.longest)
 
 
 def plan_text(sources: TextSources, reading: Reading, *, by_lines: bool = False) -> PlannedText:
@@ -209,6 +232,15 @@ def plan_sentences(sources: TextSources, reading: Reading) -> PlannedText:
             "file" if unit == "file" else "line" if reading.field is None and unit != "field" else "field"
         )
     return plan_text(sources, reading._replace(unit=of_documents), by_lines=unit in (None, "line"))
+
+
+def _read_counted(
+    piece: Any, *, read: Callable[..., Iterable[Documents]], draft: Draft
+) -> Iterator[Documents]:
+    """Yield the documents of a piece, and write down how many of them were too long before the last block is known."""
+    found = LongDocuments()
+    yield from read(piece, found=found)
+    note(draft, piece, found)
 
 
 def _read_lines(piece: Any, *, read: Read) -> Iterator[Documents]:
