@@ -39,7 +39,8 @@ def open_text(path: str | PathLike[str], storage_options: dict[str, Any] | None)
         ):
             yield file
     except UnicodeDecodeError as error:
-        line = _first_line_not_utf8(path, options)
+        with name_damage(path, path.rsplit(".", 1)[-1]):
+            line = _first_line_not_utf8(path, options)
         raise ValueError(
             f"{path}, line {line}: not UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
         ) from error

@@ -38,7 +38,7 @@ class KeptBlock(NamedTuple):
     long_at: tuple[str, ...] = ()
 
     def listed(self) -> list[Any]:
-        """Return the block as JSON gives it back, and without what is nothing, as it was written before there was a limit."""
+        """Return the block as JSON gives it back, as it was before there was a limit where no text is too long."""
         return [self.name, self.digest, *([self.n_long, list(self.long_at)] if self.n_long else [])]
 
     @property

@@ -70,8 +70,11 @@ class HashingSettings(NamedTuple):
         ValueError: n_features is 1000, but must be a power of two from 2 to 1073741824.
         """
         n = self.n_features
-        if not 2 <= n <= MOST_FEATURES or n != 1 << (int(n).bit_length() - 1):
-            raise ValueError(f"n_features is {n!r}, but must be a power of two from 2 to {MOST_FEATURES}.")
+        whole = isinstance(n, int | np.integer)
+        if not whole or not 2 <= n <= MOST_FEATURES or n != 1 << (int(n).bit_length() - 1):
+            raise ValueError(
+                f"n_features is {n!r:.60}, but must be a power of two from 2 to {MOST_FEATURES}."
+            )
         check_ngram_range(self.ngram_range)
         low, high = self.ngram_range
         tokenizer = as_tokenizer(self.tokenizer)

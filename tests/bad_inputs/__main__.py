@@ -10,7 +10,7 @@ from tests.bad_inputs.trying import failures
 
 def main() -> int:
     n, seed = int(sys.argv[1]), int(sys.argv[2])
-    only = sys.argv[3] if len(sys.argv) > 3 else None  # noqa: PLR2004
+    only = sys.argv[3] if len(sys.argv) > 3 else None
     found = []
     for failure in failures(n, seed, only):
         print(f"{failure.number}  {failure.input}\n      {failure.fault}", flush=True)

@@ -25,7 +25,7 @@ from dspectral.io import (
 )
 from tests.bad_inputs.judging import outcome
 
-LINES = [f"the cat number {i} sat on häuser, maybe \"so\"; it's" for i in range(12)]
+LINES = [f'the cat number {i} sat on häuser, maybe "so"; it\'s' for i in range(12)]
 
 
 def parquet_bytes():
@@ -42,7 +42,9 @@ def word2vec_bytes(binary):
 
 
 def csv_bytes():
-    return ("id,text\n" + "".join(f'{i},"{t.replace(chr(34), chr(34) * 2)}"\n' for i, t in enumerate(LINES))).encode()
+    return (
+        "id,text\n" + "".join(f'{i},"{t.replace(chr(34), chr(34) * 2)}"\n' for i, t in enumerate(LINES))
+    ).encode()
 
 
 def text_reader(**options):
@@ -97,7 +99,7 @@ FORMATS = {
     "conll.gz": ("a.conll.gz", lambda: gzip.compress(b"the\tD\ncat\tN\n\nsat\tV\n"), read_conll),
     "brown": ("a.paths", lambda: b"0\tthe\t5\n10\tcat\t2\n11\tdog\t1\n", read_brown_paths),
     "newsgroups": ("rec.autos/1", lambda: NEWS, lambda path: read_newsgroups(str(Path(path).parent.parent))),
-    "reuters": ("reut2-000.sgm", lambda: REUTERS, lambda path: read_reuters(str(Path(path).parent))),
+    "reuters": ("reut2-000.sgm", lambda: REUTERS, lambda path: read_reuters(str(Path(path).parent), split="train")),
     "records jsonl": ("a.jsonl", lambda: JSONL, lambda path: read_labelled_records(path, text="text", label="label")),
     "records csv": ("a.csv", lambda: b"text,label\nthe cat,a\na dog,b\n", lambda path: read_labelled_records(path, text="text", label="label")),
 }  # fmt: skip

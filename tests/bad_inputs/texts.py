@@ -31,7 +31,9 @@ TEXTS = {
     "nested": lambda rng, X: [[x] for x in X],
     "more nested": lambda rng, X: [[[x]] for x in X],
     "array": lambda rng, X: np.array([str(x) for x in X]),
-    "objects": lambda rng, X: np.array([*X[:-1], None], dtype=object) if isinstance(X[0], str) else np.empty(3, object),
+    "objects": lambda rng, X: (
+        np.array([*X[:-1], None], dtype=object) if isinstance(X[0], str) else np.empty(3, object)
+    ),
     "table": lambda rng, X: np.array([[str(x)] for x in X]),
     "series": lambda rng, X: pd.Series([str(x) for x in X]),
     "series with NA": lambda rng, X: pd.Series([str(x) for x in X[:-1]] + [pd.NA], dtype="string"),
@@ -84,7 +86,9 @@ def odd_store(rng):
     if rng.random() < 0.4:
         parameter = ["unit", "field", "encoding", "delimiter", "block_bytes", "errors", "max_document_bytes",
                      "long_documents"][rng.integers(8)]  # fmt: skip
-        value = [None, 0, -1, 2.5, "x", "", b"x", True, [], {}, float("nan"), 10**30, "line"][rng.integers(13)]
+        value = [None, 0, -1, 2.5, "x", "", b"x", True, [], {}, float("nan"), 10**30, "line"][
+            rng.integers(13)
+        ]
         parameters, shown = {parameter: value}, f", {parameter}={value!r}"
     build, of_build = [
         (build_store, {}),
@@ -96,7 +100,9 @@ def odd_store(rng):
 
     def run():
         found = outcome(
-            lambda: build(Texts(given) if wraps else given, f"memory://bad-{number}", **of_build, **parameters),
+            lambda: build(
+                Texts(given) if wraps else given, f"memory://bad-{number}", **of_build, **parameters
+            ),
             allowed=(ValueError, TypeError, FileNotFoundError),
         )
         return found.fault

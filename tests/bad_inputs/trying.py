@@ -68,7 +68,11 @@ def failures(n, seed, only=None, first=0):
         command = [sys.executable, "-W", "ignore", "-c", "from tests.bad_inputs.trying import work; "
                    f"work({seed}, {at}, {n}, {only!r})"]  # fmt: skip
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         told: queue.Queue = queue.Queue()
         threading.Thread(target=_listen, args=(process, told), daemon=True).start()
