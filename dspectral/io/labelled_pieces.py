@@ -111,7 +111,11 @@ def find_width(
         needed = run_tasks(partial(_measure, read=read, parse=parse), spans, name="measure")
         most = [max((pair[side] for pair in needed), default=0) for side in (0, 1)]
         known = [most[i] if known[i] is None else known[i] for i in (0, 1)]
+    measured = not heads and None in wanted
     for name, width in zip(WIDTHS, known, strict=True):
+        if not width and measured:
+            urls = ", ".join(span.url for span in spans)
+            raise ValueError(f"{urls}: no {name[2:-1]} at all, and {name}= does not say how many there are")
         if not width or width < 1:
             raise ValueError(f"{name} is {width}, but must be at least 1")
         if width > MOST_COLUMNS:

@@ -77,6 +77,9 @@ class HashingSettings(NamedTuple):
             )
         check_ngram_range(self.ngram_range)
         low, high = self.ngram_range
+        for name in ("lowercase", "alternate_sign"):
+            if not isinstance(value := getattr(self, name), bool | np.bool_ | int):
+                raise TypeError(f"{name} is {value!r:.60}, but it must be True or False")
         tokenizer = as_tokenizer(self.tokenizer)
         return HashingSettings(
             int(n), (int(low), int(high)), bool(self.lowercase), bool(self.alternate_sign), tokenizer

@@ -73,36 +73,63 @@ JSONL = "".join(json.dumps({"text": t, "label": "ab"[i % 2]}) + "\n" for i, t in
 NEWS = b"From: a@b\nSubject: cats\nLines: 2\n\nThe cat sat.\n--\nsigned\n"
 SVM = b"0,1 1:0.5 3:2e1\n1 2:1 # remark\n 1:3\n2 qid:3 1:1\n"
 PLAIN = "\n".join(LINES).encode()
+TSV = b"id\ttext\n" + b"".join(b"1\t%b\n" % line.encode() for line in LINES)
+EXTREME = b"3 5 4\n0,1 1:0.5 3:2\n1 2:1\n 1:3\n"
+RECORDS = b"text\tlabel\nthe cat\ta\na dog\tb\n"
+CONLL = b"# id\nthe\tD\ncat\tN\n\nsat\tV\n"
+BROWN = b"0\tthe\t5\n10\tcat\t2\n11\tdog\t1\n"
+svm, extreme = (store_reader(build_labelled_store, format=name) for name in ("svmlight", "extreme"))
+corpus = store_reader(build_corpus, field="text", tokens="words", lowercase=True)
+fields = text_reader(field="text")
+
+
+def records(path):
+    return list(read_labelled_records(path, text="text", label="label"))
+
+
+def newsgroups(path):
+    return list(read_newsgroups(str(Path(path).parent.parent)))
+
+
+def reuters(path):
+    return list(read_reuters(str(Path(path).parent), split="train"))
+
+
 FORMATS = {
     "txt": ("a.txt", lambda: PLAIN, text_reader()),
     "txt file": ("a.txt", lambda: PLAIN, text_reader(unit="file")),
     "txt replaced": ("a.txt", lambda: PLAIN, text_reader(errors="replace", long_documents="truncate")),
     "utf-16": ("a.txt", lambda: PLAIN.decode().encode("utf-16"), text_reader(encoding="utf-16")),
     "shift_jis": ("a.txt", lambda: "日本\nok".encode("shift_jis"), text_reader(encoding="shift_jis")),
-    "jsonl": ("a.jsonl", lambda: JSONL, text_reader(field="text")),
-    "csv": ("a.csv", csv_bytes, text_reader(field="text")),
-    "tsv": ("a.tsv", lambda: b"id\ttext\n" + b"".join(b"1\t%b\n" % t.encode() for t in LINES), text_reader(field="text")),
-    "parquet": ("a.parquet", parquet_bytes, text_reader(field="text")),
+    "jsonl": ("a.jsonl", lambda: JSONL, fields),
+    "csv": ("a.csv", csv_bytes, fields),
+    "tsv": ("a.tsv", lambda: TSV, fields),
+    "parquet": ("a.parquet", parquet_bytes, fields),
     "gz": ("a.txt.gz", lambda: gzip.compress(PLAIN), text_reader()),
     "bz2": ("a.txt.bz2", lambda: bz2.compress(PLAIN), text_reader()),
     "zst": ("a.txt.zst", lambda: zstandard.compress(PLAIN), text_reader()),
-    "csv.gz": ("a.csv.gz", lambda: gzip.compress(csv_bytes()), text_reader(field="text")),
+    "csv.gz": ("a.csv.gz", lambda: gzip.compress(csv_bytes()), fields),
     "store": ("a.txt", lambda: PLAIN, store_reader(build_store)),
-    "corpus": ("a.jsonl", lambda: JSONL, store_reader(build_corpus, field="text", tokens="words", lowercase=True)),
-    "svmlight": ("a.svm", lambda: SVM, store_reader(build_labelled_store, format="svmlight")),
-    "svmlight.gz": ("a.svm.gz", lambda: gzip.compress(SVM), store_reader(build_labelled_store, format="svmlight")),
-    "extreme": ("a.txt", lambda: b"3 5 4\n" + b"0,1 1:0.5 3:2\n1 2:1\n 1:3\n", store_reader(build_labelled_store, format="extreme")),
-    "word2vec text": ("a.vec", lambda: word2vec_bytes(False), read_word2vec),
-    "word2vec binary": ("a.bin", lambda: word2vec_bytes(True), read_word2vec),
-    "word2vec.gz": ("a.vec.gz", lambda: gzip.compress(word2vec_bytes(False)), read_word2vec),
-    "conll": ("a.conll", lambda: b"# id\nthe\tD\ncat\tN\n\nsat\tV\n", read_conll),
-    "conll.gz": ("a.conll.gz", lambda: gzip.compress(b"the\tD\ncat\tN\n\nsat\tV\n"), read_conll),
-    "brown": ("a.paths", lambda: b"0\tthe\t5\n10\tcat\t2\n11\tdog\t1\n", read_brown_paths),
-    "newsgroups": ("rec.autos/1", lambda: NEWS, lambda path: read_newsgroups(str(Path(path).parent.parent))),
-    "reuters": ("reut2-000.sgm", lambda: REUTERS, lambda path: read_reuters(str(Path(path).parent), split="train")),
-    "records jsonl": ("a.jsonl", lambda: JSONL, lambda path: read_labelled_records(path, text="text", label="label")),
-    "records csv": ("a.csv", lambda: b"text,label\nthe cat,a\na dog,b\n", lambda path: read_labelled_records(path, text="text", label="label")),
-}  # fmt: skip
+    "corpus": ("a.jsonl", lambda: JSONL, corpus),
+    "svmlight": ("a.svm", lambda: SVM, svm),
+    "svmlight.gz": ("a.svm.gz", lambda: gzip.compress(SVM), svm),
+    "extreme": ("a.txt", lambda: EXTREME, extreme),
+    "word2vec text": ("a.vec", lambda: word2vec_bytes(binary=False), read_word2vec),
+    "word2vec binary": ("a.bin", lambda: word2vec_bytes(binary=True), read_word2vec),
+    "word2vec.gz": ("a.vec.gz", lambda: gzip.compress(word2vec_bytes(binary=False)), read_word2vec),
+    "conll": ("a.conll", lambda: CONLL, read_conll),
+    "conll.gz": ("a.conll.gz", lambda: gzip.compress(CONLL), read_conll),
+    "brown": ("a.paths", lambda: BROWN, read_brown_paths),
+    "newsgroups": ("rec.autos/1", lambda: NEWS, newsgroups),
+    "reuters": ("reut2-000.sgm", lambda: REUTERS, reuters),
+    "records jsonl": ("a.jsonl", lambda: JSONL, records),
+    "records tsv": ("a.tsv", lambda: RECORDS, records),
+    "records gz": ("a.jsonl.gz", lambda: gzip.compress(JSONL), records),
+}
+PIECES = [
+    b"\n", b"\0", b'"', b"\t", b":", b"99999999999999999999", b"-1", b"nan", b"1e999", b"\xff\xfe", b"\xef\xbb\xbf",
+    b"<", b"\r\n\r\n", b" ", b"inf", b",", b"[" * 100,
+]  # fmt: skip
 
 
 def mutated(rng, good):
@@ -119,22 +146,24 @@ def mutated(rng, good):
         return good * 2
     data = bytearray(good)
     for _ in range(1 << rng.integers(5)):
-        if not data:
-            break
-        at = int(rng.integers(len(data)))
-        act = rng.integers(5)
-        if act == 0:
-            data[at] = rng.integers(256)
-        elif act == 1:
-            data[at] ^= 1 << rng.integers(8)
-        elif act == 2:
-            del data[at : at + 1 + int(rng.integers(8))]
-        elif act == 3:
-            data[at:at] = bytes(rng.integers(256, size=rng.integers(1, 6), dtype=np.uint8))
-        else:
-            data[at:at] = [b"\n", b"\0", b'"', b"\t", b":", b"99999999999999999999", b"-1", b"nan", b"1e999", b"\xff\xfe",
-                           b"\xef\xbb\xbf", b"<", b"\r\n\r\n", b" ", b"inf", b",", b"[" * 100][rng.integers(17)]  # fmt: skip
+        if data:
+            change(rng, data)
     return bytes(data)
+
+
+def change(rng, data):
+    """Change a byte, take some away or put some in."""
+    at, act = int(rng.integers(len(data))), rng.integers(5)
+    if act == 0:
+        data[at] = rng.integers(256)
+    elif act == 1:
+        data[at] ^= 1 << rng.integers(8)
+    elif act == 2:
+        del data[at : at + 1 + int(rng.integers(8))]
+    elif act == 3:
+        data[at:at] = bytes(rng.integers(256, size=rng.integers(1, 6), dtype=np.uint8))
+    else:
+        data[at:at] = PIECES[rng.integers(len(PIECES))]
 
 
 def odd_file(rng):

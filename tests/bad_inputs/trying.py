@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import threading
+from importlib import import_module
 from typing import NamedTuple
 
 SECONDS = 60
@@ -35,10 +36,9 @@ class Failure(NamedTuple):
 
 def families(only=None):
     """Return the generators of inputs, in a fixed order."""
-    from tests.bad_inputs import functions, readers, rows, texts  # noqa: PLC0415  each imports much
-
-    modules = {"rows": rows, "texts": texts, "functions": functions, "readers": readers}
-    return [family for name, module in modules.items() if only in (None, name) for family in module.FAMILIES]
+    names = ("rows", "texts", "functions", "readers") if only is None else (only,)
+    modules = [import_module(f"tests.bad_inputs.{name}") for name in names]  # each imports much
+    return [family for module in modules for family in module.FAMILIES]
 
 
 def work(seed, first, stop, only):
@@ -65,8 +65,8 @@ def failures(n, seed, only=None, first=0):
     """Try inputs ``first`` to ``n - 1``; yield each that failed."""
     at = first
     while at < n:
-        command = [sys.executable, "-W", "ignore", "-c", "from tests.bad_inputs.trying import work; "
-                   f"work({seed}, {at}, {n}, {only!r})"]  # fmt: skip
+        code = f"from tests.bad_inputs.trying import work; work({seed}, {at}, {n}, {only!r})"
+        command = [sys.executable, "-W", "ignore", "-c", code]
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -75,7 +75,8 @@ def failures(n, seed, only=None, first=0):
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         told: queue.Queue = queue.Queue()
-        threading.Thread(target=_listen, args=(process, told), daemon=True).start()
+        listener = threading.Thread(target=_listen, args=(process, told), daemon=True)
+        listener.start()
         open_one = (at, "the start")
         try:
             while True:
@@ -95,6 +96,8 @@ def failures(n, seed, only=None, first=0):
         finally:
             process.kill()
             process.wait()
+            listener.join()
+            process.stdout.close()
         at = max(at, open_one[0] + 1) if open_one else at
 
 
