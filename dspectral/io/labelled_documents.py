@@ -72,7 +72,7 @@ def read_labelled_records(
     [('tea', 'food'), ('food',)]
     """
     # The lines are cut at LF alone: str.splitlines would cut at separators that JSON strings may hold.
-    path = fspath(path)
+    path, text = fspath(path), (text,) if isinstance(text, str) else text
     name = re.sub(r"\.(gz|bz2|zst)$", "", path.lower())
     if not name.endswith((".jsonl", ".tsv")):
         raise ValueError(f"{path} ends in neither .jsonl nor .tsv (and .gz, .bz2 or .zst)")

@@ -1,5 +1,6 @@
 """Text files opened line by line; another encoding or a damaged file is named."""
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
@@ -7,7 +8,7 @@ from typing import IO, Any
 
 import fsspec
 
-from dspectral.store.streams import name_damage
+from dspectral.store.streams import name_damage, open_bytes
 
 LONGEST_LINE = 16 << 20
 """Most characters of a line."""
@@ -35,19 +36,51 @@ def open_text(path: str | PathLike[str], storage_options: dict[str, Any] | None)
         If the file is not UTF-8, its compressed data are damaged, or a line has over 16 Mi characters; file and line
         are named.
     """
-    path, options = fspath(path), {"compression": "infer", **(storage_options or {})}
+    path = fspath(path)
     try:
         with (
-            name_damage(path, path.rsplit(".", 1)[-1]),
-            fsspec.open(path, "rt", encoding="utf-8-sig", newline="\n", **options) as file,
+            open_decompressed(path, storage_options) as raw,
+            io.TextIOWrapper(raw, encoding="utf-8-sig", newline="\n") as file,
         ):
             yield _lines(file, path)
     except UnicodeDecodeError as error:
-        with name_damage(path, path.rsplit(".", 1)[-1]):
-            line = _first_line_not_utf8(path, options)
+        line = _first_line_not_utf8(path, storage_options)
         raise ValueError(
             f"{path}, line {line}: not UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
         ) from error
+
+
+@contextmanager
+def open_decompressed(path: str, storage_options: dict[str, Any] | None) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed by what its name ends in.
+
+    Parameters
+    ----------
+    path : str
+        Local path or fsspec URL.
+    storage_options : dict or None
+        Options of the file system.
+
+    Yields
+    ------
+    file of bytes
+        The decompressed content.
+
+    Raises
+    ------
+    ValueError
+        If compressed data are truncated or damaged; the file is named.
+    """
+    options = storage_options or {}
+    if path.endswith(".zst"):  # the library's own reader takes a truncated file for a whole one
+        with open_bytes(path, "zst", options) as file:
+            yield file
+        return
+    with (
+        name_damage(path, path.rsplit(".", 1)[-1]),
+        fsspec.open(path, "rb", **{"compression": "infer", **options}) as file,
+    ):
+        yield file
 
 
 def _lines(file: IO[str], path: str) -> Iterator[str]:
@@ -62,9 +95,9 @@ def _lines(file: IO[str], path: str) -> Iterator[str]:
         yield line
 
 
-def _first_line_not_utf8(path: str, options: dict[str, Any]) -> int:
+def _first_line_not_utf8(path: str, storage_options: dict[str, Any] | None) -> int:
     """Return the number of the line that cannot be decoded: the reader is ahead of its lines and cannot tell."""
-    with fsspec.open(path, "rb", **options) as file:
+    with open_decompressed(path, storage_options) as file:
         number = 1
         while line := file.readline(LONGEST_LINE):
             try:

@@ -8,8 +8,8 @@ import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.io.text_files import open_decompressed
 from dspectral.store.checks import ERRORS, check_name
-from dspectral.store.streams import name_damage
 from dspectral.types import FloatArray
 
 Entry: TypeAlias = tuple[bytes, NDArray[np.float32] | list[float]]
@@ -70,10 +70,7 @@ def read_word2vec(
     check_name("errors", errors, ERRORS)
     path = fspath(path)
     binary = _is_binary(path) if binary is None else binary
-    with (
-        name_damage(path, path.rsplit(".", 1)[-1]),
-        fsspec.open(path, "rb", compression="infer", **(storage_options or {})) as file,
-    ):
+    with open_decompressed(path, storage_options) as file:
         head = file.readline(LONGEST_HEAD).split()
         if len(head) != 2 or not all(part.isdigit() for part in head):
             raise ValueError(

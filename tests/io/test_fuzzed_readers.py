@@ -3,7 +3,6 @@
 ``python -m tests.bad_inputs N SEED readers`` tries N more of them.
 """
 
-import bz2
 import gzip
 import shutil
 import tempfile
@@ -27,11 +26,12 @@ from dspectral.io import (
     text_files,
     word2vec,
 )
-from dspectral.store import longest, pieces
+from dspectral.store import longest, pieces, sources
 from tests.bad_inputs.judging import outcome
 from tests.bad_inputs.readers import FORMATS, mutated
 
-BOMB_BYTES = 24 << 20
+BOMB_BYTES = {".gz": 24 << 20, ".zst": 96 << 20}
+"""Of a .zst file little is read at once, which may stand for some MiB."""
 LIMIT = 1 << 18
 
 
@@ -66,42 +66,44 @@ def blocks(**options):
 
 
 BOMBS = {
-    "line": ("a.txt", b"x", blocks()),
-    "file": ("a.txt", b"x\n", blocks(unit="file")),
-    "wide": ("a.txt", b"x\0", blocks(encoding="utf-16-le")),
-    "json": ("a.jsonl", b"[", blocks(field="text")),
-    "quote": ("a.csv", b'"text\n', blocks(field="text")),
-    "header": ("a.tsv", b"x\t", blocks(field="text")),
+    "line": ("a.txt", b"", b"x", blocks()),
+    "file": ("a.txt", b"", b"x\n", blocks(unit="file")),
+    "wide": ("a.txt", b"", b"x\0", blocks(encoding="utf-16-le")),
+    "json": ("a.jsonl", b"", b"[", blocks(field="text")),
+    "quote": ("a.csv", b"", b'"text\n', blocks(field="text")),
+    "header": ("a.tsv", b"", b"x\t", blocks(field="text")),
     "svmlight": (
         "a.svm",
+        b"",
         b"1",
         lambda path: build_labelled_store(path, f"memory://{path}", format="svmlight"),
     ),
-    "word2vec head": ("a.vec", b"1", read_word2vec),
-    "word2vec": ("a.bin", b"2 3\n" + b"x" * 4096, read_word2vec),
-    "conll": ("a.conll", b"x", read_conll),
-    "brown": ("a.paths", b"0", read_brown_paths),
-    "records": ("a.jsonl", b"[", lambda path: list(read_labelled_records(path, text="a", label="b"))),
+    "word2vec head": ("a.vec", b"", b"1", read_word2vec),
+    "word2vec": ("a.bin", b"2 3\n", b"x", read_word2vec),
+    "conll": ("a.conll", b"", b"x", read_conll),
+    "brown": ("a.paths", b"", b"0", read_brown_paths),
+    "records": ("a.jsonl", b"", b"[", lambda path: list(read_labelled_records(path, text="a", label="b"))),
 }
 
 
 @pytest.mark.parametrize("kind", BOMBS)
-@pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("ending", BOMB_BYTES)
 def test_a_bomb_is_refused_within_a_bound_of_memory(kind, ending, tmp_path, monkeypatch):
     monkeypatch.setattr(longest, "RECORD_BYTES", LIMIT)
     monkeypatch.setattr(pieces.whole_lines, "__kwdefaults__", short_lines())
+    monkeypatch.setattr(sources, "LONGEST_HEADER", sources.LONGEST_HEADER._replace(n_bytes=LIMIT))
     monkeypatch.setattr(text_files, "LONGEST_LINE", LIMIT)
     monkeypatch.setattr(word2vec, "LONGEST_WORD", LIMIT)
-    file, part, read = BOMBS[kind]
+    file, head, part, read = BOMBS[kind]
     path = tmp_path / f"{file}{ending}"
-    compress = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.compress}[ending]
-    path.write_bytes(compress(part * (BOMB_BYTES // len(part))))
+    compress = {".gz": gzip.compress, ".zst": zstandard.compress}[ending]
+    path.write_bytes(compress(head + part * (BOMB_BYTES[ending] // len(part))))
     tracemalloc.start()
     with pytest.raises(ValueError, match=path.name):
         read(str(path))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < BOMB_BYTES / 2
+    assert peak < BOMB_BYTES[ending] / 2
 
 
 def short_lines():
