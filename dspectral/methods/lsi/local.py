@@ -32,6 +32,9 @@ from dspectral.methods.lsi.squared_hinge import Relevancy
 from dspectral.registry import saved
 from dspectral.types import RowsLike, is_sparse
 
+MOST = 1e100
+"""Largest parameter: the solver squares products with it, which must be finite."""
+
 
 @saved
 class LocalLSI(LocalPrediction):
@@ -189,7 +192,7 @@ class LocalLSI(LocalPrediction):
         numbers = {"gamma": self.gamma, "C": self.C}
         numbers |= {name: getattr(recipe, name) for name in ("a", "initial_c", "tol", "max_iter")}
         for name, value in numbers.items():
-            if check_real(name, value) <= 0:
+            if check_real(name, value, at_most=MOST) <= 0:
                 raise ValueError(f"{name} is {value}, but must be above 0")
         self.random_state_ = resolve_seed(self.random_state)
         return recipe
