@@ -97,7 +97,9 @@ def test_the_scatter_of_means_carries_the_rounding_of_their_sums():
     for value in (0.1, 0.3, 0.7):
         blocks = [np.full((n, 1), 1e3 + value * i) for i, n in enumerate((1000, 700))]
         parts = [
-            FrequentDirections(np.zeros((0, 1)), 4, "full", len(b), total_of(sparse.csr_array(b)), True, 0.0, 0.0)
+            FrequentDirections(
+                np.zeros((0, 1)), 4, "full", len(b), total_of(sparse.csr_array(b)), True, 0.0, 0.0
+            )
             for b in blocks
         ]
         found = parts[0].merge(parts[1])
