@@ -9,7 +9,7 @@ block order, and BLAS has one thread inside a task.
 from dspectral._compiled import LISTENERS
 from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.compiling import announce as _announce
-from dspectral.engine.configuration import memory_limit
+from dspectral.engine.configuration import asked_memory_limit, memory_limit
 from dspectral.engine.fitting import expect_passes, fitting, numbered, told
 from dspectral.engine.merge_tree import projected_memory, tree_depth
 from dspectral.engine.passes import collect_rows, map_rows, run_tasks, summarize
@@ -27,6 +27,7 @@ __all__ = [
     "Summary",
     "add_fields",
     "as_message",
+    "asked_memory_limit",
     "blas_in_one_thread",
     "collect_rows",
     "expect_passes",
