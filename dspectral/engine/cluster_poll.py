@@ -8,11 +8,12 @@ from typing import Any, NamedTuple, Self
 
 from dspectral.engine.clients import Client, Scheduler
 from dspectral.engine.events import TOPIC, BlocksDone, Compiled, Compiling, Merged, PassBegan, Redone
+from dspectral.engine.fault_events import Retried
 from dspectral.engine.telling import LOGGER, is_mine, tell
 
 INTERVAL = 0.5
 """Seconds between two questions."""
-TOLD = {kind.__name__: kind for kind in (Merged, Compiling, Compiled)}
+TOLD = {kind.__name__: kind for kind in (Merged, Compiling, Compiled, Retried)}
 """Events that workers send."""
 DONE = ("memory", "released", "forgotten", "erred")
 """States of a scheduler's tasks that need not run any more."""

@@ -10,6 +10,7 @@ from dask.utils import parse_bytes
 
 FAN_IN = 2
 MEMORY_LIMIT = "1 GiB"
+RETRIES = 2
 
 
 def configured_fan_in() -> int:
@@ -75,3 +76,22 @@ def _bytes(value: object) -> int:
         raise ValueError(
             f"dspectral.memory-limit is {value!r}, but it must be a number of bytes such as '4 GiB'"
         ) from error
+
+
+def configured_retries() -> int:
+    """Return how often a read, a write or a task is repeated after an error that may pass.
+
+    Returns
+    -------
+    int
+        The entry ``dspectral.retries`` of Dask's configuration; 2 where it is not set, 0 for never.
+
+    Raises
+    ------
+    ValueError
+        If the entry is not a whole number of at least 0.
+    """
+    value = dask.config.get("dspectral.retries", RETRIES)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"dspectral.retries is {value!r}, but it must be a whole number of at least 0")
+    return value

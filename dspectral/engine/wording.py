@@ -16,6 +16,7 @@ from dspectral.engine.events import (
     PassEnded,
     Redone,
 )
+from dspectral.engine.fault_events import Retried, Waiting
 
 
 def sentence_of(event: Event) -> str:
@@ -110,6 +111,15 @@ def _compiled(event: Compiled) -> str:
     return f"compiled {event.loop} in {event.seconds:.2f} s"
 
 
+def _retried(event: Retried) -> str:
+    again = f"is tried again in {event.pause:g} s (attempt {event.attempt} failed: {event.error})"
+    return f"{event.what} {again}"
+
+
+def _waiting(event: Waiting) -> str:
+    return event.sentence
+
+
 def _failure(error: str) -> str:
     return f", ended by {error}" if error else ""
 
@@ -125,4 +135,6 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     FitEnded: _fit_ended,
     Compiling: _compiling,
     Compiled: _compiled,
+    Retried: _retried,
+    Waiting: _waiting,
 }

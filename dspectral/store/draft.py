@@ -4,6 +4,8 @@ Nothing that is finished is written again. Until the root is written a new store
 is being appended to opens as it was.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -11,8 +13,10 @@ import numpy as np
 
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.blocks import BlockInfo
+from dspectral.store.claims import Claim, claimed
 from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, open_finished, totals_path
 from dspectral.store.digests import digest_of, sealed
+from dspectral.store.plans import as_json, check_same_settings, write_plan
 from dspectral.store.secrets import without_secrets
 
 
@@ -33,6 +37,8 @@ class Draft(NamedTuple):
         Blocks of the store that is being appended to.
     resumed : bool
         Whether an earlier call with the same plan may have written some blocks already.
+    claim : Claim or None
+        What keeps other writers away; tasks have none.
     """
 
     where: Location
@@ -41,6 +47,7 @@ class Draft(NamedTuple):
     provenance: dict[str, Any]
     earlier: tuple[BlockInfo, ...]
     resumed: bool
+    claim: Claim | None = None
 
     @property
     def scratch(self) -> str:
@@ -72,11 +79,31 @@ class Draft(NamedTuple):
         Returns
         -------
         Draft
-            The draft without provenance and earlier blocks.
+            The draft without provenance, earlier blocks and claim.
         """
-        return self._replace(provenance={}, earlier=())
+        return self._replace(provenance={}, earlier=(), claim=None)
+
+    def confirm(self) -> None:
+        """Refuse to finish if another writer has taken the place of this one."""
+        if self.claim is not None:
+            self.claim.confirm()
+
+    def afresh(self) -> "Draft":
+        """Remove what an earlier call has written of the same plan.
+
+        Returns
+        -------
+        Draft
+            The draft, nothing of it written but the plan.
+        """
+        path = f"plans/{self.generation:04d}"
+        plan = self.where.attributes(path) or {}
+        _discard(self.where)
+        self.where.mark(path, plan)
+        return self._replace(resumed=False)
 
 
+@contextmanager
 def begin(
     store: str,
     storage_options: dict[str, Any] | None,
@@ -84,8 +111,9 @@ def begin(
     *,
     append: bool,
     n_columns: int | None = None,
-) -> Draft:
-    """Write the plan, or find the same plan half done.
+    stamps: dict[str, str] | None = None,
+) -> Iterator[Draft]:
+    """Write the plan, or find the same plan half done; no other writer is at work while the context lasts.
 
     Parameters
     ----------
@@ -99,9 +127,11 @@ def begin(
         Whether rows are added to a finished store.
     n_columns : int, optional
         Number of columns of the rows, where it is known.
+    stamps : dict, optional
+        Stamp of each file that the rows are made of.
 
-    Returns
-    -------
+    Yields
+    ------
     Draft
         The store to write.
 
@@ -109,30 +139,50 @@ def begin(
     ------
     StoreError
         If the store is finished, or there is none to append to, or it has other columns, or another plan is
-        half done, or something else is there.
+        half done, or something else is there, or another writer is at work.
     """
     where = Location.of(store, storage_options)
     # Plan and root are read by everybody who reads the store: what opens its sources stays out of them.
     provenance = without_secrets(provenance)
-    finished = open_finished(where)
+    _admit(where, append=append)  # nothing is written where nothing can be
+    with claimed(where) as claim:
+        # Asked again: what was there may be what another writer was about to finish.
+        finished = _admit(where, append=append)
+        yield _planned(where, finished, provenance, n_columns, stamps)._replace(claim=claim)
+
+
+def _admit(where: Location, *, append: bool) -> CountStore | None:
+    """Return the finished store to append to; refuse a place where there is something else than what is needed."""
+    finished, store = open_finished(where), where.url
     if finished is None and append:
         raise StoreError(f"no finished store at {store} to append to")
     if finished is not None and not append:
         raise StoreError(f"there is a finished store at {store} already: append=True adds to it")
+    if finished is None:
+        if CORPUS_KEY in (there := where.attributes(zarr_format=None, sure=True) or {}):
+            raise StoreError(f"there is a finished corpus at {store} already: open_corpus opens it")
+        if there:
+            raise StoreError(f"there is something else at {store}: choose another place, or remove it")
+    return finished
+
+
+def _planned(
+    where: Location,
+    finished: CountStore | None,
+    provenance: dict[str, Any],
+    n_columns: int | None,
+    stamps: dict[str, str] | None,
+) -> Draft:
     # Versions are recorded but are no part of the plan: a newer version may finish what an older one began.
     versions = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
     made = {**provenance, "versions": versions}
     if finished is None:
-        if CORPUS_KEY in (there := where.attributes(zarr_format=None) or {}):
-            raise StoreError(f"there is a finished corpus at {store} already: open_corpus opens it")
-        if there:
-            raise StoreError(f"there is something else at {store}: choose another place, or remove it")
-        resumed = _plan(where, 0, provenance)
+        resumed = write_plan(where, 0, provenance, stamps)
         return Draft(where, 0, n_columns or 0, made, (), resumed)
     # An append is a plan of its own beside the finished root, which stays as it is until `finish`.
-    _check_same_settings(finished, provenance, n_columns)
+    check_same_settings(finished, provenance, n_columns)
     generation = finished.generation + 1
-    resumed = _plan(where, generation, provenance)
+    resumed = write_plan(where, generation, provenance, stamps)
     history = {**finished.provenance, "appended": [*finished.provenance.get("appended", []), made]}
     return Draft(where, generation, finished.n_columns, history, finished.blocks, resumed)
 
@@ -170,9 +220,10 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
         "generation": draft.generation,
         "n_columns": draft.n_columns,
         "blocks": [list(block) for block in every],
-        "provenance": _as_json(draft.provenance),
+        "provenance": as_json(draft.provenance),
         "totals": digests,
     }
+    draft.confirm()
     # This one write makes the store a finished one; what is left behind if scratch stays is only space.
     draft.where.mark("", {KEY: sealed(head)})
     draft.where.remove("scratch")
@@ -190,9 +241,15 @@ def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = N
     storage_options : dict, optional
         Options of its file system.
 
+    Raises
+    ------
+    StoreError
+        If a writer is at work.
+
     Notes
     -----
-    Writers of that build must have stopped before: blocks that they finish later would be taken for those of the next.
+    Tasks of that build that still run on a cluster must have ended before: blocks that they finish later would be taken
+    for those of the next.
 
     Examples
     --------
@@ -204,58 +261,30 @@ def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = N
            [0., 1.]], dtype=float32)
     """
     where = Location.of(store, storage_options)
+    if _is_unfinished(where):
+        with claimed(where):
+            _discard(where)
+
+
+def _next_generation(where: Location) -> tuple[str, bool]:
+    """Return the generation that is written next, and whether it is the first."""
     finished = open_finished(where)
-    generation = f"{0 if finished is None else finished.generation + 1:04d}"
+    return f"{0 if finished is None else finished.generation + 1:04d}", finished is None
+
+
+def _is_unfinished(where: Location) -> bool:
+    generation, _ = _next_generation(where)
     # Without a plan nothing of this generation was written, and a corpus counts as finished by a key of its own.
-    if where.attributes(f"plans/{generation}") is None or CORPUS_KEY in (where.attributes() or {}):
+    return where.attributes(f"plans/{generation}", sure=True) is not None and CORPUS_KEY not in (
+        where.attributes() or {}
+    )
+
+
+def _discard(where: Location) -> None:
+    if not _is_unfinished(where):
         return
-    vocabulary = ["vocabulary"] if finished is None else []
+    generation, is_first = _next_generation(where)
+    vocabulary = ["vocabulary"] if is_first else []
     blocks = [f"blocks/{name}" for name in where.names("blocks") if name.startswith(f"{generation}-")]
     # The plan goes last: cut short, this call can be made again.
     where.remove(*vocabulary, *blocks, "scratch", f"totals/{generation}", f"plans/{generation}")
-
-
-def _plan(where: Location, generation: int, provenance: dict[str, Any]) -> bool:
-    """Write the plan; return whether it was there already."""
-    path, plan = f"plans/{generation:04d}", _as_json({"format": FORMAT, **provenance})
-    found = where.attributes(path)
-    if not found:  # no group, or one without attributes, whose writing was cut short
-        where.mark(path, plan)
-        return False
-    different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
-    if different:
-        verb = "differs" if len(different) == 1 else "differ"
-        raise StoreError(
-            f"an unfinished write of another plan is at {where.url} (its {', '.join(different)} {verb}): "
-            "finish it with the same call, or remove it with dspectral.store.discard_unfinished"
-        )
-    return True
-
-
-def _check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
-    url = store.where.url
-    for key in ("hashing", "vocabulary", "labels", "weighting"):
-        ours, theirs = _as_json(provenance.get(key)), store.provenance.get(key)
-        if ours != theirs:
-            ours, theirs = _what_differs(ours, theirs)
-            raise StoreError(f"the {key} to append with is {ours}, but store {url} was built with {theirs}")
-    if n_columns is not None and n_columns != store.n_columns:
-        raise StoreError(
-            f"the rows to append have {n_columns} columns, but store {url} has {store.n_columns}"
-        )
-
-
-def _as_json(value: Any) -> Any:
-    """Return a value as JSON gives it back."""
-    if isinstance(value, dict):
-        return {key: _as_json(entry) for key, entry in value.items()}
-    return [_as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
-
-
-def _what_differs(ours: Any, theirs: Any) -> tuple[Any, Any]:
-    """Return the differing fields of two settings as text; where one side has none, both as they are."""
-    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
-        return ours, theirs
-    names = [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
-    mine, other = (", ".join(f"{name} = {of.get(name)!r}" for name in names) for of in (ours, theirs))
-    return mine, other
