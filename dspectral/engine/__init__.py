@@ -10,7 +10,7 @@ from dspectral._compiled import LISTENERS
 from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.cluster_errors import ClusterError
 from dspectral.engine.compiling import announce as _announce
-from dspectral.engine.configuration import memory_limit
+from dspectral.engine.configuration import asked_memory_limit, memory_limit
 from dspectral.engine.fitting import (
     OnlyPlannedError,
     expect_passes,
@@ -42,6 +42,7 @@ __all__ = [
     "Summary",
     "add_fields",
     "as_message",
+    "asked_memory_limit",
     "blas_in_one_thread",
     "collect_rows",
     "expect_passes",
