@@ -1,0 +1,80 @@
+"""A client of a cluster in a process of its own: it fits what its input says, and prints each event as JSON.
+
+Started by :meth:`tests.cluster.processes.Cluster.client`. Each line of the input is an order; each line of the output
+has a ``kind``, which is that of an event, or ``Ready``, ``Holds``, ``Warned``, ``Fitted`` or ``Failed``, and a ``time``.
+"""
+
+import json
+import sys
+import threading
+import time
+import warnings
+
+import dask
+from distributed import Client
+from distributed.security import Security
+
+from dspectral.engine import listening
+from tests.cluster import fits, storage
+from tests.cluster.fits import Places
+
+_ONE_LINE = threading.Lock()
+
+
+def say(kind, **fields):
+    """Print a message."""
+    with _ONE_LINE:
+        print(json.dumps({"kind": kind, "time": time.time(), **fields}, default=str), flush=True)  # noqa: T201
+
+
+class Ear:
+    """Says each event that it hears, and waits for the input at one of them if it is asked to."""
+
+    def __init__(self, hold):
+        self._kind, self._left = hold or ("", 0)
+
+    def __call__(self, event):
+        kind = type(event).__name__
+        say(kind, **event._asdict())
+        if kind == self._kind:
+            self._left -= 1
+            if self._left == 0:
+                say("Holds")
+                sys.stdin.readline()
+
+
+def fit(name, places, hold=None, configuration=None, without=None):
+    """Fit, and say the bits or the error."""
+    start = time.perf_counter()
+    prepare = (lambda counts: counts.without_blocks(without)) if without else None
+    try:
+        with listening(Ear(hold)), dask.config.set(configuration or {}):
+            model = fits.fitted(name, Places(**places), prepare)
+        said = {"bits": fits.bits_of(model)}
+    except Exception as error:  # noqa: BLE001  the parent judges it
+        said = {"error": type(error).__name__, "message": str(error)}
+    say("Fitted" if "bits" in said else "Failed", seconds=time.perf_counter() - start, **said)
+
+
+def main(address, tls):
+    """Obey the orders of the input."""
+    assert storage.shaky  # its file system is registered
+    warnings.showwarning = lambda message, *_others: say("Warned", message=str(message))
+    security = None
+    if tls:
+        security = Security(
+            tls_ca_file=tls["authority"],
+            tls_client_cert=tls["certificate"],
+            tls_client_key=tls["key"],
+            require_encryption=True,
+        )
+    with Client(address, security=security):
+        say("Ready")
+        for line in sys.stdin:
+            order = json.loads(line)
+            if order.pop("do", "") == "fit":
+                fit(**order)
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))

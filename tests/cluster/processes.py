@@ -1,0 +1,246 @@
+"""Schedulers, workers and clients as processes of their own, none of which outlives the test that started it."""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 60.0
+"""Seconds after which a process that says nothing is taken for hung."""
+PR_SET_PDEATHSIG = 1
+PRELOAD = "tests.cluster.storage"
+QUICK = {
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s",
+    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "3s",
+    "DASK_DISTRIBUTED__WORKER__MEMORY__MONITOR_INTERVAL": "50ms",
+    "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "1.0",
+}
+"""A silent worker counts as lost after 3 seconds instead of 300, as docs/howto/worker_dies.md advises."""
+
+
+class HungError(AssertionError):
+    """A process said nothing of what was awaited."""
+
+
+def _end_with_parent():
+    # A test run that is killed cannot clean up: the kernel ends its children.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Started:
+    """A process in a group of its own, and what it prints."""
+
+    def __init__(self, command, *, inside=(), environment=None, stdin=None):
+        settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **QUICK, **(environment or {})}
+        self._process = subprocess.Popen(
+            [*inside, *command],
+            cwd=ROOT,
+            env={**os.environ, **settings},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,  # noqa: PLW1509  prctl alone, and no thread here holds a lock that it needs
+        )
+        self.lines = []
+        self.pid = self._process.pid
+        self._said = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self._process.stdout:
+            with self._said:
+                self.lines.append(line.rstrip("\n"))
+                self._said.notify_all()
+        with self._said:
+            self._said.notify_all()
+
+    def wait_for(self, wanted, *, since=0, timeout=PATIENCE):
+        """Return the first line from number ``since`` of which ``wanted`` returns something, and that."""
+        end = time.monotonic() + timeout
+        with self._said:
+            while True:
+                for line in self.lines[since:]:
+                    if (found := wanted(line)) is not None:
+                        return found
+                since = len(self.lines)
+                left = end - time.monotonic()
+                over = not self._reader.is_alive()
+                if over or left <= 0:
+                    tail = "\n".join(self.lines[-30:])
+                    raise HungError(f"{'ended' if over else 'silent'} before what was awaited:\n{tail}")
+                self._said.wait(min(left, 0.5))
+
+    @property
+    def is_running(self):
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def tell(self, line):
+        """Write a line to its input."""
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def signal(self, number):
+        """Send a signal to all processes of its group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def kill(self):
+        """End it at once."""
+        self.signal(signal.SIGKILL)
+        self._process.wait()
+
+    def wait(self, timeout=PATIENCE):
+        """Wait until it has ended."""
+        return self._process.wait(timeout)
+
+
+def python(*arguments):
+    """Return the command that runs this interpreter."""
+    return [sys.executable, *map(str, arguments)]
+
+
+def free_port():
+    """Return a port that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Cluster:
+    """A scheduler, workers and clients; ``network`` gives each a machine of its own, ``tls`` a certificate."""
+
+    def __init__(self, n_workers=2, *, network=None, tls=None, environment=None):
+        self.network, self.tls = network, tls
+        self.environment = environment or {}
+        self._started = []
+        self.port = free_port()
+        self.host = network.address("scheduler") if network else "127.0.0.1"
+        self.address = f"{'tls' if tls else 'tcp'}://{self.host}:{self.port}"
+        self.scheduler = None
+        self.workers = []
+        self._n_workers = n_workers
+        self._n_made = 0
+
+    def __enter__(self):
+        try:
+            self.start_scheduler()
+            self.add_workers(self._n_workers)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_error):
+        self.close()
+
+    def close(self):
+        """End all processes."""
+        for started in reversed(self._started):
+            started.kill()
+
+    def start(self, command, *, on="", environment=None, stdin=None):
+        """Start a process of this cluster, on a machine of the network."""
+        inside = self.network.inside(on) if self.network else ()
+        settings = {**self.environment, **(environment or {})}
+        self._started.append(Started(command, inside=inside, environment=settings, stdin=stdin))
+        return self._started[-1]
+
+    def start_scheduler(self):
+        """Start a scheduler at the address of this cluster; it may follow one that is gone."""
+        options = ["--host", self.host, "--port", self.port, "--no-dashboard", *self._security()]
+        options += ["--protocol", "tls"] if self.tls else []
+        self.scheduler = self.start(python("-m", "dask", "scheduler", *options), on="scheduler")
+        self.scheduler.wait_for(lambda line: True if "Scheduler at:" in line else None)
+
+    def add_workers(self, n, *options, nanny=False, on=None, environment=None):
+        """Start workers of one thread, and wait until the scheduler knows them."""
+        added = []
+        for _ in range(n):
+            self._n_made += 1
+            name = on or f"worker-{self._n_made}"
+            arguments = ["--nthreads", 1, "--no-dashboard", "--preload", PRELOAD, "--name", f"w{self._n_made}"]
+            arguments += ["--nanny" if nanny else "--no-nanny", *self._security(), *options]
+            if self.network:
+                arguments += ["--host", self.network.address(name)]
+            if not any(option == "--memory-limit" for option in options):
+                arguments += ["--memory-limit", "0"]
+            command = python("-m", "dask", "worker", self.address, *arguments)
+            worker = self.start(command, on=name, environment=environment)
+            worker.name = name
+            added.append(worker)
+        for worker in added:
+            worker.wait_for(lambda line: True if "Registered to:" in line else None)
+        self.workers += added
+        return added
+
+    def client(self, *, environment=None):
+        """Start a process that fits on this cluster."""
+        arguments = json.dumps({"address": self.address, "tls": self.tls._asdict() if self.tls else None})
+        command = python("-m", "tests.cluster.client", arguments)
+        started = self.start(command, on="client", environment=environment, stdin=subprocess.PIPE)
+        return Fitting(started)
+
+    def _security(self):
+        return self.tls.options() if self.tls else []
+
+
+class Fitting:
+    """The process of a client, and what it says of its fits."""
+
+    def __init__(self, process):
+        self.process = process
+        self._since = 0
+        self.heard("Ready")
+
+    def fit(self, name, places, *, hold=None, **asked):
+        """Begin a fit; ``hold`` is the kind and number of an event at which it waits for :meth:`go_on`."""
+        self._since = len(self.process.lines)
+        order = {"do": "fit", "name": name, "places": places._asdict(), "hold": hold, **asked}
+        self.process.tell(json.dumps(order))
+
+    def go_on(self):
+        """Let the fit go on that holds."""
+        self.process.tell("{}")
+
+    def heard(self, *kinds, timeout=PATIENCE, since=0.0, where=lambda _message: True):
+        """Wait for a message of the present fit, of one of these kinds and sent after a time, and return it."""
+        return self.process.wait_for(
+            lambda line: next(
+                (m for m in messages([line]) if m["kind"] in kinds and m["time"] >= since and where(m)), None
+            ),
+            since=self._since,
+            timeout=timeout,
+        )
+
+    def so_far(self):
+        """All messages of the present fit."""
+        return list(messages(self.process.lines[self._since :]))
+
+    def ended(self, timeout=PATIENCE):
+        """Wait for the end of the fit, and return what it says."""
+        return self.heard("Fitted", "Failed", timeout=timeout)
+
+    def bits(self, timeout=PATIENCE):
+        """Wait for the end of a fit that succeeds, and return the bits of its model."""
+        end = self.ended(timeout)
+        assert end["kind"] == "Fitted", end
+        return end["bits"]
+
+
+def messages(lines):
+    """Those of the lines that are messages of a client, as dictionaries."""
+    for line in lines:
+        if line.startswith('{"kind": '):
+            yield json.loads(line)
