@@ -113,8 +113,6 @@ FITS = {
     "AnchorHMM": anchors,
 }
 """Of each estimator, how it is fitted to an opened store and an opened corpus."""
-FIVE = ("SketchedPCA", "TruncatedSVD", "MomentMultiLabelClassifier", "TreePCA", "AnchorHMM")
-"""One of each kind, for faults that take seconds: rows and sentences, one pass and several, with labels and without."""
 
 
 def fitted(name, places, prepare=None):

@@ -128,15 +128,17 @@ class Cluster:
         self.port = free_port()
         self.host = network.address("scheduler") if network else "127.0.0.1"
         self.address = f"{'tls' if tls else 'tcp'}://{self.host}:{self.port}"
-        self.scheduler = None
+        self.scheduler = self.fitting = None
+        self.hurt = []
         self.workers = []
         self._n_workers = n_workers
         self._n_made = 0
 
     def __enter__(self):
         try:
-            self.start_scheduler()
-            self.add_workers(self._n_workers)
+            if self._n_workers:
+                self.start_scheduler()
+                self.add_workers(self._n_workers)
         except BaseException:
             self.close()
             raise
@@ -184,6 +186,23 @@ class Cluster:
             worker.wait_for(lambda line: True if "Registered to:" in line else None)
         self.workers += added
         return added
+
+    def mend(self, n_workers):
+        """Bring the cluster to a scheduler, so many workers and a client; those who were hurt are replaced."""
+        for hurt in self.hurt:
+            hurt.kill()
+        self.hurt.clear()
+        if not (self.scheduler and self.scheduler.is_running):
+            for worker in self.workers:
+                worker.kill()
+            self.start_scheduler()
+        self.workers = [worker for worker in self.workers if worker.is_running]
+        for surplus in self.workers[n_workers:]:
+            surplus.kill()
+        del self.workers[n_workers:]
+        self.add_workers(n_workers - len(self.workers))
+        if not (self.fitting and self.fitting.process.is_running):
+            self.fitting = self.client()
 
     def client(self, *, environment=None):
         """Start a process that fits on this cluster."""
