@@ -11,6 +11,8 @@ from . import watch as watch
 from .dashboard.showing import show_dashboard as show_dashboard
 from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
+from .engine import forget as forget
+from .engine import keep as keep
 from .engine import projected_memory as projected_memory
 from .engine import summarize as summarize
 from .exploring.exploration import Exploration as Exploration

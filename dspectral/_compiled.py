@@ -18,6 +18,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numba.core import event as numba_events
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
 from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,6 +86,17 @@ def is_loaded(loop: Callable[..., Any]) -> bool:
         False before its first call.
     """
     return bool(getattr(loop, "signatures", ()))
+
+
+def compiles_for() -> str:
+    """Return the machine that loops are compiled for: other machines may round otherwise.
+
+    Returns
+    -------
+    str
+        Architecture, processor and its features, as Numba has them.
+    """
+    return " ".join(map(str, cpu_target.target_context.codegen().magic_tuple()))
 
 
 def read_only(array: NDArray[N]) -> NDArray[N]:

@@ -11,6 +11,8 @@ MOST_FITS = 64
 """Fits that are kept, with those that other fits called."""
 MOST_LOOPS = 64
 """Loops that are compiled at once, at most."""
+NOT_SHOWN = ("BlocksDone", "Redone", "Retried", "Waiting")
+"""Messages that change no picture: the tasks of a scheduler are counted where they are."""
 
 
 class Records:
@@ -58,8 +60,8 @@ class Records:
             When it came, in seconds since 1970 on the clock of the scheduler.
         """
         name = message.get("event") if isinstance(message, Mapping) else None
-        if not isinstance(message, Mapping) or name in ("BlocksDone", "Redone"):
-            return  # the tasks of a scheduler are counted where they are
+        if not isinstance(message, Mapping) or name in NOT_SHOWN:
+            return
         try:
             handler = self._handlers[str(name)]
             kind = getattr(of, str(name))

@@ -11,6 +11,7 @@ from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.compiling import announce as _announce
 from dspectral.engine.configuration import memory_limit
 from dspectral.engine.fitting import expect_passes, fitting, numbered, told
+from dspectral.engine.kept_folder import forget, keep
 from dspectral.engine.merge_tree import projected_memory, tree_depth
 from dspectral.engine.passes import collect_rows, map_rows, run_tasks, summarize
 from dspectral.engine.row_blocks import Blocks, Stream, is_lazy, lazy_rows, refuse_other_containers
@@ -31,7 +32,9 @@ __all__ = [
     "collect_rows",
     "expect_passes",
     "fitting",
+    "forget",
     "is_lazy",
+    "keep",
     "lazy_rows",
     "listening",
     "map_rows",

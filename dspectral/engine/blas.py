@@ -28,6 +28,18 @@ def blas_in_one_thread() -> AbstractContextManager[None]:
     return _BlasGate()
 
 
+def blas_kinds() -> list[str]:
+    """Return which BLAS libraries are loaded, and for which processors: others may add in another order.
+
+    Returns
+    -------
+    list of str
+        Sorted.
+    """
+    names = ("internal_api", "version", "architecture")
+    return sorted(" ".join(str(one.get(name)) for name in names) for one in _controller().info())
+
+
 class _BlasGate(AbstractContextManager[None]):
     """Set the limit when the first task enters and lift it when the last one leaves.
 

@@ -13,10 +13,13 @@ class Scheduler(Protocol):
         Groups that it knows, each with the number of its tasks in each state.
     workers : mapping of str to WorkerState
         Workers by their addresses.
+    worker_ttl : float, optional
+        Seconds of silence after which a worker is given up; None for never.
     """
 
     task_groups: Mapping[str, Any]
     workers: Mapping[str, Any]
+    worker_ttl: float | None
 
     def get_events(self, topic: str) -> Iterable[tuple[float, dict[str, Any]]]:
         """Return the messages of a topic, with their times."""
@@ -32,10 +35,25 @@ class Client(Protocol):
         Loop of the thread in which it talks to its scheduler.
     scheduler : rpc
         The scheduler's remote functions, to be awaited in that loop.
+    status : str
+        ``"running"``, ``"connecting"`` after the connection was lost, or ``"closed"``.
     """
 
     loop: Any
     scheduler: Any
+    status: str
+
+    def get(self, graph: Any, keys: Any, *, sync: bool, **options: Any) -> Any:
+        """Submit a graph, and return its futures where ``sync`` is False."""
+        ...
+
+    def gather(self, futures: Any) -> Any:
+        """Return the results of futures, to be awaited where it is called in the client's own loop."""
+        ...
+
+    def run(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Call a function on each worker, to be awaited where this is called in the client's own loop."""
+        ...
 
     def run_on_scheduler(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in the scheduler's process, and wait for what it returns."""

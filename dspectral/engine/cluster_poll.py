@@ -3,69 +3,30 @@
 import contextvars
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from concurrent.futures import CancelledError
+from typing import Self
 
-from dspectral.engine.clients import Client, Scheduler
-from dspectral.engine.events import TOPIC, BlocksDone, Compiled, Compiling, Merged, PassBegan, Redone
-from dspectral.engine.telling import LOGGER, is_mine, tell
+from dspectral.engine.clients import Client
+from dspectral.engine.cluster_state import State, WorkerSeen, state_of
+from dspectral.engine.events import BlocksDone, Compiled, Compiling, Merged, PassBegan, Redone
+from dspectral.engine.fault_events import Retried
+from dspectral.engine.telling import LOGGER, counts_blocks, is_mine, tell
 
 INTERVAL = 0.5
-"""Seconds between two questions."""
-TOLD = {kind.__name__: kind for kind in (Merged, Compiling, Compiled)}
+"""Seconds between two questions where somebody listens."""
+TOLD = {kind.__name__: kind for kind in (Merged, Compiling, Compiled, Retried)}
 """Events that workers send."""
-DONE = ("memory", "released", "forgotten", "erred")
-"""States of a scheduler's tasks that need not run any more."""
-
-
-class State(NamedTuple):
-    """What a scheduler says of task groups.
-
-    Attributes
-    ----------
-    counts : dict of str to (int, int)
-        Tasks done and in all of each group.
-    workers : tuple of str
-        Addresses of the workers.
-    messages : tuple of dict
-        Messages of workers about a pass.
-    """
-
-    counts: dict[str, tuple[int, int]]
-    workers: tuple[str, ...]
-    messages: tuple[dict[str, Any], ...]
-
-
-def state_of(groups: Sequence[str], run: str, dask_scheduler: Scheduler) -> State:
-    """Return the state of task groups, on the scheduler.
-
-    Parameters
-    ----------
-    groups : sequence of str
-        Names of task groups.
-    run : str
-        Token of the pass of which messages are wanted.
-    dask_scheduler : distributed.Scheduler
-        The scheduler, which ``Client.run_on_scheduler`` gives.
-
-    Returns
-    -------
-    State
-        Groups that the scheduler does not know are left out.
-    """
-    counts = {}
-    for name in groups:
-        group = dask_scheduler.task_groups.get(name)
-        if group is not None:
-            done = sum(group.states.get(state, 0) for state in DONE)
-            counts[name] = (done, sum(group.states.values()))
-    events = dask_scheduler.get_events(TOPIC)
-    messages = tuple(
-        message
-        for _time, message in events
-        if "worker" in message and message["event"] in TOLD and message.get("run", run) == run
-    )
-    return State(counts, tuple(dask_scheduler.workers), messages)
+FAILURES = (
+    OSError,
+    RuntimeError,
+    ImportError,
+    AttributeError,
+    TypeError,
+    ValueError,
+    NameError,
+    CancelledError,
+)
+"""What a client raises that has lost its scheduler, or is closed while it asks."""
 
 
 class ClusterPoll:
@@ -77,18 +38,36 @@ class ClusterPoll:
         Client that computes the pass.
     begun : PassBegan
         The pass.
+    interval : float, default=0.5
+        Seconds between two questions.
+
+    Attributes
+    ----------
+    state : State or None
+        The last answer of the scheduler.
+    answered : float
+        When it came, as ``time.monotonic`` has it; at first, when the pass began.
+    silence : str
+        What went wrong at the last question; ``""`` for nothing.
+    held : dict of str to WorkerSeen
+        Each worker as it was when it held most, also those that are gone.
     """
 
-    def __init__(self, client: Client, begun: PassBegan) -> None:
-        self._client, self._begun = client, begun
+    def __init__(self, client: Client, begun: PassBegan, interval: float = INTERVAL) -> None:
+        self._client, self._begun, self._interval = client, begun, interval
+        self.state: State | None = None
+        self.answered = time.monotonic()
+        self.silence = ""
+        self.held: dict[str, WorkerSeen] = {}
         self._most: dict[str, int] = {}
         self._again: dict[str, int] = {}
         self._workers: set[str] = set()
         self._lost: set[str] = set()
         self._seen: set[tuple[str, int]] = set()
         self._since = time.time()
-        self._told = BlocksDone(begun.fit, begun.run, 0, 0)
+        self._told = BlocksDone(begun.fit, begun.run, begun.n_kept, begun.n_kept_merges)
         self._ended = threading.Event()
+        self._asks_last = False
         # The listeners of the thread that computes hear what this thread tells.
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._watch,), name="blocks", daemon=True)
@@ -98,26 +77,33 @@ class ClusterPoll:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
-        self._ended.set()
-        self._thread.join(timeout=5.0)  # a scheduler that is gone answers late
         # After an error the scheduler may be what failed: it is not asked again.
-        if kind is None:  # what was done since the last question
-            self._ask()
+        self._asks_last = kind is None and counts_blocks()
+        self._ended.set()
+        if self._asks_last:  # what was done since the last question; a scheduler that is gone answers late
+            self._thread.join(timeout=5.0)
             self._tell_done(self._begun.n_blocks, self._begun.n_merges)
 
     def _watch(self) -> None:
-        while not self._ended.wait(INTERVAL):
+        while not self._ended.wait(self._interval):
+            self._ask()
+        if self._asks_last:
             self._ask()
 
     def _ask(self) -> None:
         begun = self._begun
         groups = (begun.block_group, *begun.merge_groups)
         try:
-            state = self._client.run_on_scheduler(state_of, groups, begun.run)
-        except (OSError, RuntimeError, TimeoutError, ImportError):
-            # The computation itself says what is wrong with the cluster.
+            state = self._client.run_on_scheduler(state_of, groups, begun.run, tuple(TOLD))
+        except FAILURES as error:
+            # Whatever it is, the pass goes on, and who waits for the pass judges how long that may last.
             LOGGER.debug("the scheduler did not answer", exc_info=True)
+            self.silence = " ".join(str(error).split()) or type(error).__name__
             return
+        self.state, self.answered, self.silence = state, time.monotonic(), ""
+        for worker in state.seen:
+            if worker.held >= self.held.get(worker.address, worker).held:
+                self.held[worker.address] = worker
         # The scheduler keeps its last 1,000 messages of a topic (distributed.admin.low-level-log-length of Dask's
         # configuration), so that their number says nothing: those seen at the last question are passed over.
         names = [(message["sender"], message["order"]) for message in state.messages]
@@ -147,8 +133,10 @@ class ClusterPoll:
             self._most[group] = max(done, self._most.get(group, 0))
         if n_again:
             tell(Redone(self._begun.fit, self._begun.run, n_again, len(self._lost)))
-        n_merges = sum(self._most.get(group, 0) for group in self._begun.merge_groups)
-        self._tell_done(self._most.get(self._begun.block_group, 0), n_merges)
+        begun = self._begun
+        n_merges = sum(self._most.get(group, 0) for group in begun.merge_groups)
+        n_blocks = self._most.get(begun.block_group, 0)
+        self._tell_done(begun.n_kept + n_blocks, begun.n_kept_merges + n_merges)
 
     def _tell_done(self, n_blocks: int, n_merges: int) -> None:
         done = BlocksDone(self._begun.fit, self._begun.run, n_blocks, n_merges)

@@ -6,7 +6,9 @@ import dask
 
 from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.clients import Client
+from dspectral.engine.cluster_run import runs_in_task
 from dspectral.engine.running import Work, local_scheduler, running_pass, without_graph_warning
+from dspectral.engine.telling import client_in_force
 
 
 def compute(
@@ -23,7 +25,7 @@ def compute(
     run : str
         Token of the pass.
     client : distributed.Client, optional
-        Client whose scheduler is asked how far the pass is; None where nobody listens.
+        Client in force, where the caller knows it already.
     in_memory : bool, default=False
         Whether threads of this process compute, even if a client is in force.
 
@@ -31,7 +33,13 @@ def compute(
     -------
     tuple
         The results, in their order.
+
+    Raises
+    ------
+    ClusterError
+        If the cluster cannot compute the pass: in a sentence, and within ``dspectral.wait-limit``.
     """
+    client = None if in_memory or runs_in_task() else client or client_in_force()
     # Held from first to last: BLAS starts its threads anew each time that its limit changes.
     with (
         blas_in_one_thread(),

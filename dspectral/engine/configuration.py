@@ -6,10 +6,13 @@ They can be set in a YAML file, by an environment variable or in a program, as e
 """
 
 import dask
-from dask.utils import parse_bytes
+from dask.utils import parse_bytes, parse_timedelta
 
 FAN_IN = 2
 MEMORY_LIMIT = "1 GiB"
+RETRIES = 2
+WAIT_WARNING = "30 s"
+WAIT_LIMIT = "300 s"
 
 
 def configured_fan_in() -> int:
@@ -51,3 +54,74 @@ def memory_limit() -> int:
         raise ValueError(
             f"dspectral.memory-limit is {value!r}, but it must be a number of bytes such as '4 GiB'"
         ) from error
+
+
+def configured_retries() -> int:
+    """Return how often a read, a write or a task is repeated after an error that may pass.
+
+    Returns
+    -------
+    int
+        The entry ``dspectral.retries`` of Dask's configuration; 2 where it is not set, 0 for never.
+
+    Raises
+    ------
+    ValueError
+        If the entry is not a whole number of at least 0.
+    """
+    value = dask.config.get("dspectral.retries", RETRIES)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"dspectral.retries is {value!r}, but it must be a whole number of at least 0")
+    return value
+
+
+def wait_warning() -> float:
+    """Return after how many seconds in which nothing was done a pass on a cluster says what it waits for.
+
+    Returns
+    -------
+    float
+        The entry ``dspectral.wait-warning`` of Dask's configuration; 30 where it is not set.
+    """
+    return _seconds("wait-warning", WAIT_WARNING)
+
+
+def wait_limit() -> float:
+    """Return after how many seconds a pass on a cluster ends that cannot go on.
+
+    Returns
+    -------
+    float
+        The entry ``dspectral.wait-limit`` of Dask's configuration; 300 where it is not set.
+    """
+    return _seconds("wait-limit", WAIT_LIMIT)
+
+
+def wants_same_bits() -> bool:
+    """Return whether passes are refused on a cluster whose machines may give different bits.
+
+    Returns
+    -------
+    bool
+        The entry ``dspectral.same-bits`` of Dask's configuration; False where it is not set.
+
+    Raises
+    ------
+    ValueError
+        If the entry is neither true nor false.
+    """
+    value = dask.config.get("dspectral.same-bits", default=False)
+    if value not in (True, False):
+        raise ValueError(f"dspectral.same-bits is {value!r}, but it must be true or false")
+    return bool(value)
+
+
+def _seconds(entry: str, default: str) -> float:
+    value = dask.config.get(f"dspectral.{entry}", default)
+    try:
+        seconds = float(parse_timedelta(value))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        seconds = 0.0
+    if not seconds > 0:
+        raise ValueError(f"dspectral.{entry} is {value!r}, but it must be a time such as '30 s'")
+    return seconds

@@ -11,7 +11,8 @@ An event is a named tuple of plain values. It goes
 
 A fit tells, in this order: :class:`FitBegan`; for each pass :class:`PassBegan`, any number of :class:`BlocksDone`,
 :class:`Merged` and :class:`Redone`, and :class:`PassEnded`; then :class:`Certified` if it has a certificate; and
-:class:`FitEnded`, also after an error. :class:`Compiling` and :class:`Compiled` may stand anywhere between them.
+:class:`FitEnded`, also after an error. :class:`Compiling`, :class:`Compiled`, :class:`Retried` and :class:`Waiting`
+may stand anywhere between them.
 
 Messages in the scheduler's log are what :func:`~dspectral.engine.telling.as_message` makes: a dict with the fields of
 the event, its kind under ``"event"`` (the name of the class), seconds since 1970 under ``"time"``, ``"sender"`` (host
@@ -23,6 +24,8 @@ scheduler itself knows its tasks: those of a pass are in the task groups whose n
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
+
+from dspectral.engine.fault_events import Retried, Waiting
 
 TOPIC = "dspectral"
 """Topic of the messages in the event log of a scheduler."""
@@ -84,6 +87,9 @@ class PassBegan(NamedTuple):
         Name of the task group of the blocks, as Dask's scheduler has it.
     merge_groups : tuple of str
         Names of the task groups of the merges, one for each level from the blocks up.
+    n_kept, n_kept_merges : int, default=0
+        Blocks and merges, of those above, that need not run: their summaries were found where :func:`dspectral.keep`
+        left them.
     """
 
     fit: str
@@ -100,6 +106,8 @@ class PassBegan(NamedTuple):
     n_bytes: int | None
     block_group: str
     merge_groups: tuple[str, ...]
+    n_kept: int = 0
+    n_kept_merges: int = 0
 
 
 class BlocksDone(NamedTuple):
@@ -277,5 +285,7 @@ Event: TypeAlias = (
     | FitEnded
     | Compiling
     | Compiled
+    | Retried
+    | Waiting
 )
 Listener: TypeAlias = Callable[[Event], object]

@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
+from dspectral.engine.contents import Contents
 from dspectral.engine.events import Certified, FitBegan, FitEnded
+from dspectral.engine.kept_folder import keep, says_keep
 from dspectral.engine.telling import client_in_force, is_heard, tell
 
 P = ParamSpec("P")
@@ -34,6 +36,7 @@ class Fit:
         self.n_passes = n_passes
         self.n_begun = 0
         self.owner = owner
+        self.contents = Contents()
 
 
 _FIT: ContextVar[Fit | None] = ContextVar("fit", default=None)
@@ -102,7 +105,8 @@ def told(function: Callable[P, R]) -> Callable[P, R]:
     -------
     callable
         The same function in the context of :func:`fitting`. A method that calls another one of the same estimator, as
-        ``partial_fit`` calls ``fit``, is one fit.
+        ``partial_fit`` calls ``fit``, is one fit. A method has one more argument, ``keep``, which its signature and
+        docstring say: what finished passes leave is no concern of an estimator.
 
     Examples
     --------
@@ -116,14 +120,18 @@ def told(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def telling(*args: P.args, **kwargs: P.kwargs) -> R:
-        owner = args[0] if is_method else None
-        running = _FIT.get()
-        if is_method and running is not None and running.owner is owner:
-            return function(*args, **kwargs)
-        with fitting(type(owner).__name__ if is_method else function.__name__, owner=owner):
-            return function(*args, **kwargs)
+        if not is_method:
+            # What a build writes goes on where it was, and need not be kept twice.
+            with fitting(function.__name__), keep(None):
+                return function(*args, **kwargs)
+        owner, running, url = args[0], _FIT.get(), kwargs.pop("keep", None)
+        with nullcontext() if url is None else keep(url):  # type: ignore[arg-type]
+            if running is not None and running.owner is owner:
+                return function(*args, **kwargs)
+            with fitting(type(owner).__name__, owner=owner):
+                return function(*args, **kwargs)
 
-    return telling
+    return says_keep(telling) if is_method else telling
 
 
 def expect_passes(n_passes: int, *, anew: bool = False) -> None:

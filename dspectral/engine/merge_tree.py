@@ -12,6 +12,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from dspectral.engine.blas import pinned
 from dspectral.engine.configuration import configured_fan_in
+from dspectral.engine.keeping import Keeper
 from dspectral.engine.row_blocks import shape_said
 from dspectral.engine.running import merged
 from dspectral.engine.summary import Summary
@@ -22,7 +23,11 @@ S = TypeVar("S", bound=Summary)
 
 
 def block_tasks(
-    work: Callable[..., Any], function: Callable[..., Any], arrays: list[da.Array], name: str
+    work: Callable[..., Any],
+    function: Callable[..., Any],
+    arrays: list[da.Array],
+    name: str,
+    keeper: Keeper | None = None,
 ) -> tuple[Graph, list[Key]]:
     """Make one task for each block, which reads it, applies what was mapped over it, and does the work.
 
@@ -37,6 +42,8 @@ def block_tasks(
         Streams that are cut alike, at least one.
     name : str
         First part of the tasks' keys.
+    keeper : Keeper, optional
+        Who keeps what the tasks make.
 
     Returns
     -------
@@ -55,10 +62,11 @@ def block_tasks(
     # What each array promises travels with the task, which compares it with what is read.
     shapes = [tuple(shape_said(array, i) for array in arrays) for i in range(arrays[0].numblocks[0])]
     for i, blocks in enumerate(zip(*(array.__dask_keys__() for array in arrays), strict=True)):
-        leaves.append((name, i, 0))
-        graph[leaves[-1]] = call(
-            leaves[-1], work, result_of(shared), i, shapes[i], *(result_of(row[0]) for row in blocks)
-        )
+        key, read = (name, i, 0), [row[0] for row in blocks]
+        task = work, result_of(shared), i, shapes[i], *map(result_of, read)
+        node = call(key, *task) if keeper is None else keeper.leaf(key, graph, read, task, len(shapes))
+        leaves.append(node.key)
+        graph[node.key] = node
     return fuse_into(leaves, graph), leaves
 
 
@@ -76,7 +84,12 @@ class Teller(NamedTuple):
 
 
 def merge_tree(
-    graph: Graph, keys: list[Key], fan_in: int, token: str, teller: Teller | None = None
+    graph: Graph,
+    keys: list[Key],
+    fan_in: int,
+    token: str,
+    teller: Teller | None = None,
+    keeper: Keeper | None = None,
 ) -> Delayed:
     """Add merges of ``fan_in`` neighbors on each level to a graph, until one summary is left.
 
@@ -92,6 +105,8 @@ def merge_tree(
         Last part of the names of the task groups, as :func:`merge_groups` has it.
     teller : Teller, optional
         Tokens with which merges on a worker tell the scheduler of the summary; None for silence.
+    keeper : Keeper, optional
+        Who keeps the summaries, and leaves out what need not run.
 
     Returns
     -------
@@ -112,10 +127,13 @@ def merge_tree(
                 continue
             key = (merge_group(level, token), i)
             work = _merge if teller is None else partial(_merge_and_tell, *teller, level)
-            layer[key] = call(key, work, *map(result_of, group))
-            merged.append(key)
+            task = work, *map(result_of, group)
+            node = call(key, *task) if keeper is None else keeper.merge(key, group, task, len(keys) <= fan_in)
+            layer[node.key] = node
+            merged.append(node.key)
         keys = merged
     name = f"merge-{token}"
+    layer = layer if keeper is None else keeper.needed(layer, keys[0])
     return Delayed(keys[0], HighLevelGraph.from_collections(name, layer), layer=name)
 
 

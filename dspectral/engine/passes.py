@@ -1,6 +1,7 @@
 """Passes over blocks: summarize and merge them, map them, or run a task for each item of a list."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -16,7 +17,9 @@ from dspectral.engine.blas import pinned
 from dspectral.engine.computing import compute
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.fitting import fit_in_force
+from dspectral.engine.keeping import Keeper, keeper_of
 from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
+from dspectral.engine.partials import PartialError
 from dspectral.engine.row_blocks import (
     Blocks,
     Shape,
@@ -43,7 +46,13 @@ from dspectral.types import Rows, is_sparse
 S = TypeVar("S", bound=Summary)
 
 
-def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None, name: str = "summary") -> S:
+def summarize(
+    *streams: Stream,
+    of: Callable[..., S],
+    fan_in: int | None = None,
+    name: str = "summary",
+    keep: str | Path | None = None,
+) -> S:
     """Summarize every row block and merge the summaries up a tree.
 
     Parameters
@@ -57,6 +66,9 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
         ``dspectral.fan-in`` of Dask's configuration, or 2 where it is not set.
     name : str, default="summary"
         Name of the pass: its task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
+    keep : str or Path, optional
+        Folder, or any URL that fsspec knows, for finished parts of the pass, as :func:`dspectral.keep` says; by default
+        the one in force. ``of`` must be a function of dspectral then.
 
     Returns
     -------
@@ -91,11 +103,30 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
     in_memory = all(is_in_memory(stream) for stream in streams)
     arrays = [in_cuts(stream, name, in_memory=in_memory) for stream in streams]
     check_cuts(arrays)
+    keeper = keeper_of(keep, of, in_memory=in_memory)
+    while True:
+        try:
+            return _summarize(arrays, of, fan_in, name, in_memory, keeper)
+        except PartialError as error:
+            if keeper is None:  # raised by a block of the caller's own
+                raise
+            keeper.discard(error)
+
+
+def _summarize(
+    arrays: list[da.Array],
+    of: Callable[..., S],
+    fan_in: int,
+    name: str,
+    in_memory: bool,
+    keeper: Keeper | None,
+) -> S:
+    """Make one attempt at a pass."""
     # Keys are new in each pass: a scheduler takes tasks of one key for the same task, and would hand out the result of
     # another `of`.
     run = uuid4().hex
     label = f"{name}-block-{run}"
-    graph, leaves = block_tasks(_call, of, arrays, label)
+    graph, leaves = block_tasks(_call, of, arrays, label, keeper)
     merges = merges_of(len(leaves), fan_in)
     groups = tuple(merge_group(level, run) for level in range(1, len(merges) + 1))
     work = Work(
@@ -112,9 +143,10 @@ def summarize(*streams: Stream, of: Callable[..., S], fan_in: int | None = None,
     client = client_for(in_memory=in_memory)
     fit = fit_in_force()
     teller = Teller(fit.token if fit else "", run) if client else None
-    result = merge_tree(graph, leaves, fan_in, run, teller)
+    result = merge_tree(graph, leaves, fan_in, run, teller, keeper)
+    work = work if keeper is None else keeper.told(work)
     (summary,) = compute(result, work=work, run=run, client=client, in_memory=in_memory)
-    return summary  # type: ignore[no-any-return]
+    return summary if keeper is None else keeper.result(summary)  # type: ignore[no-any-return]
 
 
 def map_rows(

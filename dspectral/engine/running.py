@@ -11,9 +11,10 @@ import numpy as np
 from dask.callbacks import Callback, normalize_callback
 
 from dspectral.engine.clients import Client
-from dspectral.engine.cluster_poll import ClusterPoll
+from dspectral.engine.cluster_run import getter, poll_for
 from dspectral.engine.events import BlocksDone, Merged, PassBegan, PassEnded
 from dspectral.engine.fitting import fit_in_force, next_number
+from dspectral.engine.partials import Part
 from dspectral.engine.telling import client_in_force, counts_blocks, is_heard, tell
 from dspectral.engine.timing import note_pass
 from dspectral.types import is_sparse
@@ -40,6 +41,8 @@ class Work(NamedTuple):
         Number of summaries that a merge takes.
     n_rows, n_bytes : int, optional
         Rows and bytes of all blocks.
+    n_kept, n_kept_merges : int, default=0
+        Blocks and merges that need not run, since their summaries are kept.
     """
 
     name: str
@@ -51,6 +54,8 @@ class Work(NamedTuple):
     fan_in: int = 0
     n_rows: int | None = None
     n_bytes: int | None = None
+    n_kept: int = 0
+    n_kept_merges: int = 0
 
 
 class LocalCounts(Callback):
@@ -66,7 +71,7 @@ class LocalCounts(Callback):
         super().__init__()
         self._begun = begun
         self._levels = {group: level for level, group in enumerate(begun.merge_groups, 1)}
-        self._n_blocks = self._n_merges = 0
+        self._n_blocks, self._n_merges = begun.n_kept, begun.n_kept_merges
 
     def _posttask(self, key: Hashable, result: Any, *_others: Any) -> None:
         # The scheduler calls this in the thread that waits for the pass, one task at a time.
@@ -98,7 +103,7 @@ def running_pass(work: Work, *, run: str, client: Client | None = None) -> Itera
     Yields
     ------
     dict
-        Arguments with which ``dask.compute`` counts the tasks.
+        Arguments with which ``dask.compute`` computes the graph, and counts its tasks.
     """
     fit = fit_in_force()
     number = next_number(is_pass=work.is_pass)
@@ -117,19 +122,24 @@ def running_pass(work: Work, *, run: str, client: Client | None = None) -> Itera
         n_bytes=work.n_bytes,
         block_group=work.block_group,
         merge_groups=work.merge_groups,
+        n_kept=work.n_kept,
+        n_kept_merges=work.n_kept_merges,
     )
     tell(begun, client)
+    if work.n_kept:
+        tell(BlocksDone(begun.fit, run, work.n_kept, work.n_kept_merges))
     start, error = time.perf_counter(), ""
     try:
         with note_pass(work.name):
-            if not counts_blocks():
-                yield {}
-            elif client is None:
+            if client is not None:
+                # Watched even if nobody listens: a pass that cannot go on ends, and says why.
+                with poll_for(client, begun) as poll:
+                    yield {"scheduler": getter(client, begun, poll)}
+            elif counts_blocks():
                 # Named in the call and not registered: a fit in another thread would take registered ones away.
                 yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(begun))]}
             else:
-                with ClusterPoll(client, begun):
-                    yield {}
+                yield {}
     # Interrupts too: the event of the end says what ended the pass.
     except BaseException as raised:
         error = type(raised).__name__
@@ -195,6 +205,7 @@ def merged(fit: str, run: str, level: int, summary: Any) -> Merged:
     Merged
         With a bound where the summary has the fields ``error`` and ``energy``, as Frequent Directions has.
     """
+    summary = summary.summary if isinstance(summary, Part) else summary
     n_rows = getattr(summary, "n_rows", None)
     error, energy = getattr(summary, "error", None), getattr(summary, "energy", None)
     absolute = relative = None

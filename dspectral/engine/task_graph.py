@@ -9,16 +9,25 @@ Dask has no public call for two things that a pass needs:
   then be read by one task and summarized by another, perhaps on another worker.
 
 Needed are ``Task(key, function, *arguments)``, ``TaskRef(key)``, ``DataNode(key, value)``, ``GraphNode.fuse`` and
-``convert_legacy_graph``, as they are from Dask 2025.1, the oldest version that pyproject.toml allows, to 2026.8.
+``convert_legacy_graph``, and what :class:`Recipes` looks at, as they are from Dask 2025.1, the oldest version that pyproject.toml allows, to 2026.8.
 ``tests/engine`` counts the tasks of each pass, and so fails if a version of Dask behaves differently.
 """
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import dask.array as da
-from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
+from dask._task_spec import (
+    Alias,
+    DataNode,
+    GraphNode,
+    NestedContainer,
+    Task,
+    TaskRef,
+    _execute_subgraph,
+    convert_legacy_graph,
+)
 
 Key: TypeAlias = Hashable
 Node: TypeAlias = GraphNode
@@ -127,3 +136,80 @@ def fuse_into(leaves: Iterable[Key], graph: Graph) -> Graph:
             left += [key for key in members[-1].dependencies if n_dependents[key] == 1 and key in graph]
         fused[leaf] = GraphNode.fuse(*members, key=leaf)
     return {**graph, **fused}
+
+
+def reachable(graph: Graph, key: Key) -> Graph:
+    """Return the tasks that one task needs, itself among them.
+
+    Parameters
+    ----------
+    graph : dict of Key to Node
+        All tasks.
+    key : hashable
+        Name of the task.
+
+    Returns
+    -------
+    dict of Key to Node
+        Those without which it cannot run.
+    """
+    found: Graph = {}
+    left = [key]
+    while left:
+        at = left.pop()
+        if at not in found:
+            found[at] = graph[at]
+            left += graph[at].dependencies
+    return found
+
+
+class Recipes:
+    """What tasks compute, whatever they are called: keys are left out, since most are new in each process.
+
+    Parameters
+    ----------
+    graph : mapping of Key to Node
+        All tasks.
+    digest_of : callable
+        Digest of a value or a function; it raises where nothing is known of one.
+    """
+
+    def __init__(self, graph: Mapping[Key, Node], digest_of: Callable[[object], str]) -> None:
+        self._graph, self._digest_of = graph, digest_of
+        self._known: dict[Key, str] = {}
+
+    def of(self, key: Key) -> str:
+        """Return the digest of a task and of all that it needs.
+
+        Parameters
+        ----------
+        key : hashable
+            Name of the task in the graph.
+
+        Returns
+        -------
+        str
+            Digest that tasks share if they call the same functions of the same values.
+        """
+        if key not in self._known:
+            self._known[key] = self._of_node(self._graph[key])
+        return self._known[key]
+
+    def _of_node(self, node: Any) -> str:
+        if isinstance(node, TaskRef):
+            return self.of(node.key)
+        if isinstance(node, Alias):
+            return self.of(node.target)
+        if isinstance(node, DataNode):
+            return self._digest_of(node.value)
+        if isinstance(node, NestedContainer):
+            return self._digest_of(("container", type(node).__name__, *map(self._of_node, node.args)))
+        if not isinstance(node, Task):
+            return self._digest_of(node)
+        if node.func is _execute_subgraph:
+            inner, result, names, *needed = node.args
+            within = Recipes(inner, self._digest_of)
+            within._known |= {name: self._of_node(need) for name, need in zip(names, needed, strict=True)}
+            return within.of(result)
+        named = [(name, self._of_node(node.kwargs[name])) for name in sorted(node.kwargs)]
+        return self._digest_of((node.func, *map(self._of_node, node.args), *named))

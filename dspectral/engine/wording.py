@@ -16,6 +16,7 @@ from dspectral.engine.events import (
     PassEnded,
     Redone,
 )
+from dspectral.engine.fault_events import Retried, Waiting
 
 
 def sentence_of(event: Event) -> str:
@@ -70,7 +71,8 @@ def _fit_began(event: FitBegan) -> str:
 
 def _pass_began(event: PassBegan) -> str:
     place = place_of(event.number, event.n_passes)
-    words = ", ".join(part for part in (event.name, place, f"{event.n_blocks} blocks") if part)
+    kept = f"{event.n_blocks} blocks" + (f" ({event.n_kept} kept)" if event.n_kept else "")
+    words = ", ".join(part for part in (event.name, place, kept) if part)
     merges = f", {event.n_levels} levels of merges" if event.n_levels else ""
     rows = "" if event.n_rows is None else f", {event.n_rows} rows"
     return (f"{event.of}: " if event.of else "") + words + rows + merges
@@ -110,6 +112,15 @@ def _compiled(event: Compiled) -> str:
     return f"compiled {event.loop} in {event.seconds:.2f} s"
 
 
+def _retried(event: Retried) -> str:
+    again = f"is tried again in {event.pause:g} s (attempt {event.attempt} failed: {event.error})"
+    return f"{event.what} {again}"
+
+
+def _waiting(event: Waiting) -> str:
+    return event.sentence
+
+
 def _failure(error: str) -> str:
     return f", ended by {error}" if error else ""
 
@@ -125,4 +136,6 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     FitEnded: _fit_ended,
     Compiling: _compiling,
     Compiled: _compiled,
+    Retried: _retried,
+    Waiting: _waiting,
 }

@@ -107,13 +107,13 @@ def build_labelled_store(
         "labelled_text": {"format": format, "zero_based": zero_based},
         "labels": width[1],
     }
-    draft = begin(store, storage_options, provenance, append=append, n_columns=width[0])
-    draft = draft._replace(n_columns=width[0])
-    write, find = partial(_write, draft.where, parse=parse), partial(find_block, draft.where)
-    blocks = build_spans(spans, draft, read, write, find, name="parse-block")
-    # A first line that promises other documents is told only now: counting before would be a pass of its own.
-    _check_promise(heads, sum(block.n_rows for block in blocks), sources)
-    return finish(draft, blocks)
+    with begin(store, storage_options, provenance, append=append, n_columns=width[0]) as begun:
+        draft = begun._replace(n_columns=width[0])
+        write, find = partial(_write, draft.where, parse=parse), partial(find_block, draft.where)
+        blocks = build_spans(spans, draft, read, write, find, name="parse-block")
+        # A first line that promises other documents is told only now: counting before would be a pass of its own.
+        _check_promise(heads, sum(block.n_rows for block in blocks), sources)
+        return finish(draft, blocks)
 
 
 def _check_promise(heads: Sequence[Head], n_rows: int, sources: str | Sequence[str]) -> None:

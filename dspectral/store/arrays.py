@@ -13,6 +13,9 @@ from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import FsspecStore, LocalStore
 
+from dspectral.engine.contents import UnknownContentError
+from dspectral.store.secrets import without_secrets
+
 CHUNK = 16 << 20
 """Number of entries of a chunk: an array is one chunk unless it is very large."""
 # Measured on hashed n-grams of novels, one core (ratio, MB/s encoded, MB/s decoded): column indices, lz4 with
@@ -59,6 +62,10 @@ class Location(NamedTuple):
         place = url if _is_url(url) else str(Path(url).absolute())
         # Sorted, so that the same options in another order make an equal place.
         return cls(place, tuple(sorted((storage_options or {}).items())))
+
+    def known_content(self) -> object:
+        """Raise an error: a place may hold other content tomorrow."""
+        raise UnknownContentError(f"they are read from {without_secrets(self.url)}, which keeps no digests of what it holds")
 
     def open(self, *, read_only: bool = True) -> Store:
         """Open the Zarr store.

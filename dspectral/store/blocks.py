@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from zarr.abc.store import Store
 
+from dspectral.engine.contents import UnknownContentError
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.csr_structure import csr_fault
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
@@ -51,6 +52,12 @@ class BlockInfo(NamedTuple):
     label_nnz: int = 0
     digest: int | None = None
     label_digest: int | None = None
+
+    def known_content(self) -> object:
+        """Return all but the name, if a digest of the arrays is among it."""
+        if self.digest is None:
+            raise UnknownContentError("they are read from a store of an older version, which keeps no digests")
+        return tuple(self[1:])
 
 
 def write_block(

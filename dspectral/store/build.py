@@ -136,7 +136,12 @@ def build_store(
     reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options)
     text = plan_text(sources, reading)
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
-    draft = begin(store, storage_options, _provenance(text, settings, keep), append=append)
+    with begin(store, storage_options, _provenance(text, settings, keep), append=append) as draft:
+        return _build(draft, text, settings, keep)
+
+
+def _build(draft: Draft, text: PlannedText, settings: Settings, keep: int | None) -> CountStore:
+    hashed = isinstance(settings, HashingSettings)
     spans, read = text.opened(draft)
     draft, encode = _encoder(draft, spans, read, settings)
     write, find = partial(_write_rows, encode=encode, where=draft.where), partial(find_block, draft.where)

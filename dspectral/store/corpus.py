@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, run_tasks
+from dspectral.engine.contents import Sealed, UnknownContentError
 from dspectral.linalg.csr_structure import offset_fault
 from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.counts import CORPUS_KEY, FORMAT, FORMATS
@@ -38,6 +39,12 @@ class SentenceBlock(NamedTuple):
     last: bool
     digest: int | None = None
 
+    def known_content(self) -> object:
+        """Return all but the name, if a digest of the arrays is among it."""
+        if self.digest is None:
+            raise UnknownContentError("they are read from a corpus of an older version, which keeps no digests")
+        return tuple(self[1:])
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Corpus:
@@ -67,7 +74,8 @@ class Corpus:
     @property
     def sentences(self) -> Blocks:
         """Stream of :class:`~dspectral.types.Sentences`, one item a block, nothing read yet."""
-        return Blocks(partial(read_sentences, self.where, n_types=len(self.counts)), self.blocks)
+        read = partial(read_sentences, n_types=len(self.counts))
+        return Blocks(Sealed(read, self.where), self.blocks)
 
     @cached_property
     def words(self) -> list[str]:

@@ -16,7 +16,7 @@ from dspectral.store.counting import count_spans, merge_part
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.digests import digest_of, sealed
 from dspectral.store.draft import Draft, begin
-from dspectral.store.planned_text import Read, Reading, plan_sentences
+from dspectral.store.planned_text import PlannedText, Read, Reading, plan_sentences
 from dspectral.store.texts import TextSources
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
 from dspectral.text.term_bytes import take
@@ -131,9 +131,13 @@ def build_corpus(
         "errors": errors,
         "corpus": settings if text.by_lines else {**settings, "unit": unit},
     }
-    draft = begin(store, storage_options, provenance, append=False)
-    spans, read = text.opened(draft)
     cut = partial(cut_words, cut=cut_by, lowercase=lowercase)
+    with begin(store, storage_options, provenance, append=False) as draft:
+        return _build(draft, text, cut, min_count)
+
+
+def _build(draft: Draft, text: PlannedText, cut: Callable[[Documents], Tokens], min_count: int) -> Corpus:
+    spans, read = text.opened(draft)
     # Pass one ends with the vocabulary's mark: where that is, a stopped build goes on with pass two.
     if find_vocabulary(draft.where) is None:
         _count_types(draft, spans, read, cut, min_count)
@@ -222,6 +226,7 @@ def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
     """Write the root: from then on the corpus opens."""
     # Unlike a store of counts, blocks without sentences stay: their marks are all that a reader asks for.
     head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": draft.provenance}
+    draft.confirm()
     draft.where.mark("", {CORPUS_KEY: sealed(head)})
     draft.where.remove("scratch")
     return Corpus(draft.where, tuple(blocks), draft.provenance)

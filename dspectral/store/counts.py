@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
+from dspectral.engine.contents import Sealed
 from dspectral.store.anndata import AnnDataCounts, open_anndata
 from dspectral.store.anndata_files import is_hdf5
 from dspectral.store.arrays import Location, StoreError, read_array
@@ -80,14 +81,14 @@ class CountStore(OpenedCounts):
     @property
     def counts(self) -> da.Array:
         """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
-        return read_lazily(partial(read_block, self.where), self.blocks, self.block_rows, self.n_columns)
+        return read_lazily(Sealed(read_block, self.where), self.blocks, self.block_rows, self.n_columns)
 
     @property
     def labels(self) -> da.Array | None:
         """Dask array of the labels, cut as the rows are: CSR blocks of ones; None if the store holds none."""
         if self.n_labels is None:
             return None
-        return read_lazily(partial(read_labels, self.where), self.blocks, self.block_rows, self.n_labels)
+        return read_lazily(Sealed(read_labels, self.where), self.blocks, self.block_rows, self.n_labels)
 
     @property
     def n_labels(self) -> int | None:

@@ -4,6 +4,8 @@ Nothing that is finished is written again. Until the root is written a new store
 is being appended to opens as it was.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -11,6 +13,7 @@ import numpy as np
 
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.blocks import BlockInfo
+from dspectral.store.claims import Claim, claimed
 from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, open_finished, totals_path
 from dspectral.store.digests import digest_of, sealed
 from dspectral.store.secrets import without_secrets
@@ -33,6 +36,8 @@ class Draft(NamedTuple):
         Blocks of the store that is being appended to.
     resumed : bool
         Whether an earlier call with the same plan may have written some blocks already.
+    claim : Claim or None
+        What keeps other writers away; tasks have none.
     """
 
     where: Location
@@ -41,6 +46,7 @@ class Draft(NamedTuple):
     provenance: dict[str, Any]
     earlier: tuple[BlockInfo, ...]
     resumed: bool
+    claim: Claim | None = None
 
     @property
     def scratch(self) -> str:
@@ -72,11 +78,31 @@ class Draft(NamedTuple):
         Returns
         -------
         Draft
-            The draft without provenance and earlier blocks.
+            The draft without provenance, earlier blocks and claim.
         """
-        return self._replace(provenance={}, earlier=())
+        return self._replace(provenance={}, earlier=(), claim=None)
+
+    def confirm(self) -> None:
+        """Refuse to finish if another writer has taken the place of this one."""
+        if self.claim is not None:
+            self.claim.confirm()
+
+    def afresh(self) -> "Draft":
+        """Remove what an earlier call has written of the same plan.
+
+        Returns
+        -------
+        Draft
+            The draft, nothing of it written but the plan.
+        """
+        path = f"plans/{self.generation:04d}"
+        plan = self.where.attributes(path) or {}
+        _discard(self.where)
+        self.where.mark(path, plan)
+        return self._replace(resumed=False)
 
 
+@contextmanager
 def begin(
     store: str,
     storage_options: dict[str, Any] | None,
@@ -84,8 +110,8 @@ def begin(
     *,
     append: bool,
     n_columns: int | None = None,
-) -> Draft:
-    """Write the plan, or find the same plan half done.
+) -> Iterator[Draft]:
+    """Write the plan, or find the same plan half done; no other writer is at work while the context lasts.
 
     Parameters
     ----------
@@ -100,8 +126,8 @@ def begin(
     n_columns : int, optional
         Number of columns of the rows, where it is known.
 
-    Returns
-    -------
+    Yields
+    ------
     Draft
         The store to write.
 
@@ -109,24 +135,40 @@ def begin(
     ------
     StoreError
         If the store is finished, or there is none to append to, or it has other columns, or another plan is
-        half done, or something else is there.
+        half done, or something else is there, or another writer is at work.
     """
     where = Location.of(store, storage_options)
     # Plan and root are read by everybody who reads the store: what opens its sources stays out of them.
     provenance = without_secrets(provenance)
-    finished = open_finished(where)
+    _admit(where, append=append)  # nothing is written where nothing can be
+    with claimed(where) as claim:
+        # Asked again: what was there may be what another writer was about to finish.
+        finished = _admit(where, append=append)
+        yield _planned(where, finished, provenance, n_columns)._replace(claim=claim)
+
+
+def _admit(where: Location, *, append: bool) -> CountStore | None:
+    """Return the finished store to append to; refuse a place where there is something else than what is needed."""
+    finished, store = open_finished(where), where.url
     if finished is None and append:
         raise StoreError(f"no finished store at {store} to append to")
     if finished is not None and not append:
         raise StoreError(f"there is a finished store at {store} already: append=True adds to it")
-    # Versions are recorded but are no part of the plan: a newer version may finish what an older one began.
-    versions = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
-    made = {**provenance, "versions": versions}
     if finished is None:
         if CORPUS_KEY in (there := where.attributes(zarr_format=None) or {}):
             raise StoreError(f"there is a finished corpus at {store} already: open_corpus opens it")
         if there:
             raise StoreError(f"there is something else at {store}: choose another place, or remove it")
+    return finished
+
+
+def _planned(
+    where: Location, finished: CountStore | None, provenance: dict[str, Any], n_columns: int | None
+) -> Draft:
+    # Versions are recorded but are no part of the plan: a newer version may finish what an older one began.
+    versions = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
+    made = {**provenance, "versions": versions}
+    if finished is None:
         resumed = _plan(where, 0, provenance)
         return Draft(where, 0, n_columns or 0, made, (), resumed)
     # An append is a plan of its own beside the finished root, which stays as it is until `finish`.
@@ -173,6 +215,7 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
         "provenance": _as_json(draft.provenance),
         "totals": digests,
     }
+    draft.confirm()
     # This one write makes the store a finished one; what is left behind if scratch stays is only space.
     draft.where.mark("", {KEY: sealed(head)})
     draft.where.remove("scratch")
@@ -190,9 +233,15 @@ def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = N
     storage_options : dict, optional
         Options of its file system.
 
+    Raises
+    ------
+    StoreError
+        If a writer is at work.
+
     Notes
     -----
-    Writers of that build must have stopped before: blocks that they finish later would be taken for those of the next.
+    Tasks of that build that still run on a cluster must have ended before: blocks that they finish later would be taken
+    for those of the next.
 
     Examples
     --------
@@ -204,12 +253,30 @@ def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = N
            [0., 1.]], dtype=float32)
     """
     where = Location.of(store, storage_options)
+    if _is_unfinished(where):
+        with claimed(where):
+            _discard(where)
+
+
+def _next_generation(where: Location) -> tuple[str, bool]:
+    """Return the generation that is written next, and whether it is the first."""
     finished = open_finished(where)
-    generation = f"{0 if finished is None else finished.generation + 1:04d}"
+    return f"{0 if finished is None else finished.generation + 1:04d}", finished is None
+
+
+def _is_unfinished(where: Location) -> bool:
+    generation, _ = _next_generation(where)
     # Without a plan nothing of this generation was written, and a corpus counts as finished by a key of its own.
-    if where.attributes(f"plans/{generation}") is None or CORPUS_KEY in (where.attributes() or {}):
+    return where.attributes(f"plans/{generation}") is not None and CORPUS_KEY not in (
+        where.attributes() or {}
+    )
+
+
+def _discard(where: Location) -> None:
+    if not _is_unfinished(where):
         return
-    vocabulary = ["vocabulary"] if finished is None else []
+    generation, is_first = _next_generation(where)
+    vocabulary = ["vocabulary"] if is_first else []
     blocks = [f"blocks/{name}" for name in where.names("blocks") if name.startswith(f"{generation}-")]
     # The plan goes last: cut short, this call can be made again.
     where.remove(*vocabulary, *blocks, "scratch", f"totals/{generation}", f"plans/{generation}")

@@ -18,7 +18,7 @@ from dspectral.engine import is_lazy, lazy_rows, run_tasks, told
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.checks import check_size
 from dspectral.store.counts import CountStore
-from dspectral.store.draft import Draft, begin, discard_unfinished, finish
+from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.weighted_rows import KEY, weightings_of
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
@@ -102,17 +102,16 @@ def write_counts(
         parts.append(_labels_of(rows, labels))
         made["labels"] = parts[1].shape[1]
         in_memory = in_memory and not is_lazy(labels)
-    open_draft = partial(begin, store, storage_options, made, append=append, n_columns=n_columns)
-    draft, rows_are = open_draft(), " ".join(map(_token, (X, labels), parts))
-    if _is_of_others(draft, rows_are):
-        discard_unfinished(store, storage_options=storage_options)
-        draft = open_draft()
-    draft.where.mark(draft.scratch, {"rows": rows_are})
-    blocks = _write_blocks(draft, parts, signed=signed, in_memory=in_memory)
-    for number, (block, size) in enumerate(zip(blocks, rows.chunks[0], strict=True)):
-        if block.n_rows != size:
-            raise ValueError(f"row block {number} has {block.n_rows} rows, but its array says {size}")
-    return finish(draft, blocks)
+    rows_are = " ".join(map(_token, (X, labels), parts))
+    with begin(store, storage_options, made, append=append, n_columns=n_columns) as draft:
+        if _is_of_others(draft, rows_are):
+            draft = draft.afresh()  # noqa: PLW2901
+        draft.where.mark(draft.scratch, {"rows": rows_are})
+        blocks = _write_blocks(draft, parts, signed=signed, in_memory=in_memory)
+        for number, (block, size) in enumerate(zip(blocks, rows.chunks[0], strict=True)):
+            if block.n_rows != size:
+                raise ValueError(f"row block {number} has {block.n_rows} rows, but its array says {size}")
+        return finish(draft, blocks)
 
 
 def _check_rows(rows: da.Array) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dspectral.engine import events as of
+from dspectral.engine.fault_events import Retried, Waiting
 from dspectral.engine.wording import place_of
 from dspectral.watch.tasks import Phase, phase_name
 
@@ -70,6 +71,8 @@ class Passes:
         self._certificates: dict[str, float] = {}
         self._compiling: dict[str, float] = {}
         self._lost: dict[str, of.Redone] = {}
+        self._waiting: dict[str, str] = {}
+        self._n_retried = 0
         self._ended: list[Ended] = []
         self._handlers: dict[type, Callable[[Any], None]] = {
             of.FitBegan: self._on_fit_began,
@@ -82,6 +85,8 @@ class Passes:
             of.Certified: self._on_certified,
             of.Compiling: self._on_compiling,
             of.Compiled: self._on_compiled,
+            Retried: self._on_retried,
+            Waiting: self._on_waiting,
         }
 
     def hear(self, event: of.Event) -> None:
@@ -141,6 +146,8 @@ class Passes:
         since = min((since for _fit, since in self._fits.values()), default=0.0)
         notes = [f"certificate {value:.3g} of the energy" for value in self._certificates.values()]
         notes += [_words_of(event) for event in self._lost.values()]
+        notes += [f"waits: {why}" for why in self._waiting.values()]
+        notes += [f"{self._n_retried} attempts failed and were repeated"] if self._n_retried else []
         loops = [
             (f"compiling {loop} (once, kept for later runs)", at) for loop, at in self._compiling.items()
         ]
@@ -156,6 +163,7 @@ class Passes:
         self._lost = {run: lost for run, lost in self._lost.items() if lost.fit != event.fit}
         if began is None or began.parent in self._fits:
             return
+        self._n_retried = 0
         passes = f"{event.n_passes} pass{'es' * (event.n_passes != 1)}" if event.n_passes else ""
         bound = "" if certificate is None else f"certificate {certificate:.3g} of the energy"
         failure = f"ended by {event.error}" if event.error else ""
@@ -167,9 +175,11 @@ class Passes:
 
     def _on_pass_ended(self, event: of.PassEnded) -> None:
         self._passes.pop(event.run, None)
+        self._waiting.pop(event.run, None)
 
     def _on_blocks_done(self, event: of.BlocksDone) -> None:
         one = self._passes.get(event.run)
+        self._waiting.pop(event.run, None)
         if one is not None:
             # The thread that asks a cluster and the end of a pass both tell: an older count may come behind a newer
             # one.
@@ -193,6 +203,12 @@ class Passes:
 
     def _on_compiled(self, event: of.Compiled) -> None:
         self._compiling.pop(event.loop, None)
+
+    def _on_retried(self, _event: Retried) -> None:
+        self._n_retried += 1
+
+    def _on_waiting(self, event: Waiting) -> None:
+        self._waiting[event.run] = event.why
 
 
 def _words_of(lost: of.Redone) -> str:

@@ -59,15 +59,16 @@ def spill_contexts(
         return done
     parts = cut_runs(entries, most)
     plan = {"contexts": how, "rows": [list(part) for part in parts]}
-    draft = begin(where.url, dict(where.options), plan, append=False)
-    count = partial(_count, sentences=sentences, draft=draft.for_tasks(), parts=parts, settings=settings)
-    # First pass: one task for each block of sentences, its rows cut into parts. Second pass: one task for each part.
-    with numbered(is_pass=True):
-        widths = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts")
-    draft = draft._replace(n_columns=widths[0])
-    merge = partial(_merge, draft=draft.for_tasks(), n_blocks=len(widths))
-    blocks = run_tasks(merge, [(i, b - a) for i, (a, b) in enumerate(parts)], name="merge-contexts")
-    return finish(draft, blocks)
+    with begin(where.url, dict(where.options), plan, append=False) as begun:
+        count = partial(_count, sentences=sentences, draft=begun.for_tasks(), parts=parts, settings=settings)
+        # First pass: one task for each block of sentences, its rows cut into parts. Second pass: one task for each
+        # part.
+        with numbered(is_pass=True):
+            widths = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts")
+        draft = begun._replace(n_columns=widths[0])
+        merge = partial(_merge, draft=draft.for_tasks(), n_blocks=len(widths))
+        blocks = run_tasks(merge, [(i, b - a) for i, (a, b) in enumerate(parts)], name="merge-contexts")
+        return finish(draft, blocks)
 
 
 def _count(

@@ -1,0 +1,144 @@
+"""A graph on a cluster: submitted, waited for within bounds, and gathered; what goes wrong becomes one sentence."""
+
+import asyncio
+import concurrent.futures
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from dask.utils import format_time
+
+from dspectral.engine.clients import Client
+from dspectral.engine.cluster_errors import ClusterError, killed
+from dspectral.engine.cluster_poll import INTERVAL, ClusterPoll
+from dspectral.engine.configuration import wait_warning
+from dspectral.engine.events import PassBegan
+from dspectral.engine.telling import counts_blocks
+from dspectral.engine.waiting import Vigil, address_of
+
+MOST_SECONDS = 5.0
+"""Seconds between two questions to a scheduler where nobody listens, at most."""
+TICK = 0.5
+"""Seconds between two looks at the answers, at most."""
+CANCELLED = (concurrent.futures.CancelledError, asyncio.CancelledError)
+"""What a future raises whose scheduler, or whose client, is gone."""
+
+
+def poll_for(client: Client, begun: PassBegan) -> ClusterPoll:
+    """Return what asks the scheduler of a pass: often where somebody listens, now and then where nobody does.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Client that computes the pass.
+    begun : PassBegan
+        The pass.
+
+    Returns
+    -------
+    ClusterPoll
+        Not yet started.
+    """
+    seldom = min(MOST_SECONDS, wait_warning() / 4)
+    return ClusterPoll(client, begun, min(INTERVAL, seldom) if counts_blocks() else seldom)
+
+
+def runs_in_task() -> bool:
+    """Report whether this thread runs a task of a worker, as a fit within ``GridSearchCV`` on a cluster does.
+
+    Returns
+    -------
+    bool
+        Such a pass is left to Dask, which lets the worker go on with other tasks meanwhile.
+    """
+    module = sys.modules.get("distributed.worker")
+    return bool(getattr(getattr(module, "thread_state", None), "key", False))
+
+
+def getter(client: Client, begun: PassBegan, poll: ClusterPoll) -> Callable[..., Any]:
+    """Return a function that computes a graph on a cluster, as ``dask.compute(scheduler=...)`` takes it.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Client that computes the pass.
+    begun : PassBegan
+        The pass.
+    poll : ClusterPoll
+        What asks its scheduler, started.
+
+    Returns
+    -------
+    callable
+        ``get(graph, keys, **options)``.
+    """
+    return partial(_get, client, begun, poll)
+
+
+def _get(client: Client, begun: PassBegan, poll: ClusterPoll, graph: Any, keys: Any, **options: Any) -> Any:
+    vigil = Vigil(begun, poll, client)
+    start = time.monotonic()
+    if client.status not in ("running", "connecting"):
+        raise ClusterError(_lost(client, begun, 0.0))
+    try:
+        futures = client.get(graph, keys, sync=False, **options)
+        try:
+            return _gathered(client, futures, vigil)
+        finally:
+            # What nobody wants any more is not computed, whatever ended the wait.
+            for future in futures:
+                future.release()
+    except CANCELLED as error:
+        raise ClusterError(_lost(client, begun, time.monotonic() - start)) from error
+    except Exception as error:
+        said = _in_words(error, begun, poll)
+        if said:
+            raise ClusterError(said) from error
+        raise
+
+
+def _gathered(client: Client, futures: list[Any], vigil: Vigil) -> Any:
+    """Wait for results, and let the vigil look on."""
+
+    async def gathered() -> Any:
+        return await client.gather(futures)
+
+    waited = asyncio.run_coroutine_threadsafe(gathered(), client.loop.asyncio_loop)
+    try:
+        while not concurrent.futures.wait([waited], timeout=TICK).done:
+            vigil.look()
+        return waited.result()
+    finally:
+        waited.cancel()
+
+
+def _lost(client: Client, begun: PassBegan, seconds: float) -> str:
+    where = f"the scheduler at {address_of(client)}"
+    place = f"{format_time(seconds)} after the pass {begun.name} began"
+    if client.status == "running":
+        return (
+            f"the pass {begun.name} was cancelled after {format_time(seconds)}, by a restart of the cluster at "
+            f"{address_of(client)} or by another program that uses it: repeat it"
+        )
+    return (
+        f"the connection to {where} was lost {place}: see whether it still runs, and repeat this once it does"
+    )
+
+
+def _in_words(error: Exception, begun: PassBegan, poll: ClusterPoll) -> str:
+    """Return what an error of the cluster means, in a sentence; nothing for any other error."""
+    # By their names: a process that has not loaded distributed need not load it for this.
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    text = " ".join(str(error).split())
+    if "KilledWorker" in kinds:
+        return killed(begun.name, error, poll.held)
+    if kinds & {"CommClosedError", "ClosedClientError"}:
+        return f"the pass {begun.name} has lost its cluster ({text}): repeat this once it runs"
+    if isinstance(error, RuntimeError) and "deserialization of the task graph" in text:
+        return (
+            f"the scheduler cannot read the tasks of the pass {begun.name}, most often because it has other versions "
+            f"of packages than this process, or not all of them: install the same ones ({error.__cause__ or text})"
+        )
+    return ""

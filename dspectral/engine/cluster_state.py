@@ -1,0 +1,120 @@
+"""What a scheduler says of a pass and of its workers, in one answer."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from dspectral.engine.clients import Scheduler
+from dspectral.engine.events import TOPIC
+
+DONE = ("memory", "released", "forgotten", "erred")
+"""States of a scheduler's tasks that need not run any more."""
+PAUSED = "paused"
+
+
+class WorkerSeen(NamedTuple):
+    """One worker, as its scheduler last heard of it.
+
+    Attributes
+    ----------
+    address : str
+        Where it is.
+    status : str
+        ``"running"``, ``"paused"``, or another word of Dask.
+    held : int
+        Bytes of its process.
+    spilled : int
+        Bytes of results that it has on disk.
+    limit : int
+        Its memory limit in bytes, 0 for none.
+    silent : float
+        Seconds since it was last heard.
+    task : str
+        Key of the task that it has computed longest; ``""`` for none.
+    task_seconds : float
+        How long that is.
+    """
+
+    address: str
+    status: str
+    held: int
+    spilled: int
+    limit: int
+    silent: float
+    task: str
+    task_seconds: float
+
+
+class State(NamedTuple):
+    """What a scheduler says of task groups.
+
+    Attributes
+    ----------
+    counts : dict of str to (int, int)
+        Tasks done and in all of each group.
+    workers : tuple of str
+        Addresses of the workers.
+    messages : tuple of dict
+        Messages of workers about a pass.
+    seen : tuple of WorkerSeen
+        The workers.
+    ttl : float, optional
+        Seconds of silence after which the scheduler gives up a worker; None for never.
+    """
+
+    counts: dict[str, tuple[int, int]]
+    workers: tuple[str, ...]
+    messages: tuple[dict[str, Any], ...]
+    seen: tuple[WorkerSeen, ...] = ()
+    ttl: float | None = None
+
+
+def state_of(groups: Sequence[str], run: str, told: Sequence[str], dask_scheduler: Scheduler) -> State:
+    """Return the state of task groups and workers, on the scheduler.
+
+    Parameters
+    ----------
+    groups : sequence of str
+        Names of task groups.
+    run : str
+        Token of the pass of which messages are wanted.
+    told : sequence of str
+        Kinds of these messages.
+    dask_scheduler : distributed.Scheduler
+        The scheduler, which ``Client.run_on_scheduler`` gives.
+
+    Returns
+    -------
+    State
+        Groups that the scheduler does not know are left out.
+    """
+    counts = {}
+    for name in groups:
+        group = dask_scheduler.task_groups.get(name)
+        if group is not None:
+            done = sum(group.states.get(state, 0) for state in DONE)
+            counts[name] = (done, sum(group.states.values()))
+    events = dask_scheduler.get_events(TOPIC)
+    messages = tuple(
+        message
+        for _time, message in events
+        if "worker" in message and message["event"] in told and message.get("run", run) == run
+    )
+    now = time.time()
+    seen = tuple(_seen(worker, now) for worker in dask_scheduler.workers.values())
+    return State(counts, tuple(dask_scheduler.workers), messages, seen, dask_scheduler.worker_ttl)
+
+
+def _seen(worker: Any, now: float) -> WorkerSeen:
+    running = {task: seconds for task, seconds in worker.executing.items() if task is not None}
+    longest = max(running, key=lambda task: running[task], default=None)
+    return WorkerSeen(
+        worker.address,
+        worker.status.name,
+        int(worker.memory.process),
+        int(worker.memory.spilled),
+        int(worker.memory_limit or 0),
+        max(0.0, now - worker.last_seen),
+        "" if longest is None else str(longest.key),
+        0.0 if longest is None else float(running[longest]),
+    )

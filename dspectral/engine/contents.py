@@ -1,0 +1,231 @@
+"""Digests of what a task computes: two tasks of one digest make the same bits, in whatever process and on whatever day.
+
+What is known by content: numbers, texts, arrays, tuples of these, functions of libraries that are pure, and whatever
+says so itself (:class:`HasContent`). All else is refused by :class:`UnknownContentError`: the name of a file says
+nothing of what will be in it tomorrow, and a function of a program may be another one then.
+"""
+
+import functools
+import inspect
+import re
+import types
+import weakref
+import zlib
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from hashlib import blake2b
+from typing import Any, Protocol, runtime_checkable
+
+import google_crc32c
+import numpy as np
+
+from dspectral.types import is_sparse
+
+PURE = re.compile(
+    r"(dspectral|numpy|_?operator|builtins|math|functools|scipy\.sparse|dask\.(array|utils|core|_task_spec|blockwise))(\.|$)"
+)
+"""Modules whose functions depend on their arguments alone ..."""
+IMPURE = re.compile(r"load|read|open|from_?(file|txt|regex|buffer)|memmap|rand|eval|exec|input|compile|import")
+"""... but for those of such names, outside dspectral."""
+SMALL = 1 << 20
+"""Bytes of an array above which its digest is remembered."""
+
+
+class UnknownContentError(ValueError):
+    """The content of something is not known, or may change."""
+
+
+@runtime_checkable
+class HasContent(Protocol):
+    """What knows its content without being read, as a block of a store does, or knows that nothing is known."""
+
+    def known_content(self) -> object:
+        """Return plain values that stand for the content; raise :class:`UnknownContentError` if it is not known."""
+        ...
+
+
+class Sealed:
+    """A function that reads what a digest in its argument names: where that lies is no part of the content.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(where, item)`` refuses whatever is not of the digest that the item says.
+    where : object
+        The place.
+    """
+
+    def __init__(self, read: Callable[[Any, Any], Any], where: object) -> None:
+        self.read, self.where = read, where
+
+    def __call__(self, item: Any) -> Any:
+        """Read the item."""
+        return self.read(self.where, item)
+
+    def known_content(self) -> object:
+        """Return the function, without the place."""
+        return self.read
+
+
+class Contents:
+    """Digests of values; those of large arrays are remembered while the arrays are there.
+
+    An array must not change between two passes of a fit, which is as long as one object of this class is used.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], str] = {}
+
+    def of(self, thing: object) -> str:
+        """Return the digest of anything whose content is known.
+
+        Parameters
+        ----------
+        thing : object
+            A value, a function, or nested containers of such.
+
+        Returns
+        -------
+        str
+            32 hexadecimal digits.
+
+        Raises
+        ------
+        UnknownContentError
+            If the content is not known.
+
+        Examples
+        --------
+        >>> known = Contents()
+        >>> known.of((1, "a")) == known.of((1, "a")), known.of(1) == known.of(1.0), known.of(1) == known.of(True)
+        (True, False, False)
+        """
+        return digest(self._parts(thing))
+
+    def _parts(self, thing: object) -> object:
+        """Return nested tuples of texts that stand for a value."""
+        if thing is None or isinstance(thing, bool | int | str | bytes | np.dtype):
+            return type(thing).__name__, repr(thing)
+        if isinstance(thing, float | complex):
+            return type(thing).__name__, repr(thing)
+        if isinstance(thing, np.generic):
+            return "scalar", thing.dtype.str, thing.tobytes().hex()
+        if isinstance(thing, np.ndarray):
+            return "array", thing.dtype.str, str(thing.shape), _order(thing), self._array(thing)
+        if is_sparse(thing):
+            return self._sparse(thing)
+        if isinstance(thing, HasContent) and not isinstance(thing, type):
+            return "content", _name(type(thing)), self._parts(thing.known_content())
+        return self._container(thing)
+
+    def _container(self, thing: object) -> object:
+        if isinstance(thing, tuple):
+            kind = "tuple" if type(thing) is tuple else self._parts(type(thing))
+            return kind, *map(self._parts, thing)
+        if isinstance(thing, list):
+            return "list", *map(self._parts, thing)
+        if isinstance(thing, dict):
+            return "dict", *((self._parts(key), self._parts(value)) for key, value in thing.items())
+        if isinstance(thing, set | frozenset):
+            return "set", *sorted(map(self.of, thing))  # an order that does not depend on hashes
+        if isinstance(thing, slice | range):
+            return type(thing).__name__, *map(self._parts, (thing.start, thing.stop, thing.step))
+        if isinstance(thing, np.random.SeedSequence):
+            return "seeds", self._parts(thing.entropy), self._parts(thing.spawn_key), str(thing.pool_size)
+        return self._function(thing)
+
+    def _function(self, thing: object) -> object:
+        if isinstance(thing, functools.partial):
+            return "partial", *map(self._parts, (thing.func, thing.args, sorted(thing.keywords.items())))
+        if inspect.ismethod(thing) or (isinstance(thing, types.BuiltinMethodType) and _is_bound(thing)):
+            return "method", self._parts(thing.__self__), str(thing.__name__)
+        if type(thing).__module__ == "dask.utils" and hasattr(thing, "method"):  # what calls a method by its name
+            return "call", str(thing.method)
+        if isinstance(thing, np.ufunc) and getattr(np, thing.__name__, None) is thing:
+            return "ufunc", thing.__name__
+        if callable(thing) and hasattr(thing, "__qualname__"):
+            return "function", _pure(thing)
+        if is_dataclass(thing) and _name(type(thing)).startswith("dspectral."):
+            values = (getattr(thing, field.name) for field in fields(thing))
+            return self._parts(type(thing)), *map(self._parts, values)
+        if type(thing).__module__.startswith("dspectral.") and hasattr(thing, "__dict__"):
+            return self._parts(type(thing)), self._parts(vars(thing))
+        raise UnknownContentError(f"they hold or are read from a {_name(type(thing))}, which may change")
+
+    def _sparse(self, thing: Any) -> object:
+        names = ("data", "indices", "indptr", "row", "col", "offsets")
+        arrays = [self._parts(getattr(thing, name)) for name in names if hasattr(thing, name)]
+        return _name(type(thing)), str(thing.shape), *arrays
+
+    def _array(self, array: np.ndarray[Any, Any]) -> str:
+        if array.dtype.kind == "O":
+            return self.of(array.tolist())
+        if isinstance(array, np.memmap) or array.nbytes < SMALL:
+            return checksum(array)
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        place = (id(owner), array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
+        if place not in self._known:
+            self._known[place] = checksum(array)
+            # The memory of an array that is gone may become that of another one.
+            weakref.finalize(owner, self._known.pop, place, None).atexit = False
+        return self._known[place]
+
+
+def digest(content: object) -> str:
+    """Return a digest of nested tuples of texts, 32 hexadecimal digits.
+
+    Parameters
+    ----------
+    content : object
+        Tuples and texts.
+
+    Returns
+    -------
+    str
+        The same in every process.
+    """
+    return blake2b(repr(content).encode(), digest_size=16).hexdigest()
+
+
+def checksum(array: np.ndarray[Any, Any]) -> str:
+    """Return two checksums of the bytes of an array, 64 bits together.
+
+    Parameters
+    ----------
+    array : ndarray
+        Array of any type but objects.
+
+    Returns
+    -------
+    str
+        Its bytes in the order of its memory, by CRC-32C and CRC-32: about 2 GB a second.
+    """
+    flat = np.ascontiguousarray(array.T if _order(array) == "F" else array).reshape(-1).view(np.uint8)
+    return f"{google_crc32c.extend(0, flat):08x}{zlib.crc32(flat):08x}"
+
+
+def _order(array: np.ndarray[Any, Any]) -> str:
+    # BLAS may sum in another order where an array lies in memory by columns.
+    return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+
+
+def _is_bound(function: Any) -> bool:
+    return function.__self__ is not None and not inspect.ismodule(function.__self__)
+
+
+def _pure(function: Any) -> str:
+    """Return the name of a function or class that will be the same tomorrow."""
+    name = _name(function)
+    if "<locals>" in name or "<lambda>" in name or not PURE.match(name):
+        raise UnknownContentError(
+            f"they come through {name}, of which nothing is known but its name: its code may be another tomorrow"
+        )
+    if IMPURE.search(name.rpartition(".")[2]) and not name.startswith(("dspectral.", "dask.array.random.")):
+        raise UnknownContentError(f"they come through {name}, whose result may be another tomorrow")
+    return name
+
+
+def _name(thing: Any) -> str:
+    return f"{thing.__module__}.{thing.__qualname__}"

@@ -1,0 +1,224 @@
+"""What may work when it is tried again: transient errors, growing pauses, and who hears of them."""
+
+import errno
+import functools
+import gzip
+import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from dspectral.engine.configuration import configured_retries
+from dspectral.engine.fault_events import Retried
+from dspectral.engine.telling import tell_everybody, tell_from_worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FIRST_PAUSE = 0.25
+"""Seconds before the second attempt."""
+GROWTH = 4.0
+"""Each pause is so many times the one before it: 0.25, 1, 4, 16 seconds."""
+PERMANENT = (
+    FileNotFoundError,
+    FileExistsError,
+    PermissionError,
+    IsADirectoryError,
+    NotADirectoryError,
+    gzip.BadGzipFile,
+)
+"""Errors of the system that another attempt would meet again."""
+NUMBERS = frozenset(
+    getattr(errno, name)
+    for name in (
+        "EAGAIN",
+        "EBUSY",
+        "ECONNABORTED",
+        "ECONNREFUSED",
+        "ECONNRESET",
+        "EHOSTDOWN",
+        "EHOSTUNREACH",
+        "EINTR",
+        "EIO",
+        "ENETDOWN",
+        "ENETRESET",
+        "ENETUNREACH",
+        "ENOBUFS",
+        "EPIPE",
+        "EREMOTEIO",
+        "ESHUTDOWN",
+        "ESTALE",
+        "ETIME",
+        "ETIMEDOUT",
+    )
+    if hasattr(errno, name)
+)
+"""Numbers of errors that may pass; a full disk (ENOSPC), for instance, is none of them."""
+STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses of HTTP that say: not now."""
+CLASSES = frozenset(
+    {
+        "aiohttp.client_exceptions.ClientConnectionError",
+        "aiohttp.client_exceptions.ClientPayloadError",
+        "botocore.exceptions.ConnectionError",
+        "botocore.exceptions.HTTPClientError",
+        "urllib3.exceptions.HTTPError",
+        "http.client.IncompleteRead",
+        "http.client.RemoteDisconnected",
+    }
+)
+"""Errors of libraries that read over a network and need not be installed, by module and name."""
+GAVE_UP = "the same on each of {} attempts"
+
+
+def is_transient(error: BaseException) -> bool:
+    """Report whether the same call may succeed a moment later.
+
+    Parameters
+    ----------
+    error : BaseException
+        What a read or a write raised.
+
+    Returns
+    -------
+    bool
+        True for timeouts, lost connections, and errors of the system that pass (input and output, a stale handle of a
+        shared folder), also for an ``OSError`` without a number, as libraries raise it; and for answers of HTTP such
+        as 503. False for all that another attempt would meet again: what is absent or forbidden, a full disk, and
+        every other error, such as ``ValueError``.
+
+    Examples
+    --------
+    >>> is_transient(TimeoutError()), is_transient(OSError(5, "Input/output error"))
+    (True, True)
+    >>> is_transient(FileNotFoundError()), is_transient(ValueError("damaged"))
+    (False, False)
+    """
+    if isinstance(error, PERMANENT):
+        return False
+    if isinstance(error, TimeoutError | ConnectionError):
+        return True
+    status = _status_of(error)
+    if status is not None:
+        return status in STATUSES
+    if any(f"{kind.__module__}.{kind.__qualname__}" in CLASSES for kind in type(error).__mro__):
+        return True
+    return isinstance(error, OSError) and (error.errno is None or error.errno in NUMBERS)
+
+
+def _status_of(error: BaseException) -> int | None:
+    """Return the status of HTTP that an error of aiohttp, gcsfs, requests or botocore holds."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        response = response.get("ResponseMetadata", {})
+        found = response.get("HTTPStatusCode") if isinstance(response, dict) else None
+    else:
+        held = [getattr(error, name, None) for name in ("status", "code")]
+        found = next(
+            (one for one in (*held, getattr(response, "status_code", None)) if one is not None), None
+        )
+    return found if isinstance(found, int) else None
+
+
+def retried(
+    function: Callable[..., R],
+    *arguments: object,
+    what: str,
+    transient: Callable[[BaseException], bool] = is_transient,
+) -> R:
+    """Call a function; after a transient error pause and call it again, each pause longer than the last.
+
+    Parameters
+    ----------
+    function : callable
+        What is tried: it must do no harm to call it once more.
+    *arguments : object
+        Its arguments.
+    what : str
+        What it does, for those who hear of it, such as ``"reading counts/c/3 of s3://bucket/store"``.
+    transient : callable, default=is_transient
+        ``transient(error)`` says whether another attempt may succeed.
+
+    Returns
+    -------
+    object
+        What the function returned.
+
+    Raises
+    ------
+    Exception
+        What the last attempt raised, or the first that is not transient. The entry ``dspectral.retries`` of Dask's
+        configuration says how often a call is repeated (2 where it is not set, 0 for never). Calls may lie within
+        each other: an error on which an inner one gave up is not tried again by an outer one.
+
+    Examples
+    --------
+    >>> answers = [TimeoutError("busy"), "there"]
+    >>> def read():
+    ...     answer = answers.pop(0)
+    ...     if isinstance(answer, Exception):
+    ...         raise answer
+    ...     return answer
+    >>> retried(read, what="reading")
+    'there'
+    """
+    n_attempts = 1 + configured_retries()
+    attempt, pause = 1, FIRST_PAUSE
+    while True:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            if not transient(error) or _was_given_up(error):
+                raise
+            if attempt >= n_attempts:
+                if attempt > 1:
+                    error.add_note(GAVE_UP.format(attempt))
+                raise
+            said = " ".join(str(error).split()) or type(error).__name__
+        tell_retry(Retried(what, attempt, pause, said))
+        time.sleep(pause)
+        attempt, pause = attempt + 1, pause * GROWTH
+
+
+def retrying(function: Callable[P, R], what: str) -> Callable[P, R]:
+    """Return a function that is tried again after a transient error, as :func:`retried` does.
+
+    Parameters
+    ----------
+    function : callable
+        What is tried.
+    what : str
+        What it does.
+
+    Returns
+    -------
+    callable
+        It can be pickled if ``function`` can be.
+
+    Examples
+    --------
+    >>> retrying(abs, "a magnitude")(-3)
+    3
+    """
+    return functools.partial(_retried_with, function, what)
+
+
+def tell_retry(event: Retried) -> None:
+    """Tell that something is tried again: those who listen in this process, and the scheduler of its worker.
+
+    Parameters
+    ----------
+    event : Retried
+        What failed.
+    """
+    # A thread that runs a task knows nothing of the thread that waits for it, so whoever listens is told.
+    tell_everybody(event)
+    tell_from_worker(event)
+
+
+def _retried_with(function: Callable[..., R], what: str, *arguments: object) -> R:
+    return retried(function, *arguments, what=what)
+
+
+def _was_given_up(error: BaseException) -> bool:
+    """Whether a call within this one has tried often enough."""
+    return any(note.startswith("the same on each of ") for note in getattr(error, "__notes__", ()))

@@ -1,0 +1,219 @@
+"""Why nothing is done: what a pass on a cluster waits for, when that is said, and when it ends the pass."""
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from dask.utils import format_bytes, format_time
+
+from dspectral.engine.cluster_errors import ClusterError, enough_for, pause_share, place_of_task
+from dspectral.engine.cluster_poll import ClusterPoll
+from dspectral.engine.cluster_state import PAUSED, State, WorkerSeen
+from dspectral.engine.configuration import wait_limit, wait_warning
+from dspectral.engine.events import PassBegan
+from dspectral.engine.fault_events import Waiting
+from dspectral.engine.telling import tell
+
+PATIENCE = 2
+"""Workers that have all paused, and spill no more, are waited for so many times ``dspectral.wait-warning``."""
+GRACE = 30.0
+"""Seconds beyond its time to live in which the scheduler may give a silent worker's tasks to others."""
+LEAST_SILENCE = 2.0
+"""Seconds without a heartbeat that say nothing: workers of large clusters send one every few seconds."""
+SHOWN = 3
+"""Workers that a sentence names."""
+
+
+class Reason(NamedTuple):
+    """What a pass waits for.
+
+    Attributes
+    ----------
+    why : str
+        As :class:`~dspectral.engine.fault_events.Waiting` has it.
+    saw : str
+        What was seen.
+    helps : str
+        What would help.
+    limit : float
+        Seconds after which it ends the pass; infinite for what is no fault.
+    """
+
+    why: str
+    saw: str
+    helps: str
+    limit: float
+
+
+class Vigil:
+    """Judges, while a pass on a cluster is waited for, whether anything goes on there.
+
+    Parameters
+    ----------
+    begun : PassBegan
+        The pass.
+    poll : ClusterPoll
+        What asks the scheduler.
+    client : distributed.Client
+        Client that computes the pass.
+    clock : callable, default=time.monotonic
+        Seconds.
+    """
+
+    def __init__(
+        self, begun: PassBegan, poll: ClusterPoll, client: Any, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._begun, self._poll, self._client, self._clock = begun, poll, client, clock
+        self._first, self._limit = wait_warning(), wait_limit()
+        self._moved = self._why_since = clock()
+        self._token: object = None
+        self._why = ""
+        self._next = self._first
+
+    def look(self) -> None:
+        """Tell what is waited for if nothing was done for long, and give up what cannot go on.
+
+        Raises
+        ------
+        ClusterError
+            If the pass has waited for workers, memory or its scheduler for longer than the limit.
+        """
+        now, state = self._clock(), self._poll.state
+        token = None if state is None else _token(state)
+        if token is not None and token != self._token:
+            self._token, self._moved, self._next, self._why = token, now, self._first, ""
+        seconds = now - self._moved
+        silent = now - self._poll.answered
+        if seconds < self._first and silent < self._first:
+            return
+        seconds = max(seconds, silent)
+        reason = self._reason(state, silent)
+        if reason.why != self._why:
+            self._why, self._why_since = reason.why, now - (self._first if not self._why else 0.0)
+        if now - self._why_since >= reason.limit:
+            words = f"the pass {self._begun.name} was given up after {format_time(seconds)}"
+            raise ClusterError(f"{words}: {reason.saw}; {reason.helps}")
+        if seconds >= self._next:
+            self._next = 2 * seconds
+            self._tell(reason, seconds)
+
+    def _reason(self, state: State | None, silent: float) -> Reason:
+        if state is None or silent >= self._first:
+            address = address_of(self._client)
+            said = f": {self._poll.silence}" if self._poll.silence else ""
+            saw = f"the scheduler at {address} has not answered for {format_time(silent)}{said}"
+            helps = "see whether it still runs and can be reached; if not, start it and its workers again"
+            return Reason("scheduler", saw, helps, self._limit)
+        return reason_of(state, self._first, self._limit)
+
+    def _tell(self, reason: Reason, seconds: float) -> None:
+        begun = self._begun
+        what = f"the pass {begun.name} has waited for {format_time(seconds)} in which no task was done"
+        event = Waiting(begun.fit, begun.run, reason.why, seconds, f"{what}: {reason.saw}; {reason.helps}")
+        tell(event, self._client)
+        warnings.warn(event.sentence, RuntimeWarning, stacklevel=2)
+
+
+def reason_of(state: State, first: float, limit: float) -> Reason:
+    """Return what a pass waits for, from the state of its cluster.
+
+    Parameters
+    ----------
+    state : State
+        What the scheduler says.
+    first : float
+        Seconds after which a wait is told.
+    limit : float
+        Seconds after which one that cannot end ends the pass.
+
+    Returns
+    -------
+    Reason
+        The first that holds: no workers, a task that runs, all paused, all silent, or some of either.
+    """
+    if not state.seen:
+        helps = (
+            "start workers, which then take up the pass where it is, or see why those that were there ended"
+        )
+        return Reason("no workers", "the cluster has no workers", helps, limit)
+    quiet = [one for one in state.seen if one.silent >= max(LEAST_SILENCE, first / 2)]
+    heard = [one for one in state.seen if one not in quiet]
+    busy = max((one for one in heard if one.task), key=lambda one: one.task_seconds, default=None)
+    if busy is not None:
+        return _runs_long(busy)
+    paused = [one for one in heard if one.status == PAUSED]
+    everybody = len(paused) + len(quiet) == len(state.seen)
+    # A scheduler gives up a worker that was silent for its time to live, and its tasks then run elsewhere.
+    later = limit if everybody else max(limit, (state.ttl or 0.0) + GRACE)
+    if paused:
+        return _paused(
+            paused, n_workers=len(state.seen), limit=min(later, PATIENCE * first) if everybody else later
+        )
+    if quiet:
+        return _silent(quiet, state, later)
+    saw = f"{_number(len(heard))} there, but no task runs on any of them"
+    helps = "see the dashboard of the scheduler, and the logs of scheduler and workers"
+    return Reason("unknown", saw, helps, later)
+
+
+def _runs_long(busy: WorkerSeen) -> Reason:
+    saw = f"{place_of_task(busy.task)} has run for {format_time(busy.task_seconds)} on {busy.address}"
+    helps = "this is no fault, and smaller blocks make shorter tasks"
+    return Reason("task", saw, helps, float("inf"))
+
+
+def _paused(paused: Sequence[WorkerSeen], *, n_workers: int, limit: float) -> Reason:
+    held = [
+        f"{one.address} holds {format_bytes(one.held)} of {format_bytes(one.limit)}" for one in paused[:SHOWN]
+    ]
+    more = f", and {len(paused) - SHOWN} more" if len(paused) > SHOWN else ""
+    saw = (
+        f"{len(paused)} of {n_workers} workers paused, for they hold more than {pause_share():.0%} of their memory "
+        f"limit ({'; '.join(held)}{more}), and no task runs"
+    )
+    fullest = max(one.held for one in paused)
+    helps = (
+        f"give each worker at least {enough_for(fullest)} of memory (memory_limit of LocalCluster, --memory-limit of "
+        "`dask worker`), or make blocks smaller (block_rows, block_size) or summaries (sketch_size, n_components)"
+    )
+    return Reason(PAUSED, saw, helps, limit)
+
+
+def _silent(quiet: Sequence[WorkerSeen], state: State, limit: float) -> Reason:
+    named = ", ".join(f"{one.address} for {format_time(one.silent)}" for one in quiet[:SHOWN])
+    more = f", and {len(quiet) - SHOWN} more" if len(quiet) > SHOWN else ""
+    saw = f"{len(quiet)} of {len(state.seen)} workers have not been heard of ({named}{more})"
+    after = f"after {format_time(state.ttl)} of silence" if state.ttl else "never"
+    helps = (
+        "see whether they are stopped or cut off; the scheduler gives the tasks of a silent worker to others "
+        f"{after} (distributed.scheduler.worker-ttl)"
+    )
+    return Reason("silent", saw, helps, limit)
+
+
+def _number(n_workers: int) -> str:
+    return "1 worker is" if n_workers == 1 else f"{n_workers} workers are"
+
+
+def _token(state: State) -> object:
+    """Return what changes when anything is done: tasks, the tasks that run, and what is written to disk."""
+    running = tuple(sorted(one.task for one in state.seen if one.task))
+    return sorted(state.counts.items()), running, sum(one.spilled for one in state.seen) >> 20
+
+
+def address_of(client: Any) -> str:
+    """Return the address of the scheduler of a client.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client, which may have lost it.
+
+    Returns
+    -------
+    str
+        Such as ``"tcp://127.0.0.1:8786"``.
+    """
+    address = getattr(client.scheduler, "address", None)
+    return str(address or "an address that the client has forgotten")

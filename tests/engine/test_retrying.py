@@ -1,0 +1,128 @@
+import errno
+import gzip
+from types import SimpleNamespace
+
+import dask
+import pytest
+
+from dspectral.engine import listening, retrying
+from dspectral.engine.fault_events import Retried
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch):
+    """Seconds that were waited; none is."""
+    waited = []
+    monkeypatch.setattr(retrying.time, "sleep", waited.append)
+    return waited
+
+
+class Flaky:
+    """Raises what it is given, one after the other, and then answers."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.calls = 0
+
+    def __call__(self, answer="there"):
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return answer
+
+
+def of_status(status):
+    error = RuntimeError("answered")
+    error.status = status
+    return error
+
+
+def of_botocore(status):
+    error = RuntimeError("answered")
+    error.response = {"ResponseMetadata": {"HTTPStatusCode": status}}
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TimeoutError(),
+        ConnectionResetError("gone"),
+        OSError("S3 is busy"),
+        OSError(errno.EIO, "Input/output error"),
+        OSError(errno.ESTALE, "Stale file handle"),
+        BlockingIOError(errno.EAGAIN, "again"),
+        of_status(503),
+        of_botocore(429),
+        type("HTTPClientError", (Exception,), {"__module__": "botocore.exceptions"})("cut"),
+    ],
+    ids=repr,
+)
+def test_what_may_pass_is_tried_again(error):
+    read = Flaky(error)
+    assert retrying.retried(read, what="reading") == "there"
+    assert read.calls == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError("x"),
+        PermissionError("x"),
+        OSError(errno.ENOSPC, "No space left on device"),
+        gzip.BadGzipFile("not a gzipped file"),
+        ValueError("damaged"),
+        KeyError("counts/c/3"),
+        of_status(404),
+        of_botocore(403),
+    ],
+    ids=repr,
+)
+def test_what_another_attempt_would_meet_again_is_raised_at_once(error):
+    read = Flaky(error)
+    with pytest.raises(type(error)):
+        retrying.retried(read, what="reading")
+    assert read.calls == 1
+
+
+def test_pauses_grow_attempts_are_told_and_the_last_error_says_how_often_it_was_tried(pauses):
+    read = Flaky(*(TimeoutError(f"busy\n{i}") for i in range(9)))
+    heard = []
+    with (
+        dask.config.set({"dspectral.retries": 3}),
+        listening(heard.append),
+        pytest.raises(TimeoutError, match="3") as raised,
+    ):
+        retrying.retried(read, what="reading a block")
+    assert pauses == [0.25, 1.0, 4.0]
+    assert heard == [Retried("reading a block", i + 1, pauses[i], f"busy {i}") for i in range(3)]
+    assert raised.value.__notes__ == ["the same on each of 4 attempts"]
+
+
+def test_no_retries_are_made_where_none_are_wanted():
+    read = Flaky(TimeoutError())
+    with dask.config.set({"dspectral.retries": 0}), pytest.raises(TimeoutError):
+        retrying.retried(read, what="reading")
+    assert read.calls == 1
+
+
+def test_an_outer_call_does_not_try_again_what_an_inner_one_gave_up():
+    read = Flaky(*(TimeoutError() for _ in range(99)))
+    with pytest.raises(TimeoutError):
+        retrying.retried(lambda: retrying.retried(read, what="inner"), what="outer")
+    assert read.calls == 3
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, True, "twice"])
+def test_a_number_of_retries_that_is_none_is_refused_by_its_name(value):
+    with (
+        dask.config.set({"dspectral.retries": value}),
+        pytest.raises(ValueError, match=r"dspectral\.retries is .* a whole number of at least 0"),
+    ):
+        retrying.retried(len, [], what="measuring")
+
+
+def test_a_response_of_requests_is_judged_by_its_status():
+    error = RuntimeError("answered")
+    error.response = SimpleNamespace(status_code=502)
+    assert retrying.is_transient(error)
