@@ -5,8 +5,10 @@ processes together fail ``failures`` times and no more; ``every``, of so many re
 """
 
 import errno
+import faulthandler
 import itertools
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -43,6 +45,7 @@ class ShakyFileSystem(LocalFileSystem):
         return False
 
 
+faulthandler.register(signal.SIGUSR1)  # a process that hangs is asked where it is
 fsspec.register_implementation("shaky", ShakyFileSystem, clobber=True)
 
 
