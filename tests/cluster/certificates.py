@@ -1,10 +1,15 @@
 """A certificate authority, and the certificate that all processes of a test show each other."""
 
-import datetime
+import datetime as dt
 import ipaddress
 from typing import NamedTuple
 
-DAY = datetime.timedelta(days=1)
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+DAY = dt.timedelta(days=1)
 
 
 class TLS(NamedTuple):
@@ -21,16 +26,12 @@ class TLS(NamedTuple):
 
 def make_tls(folder, host="127.0.0.1"):
     """Make an authority and a certificate for one host, in files."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
 
     def name(of):
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, of)])
 
     def signed(of, key, by, alternatives):
-        now = datetime.datetime.now(datetime.UTC)
+        now = dt.datetime.now(dt.UTC)
         issuer, signer, is_authority = by
         return (
             x509.CertificateBuilder()
@@ -51,7 +52,9 @@ def make_tls(folder, host="127.0.0.1"):
 
     own, theirs = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority = signed("authority", own, ("authority", own, True), [x509.DNSName("authority")])
-    certificate = signed(host, theirs, ("authority", own, False), [x509.IPAddress(ipaddress.ip_address(host))])
+    certificate = signed(
+        host, theirs, ("authority", own, False), [x509.IPAddress(ipaddress.ip_address(host))]
+    )
     pem = serialization.Encoding.PEM
     plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return TLS(

@@ -13,7 +13,9 @@ TELLS = ("Redone", "Waiting", "Retried", "Warned", "Failed")
 
 def pytest_addoption(parser):
     parser.addoption("--faults", action="store_true", help="run the long form of the tests of clusters")
-    parser.addoption("--faults-table", action="store_true", help="write docs/faults_table.md from what was run")
+    parser.addoption(
+        "--faults-table", action="store_true", help="write docs/faults_table.md from what was run"
+    )
 
 
 def pytest_configure(config):
@@ -96,7 +98,9 @@ def right(calm, measured):
 
 def done_again(heard):
     """Say how many of the tasks of a fit were done again."""
-    n_tasks = sum(message["n_blocks"] + message["n_merges"] for message in heard if message["kind"] == "PassBegan")
+    n_tasks = sum(
+        message["n_blocks"] + message["n_merges"] for message in heard if message["kind"] == "PassBegan"
+    )
     n_again = sum(message["n_tasks"] for message in heard if message["kind"] == "Redone")
     return f"{n_again} of {n_tasks} tasks" if n_again else "nothing"
 

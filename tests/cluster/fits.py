@@ -52,7 +52,9 @@ def make_data(folder):
     classes = rng.integers(N_LABELS, size=N_ROWS)
     rates = 0.1 + 0.6 * (np.arange(N_COLUMNS) % N_LABELS == classes[:, None])
     rows = sparse.csr_array(rng.poisson(rates).astype(np.float32))
-    labels = sparse.csr_array(((np.arange(N_LABELS) == classes[:, None]) | (rng.random((N_ROWS, N_LABELS)) < 0.2)) * 1.0)
+    labels = sparse.csr_array(
+        ((np.arange(N_LABELS) == classes[:, None]) | (rng.random((N_ROWS, N_LABELS)) < 0.2)) * 1.0
+    )
     places = Places(str(Path(folder, "counts")), str(Path(folder, "corpus")))
     with dask.config.set(scheduler="sync"):
         write_counts(rows, places.counts, labels=labels, block_rows=BLOCK_ROWS)

@@ -51,7 +51,20 @@ class Network:
 
     def _join(self, number, name):
         ends = [str(self._holders[which].pid) for which in ("hub", name)]
-        _run("ip", "link", "add", f"port{number}", "netns", ends[0], "type", "veth", "peer", "cable", "netns", ends[1])
+        _run(
+            "ip",
+            "link",
+            "add",
+            f"port{number}",
+            "netns",
+            ends[0],
+            "type",
+            "veth",
+            "peer",
+            "cable",
+            "netns",
+            ends[1],
+        )
         self._in("hub", "ip", "link", "set", f"port{number}", "master", "bridge", "up")
         self._in(name, "ip", "address", "add", f"{self.address(name)}/24", "dev", "cable")
         self._in(name, "ip", "link", "set", "cable", "up")

@@ -79,4 +79,6 @@ def write_rows(measured):
     """Write the table anew; a declared row that was not measured now stays as it was."""
     known = {**written_rows(), **measured}
     rows = [(row, known[row]) for row in declared_rows() if row in known]
-    TABLE.write_text(HEAD + "".join(f"| {' | '.join((*row, *seen))} |\n" for row, seen in rows), encoding="utf-8")
+    TABLE.write_text(
+        HEAD + "".join(f"| {' | '.join((*row, *seen))} |\n" for row, seen in rows), encoding="utf-8"
+    )
