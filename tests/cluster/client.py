@@ -9,11 +9,13 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import contextmanager, nullcontext
 
 import dask
-from distributed import Client
+from distributed import Client, LocalCluster
 from distributed.security import Security
 
+from dspectral import keep
 from dspectral.engine import listening
 from tests.cluster import fits, storage
 from tests.cluster.fits import Places
@@ -43,23 +45,25 @@ class Ear:
                 sys.stdin.readline()
 
 
-def fit(name, places, hold=None, configuration=None, without=None):
+def fit(name, places, hold=None, configuration=None, without=(), kept=None):
     """Fit, and say the bits or the error."""
     start = time.perf_counter()
-    prepare = (lambda counts: counts.without_blocks(without)) if without else None
     try:
-        with listening(Ear(hold)), dask.config.set(configuration or {}):
-            model = fits.fitted(name, Places(**places), prepare)
+        with (
+            listening(Ear(hold)),
+            dask.config.set(configuration or {}),
+            keep(kept) if kept else nullcontext(),
+        ):
+            model = fits.fitted(name, Places(**places), without)
         said = {"bits": fits.bits_of(model)}
     except Exception as error:  # noqa: BLE001  the parent judges it
         said = {"error": type(error).__name__, "message": str(error)}
     say("Fitted" if "bits" in said else "Failed", seconds=time.perf_counter() - start, **said)
 
 
-def main(address, tls):
-    """Obey the orders of the input."""
-    assert storage.shaky  # its file system is registered
-    warnings.showwarning = lambda message, *_others: say("Warned", message=str(message))
+@contextmanager
+def connected(address, tls):
+    """Connect to a scheduler."""
     security = None
     if tls:
         security = Security(
@@ -68,7 +72,37 @@ def main(address, tls):
             tls_client_key=tls["key"],
             require_encryption=True,
         )
-    with Client(address, security=security):
+    with Client(address, security=security) as client:
+        yield client
+
+
+@contextmanager
+def adapting():
+    """Start a cluster that has from 1 to 3 workers, as many as there is work for, and tell when that changes."""
+    preload = {"preload": ["tests.cluster.storage", "tests.cluster.fits"], "preload_argv": [[], []]}
+    made = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, **preload)
+    with made as cluster, Client(cluster) as client:
+        cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=3, target_duration="500ms")
+        threading.Thread(target=tell_workers, args=(cluster,), daemon=True).start()
+        yield client
+
+
+def tell_workers(cluster):
+    """Say how many workers there are, whenever it changes."""
+    before = 0
+    while True:
+        now = len(cluster.scheduler.workers)
+        if now != before:
+            say("Workers", n_workers=now)
+            before = now
+        time.sleep(0.1)
+
+
+def main(address, tls, adapt):
+    """Obey the orders of the input."""
+    assert storage.shaky  # its file system is registered
+    warnings.showwarning = lambda message, *_others: say("Warned", message=str(message))
+    with adapting() if adapt else connected(address, tls):
         say("Ready")
         for line in sys.stdin:
             order = json.loads(line)

@@ -38,7 +38,7 @@ def pytest_runtest_makereport(item, call):
     row = row_of(item)
     if row is not None and not report.passed:
         seen = "failed" if report.failed else f"skipped ({report.longrepr[2].removeprefix('Skipped: ')})"
-        item.config.stash[MEASURED][row] = Measured(seen, "", "")
+        item.config.stash[MEASURED][row] = Measured(seen, "-", "-")
     return report
 
 
@@ -57,6 +57,12 @@ def places(tmp_path_factory):
 def calm(places):
     """Bits of every fit, by one thread."""
     return fits.calm_bits(places, scheduler="sync")
+
+
+@pytest.fixture(scope="session")
+def calm_tasks(places):
+    """Number of tasks of every fit."""
+    return fits.n_tasks(places)
 
 
 @pytest.fixture(scope="module")

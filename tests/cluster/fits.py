@@ -21,6 +21,7 @@ from dspectral import (
     AnchorRecipe,
     HybridLSI,
     HybridRecipe,
+    LocalLSI,
     MomentMultiLabelClassifier,
     MultiLabelRecipe,
     SketchedPCA,
@@ -32,6 +33,8 @@ from dspectral import (
     open_store,
     write_counts,
 )
+from dspectral.engine import listening
+from dspectral.engine.events import PassBegan
 from tools import same_bits
 
 N_ROWS, N_COLUMNS, N_LABELS, BLOCK_ROWS = 600, 160, 4, 50
@@ -91,6 +94,10 @@ def many_labels(counts, _corpus):
     return MomentMultiLabelClassifier(3, recipe=MultiLabelRecipe(solver="range"), n_em_iter=1).fit(counts)
 
 
+def regions(counts, _corpus):
+    return LocalLSI(2, method="rds").fit(counts)
+
+
 def tree(_counts, corpus):
     words = corpus.words
     vectors = np.random.default_rng(6).standard_normal((len(words), 5))
@@ -110,6 +117,7 @@ FITS = {
     "TruncatedSVD": three_passes,
     "HybridLSI": hybrid,
     "MomentMultiLabelClassifier": many_labels,
+    "LocalLSI": regions,
     "TreePCA": tree,
     "WordEmbedding": embedding,
     "AnchorHMM": anchors,
@@ -117,11 +125,11 @@ FITS = {
 """Of each estimator, how it is fitted to an opened store and an opened corpus."""
 
 
-def fitted(name, places, prepare=None):
-    """Fit an estimator to the data at its places; ``prepare`` changes an opened store beforehand."""
-    counts = open_store(places.counts, storage_options=places.options)
+def fitted(name, places, without=()):
+    """Fit an estimator to the data at its places, without some blocks of the store."""
+    counts = open_store(places.counts, without=without, storage_options=places.options)
     corpus = open_corpus(places.corpus, storage_options=places.options)
-    return FITS[name](prepare(counts) if prepare else counts, corpus)
+    return FITS[name](counts, corpus)
 
 
 def bits_of(model):
@@ -133,6 +141,19 @@ def calm_bits(places, **configuration):
     """Bits of every fit, by the scheduler that the configuration of Dask names."""
     with dask.config.set(**configuration):
         return {name: bits_of(fitted(name, places)) for name in FITS}
+
+
+def n_tasks(places):
+    """Number of tasks of every fit, by one thread."""
+    found = {}
+    with dask.config.set(scheduler="sync"):
+        for name in FITS:
+            heard = []
+            with listening(heard.append):
+                fitted(name, places)
+            begun = [event for event in heard if isinstance(event, PassBegan)]
+            found[name] = sum(event.n_blocks + event.n_merges for event in begun)
+    return found
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ PR_SET_PDEATHSIG = 1
 PRELOADED = ("tests.cluster.storage", "tests.cluster.fits")
 """Imported before a worker registers: an import in a task holds up its signs of life for seconds."""
 QUICK = {
+    "DASK_DSPECTRAL__WAIT_WARNING": "3s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s",
     "DASK_DISTRIBUTED__WORKER__MEMORY__MONITOR_INTERVAL": "50ms",
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "1.0",
@@ -168,7 +169,7 @@ class Cluster:
         self.scheduler = self.start(python("-m", "dask", "scheduler", *options), on="scheduler")
         self.scheduler.wait_for(lambda line: True if "Scheduler at:" in line else None)
 
-    def add_workers(self, n, *options, nanny=False, on=None, environment=None):
+    def add_workers(self, n, *options, nanny=False, on=None, interpreter=None, environment=None):
         """Start workers of one thread, and wait until the scheduler knows them."""
         added = []
         for _ in range(n):
@@ -182,8 +183,9 @@ class Cluster:
             if not any(option == "--memory-limit" for option in options):
                 arguments += ["--memory-limit", "0"]
             command = python("-m", "dask", "worker", self.address, *arguments)
+            command[0] = interpreter or command[0]
             worker = self.start(command, on=name, environment=environment)
-            worker.name = name
+            worker.name, worker.called = name, f"w{self._n_made}"
             added.append(worker)
         for worker in added:
             worker.wait_for(lambda line: True if "Registered to:" in line else None)
@@ -207,9 +209,15 @@ class Cluster:
         if not (self.fitting and self.fitting.process.is_running):
             self.fitting = self.client()
 
-    def client(self, *, environment=None):
-        """Start a process that fits on this cluster."""
-        arguments = json.dumps({"address": self.address, "tls": self.tls._asdict() if self.tls else None})
+    def restart_scheduler(self):
+        """Kill the scheduler, and start another at the same address."""
+        self.scheduler.kill()
+        self.start_scheduler()
+
+    def client(self, *, adapt=False, environment=None):
+        """Start a process that fits on this cluster, or on one of its own that adapts to the work."""
+        tls = self.tls._asdict() if self.tls else None
+        arguments = json.dumps({"address": self.address, "tls": tls, "adapt": adapt})
         command = python("-m", "tests.cluster.client", arguments)
         started = self.start(command, on="client", environment=environment, stdin=subprocess.PIPE)
         return Fitting(started)

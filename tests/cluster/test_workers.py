@@ -5,13 +5,22 @@ import time
 
 import pytest
 
-from tests.cluster import network
-from tests.cluster.processes import Cluster
+from tests.cluster import ballast, network
+from tests.cluster.processes import SOON_LOST, Cluster
 from tests.cluster.rows import fault
 from tests.cluster.storage import shaky
 
 LATE = 0.02  # seconds of each read, some of which a block takes
 pytestmark = pytest.mark.fault  # part of the long form
+
+
+PLENTY = ("--memory-limit", "700MB")  # of which the interpreter and its libraries take a half
+
+
+@pytest.fixture(scope="module")
+def started():
+    with Cluster(0, environment=SOON_LOST) as made:
+        yield made
 
 
 def begun(cluster, name, places, n_blocks=2):
@@ -68,7 +77,7 @@ def wired():
     if reason := network.why_not():
         pytest.skip(reason)
     machines = ("scheduler", "client", *(f"worker-{number}" for number in range(1, 30)))
-    with network.Network(*machines) as wires, Cluster(0, network=wires) as made:
+    with network.Network(*machines) as wires, Cluster(0, network=wires, environment=SOON_LOST) as made:
         yield made
 
 
@@ -100,3 +109,56 @@ def test_a_client_that_is_cut_off_for_a_moment_goes_on(wired, places, right, nam
     time.sleep(1.0)
     wired.network.put_back("client")
     right(wired.fitting, name, since=since)
+
+
+@pytest.fixture
+def limited(cluster):
+    """The cluster with two workers of little memory, which nannies look after."""
+    cluster.mend(0)
+    cluster.add_workers(2, *PLENTY, nanny=True)
+    yield cluster
+    cluster.mend(0)
+
+
+def names_of(workers):
+    return [worker.called for worker in workers]
+
+
+@fault("a worker pauses, its memory nearly full", "in a pass")
+def test_a_paused_worker_leaves_its_blocks_to_others(limited, places, right, name):
+    since = begun(limited, name, places)
+    ballast.on_workers(limited, names_of(limited.workers[:1]), ballast.hold_share, 0.85)
+    right(limited.fitting, name, since=since)
+
+
+@fault("all workers pause, and go on when it is told", "in a pass")
+def test_a_fit_goes_on_when_paused_workers_have_memory_again(limited, places, right, name):
+    since = begun(limited, name, places)
+    ballast.on_workers(limited, names_of(limited.workers), ballast.hold_share, 0.85)
+    message = limited.fitting.heard("Waiting", since=since)
+    assert message["why"] == "paused"
+    assert "memory" in message["sentence"]
+    ballast.on_workers(limited, names_of(limited.workers), ballast.release)
+    right(limited.fitting, name, since=since)
+
+
+@fault("a worker is out of memory, and its nanny starts it anew", "in a pass")
+def test_a_worker_that_is_out_of_memory_costs_what_it_held(limited, places, right, name):
+    since = begun(limited, name, places)
+    ballast.on_workers(limited, names_of(limited.workers[:1]), ballast.hold_share, 1.1)
+    right(limited.fitting, name, since=since)
+
+
+@pytest.fixture(scope="module")
+def adaptive():
+    """A client whose cluster has as many workers as it has work for, from 1 to 3."""
+    with Cluster(0) as made:
+        yield made.client(adapt=True)
+
+
+@fault("workers come and go with the work (adaptive scaling)", "in a pass")
+def test_a_cluster_may_grow_and_shrink_within_a_fit(adaptive, places, right, name):
+    adaptive.fit(name, shaky(places, delay=2 * LATE))
+    right(adaptive, name, since=time.time())
+    adaptive.heard("Workers", where=lambda message: message["n_workers"] > 1)
+    adaptive.heard("Workers", where=lambda message: message["n_workers"] == 1)
