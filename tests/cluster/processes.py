@@ -24,8 +24,8 @@ QUICK = {
     "DASK_DISTRIBUTED__WORKER__MEMORY__MONITOR_INTERVAL": "50ms",
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "1.0",
 }
-SOON_LOST = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "8s"}
-"""A silent worker counts as lost after 8 seconds instead of 300."""
+SOON_LOST = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "10s"}
+"""A silent worker counts as lost after 10 seconds instead of 300."""
 
 
 class HungError(AssertionError):
