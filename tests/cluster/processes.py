@@ -103,6 +103,11 @@ class Started:
         """End it at once."""
         self.signal(signal.SIGKILL)
         self._process.wait()
+        self._reader.join(PATIENCE)
+        for end in (self._process.stdin, self._process.stdout):
+            if end is not None:
+                with contextlib.suppress(BrokenPipeError):  # an order that nobody read
+                    end.close()
 
     def wait(self, timeout=PATIENCE):
         """Wait until it has ended."""

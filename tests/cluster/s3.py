@@ -35,7 +35,7 @@ class Endpoint:
         return {
             "key": "test",
             "secret": "test",
-            "client_kwargs": {"endpoint_url": self.url, "region_name": "us-east-1"},
+            "client_kwargs": {"endpoint_url": self.url, "region_name": "eu-west-1"},
         }
 
     @property

@@ -63,7 +63,8 @@ def damaged(places, tmp_path_factory):
     store = open_store(places.counts)
     bad = 5
     block = store.blocks[bad]
-    chunk = max((folder / "counts" / block.name / "data").rglob("*"), key=lambda path: path.stat().st_size)
+    files = [path for path in (folder / "counts" / block.name / "data" / "c").rglob("*") if path.is_file()]
+    chunk = max(files, key=lambda path: path.stat().st_size)
     content = bytearray(chunk.read_bytes())
     content[len(content) // 2] ^= 1
     chunk.write_bytes(content)
