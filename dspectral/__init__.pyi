@@ -11,6 +11,7 @@ from . import watch as watch
 from .dashboard.showing import show_dashboard as show_dashboard
 from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
+from .engine import ClusterError as ClusterError
 from .engine import forget as forget
 from .engine import keep as keep
 from .engine import projected_memory as projected_memory

@@ -1,4 +1,4 @@
-"""Compilation of loops by Numba, and the form in which arrays are passed to them.
+"""Loops that Numba compiles at their first call, and the form in which arrays are passed to them.
 
 Machine code is kept on disk, beside the source or, where that cannot be written to, as in an installation that belongs
 to somebody else, in the user's cache folder; ``NUMBA_CACHE_DIR`` names another one. A loop is compiled once on a
@@ -7,18 +7,12 @@ waits for its machine code: Numba itself would let both compile.
 """
 
 import threading
-import time
-import warnings
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from functools import update_wrapper
+from types import CodeType, FunctionType
+from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
-from filelock import FileLock, Timeout
-from numba.core import event as numba_events
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
 from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,8 +20,7 @@ N = TypeVar("N", bound=np.generic)
 
 LISTENERS: list[Callable[[str, str, float | None], object]] = []
 """Called with the name of a loop, its module, and None before it is compiled or the seconds that it took afterwards."""
-WAIT_SECONDS = 120.0
-"""How long a process waits for a loop that another one compiles; the longest loop takes a twentieth of it."""
+_LOCK = threading.RLock()
 
 
 def compiled(function: F) -> F:
@@ -49,8 +42,7 @@ def compiled(function: F) -> F:
     ... def twice(x):  # only in a file, beside which the machine code is kept
     ...     return 2 * x
     """
-    loop: F = numba.njit(nogil=True, cache=True, boundscheck=False)(function)
-    return _in_turn(loop)
+    return cast("F", Loop(cast("FunctionType", function), contract=False))
 
 
 def compiled_with_contraction(function: F) -> F:
@@ -68,8 +60,7 @@ def compiled_with_contraction(function: F) -> F:
     callable
         Compiled function with the same signature.
     """
-    loop: F = numba.njit(nogil=True, cache=True, fastmath={"contract"}, boundscheck=False)(function)
-    return _in_turn(loop)
+    return cast("F", Loop(cast("FunctionType", function), contract=True))
 
 
 def is_loaded(loop: Callable[..., Any]) -> bool:
@@ -85,18 +76,7 @@ def is_loaded(loop: Callable[..., Any]) -> bool:
     bool
         False before its first call.
     """
-    return bool(getattr(loop, "signatures", ()))
-
-
-def compiles_for() -> str:
-    """Return the machine that loops are compiled for: other machines may round otherwise.
-
-    Returns
-    -------
-    str
-        Architecture, processor and its features, as Numba has them.
-    """
-    return " ".join(map(str, cpu_target.target_context.codegen().magic_tuple()))
+    return isinstance(loop, Loop) and loop.is_loaded
 
 
 def read_only(array: NDArray[N]) -> NDArray[N]:
@@ -122,94 +102,71 @@ def read_only(array: NDArray[N]) -> NDArray[N]:
     return view
 
 
-class _Turn:
-    """The turn of this process to compile a loop, with all that it calls; Numba's own lock guards it from threads."""
+class Loop:
+    """A function that becomes Numba's at its first call: until then Numba is not imported.
 
-    def __init__(self) -> None:
-        self.depth = 0
-        self.has_waited = False
-        self.lock: FileLock | None = None
+    Parameters
+    ----------
+    function : function
+        Function of a module; loops that it calls are found among the module's names.
+    contract : bool
+        Whether products and sums are contracted into one rounded operation.
+    """
 
-    def __enter__(self) -> None:
-        self.depth += 1
+    __name__: str
+    __module__: str
+    __qualname__: str
 
-    def __exit__(self, *_error: object) -> None:
-        self.depth -= 1
-        if self.depth == 0:
-            if self.lock is not None:
-                self.lock.release()
-            self.lock, self.has_waited = None, False
+    def __init__(self, function: FunctionType, *, contract: bool) -> None:
+        update_wrapper(self, function)
+        self._function, self._contract = function, contract
+        self._dispatcher: Callable[..., Any] | None = None
 
-    def wait(self, path: Path) -> None:
-        """Wait until no other process compiles the outermost loop, whose lock ends with the process that holds it."""
-        if self.has_waited:
-            return
-        self.has_waited = True
-        lock = FileLock(path)
-        try:
-            lock.acquire(timeout=WAIT_SECONDS)
-        except (Timeout, OSError, NotImplementedError) as error:
-            warnings.warn(f"a loop is compiled without waiting for other processes: {error}", stacklevel=2)
-        else:
-            self.lock = lock
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the machine code."""
+        return (self._dispatcher or self.dispatcher())(*arguments)
 
+    def __reduce__(self) -> str:
+        """Pickle the loop by its name, as a function is pickled."""
+        return self.__qualname__
 
-_TURN = _Turn()
+    @property
+    def is_loaded(self) -> bool:
+        """Whether its machine code is in this process."""
+        return bool(getattr(self._dispatcher, "signatures", ()))
 
+    def dispatcher(self) -> Callable[..., Any]:
+        """Return Numba's dispatcher of the loop, made at the first call.
 
-def _in_turn(loop: F) -> F:
-    """Let a loop that is not on disk be compiled by one process, for which the others wait."""
-    cache: Any = vars(loop).get("_cache")
-    if cache is None:  # compilation is switched off
-        return loop
-    dispatcher: Any = loop
-    load, compile_now = cache.load_overload, dispatcher.compile
+        Returns
+        -------
+        callable
+            The dispatcher.
+        """
+        from dspectral._machine_code import dispatcher_of  # noqa: PLC0415  Numba is imported with it
 
-    def load_or_wait(signature: Any, target: Any) -> Any:
-        found = load(signature, target)
-        if found is None:
-            _TURN.wait(Path(cache.cache_path, f"{loop.__module__}.{loop.__name__}.lock"))
-            found = load(signature, target)
-        return found
-
-    def compile_in_turn(signature: Any) -> Any:
-        with global_compiler_lock, _TURN:
-            return compile_now(signature)
-
-    cache.load_overload, dispatcher.compile = load_or_wait, compile_in_turn
-    return loop
-
-
-class _Announcer(numba_events.Listener):
-    """Tells of loops of this package, of the outermost alone: what it calls is compiled as a part of it."""
-
-    def __init__(self) -> None:
-        self._open = threading.local()
-
-    def on_start(self, event: Any) -> None:
-        """Tell that a loop is not in the cache."""
-        outer = self._stack()
-        outer.append(time.perf_counter())
-        if len(outer) == 1:
-            self._tell(event, None)
-
-    def on_end(self, event: Any) -> None:
-        """Tell how long the loop took, also if it cannot be compiled."""
-        start = self._stack().pop()
-        if not self._stack():
-            self._tell(event, time.perf_counter() - start)
-
-    def _stack(self) -> list[float]:
-        if not hasattr(self._open, "starts"):
-            self._open.starts = []
-        starts: list[float] = self._open.starts
-        return starts
-
-    def _tell(self, event: Any, seconds: float | None) -> None:
-        function = event.data["dispatcher"].py_func
-        if function.__module__.startswith(__package__):
-            for listener in tuple(LISTENERS):
-                listener(function.__name__, function.__module__, seconds)
+        with _LOCK:
+            if self._dispatcher is None:
+                original = self._function
+                # Numba looks up names in the function's globals, where it must find dispatchers in the place of loops.
+                called = {
+                    name: found
+                    for name in set(_names_of(original.__code__))
+                    if isinstance(found := original.__globals__.get(name), Loop) and found is not self
+                }
+                names = original.__globals__ | {name: loop.dispatcher() for name, loop in called.items()}
+                code, defaults = original.__code__, original.__defaults__
+                function = FunctionType(code, names, original.__name__, defaults, original.__closure__)
+                function.__qualname__ = original.__qualname__  # under which the machine code is kept
+                self._dispatcher = names[original.__name__] = dispatcher_of(
+                    function, contract=self._contract, listeners=LISTENERS
+                )
+            return self._dispatcher
 
 
-numba_events.register("numba:compile", _Announcer())
+def _names_of(code: CodeType) -> Iterator[str]:
+    """Yield the global names in a function's code, and in that of functions within it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_of(constant)

@@ -73,6 +73,10 @@ def test_an_unknown_name_is_an_attribute_error(package):
             "dspectral.decomposition.frequent_directions, dspectral.store.text_files, dspectral.engine",
             {"sklearn", "pandas", "pyarrow", "matplotlib"},
         ),
+        (
+            "dspectral.decomposition.estimators, dspectral.methods.embeddings",
+            {"numba", "matplotlib", "bokeh"},
+        ),
         ("workflows.build_store", {"sklearn", "pandas"}),
         ("dspectral; dspectral.io; dspectral.store", {"sklearn", "numba", "numpy", "dask", "zarr", "scipy"}),
         ("dspectral; dspectral.io.read_conll; dspectral.store.Location", {"sklearn", "numba"}),

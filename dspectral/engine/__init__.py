@@ -8,6 +8,7 @@ block order, and BLAS has one thread inside a task.
 
 from dspectral._compiled import LISTENERS
 from dspectral.engine.blas import blas_in_one_thread
+from dspectral.engine.cluster_errors import ClusterError
 from dspectral.engine.compiling import announce as _announce
 from dspectral.engine.configuration import memory_limit
 from dspectral.engine.fitting import expect_passes, fitting, numbered, told
@@ -23,6 +24,7 @@ LISTENERS.append(_announce)
 
 __all__ = [
     "Blocks",
+    "ClusterError",
     "PassTime",
     "Stream",
     "Summary",

@@ -28,16 +28,20 @@ def blas_in_one_thread() -> AbstractContextManager[None]:
     return _BlasGate()
 
 
-def blas_kinds() -> list[str]:
-    """Return which BLAS libraries are loaded, and for which processors: others may add in another order.
+def blas_kinds() -> str:
+    """Return the BLAS libraries of this process, with the kind of processor for which each chose its kernels.
 
     Returns
     -------
-    list of str
-        Sorted.
+    str
+        Such as ``"openblas 0.3.30 Haswell"``; one part for each library that differs.
     """
-    names = ("internal_api", "version", "architecture")
-    return sorted(" ".join(str(one.get(name)) for name in names) for one in _controller().info())
+    found = {
+        " ".join(str(one.get(part) or "") for part in ("internal_api", "version", "architecture")).strip()
+        for one in _controller().info()
+        if one["user_api"] == "blas"
+    }
+    return ", ".join(sorted(found))
 
 
 class _BlasGate(AbstractContextManager[None]):

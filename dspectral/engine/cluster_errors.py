@@ -1,18 +1,15 @@
 """What ends a pass on a cluster: one error, whose message is a sentence with what would help."""
 
-import re
 from collections.abc import Mapping
 
 import dask
 from dask.utils import format_bytes
 
 from dspectral.engine.cluster_state import WorkerSeen
+from dspectral.engine.wording import place_of_task
 
 NEARLY_FULL = 0.5
 """A worker that was seen with this share of its limit may well have died for lack of memory."""
-BLOCK = re.compile(r"\('(?P<name>.*)-block-[0-9a-f]{32}', (?P<number>\d+)")
-MERGE = re.compile(r"merge-level-(?P<level>\d+)-[0-9a-f]{32}")
-TASK = re.compile(r"\('(?P<name>.*)-[0-9a-f]{32}', (?P<number>\d+)")
 MEMORY_KNOBS = (
     "give each worker more memory (memory_limit of LocalCluster, --memory-limit of `dask worker`), or make blocks "
     "smaller (block_rows, block_size) or summaries (sketch_size, n_components)"
@@ -32,37 +29,6 @@ class ClusterError(RuntimeError):
         ...
     dspectral.engine.cluster_errors.ClusterError: the pass sketch has no workers
     """
-
-
-def place_of_task(key: str) -> str:
-    """Return what a task does, from its key.
-
-    Parameters
-    ----------
-    key : str
-        Key of a task as text.
-
-    Returns
-    -------
-    str
-        Words.
-
-    Examples
-    --------
-    >>> place_of_task("('sketch-block-0123456789abcdef0123456789abcdef', 3, 0)")
-    'block 3 of sketch'
-    >>> place_of_task("('merge-level-2-0123456789abcdef0123456789abcdef', 7)")
-    'a merge on level 2'
-    >>> place_of_task("('documents-0123456789abcdef0123456789abcdef', 7)")
-    'task 7 of documents'
-    """
-    if found := MERGE.search(key):
-        return f"a merge on level {found['level']}"
-    if found := BLOCK.search(key):
-        return f"block {found['number']} of {found['name']}"
-    if found := TASK.search(key):
-        return f"task {found['number']} of {found['name']}"
-    return f"the task {key}"
 
 
 def pause_share() -> float:

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dask.utils import format_time
-
 from dspectral.engine.clients import Client
 from dspectral.engine.cluster_errors import ClusterError, killed
 from dspectral.engine.cluster_poll import INTERVAL, ClusterPoll
@@ -22,6 +20,8 @@ MOST_SECONDS = 5.0
 """Seconds between two questions to a scheduler where nobody listens, at most."""
 TICK = 0.5
 """Seconds between two looks at the answers, at most."""
+PAUSE = 0.1
+"""Seconds between two looks at a client that connects again."""
 CANCELLED = (concurrent.futures.CancelledError, asyncio.CancelledError)
 """What a future raises whose scheduler, or whose client, is gone."""
 
@@ -80,16 +80,14 @@ def getter(client: Client, begun: PassBegan, poll: ClusterPoll) -> Callable[...,
 def _get(client: Client, begun: PassBegan, poll: ClusterPoll, graph: Any, keys: Any, **options: Any) -> Any:
     vigil = Vigil(begun, poll, client)
     start = time.monotonic()
-    if client.status not in ("running", "connecting"):
+    while client.status == "connecting":
+        # It was lost since the last pass, and may come back: what is sent before that would be lost as well.
+        time.sleep(PAUSE)
+        vigil.look()
+    if client.status != "running":
         raise ClusterError(_lost(client, begun, 0.0))
     try:
-        futures = client.get(graph, keys, sync=False, **options)
-        try:
-            return _gathered(client, futures, vigil)
-        finally:
-            # What nobody wants any more is not computed, whatever ended the wait.
-            for future in futures:
-                future.release()
+        return _gathered(client, client.get(graph, keys, sync=False, **options), vigil)
     except CANCELLED as error:
         raise ClusterError(_lost(client, begun, time.monotonic() - start)) from error
     except Exception as error:
@@ -111,15 +109,19 @@ def _gathered(client: Client, futures: list[Any], vigil: Vigil) -> Any:
             vigil.look()
         return waited.result()
     finally:
+        # What nobody wants any more is not computed, whatever ended the wait; and what waits for it ends by itself.
+        for future in futures:
+            future.release()
+        concurrent.futures.wait([waited], timeout=TICK)
         waited.cancel()
 
 
 def _lost(client: Client, begun: PassBegan, seconds: float) -> str:
     where = f"the scheduler at {address_of(client)}"
-    place = f"{format_time(seconds)} after the pass {begun.name} began"
+    place = f"{seconds:.3g} s after the pass {begun.name} began"
     if client.status == "running":
         return (
-            f"the pass {begun.name} was cancelled after {format_time(seconds)}, by a restart of the cluster at "
+            f"the pass {begun.name} was cancelled after {seconds:.3g} s, by a restart of the cluster at "
             f"{address_of(client)} or by another program that uses it: repeat it"
         )
     return (

@@ -7,6 +7,7 @@ import dask
 from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.clients import Client
 from dspectral.engine.cluster_run import runs_in_task
+from dspectral.engine.machines import compare_machines
 from dspectral.engine.running import Work, local_scheduler, running_pass, without_graph_warning
 from dspectral.engine.telling import client_in_force
 
@@ -40,6 +41,8 @@ def compute(
         If the cluster cannot compute the pass: in a sentence, and within ``dspectral.wait-limit``.
     """
     client = None if in_memory or runs_in_task() else client or client_in_force()
+    if client is not None and client.status == "running":
+        compare_machines(client)
     # Held from first to last: BLAS starts its threads anew each time that its limit changes.
     with (
         blas_in_one_thread(),

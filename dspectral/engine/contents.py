@@ -8,12 +8,11 @@ nothing of what will be in it tomorrow, and a function of a program may be anoth
 import functools
 import inspect
 import re
-import types
 import weakref
 import zlib
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
 from hashlib import blake2b
+from types import NoneType
 from typing import Any, Protocol, runtime_checkable
 
 import google_crc32c
@@ -22,10 +21,13 @@ import numpy as np
 from dspectral.types import is_sparse
 
 PURE = re.compile(
-    r"(dspectral|numpy|_?operator|builtins|math|functools|scipy\.sparse|dask\.(array|utils|core|_task_spec|blockwise))(\.|$)"
+    r"(dspectral|numpy|_?operator|builtins|math|functools|scipy\.sparse|"
+    r"dask\.(array|utils|core|_task_spec|blockwise))(\.|$)"
 )
 """Modules whose functions depend on their arguments alone ..."""
-IMPURE = re.compile(r"load|read|open|from_?(file|txt|regex|buffer)|memmap|rand|eval|exec|input|compile|import")
+IMPURE = re.compile(
+    r"load|read|open|from_?(file|txt|regex|buffer)|memmap|rand|eval|exec|input|compile|import"
+)
 """... but for those of such names, outside dspectral."""
 SMALL = 1 << 20
 """Bytes of an array above which its digest is remembered."""
@@ -75,6 +77,21 @@ class Contents:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], str] = {}
+        # Looked through in this order.
+        self._kinds: dict[tuple[type, ...], Callable[[Any], object]] = {
+            (np.ndarray,): self._array,
+            (np.generic,): lambda one: ("scalar", one.dtype.str, one.tobytes().hex()),
+            (NoneType, bool, int, float, complex, str, bytes, np.dtype): lambda one: (
+                type(one).__name__,
+                repr(one),
+            ),
+            (tuple, list): self._items,
+            (dict,): self._pairs,
+            (set, frozenset): self._members,
+            (slice, range): self._range,
+            (functools.partial,): self._partial,
+            (np.random.SeedSequence,): self._seeds,
+        }
 
     def of(self, thing: object) -> str:
         """Return the digest of anything whose content is known.
@@ -104,62 +121,63 @@ class Contents:
 
     def _parts(self, thing: object) -> object:
         """Return nested tuples of texts that stand for a value."""
-        if thing is None or isinstance(thing, bool | int | str | bytes | np.dtype):
-            return type(thing).__name__, repr(thing)
-        if isinstance(thing, float | complex):
-            return type(thing).__name__, repr(thing)
-        if isinstance(thing, np.generic):
-            return "scalar", thing.dtype.str, thing.tobytes().hex()
-        if isinstance(thing, np.ndarray):
-            return "array", thing.dtype.str, str(thing.shape), _order(thing), self._array(thing)
-        if is_sparse(thing):
-            return self._sparse(thing)
         if isinstance(thing, HasContent) and not isinstance(thing, type):
             return "content", _name(type(thing)), self._parts(thing.known_content())
-        return self._container(thing)
+        for kinds, parts in self._kinds.items():
+            if isinstance(thing, kinds):
+                return parts(thing)
+        if is_sparse(thing):
+            return self._sparse(thing)
+        return self._function(thing) if callable(thing) else self._object(thing)
 
-    def _container(self, thing: object) -> object:
-        if isinstance(thing, tuple):
-            kind = "tuple" if type(thing) is tuple else self._parts(type(thing))
-            return kind, *map(self._parts, thing)
-        if isinstance(thing, list):
-            return "list", *map(self._parts, thing)
-        if isinstance(thing, dict):
-            return "dict", *((self._parts(key), self._parts(value)) for key, value in thing.items())
-        if isinstance(thing, set | frozenset):
-            return "set", *sorted(map(self.of, thing))  # an order that does not depend on hashes
-        if isinstance(thing, slice | range):
-            return type(thing).__name__, *map(self._parts, (thing.start, thing.stop, thing.step))
-        if isinstance(thing, np.random.SeedSequence):
-            return "seeds", self._parts(thing.entropy), self._parts(thing.spawn_key), str(thing.pool_size)
-        return self._function(thing)
+    def _items(self, thing: Any) -> object:
+        kind = thing.__class__.__name__ if type(thing) in (tuple, list) else self._parts(type(thing))
+        return kind, *map(self._parts, thing)
 
-    def _function(self, thing: object) -> object:
-        if isinstance(thing, functools.partial):
-            return "partial", *map(self._parts, (thing.func, thing.args, sorted(thing.keywords.items())))
-        if inspect.ismethod(thing) or (isinstance(thing, types.BuiltinMethodType) and _is_bound(thing)):
-            return "method", self._parts(thing.__self__), str(thing.__name__)
-        if type(thing).__module__ == "dask.utils" and hasattr(thing, "method"):  # what calls a method by its name
+    def _pairs(self, thing: dict[Any, Any]) -> object:
+        return "dict", *((self._parts(key), self._parts(value)) for key, value in thing.items())
+
+    def _members(self, thing: Any) -> object:
+        return "set", *sorted(map(self.of, thing))  # an order that does not depend on hashes
+
+    def _range(self, thing: Any) -> object:
+        return type(thing).__name__, *map(self._parts, (thing.start, thing.stop, thing.step))
+
+    def _seeds(self, thing: np.random.SeedSequence) -> object:
+        return "seeds", self._parts(thing.entropy), self._parts(thing.spawn_key), str(thing.pool_size)
+
+    def _partial(self, thing: "functools.partial[Any]") -> object:
+        return "partial", *map(self._parts, (thing.func, thing.args, sorted(thing.keywords.items())))
+
+    def _function(self, thing: Any) -> object:
+        owner: Any = getattr(thing, "__self__", None)
+        if owner is not None and not inspect.ismodule(owner) and not isinstance(thing, np.ufunc):
+            return "method", self._parts(owner), str(thing.__name__)
+        if type(thing).__module__ == "dask.utils" and hasattr(thing, "method"):  # calls a method by its name
             return "call", str(thing.method)
-        if isinstance(thing, np.ufunc) and getattr(np, thing.__name__, None) is thing:
-            return "ufunc", thing.__name__
-        if callable(thing) and hasattr(thing, "__qualname__"):
-            return "function", _pure(thing)
-        if is_dataclass(thing) and _name(type(thing)).startswith("dspectral."):
-            values = (getattr(thing, field.name) for field in fields(thing))
-            return self._parts(type(thing)), *map(self._parts, values)
-        if type(thing).__module__.startswith("dspectral.") and hasattr(thing, "__dict__"):
-            return self._parts(type(thing)), self._parts(vars(thing))
-        raise UnknownContentError(f"they hold or are read from a {_name(type(thing))}, which may change")
+        name = str(getattr(thing, "__name__", ""))
+        if isinstance(thing, np.ufunc) and vars(np).get(name) is thing:
+            return "ufunc", name
+        return ("function", _pure(thing)) if hasattr(thing, "__qualname__") else self._object(thing)
+
+    def _object(self, thing: object) -> object:
+        """Return the attributes of an object of dspectral; of others it is not known whether they are all."""
+        kind = type(thing)
+        if kind.__module__.partition(".")[0] != "dspectral" or not hasattr(thing, "__dict__"):
+            raise UnknownContentError(f"they hold or are read from a {_name(kind)}, which may change")
+        return "object", self._parts(kind), self._parts(vars(thing))
 
     def _sparse(self, thing: Any) -> object:
         names = ("data", "indices", "indptr", "row", "col", "offsets")
         arrays = [self._parts(getattr(thing, name)) for name in names if hasattr(thing, name)]
         return _name(type(thing)), str(thing.shape), *arrays
 
-    def _array(self, array: np.ndarray[Any, Any]) -> str:
-        if array.dtype.kind == "O":
-            return self.of(array.tolist())
+    def _array(self, array: np.ndarray[Any, Any]) -> object:
+        if array.dtype.hasobject:
+            return "objects", str(array.shape), self._parts(array.tolist())
+        return "array", array.dtype.str, str(array.shape), _order(array), self._bytes(array)
+
+    def _bytes(self, array: np.ndarray[Any, Any]) -> str:
         if isinstance(array, np.memmap) or array.nbytes < SMALL:
             return checksum(array)
         owner = array
@@ -203,16 +221,12 @@ def checksum(array: np.ndarray[Any, Any]) -> str:
         Its bytes in the order of its memory, by CRC-32C and CRC-32: about 2 GB a second.
     """
     flat = np.ascontiguousarray(array.T if _order(array) == "F" else array).reshape(-1).view(np.uint8)
-    return f"{google_crc32c.extend(0, flat):08x}{zlib.crc32(flat):08x}"
+    return f"{google_crc32c.extend(0, flat):08x}{zlib.crc32(flat.data):08x}"
 
 
 def _order(array: np.ndarray[Any, Any]) -> str:
     # BLAS may sum in another order where an array lies in memory by columns.
     return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-
-
-def _is_bound(function: Any) -> bool:
-    return function.__self__ is not None and not inspect.ismodule(function.__self__)
 
 
 def _pure(function: Any) -> str:

@@ -13,22 +13,20 @@ so little time goes into writing, and little work is lost.
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
-from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
-from dspectral._compiled import compiles_for
-from dspectral.engine.blas import blas_kinds
+from dspectral.engine.bit_sources import code_digest, kinds_on
 from dspectral.engine.contents import Contents, UnknownContentError, digest
 from dspectral.engine.fitting import fit_in_force
 from dspectral.engine.kept_folder import folder_in_force
 from dspectral.engine.partials import Folder, Part, PartialError
 from dspectral.engine.running import Work, bytes_of
-from dspectral.engine.task_graph import Graph, Key, Node, Recipes, call, reachable, result_of
+from dspectral.engine.task_graph import Graph, Key, Node, Recipes, call, reachable
 from dspectral.engine.telling import client_in_force
+
+R = TypeVar("R")
 
 WORTH = 20.0
 """A summary is written if making it took so many times as long as writing it will: a twentieth of the time is spent."""
@@ -36,7 +34,6 @@ FIRST_COST = 1e-8
 """Seconds that writing a byte takes until it was measured: 100 MB a second."""
 LEAST_BYTES = 1 << 20
 """A file takes as long to begin as so many bytes take."""
-LIBRARIES = ("numpy", "scipy", "numba")
 _COSTS: dict[str, float] = {}
 
 
@@ -59,7 +56,7 @@ class Keeper:
         self, folder: Folder, function: Callable[..., Any], kinds: Sequence[str], contents: Contents
     ) -> None:
         self._folder, self._contents = folder, contents
-        self._pass = digest((code_digest(), *sorted(set(kinds)), _known(contents, function)))
+        self._pass = digest((code_digest(), *kinds, _known(contents, function)))
         self._found = set(folder.names(self._pass))
         fit = fit_in_force()
         self._n_begun = fit.n_begun if fit else 0
@@ -72,7 +69,9 @@ class Keeper:
         self._recipes: Recipes | None = None
         self._left: Graph = {}
 
-    def leaf(self, key: Key, graph: Graph, blocks: Sequence[Key], task: tuple[Any, ...], n_blocks: int) -> Node:
+    def leaf(
+        self, key: Key, graph: Graph, blocks: Sequence[Key], task: tuple[Any, ...], n_blocks: int
+    ) -> Node:
         """Return the task of a block, or one of another key that reads its summary.
 
         Parameters
@@ -160,7 +159,9 @@ class Keeper:
             The same, and what is kept.
         """
         made = [key[0] for key in self._left if isinstance(key, tuple)]
-        n_blocks, n_merges = (sum(key in groups for key in made) for groups in ((work.block_group,), work.merge_groups))
+        n_blocks, n_merges = (
+            sum(key in groups for key in made) for groups in ((work.block_group,), work.merge_groups)
+        )
         return work._replace(n_kept=work.n_blocks - n_blocks, n_kept_merges=work.n_merges - n_merges)
 
     def result(self, part: Part) -> Any:
@@ -206,38 +207,33 @@ def keeper_of(keep: str | Path | None, function: Callable[..., Any], *, in_memor
     folder = folder_in_force() if keep is None else Folder.of(keep)
     if folder is None:
         return None
-    client = None if in_memory else client_in_force()
-    kinds = {kind_of_machine()} if client is None else set(client.run(kind_of_machine).values())
+    kinds = kinds_on(None if in_memory else client_in_force())
     fit = fit_in_force()
-    return Keeper(folder, function, sorted(kinds), fit.contents if fit else Contents())
+    return Keeper(folder, function, kinds, fit.contents if fit else Contents())
 
 
-@cache
-def kind_of_machine() -> str:
-    """Return what else than the data may change bits: BLAS, the processor that loops are compiled for, versions.
+def until_whole(keeper: Keeper | None, attempt: Callable[[], R]) -> R:
+    """Make a pass, once more for each partial that turns out to be damaged.
 
-    Returns
-    -------
-    str
-        The same on machines that are alike.
-    """
-    return "; ".join([compiles_for(), *blas_kinds(), *(f"{name} {version(name)}" for name in LIBRARIES)])
-
-
-@cache
-def code_digest() -> str:
-    """Return a digest of the code of dspectral: what another version left is not found by this one.
+    Parameters
+    ----------
+    keeper : Keeper or None
+        Who keeps the summaries of the pass.
+    attempt : callable
+        Makes the pass.
 
     Returns
     -------
-    str
-        32 hexadecimal digits.
+    Summary
+        What the first attempt returned that met no damaged partial.
     """
-    root = Path(__file__).parents[1]
-    seen = blake2b(digest_size=16)
-    for path in sorted(root.rglob("*.py")):
-        seen.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    return seen.hexdigest()
+    while True:
+        try:
+            return attempt()
+        except PartialError as error:
+            if keeper is None:
+                raise
+            keeper.discard(error)
 
 
 def _known(contents: Contents, thing: object) -> str:
@@ -246,8 +242,8 @@ def _known(contents: Contents, thing: object) -> str:
         return contents.of(thing)
     except UnknownContentError as error:
         raise UnknownContentError(
-            f"keep needs rows whose content is known, but {error}: write them to a store (dspectral.write_counts), whose "
-            "blocks say what they hold, or fit without keep"
+            f"keep needs rows whose content is known, but {error}: write them to a store (dspectral.write_counts), "
+            "whose blocks say what they hold, or fit without keep"
         ) from None
 
 

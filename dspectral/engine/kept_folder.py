@@ -136,5 +136,7 @@ def says_keep(method: F) -> F:
     found = re.search(r"\n\n( *)Returns\n", method.__doc__ or "")
     if found:
         lines = _ARGUMENT.replace("\n", f"\n{found[1]}")
-        method.__doc__ = f"{(method.__doc__ or '')[: found.start()]}{lines}{(method.__doc__ or '')[found.start() :]}"
+        method.__doc__ = (
+            f"{(method.__doc__ or '')[: found.start()]}{lines}{(method.__doc__ or '')[found.start() :]}"
+        )
     return method

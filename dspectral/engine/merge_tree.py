@@ -16,7 +16,7 @@ from dspectral.engine.keeping import Keeper
 from dspectral.engine.row_blocks import shape_said
 from dspectral.engine.running import merged
 from dspectral.engine.summary import Summary
-from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value
+from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value, with_retries
 from dspectral.engine.telling import tell_from_worker
 
 S = TypeVar("S", bound=Summary)
@@ -67,7 +67,7 @@ def block_tasks(
         node = call(key, *task) if keeper is None else keeper.leaf(key, graph, read, task, len(shapes))
         leaves.append(node.key)
         graph[node.key] = node
-    return fuse_into(leaves, graph), leaves
+    return with_retries(fuse_into(leaves, graph)), leaves
 
 
 class Teller(NamedTuple):

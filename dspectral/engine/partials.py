@@ -1,28 +1,15 @@
-"""Summaries in files: plain numbers behind a line of JSON, with a digest of all of it, and nothing that runs.
+"""Folders of partials: summaries that are kept, one file each, on any file system that fsspec knows."""
 
-A file holds ``MAGIC``, the length of the head, the head (JSON: the structure of the summary, and type, shape and order
-of each array), the bytes of the arrays, and a CRC-32C of all that stands before it. Named tuples are made again by
-their names, of dspectral alone.
-"""
-
-import json
-import math
 import re
 import uuid
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import fsspec
-import google_crc32c
-import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
-from dspectral.types import is_sparse
+from dspectral.engine.partial_files import decoded, encoded
 
-MAGIC = b"dspectral partial 1\n"
 SUFFIX = ".partial"
 NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.partial(\.[0-9a-f]{32}\.tmp)?$")
 """End of the path of a partial, or of one whose writing was cut short."""
@@ -96,7 +83,9 @@ class Folder(NamedTuple):
         """Return the folder that a user named; a local path is made absolute, as workers have folders of their own."""
         place = str(url)
         is_url = "://" in place or "::" in place
-        return cls(place if is_url else str(Path(place).absolute()), tuple(sorted((storage_options or {}).items())))
+        return cls(
+            place if is_url else str(Path(place).absolute()), tuple(sorted((storage_options or {}).items()))
+        )
 
     def system(self) -> tuple[Any, str]:
         """Return the file system, and the path of the folder in it."""
@@ -142,10 +131,8 @@ class Folder(NamedTuple):
             raise PartialError(path, f"it cannot be read ({type(error).__name__}: {error})") from error
         try:
             return decoded(path, content)
-        except PartialError:
-            raise
-        except Exception as error:  # the checksum is right: a program of another version wrote it
-            raise PartialError(path, f"it cannot be understood ({type(error).__name__}: {error})") from error
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, ImportError) as error:
+            raise PartialError(path, f"{error}" if type(error) is ValueError else repr(error)) from error
 
     def clear(self) -> Kept:
         """Remove all partials, also those of which a part was written, and folders that are empty then."""
@@ -173,150 +160,3 @@ class Folder(NamedTuple):
 
 def _protocols(system: Any) -> tuple[str, ...]:
     return system.protocol if isinstance(system.protocol, tuple) else (system.protocol,)
-
-
-def encoded(path: str, summary: object) -> bytes:
-    """Return the file of a summary.
-
-    Parameters
-    ----------
-    path : str
-        Path in the folder, which the file repeats: a file that was exchanged for another is found out.
-    summary : object
-        Named tuples of dspectral, tuples, lists, dicts, arrays, CSR matrices, numbers and texts.
-
-    Returns
-    -------
-    bytes
-        The file.
-
-    Raises
-    ------
-    TypeError
-        If the summary holds something else.
-
-    Examples
-    --------
-    >>> decoded("a/b", encoded("a/b", (1, 0.5, None, np.arange(2))))
-    (1, 0.5, None, array([0, 1]))
-    """
-    arrays: list[NDArray[Any]] = []
-    structure = _plain(summary, arrays)
-    kinds = [[np.lib.format.dtype_to_descr(one.dtype), one.shape, _by_columns(one)] for one in arrays]
-    head = json.dumps({"path": path, "arrays": kinds, "summary": structure}).encode()
-    parts = [MAGIC, len(head).to_bytes(8, "little"), head]
-    parts += [_flat(one).data for one in arrays]
-    crc = 0
-    for part in parts:
-        crc = google_crc32c.extend(crc, np.frombuffer(part, np.uint8)) if len(part) else crc
-    return b"".join([*parts, int(crc).to_bytes(4, "little")])
-
-
-def decoded(path: str, content: bytes) -> Any:
-    """Return the summary in a file.
-
-    Parameters
-    ----------
-    path : str
-        Path that the file must say.
-    content : bytes
-        The file.
-
-    Returns
-    -------
-    object
-        The summary; its arrays have the order in memory that they had.
-
-    Raises
-    ------
-    PartialError
-        If a byte is not as it was written, or the file is another one.
-    """
-    at = len(MAGIC) + 8
-    body = np.frombuffer(content, np.uint8)
-    if len(content) < at + 4 or not content.startswith(MAGIC):
-        raise PartialError(path, "it is no partial, or cut short")
-    if int(google_crc32c.extend(0, body[:-4])) != int.from_bytes(content[-4:], "little"):
-        raise PartialError(path, "its bytes are not those that were written")
-    stop = at + int.from_bytes(content[len(MAGIC) : at], "little")
-    head = json.loads(content[at:stop])
-    if head["path"] != path:
-        raise PartialError(path, f"it is {head['path']}, under another name")
-    arrays = []
-    for descr, shape, by_columns in head["arrays"]:
-        dtype = np.lib.format.descr_to_dtype(_tuples(descr))
-        start, stop = stop, stop + dtype.itemsize * math.prod(shape)
-        # A copy: the file may begin anywhere in memory, arrays of NumPy begin where its loops expect them.
-        flat = np.empty(math.prod(shape), dtype)
-        flat.view(np.uint8)[:] = body[start:stop]
-        arrays.append(flat.reshape(shape, order="F" if by_columns else "C"))
-    return _made(head["summary"], arrays)
-
-
-def _plain(thing: Any, arrays: list[NDArray[Any]]) -> Any:
-    """Return a structure that JSON knows, and put the arrays in it into a list."""
-    if thing is None or type(thing) in (bool, int, str):
-        return thing
-    if type(thing) is float:
-        return ["float", thing.hex()]
-    if isinstance(thing, np.ndarray) and thing.dtype.hasobject is False:
-        arrays.append(thing)
-        return ["array", len(arrays) - 1]
-    if isinstance(thing, np.generic):
-        arrays.append(np.array(thing))
-        return ["scalar", len(arrays) - 1]
-    if is_sparse(thing) and thing.format in ("csr", "csc"):
-        parts = [_plain(getattr(thing, name), arrays) for name in ("data", "indices", "indptr")]
-        return ["sparse", type(thing).__name__, list(thing.shape), *parts]
-    if isinstance(thing, tuple) and type(thing) is not tuple:
-        name = f"{type(thing).__module__}:{type(thing).__qualname__}"
-        return ["record", _record(name) and name, *(_plain(one, arrays) for one in thing)]
-    if type(thing) in (tuple, list):
-        return [type(thing).__name__, *(_plain(one, arrays) for one in thing)]
-    if type(thing) is dict:
-        return ["dict", *([_plain(key, arrays), _plain(value, arrays)] for key, value in thing.items())]
-    raise TypeError(f"a summary holds a {type(thing).__name__}, which has no place in a file of partials")
-
-
-def _made(plain: Any, arrays: list[NDArray[Any]]) -> Any:
-    """Return what :func:`_plain` was given."""
-    if not isinstance(plain, list):
-        return plain
-    kind, *rest = plain
-    if kind == "float":
-        return float.fromhex(rest[0])
-    if kind in ("array", "scalar"):
-        return arrays[rest[0]] if kind == "array" else arrays[rest[0]][()]
-    if kind == "dict":
-        return {_made(key, arrays): _made(value, arrays) for key, value in rest}
-    if kind == "sparse":
-        name, shape, *parts = rest
-        return getattr(sparse, name)(tuple(_made(part, arrays) for part in parts), shape=tuple(shape))
-    if kind == "record":
-        return _record(rest[0])(*(_made(one, arrays) for one in rest[1:]))
-    return {"tuple": tuple, "list": list}[kind](_made(one, arrays) for one in rest)
-
-
-def _record(name: str) -> Any:
-    """Return a named tuple of dspectral by its name; nothing else is ever made from a file."""
-    module, _, qualname = name.partition(":")
-    kind = getattr(import_module(module), qualname, None) if module.startswith("dspectral.") else None
-    if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
-        raise TypeError(f"{name} is no named tuple of dspectral, and only such are kept in files of partials")
-    return kind
-
-
-def _by_columns(array: NDArray[Any]) -> bool:
-    # The bits of a product may depend on how a matrix lies in memory.
-    return bool(array.flags.f_contiguous and not array.flags.c_contiguous)
-
-
-def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(array.T if _by_columns(array) else array).reshape(-1).view(np.uint8)
-
-
-def _tuples(descr: Any) -> Any:
-    """Return the description of a type, in which JSON has made lists of tuples."""
-    if isinstance(descr, str):
-        return descr
-    return [tuple(tuple(x) if isinstance(x, list) and i else _tuples(x) for i, x in enumerate(one)) for one in descr]

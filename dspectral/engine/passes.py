@@ -1,6 +1,7 @@
 """Passes over blocks: summarize and merge them, map them, or run a task for each item of a list."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -17,9 +18,8 @@ from dspectral.engine.blas import pinned
 from dspectral.engine.computing import compute
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.fitting import fit_in_force
-from dspectral.engine.keeping import Keeper, keeper_of
+from dspectral.engine.keeping import Keeper, keeper_of, until_whole
 from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
-from dspectral.engine.partials import PartialError
 from dspectral.engine.row_blocks import (
     Blocks,
     Shape,
@@ -39,8 +39,9 @@ from dspectral.engine.running import (
     client_for,
     running_pass,
 )
+from dspectral.engine.stream_sizes import bytes_in, rows_in
 from dspectral.engine.summary import Summary
-from dspectral.engine.task_graph import Graph, call, result_of, value
+from dspectral.engine.task_graph import Graph, call, result_of, value, with_retries
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
@@ -104,13 +105,7 @@ def summarize(
     arrays = [in_cuts(stream, name, in_memory=in_memory) for stream in streams]
     check_cuts(arrays)
     keeper = keeper_of(keep, of, in_memory=in_memory)
-    while True:
-        try:
-            return _summarize(arrays, of, fan_in, name, in_memory, keeper)
-        except PartialError as error:
-            if keeper is None:  # raised by a block of the caller's own
-                raise
-            keeper.discard(error)
+    return until_whole(keeper, partial(_summarize, arrays, of, fan_in, name, in_memory, keeper))
 
 
 def _summarize(
@@ -137,8 +132,8 @@ def _summarize(
         groups,
         sum(merges),
         fan_in,
-        n_rows=_rows(arrays),
-        n_bytes=_bytes(arrays),
+        n_rows=rows_in(arrays),
+        n_bytes=bytes_in(arrays),
     )
     client = client_for(in_memory=in_memory)
     fit = fit_in_force()
@@ -238,8 +233,8 @@ def collect_rows(X: "Rows | da.Array") -> Any:
         str(X.name).rpartition("-")[0].removesuffix("-block"),
         str(X.name),
         X.numblocks[0],
-        n_rows=_rows([X]),
-        n_bytes=_bytes([X]),
+        n_rows=rows_in([X]),
+        n_bytes=bytes_in([X]),
     )
     return compute(X, work=work, run=run, client=client_for(in_memory=False))[0]
 
@@ -283,23 +278,10 @@ def run_tasks(
     layer: Graph = {shared: value(shared, function)}
     for key, item in zip(keys, items, strict=True):
         layer[key] = call(key, pinned, result_of(shared), item)
-    graph = HighLevelGraph.from_collections(label, layer)
+    graph = HighLevelGraph.from_collections(label, with_retries(layer))
     work = Work(name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = (Delayed(key, graph, layer=label) for key in keys)
     return list(compute(*results, work=work, run=run, client=client_for(in_memory=False)))
-
-
-def _rows(arrays: Sequence[da.Array]) -> int | None:
-    """Return the rows of streams that are cut alike; None for streams of something else than rows."""
-    known = [array for array in arrays if array.dtype.kind != "O"]
-    return int(sum(known[0].chunks[0])) if known else None
-
-
-def _bytes(arrays: Sequence[da.Array]) -> int | None:
-    """Return the bytes of all streams together, which dense ones tell beforehand."""
-    if any(array.dtype.kind == "O" or not isinstance(array._meta, np.ndarray) for array in arrays):  # noqa: SLF001
-        return None
-    return sum(int(array.nbytes) for array in arrays)
 
 
 def _call(function: Callable[..., Any], number: int, shapes: Sequence[Shape], *blocks: Any) -> Any:

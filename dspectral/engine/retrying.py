@@ -124,6 +124,7 @@ def retried(
     *arguments: object,
     what: str,
     transient: Callable[[BaseException], bool] = is_transient,
+    n_retries: int | None = None,
 ) -> R:
     """Call a function; after a transient error pause and call it again, each pause longer than the last.
 
@@ -137,6 +138,9 @@ def retried(
         What it does, for those who hear of it, such as ``"reading counts/c/3 of s3://bucket/store"``.
     transient : callable, default=is_transient
         ``transient(error)`` says whether another attempt may succeed.
+    n_retries : int, optional
+        How often it is called again; by default the entry ``dspectral.retries`` of Dask's configuration (2 where it is
+        not set, 0 for never).
 
     Returns
     -------
@@ -146,9 +150,8 @@ def retried(
     Raises
     ------
     Exception
-        What the last attempt raised, or the first that is not transient. The entry ``dspectral.retries`` of Dask's
-        configuration says how often a call is repeated (2 where it is not set, 0 for never). Calls may lie within
-        each other: an error on which an inner one gave up is not tried again by an outer one.
+        What the last attempt raised, or the first that is not transient. Calls may lie within each other: an error on
+        which an inner one gave up is not tried again by an outer one.
 
     Examples
     --------
@@ -161,7 +164,7 @@ def retried(
     >>> retried(read, what="reading")
     'there'
     """
-    n_attempts = 1 + configured_retries()
+    n_attempts = 1 + (configured_retries() if n_retries is None else n_retries)
     attempt, pause = 1, FIRST_PAUSE
     while True:
         try:
@@ -179,7 +182,7 @@ def retried(
         attempt, pause = attempt + 1, pause * GROWTH
 
 
-def retrying(function: Callable[P, R], what: str) -> Callable[P, R]:
+def retrying(function: Callable[P, R], what: str, n_retries: int | None = None) -> Callable[P, R]:
     """Return a function that is tried again after a transient error, as :func:`retried` does.
 
     Parameters
@@ -188,6 +191,8 @@ def retrying(function: Callable[P, R], what: str) -> Callable[P, R]:
         What is tried.
     what : str
         What it does.
+    n_retries : int, optional
+        As for :func:`retried`.
 
     Returns
     -------
@@ -199,7 +204,7 @@ def retrying(function: Callable[P, R], what: str) -> Callable[P, R]:
     >>> retrying(abs, "a magnitude")(-3)
     3
     """
-    return functools.partial(_retried_with, function, what)
+    return functools.partial(_retried_with, function, what, n_retries)
 
 
 def tell_retry(event: Retried) -> None:
@@ -215,8 +220,10 @@ def tell_retry(event: Retried) -> None:
     tell_from_worker(event)
 
 
-def _retried_with(function: Callable[..., R], what: str, *arguments: object) -> R:
-    return retried(function, *arguments, what=what)
+def _retried_with(
+    function: Callable[P, R], what: str, n_retries: int | None, *arguments: P.args, **options: P.kwargs
+) -> R:
+    return retried(functools.partial(function, **options), *arguments, what=what, n_retries=n_retries)
 
 
 def _was_given_up(error: BaseException) -> bool:

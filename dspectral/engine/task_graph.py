@@ -8,8 +8,9 @@ Dask has no public call for two things that a pass needs:
   and blockwise layers, but stops where two arrays meet, or a block of the array is no blockwise layer: a block would
   then be read by one task and summarized by another, perhaps on another worker.
 
-Needed are ``Task(key, function, *arguments)``, ``TaskRef(key)``, ``DataNode(key, value)``, ``GraphNode.fuse`` and
-``convert_legacy_graph``, and what :class:`Recipes` looks at, as they are from Dask 2025.1, the oldest version that pyproject.toml allows, to 2026.8.
+Needed are ``Task(key, function, *arguments)`` with its attributes, ``TaskRef(key)``, ``DataNode(key, value)``,
+``GraphNode.fuse``, ``convert_legacy_graph``, and what :class:`Recipes` looks at, as they are from Dask 2025.11, the
+oldest version that pyproject.toml allows, to 2026.8.
 ``tests/engine`` counts the tasks of each pass, and so fails if a version of Dask behaves differently.
 """
 
@@ -28,6 +29,10 @@ from dask._task_spec import (
     _execute_subgraph,
     convert_legacy_graph,
 )
+
+from dspectral.engine.configuration import configured_retries
+from dspectral.engine.retrying import retrying
+from dspectral.engine.wording import place_of_task
 
 Key: TypeAlias = Hashable
 Node: TypeAlias = GraphNode
@@ -196,20 +201,47 @@ class Recipes:
         return self._known[key]
 
     def _of_node(self, node: Any) -> str:
-        if isinstance(node, TaskRef):
-            return self.of(node.key)
-        if isinstance(node, Alias):
-            return self.of(node.target)
-        if isinstance(node, DataNode):
-            return self._digest_of(node.value)
-        if isinstance(node, NestedContainer):
-            return self._digest_of(("container", type(node).__name__, *map(self._of_node, node.args)))
-        if not isinstance(node, Task):
-            return self._digest_of(node)
+        """Return the digest of a task, a reference to one, or a value."""
+        if isinstance(node, TaskRef | Alias):
+            return self.of(node.key if isinstance(node, TaskRef) else node.target)
+        if isinstance(node, DataNode) or not isinstance(node, Task):
+            return self._digest_of(node.value if isinstance(node, DataNode) else node)
         if node.func is _execute_subgraph:
             inner, result, names, *needed = node.args
             within = Recipes(inner, self._digest_of)
             within._known |= {name: self._of_node(need) for name, need in zip(names, needed, strict=True)}
             return within.of(result)
-        named = [(name, self._of_node(node.kwargs[name])) for name in sorted(node.kwargs)]
-        return self._digest_of((node.func, *map(self._of_node, node.args), *named))
+        # The tuples, lists and dicts of a graph are tasks too, which gather their parts.
+        function = type(node).__name__ if isinstance(node, NestedContainer) else node.func
+        named = () if isinstance(node, NestedContainer) else sorted(node.kwargs.items())
+        parts = [self._of_node(one) for one in (*node.args, *(value for _, value in named))]
+        return self._digest_of((function, *parts, *(name for name, _ in named)))
+
+
+def with_retries(graph: Graph) -> Graph:
+    """Return the same tasks, each of which is tried again after an error that may pass.
+
+    Parameters
+    ----------
+    graph : dict of Key to Node
+        Tasks that read, and values.
+
+    Returns
+    -------
+    dict of Key to Node
+        Tasks under the same keys; all other nodes are those of ``graph``.
+    """
+    # Read here: the configuration of workers is another one.
+    n_retries = configured_retries()
+    if not n_retries:
+        return graph
+    return {
+        key: _with_retries(node, n_retries) if type(node) is Task else node for key, node in graph.items()
+    }
+
+
+def _with_retries(task: Task, n_retries: int) -> Node:
+    function = retrying(task.func, place_of_task(str(task.key)), n_retries)
+    # Newer versions of Dask mark the tasks that read.
+    marks = {"_data_producer": True} if getattr(task, "data_producer", False) else {}
+    return Task(task.key, function, *task.args, **marks, **task.kwargs)

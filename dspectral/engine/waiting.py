@@ -5,15 +5,16 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from dask.utils import format_bytes, format_time
+from dask.utils import format_bytes
 
-from dspectral.engine.cluster_errors import ClusterError, enough_for, pause_share, place_of_task
+from dspectral.engine.cluster_errors import ClusterError, enough_for, pause_share
 from dspectral.engine.cluster_poll import ClusterPoll
 from dspectral.engine.cluster_state import PAUSED, State, WorkerSeen
 from dspectral.engine.configuration import wait_limit, wait_warning
 from dspectral.engine.events import PassBegan
 from dspectral.engine.fault_events import Waiting
 from dspectral.engine.telling import tell
+from dspectral.engine.wording import place_of_task
 
 PATIENCE = 2
 """Workers that have all paused, and spill no more, are waited for so many times ``dspectral.wait-warning``."""
@@ -92,7 +93,7 @@ class Vigil:
         if reason.why != self._why:
             self._why, self._why_since = reason.why, now - (self._first if not self._why else 0.0)
         if now - self._why_since >= reason.limit:
-            words = f"the pass {self._begun.name} was given up after {format_time(seconds)}"
+            words = f"the pass {self._begun.name} was given up after {seconds:.3g} s"
             raise ClusterError(f"{words}: {reason.saw}; {reason.helps}")
         if seconds >= self._next:
             self._next = 2 * seconds
@@ -102,14 +103,14 @@ class Vigil:
         if state is None or silent >= self._first:
             address = address_of(self._client)
             said = f": {self._poll.silence}" if self._poll.silence else ""
-            saw = f"the scheduler at {address} has not answered for {format_time(silent)}{said}"
+            saw = f"the scheduler at {address} has not answered for {silent:.3g} s{said}"
             helps = "see whether it still runs and can be reached; if not, start it and its workers again"
             return Reason("scheduler", saw, helps, self._limit)
         return reason_of(state, self._first, self._limit)
 
     def _tell(self, reason: Reason, seconds: float) -> None:
         begun = self._begun
-        what = f"the pass {begun.name} has waited for {format_time(seconds)} in which no task was done"
+        what = f"the pass {begun.name} has waited for {seconds:.3g} s in which no task was done"
         event = Waiting(begun.fit, begun.run, reason.why, seconds, f"{what}: {reason.saw}; {reason.helps}")
         tell(event, self._client)
         warnings.warn(event.sentence, RuntimeWarning, stacklevel=2)
@@ -152,13 +153,17 @@ def reason_of(state: State, first: float, limit: float) -> Reason:
         )
     if quiet:
         return _silent(quiet, state, later)
-    saw = f"{_number(len(heard))} there, but no task runs on any of them"
+    saw = (
+        f"no task runs on any of the {len(heard)} workers"
+        if len(heard) > 1
+        else "no task runs on the only worker"
+    )
     helps = "see the dashboard of the scheduler, and the logs of scheduler and workers"
     return Reason("unknown", saw, helps, later)
 
 
 def _runs_long(busy: WorkerSeen) -> Reason:
-    saw = f"{place_of_task(busy.task)} has run for {format_time(busy.task_seconds)} on {busy.address}"
+    saw = f"{place_of_task(busy.task)} has run for {busy.task_seconds:.3g} s on {busy.address}"
     helps = "this is no fault, and smaller blocks make shorter tasks"
     return Reason("task", saw, helps, float("inf"))
 
@@ -181,19 +186,15 @@ def _paused(paused: Sequence[WorkerSeen], *, n_workers: int, limit: float) -> Re
 
 
 def _silent(quiet: Sequence[WorkerSeen], state: State, limit: float) -> Reason:
-    named = ", ".join(f"{one.address} for {format_time(one.silent)}" for one in quiet[:SHOWN])
+    named = ", ".join(f"{one.address} for {one.silent:.3g} s" for one in quiet[:SHOWN])
     more = f", and {len(quiet) - SHOWN} more" if len(quiet) > SHOWN else ""
     saw = f"{len(quiet)} of {len(state.seen)} workers have not been heard of ({named}{more})"
-    after = f"after {format_time(state.ttl)} of silence" if state.ttl else "never"
+    after = f"after {state.ttl:.3g} s of silence" if state.ttl else "never"
     helps = (
         "see whether they are stopped or cut off; the scheduler gives the tasks of a silent worker to others "
         f"{after} (distributed.scheduler.worker-ttl)"
     )
     return Reason("silent", saw, helps, limit)
-
-
-def _number(n_workers: int) -> str:
-    return "1 worker is" if n_workers == 1 else f"{n_workers} workers are"
 
 
 def _token(state: State) -> object:

@@ -1,5 +1,6 @@
 """Events in words, for the log."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,10 @@ from dspectral.engine.events import (
     Redone,
 )
 from dspectral.engine.fault_events import Retried, Waiting
+
+BLOCK = re.compile(r"\('(?P<name>.*)-block-[0-9a-f]{32}', (?P<number>\d+)")
+MERGE = re.compile(r"merge-level-(?P<level>\d+)-[0-9a-f]{32}")
+TASK = re.compile(r"\('(?P<name>.*)-[0-9a-f]{32}', (?P<number>\d+)")
 
 
 def sentence_of(event: Event) -> str:
@@ -63,6 +68,37 @@ def place_of(number: int | None, n_passes: int | None) -> str:
     if number is None:
         return ""
     return f"pass {number}" if n_passes is None else f"pass {number} of {n_passes}"
+
+
+def place_of_task(key: str) -> str:
+    """Return what a task does, from its key.
+
+    Parameters
+    ----------
+    key : str
+        Key of a task as text.
+
+    Returns
+    -------
+    str
+        Words.
+
+    Examples
+    --------
+    >>> place_of_task("('sketch-block-0123456789abcdef0123456789abcdef', 3, 0)")
+    'block 3 of sketch'
+    >>> place_of_task("('merge-level-2-0123456789abcdef0123456789abcdef', 7)")
+    'a merge on level 2'
+    >>> place_of_task("('documents-0123456789abcdef0123456789abcdef', 7)")
+    'task 7 of documents'
+    """
+    if found := MERGE.search(key):
+        return f"a merge on level {found['level']}"
+    if found := BLOCK.search(key):
+        return f"block {found['number']} of {found['name']}"
+    if found := TASK.search(key):
+        return f"task {found['number']} of {found['name']}"
+    return f"the task {key}"
 
 
 def _fit_began(event: FitBegan) -> str:

@@ -14,11 +14,12 @@ from dspectral.io.labelled_pieces import Head, find_width, parse_piece, read_hea
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.build import BLOCK_BYTES, build_spans
+from dspectral.store.changed_sources import hold_to_earlier, hold_to_plan, read_steady
 from dspectral.store.checks import check_name, check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
 from dspectral.store.lines import Piece
-from dspectral.store.sources import plan_spans
+from dspectral.store.sources import plan_spans, stamps_of
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 Format: TypeAlias = Literal["extreme", "svmlight"]
@@ -107,10 +108,15 @@ def build_labelled_store(
         "labelled_text": {"format": format, "zero_based": zero_based},
         "labels": width[1],
     }
-    with begin(store, storage_options, provenance, append=append, n_columns=width[0]) as begun:
+    with begin(
+        store, storage_options, provenance, append=append, n_columns=width[0], stamps=stamps_of(spans)
+    ) as begun:
         draft = begun._replace(n_columns=width[0])
         write, find = partial(_write, draft.where, parse=parse), partial(find_block, draft.where)
-        blocks = build_spans(spans, draft, read, write, find, name="parse-block")
+        steady = partial(read_steady, read=read, options=options)
+        hold_to_earlier(draft, spans, steady)
+        blocks = build_spans(spans, draft, steady, write, find, name="parse-block")
+        hold_to_plan(draft, spans, steady, options)
         # A first line that promises other documents is told only now: counting before would be a pass of its own.
         _check_promise(heads, sum(block.n_rows for block in blocks), sources)
         return finish(draft, blocks)
@@ -211,7 +217,13 @@ def _lines(rows: CSRRows, labels: CSRRows, first: int) -> Iterator[str]:
 
 
 def _write(
-    where: Location, name: str, piece: Piece, *, last: bool, parse: Callable[[Piece], ParsedLines]
+    where: Location,
+    name: str,
+    piece: Piece,
+    *,
+    last: bool,
+    text: int,
+    parse: Callable[[Piece], ParsedLines],
 ) -> BlockInfo:
     parsed = parse(piece)
-    return write_block(where, name, parsed.rows, labels=parsed.labels, last=last)
+    return write_block(where, name, parsed.rows, labels=parsed.labels, last=last, text=text)

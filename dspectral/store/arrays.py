@@ -1,20 +1,19 @@
-"""Where a store is, and its arrays: compressed, each chunk with a checksum, damage named when they are read."""
+"""Arrays of a store: compressed, each chunk with a checksum, damage named when they are read."""
 
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-import fsspec
 import numpy as np
 import zarr
 import zarr.errors
 from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, Crc32cCodec
-from zarr.storage import FsspecStore, LocalStore
 
-from dspectral.engine.contents import UnknownContentError
-from dspectral.store.secrets import without_secrets
+from dspectral.engine.retrying import retried
+from dspectral.store.location import Location, StoreError, refuse_if_listed
+
+__all__ = ["Location", "StoreError", "compressors_of", "load_array", "read_array", "write_array"]
 
 CHUNK = 16 << 20
 """Number of entries of a chunk: an array is one chunk unless it is very large."""
@@ -22,154 +21,6 @@ CHUNK = 16 << 20
 # bytes shuffled 1.9, 1540, 2990, zstd 1.9, 530, 1080; values, lz4 with bits shuffled 8.5, 660, 2670.
 INTEGERS = BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
 VALUES = BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle")
-
-
-class StoreError(ValueError):
-    """A store, or a block of one, is missing, unfinished or damaged; the message names it."""
-
-
-class Location(NamedTuple):
-    """The place of a Zarr store: all that a task needs to open it.
-
-    Attributes
-    ----------
-    url : str
-        A local path, or any URL that fsspec knows.
-    options : tuple of (str, object), default=()
-        Storage options of the file system, as pairs.
-    """
-
-    url: str
-    options: tuple[tuple[str, Any], ...] = ()
-
-    @classmethod
-    def of(cls, url: str, storage_options: dict[str, Any] | None = None) -> "Location":
-        """Return the place that a user named.
-
-        Parameters
-        ----------
-        url : str
-            A local path, which is made absolute because workers have directories of their own, or a URL.
-        storage_options : dict, optional
-            Options of the file system.
-
-        Returns
-        -------
-        Location
-            The place, which pickles.
-        """
-        url = str(url)
-        place = url if _is_url(url) else str(Path(url).absolute())
-        # Sorted, so that the same options in another order make an equal place.
-        return cls(place, tuple(sorted((storage_options or {}).items())))
-
-    def known_content(self) -> object:
-        """Raise an error: a place may hold other content tomorrow."""
-        raise UnknownContentError(f"they are read from {without_secrets(self.url)}, which keeps no digests of what it holds")
-
-    def open(self, *, read_only: bool = True) -> Store:
-        """Open the Zarr store.
-
-        Parameters
-        ----------
-        read_only : bool, default=True
-            Whether writing is refused.
-
-        Returns
-        -------
-        zarr.abc.store.Store
-            The store; nothing is read yet.
-        """
-        # Zarr's own local store writes a file aside and renames it, so that a killed writer leaves no half file.
-        if _is_url(self.url):
-            return FsspecStore.from_url(self.url, storage_options=dict(self.options), read_only=read_only)
-        return LocalStore(self.url, read_only=read_only)
-
-    def attributes(self, path: str = "", *, zarr_format: Literal[2, 3] | None = 3) -> dict[str, Any] | None:
-        """Return the attributes of a group.
-
-        Parameters
-        ----------
-        path : str, default=""
-            The group's path inside the store; the root by default.
-        zarr_format : {2, 3, None}, default=3
-            The format that the group must have; None takes both.
-
-        Returns
-        -------
-        dict or None
-            The attributes; None where there is no group.
-
-        Raises
-        ------
-        StoreError
-            If there is something else, or the group's metadata is damaged.
-        """
-        try:
-            # Consolidated metadata is a copy of an earlier moment, in which a mark that was written since is missing.
-            group = zarr.open_group(
-                self.open(), path=path, mode="r", zarr_format=zarr_format, use_consolidated=False
-            )
-        except FileNotFoundError:
-            return None
-        except ValueError as error:  # of Zarr and of JSON
-            at = f"{self.url}, {path}" if path else self.url
-            raise StoreError(f"{at} is not a group of Zarr with readable metadata: {error}") from error
-        return dict(group.attrs.asdict())
-
-    def mark(self, path: str, attributes: dict[str, Any]) -> None:
-        """Add attributes to a group in one write; the group is made if need be.
-
-        Parameters
-        ----------
-        path : str
-            The group's path inside the store.
-        attributes : dict
-            Names and values that JSON knows.
-        """
-        group = zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
-        group.update_attributes(attributes)  # one write, where attrs.update is one for each key
-
-    def names(self, path: str = "") -> list[str]:
-        """List what lies directly under a path, in alphabetical order.
-
-        Zarr's own listing opens every member and warns of whatever is none, such as the ``.partial`` files that
-        its writers leave when they are killed.
-
-        Parameters
-        ----------
-        path : str, default=""
-            The path inside the store; the root by default.
-
-        Returns
-        -------
-        list of str
-            Names of files and folders, metadata files among them; none if there is nothing at the path.
-        """
-        system, root = fsspec.url_to_fs(self.url, **dict(self.options))
-        system.invalidate_cache()  # Zarr writes through another instance
-        folder = f"{root.rstrip('/')}/{path}".rstrip("/")
-        try:
-            found = system.ls(folder, detail=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return sorted(one.rstrip("/").rsplit("/", 1)[-1] for one in found)
-
-    def remove(self, *paths: str) -> None:
-        """Remove groups or arrays, one after the other, with all that is in them.
-
-        Parameters
-        ----------
-        *paths : str
-            Paths inside the store; where there is nothing, nothing is done.
-        """
-        root = zarr.open_group(self.open(read_only=False), mode="a", zarr_format=3)
-        for path in paths:
-            del root[path]
-
-
-def _is_url(url: str) -> bool:
-    return "://" in url or "::" in url
 
 
 def compressors_of(dtype: np.dtype[Any]) -> list[Any]:
@@ -189,6 +40,10 @@ def write_array(store: Store, path: str, values: NDArray[Any]) -> None:
     values : ndarray, shape (n,)
         Finite numbers; no entry is the largest value of an integer type.
     """
+    retried(_write, store, path, values, what=f"writing {path} of {store}")
+
+
+def _write(store: Store, path: str, values: NDArray[Any]) -> None:
     create = partial(
         zarr.create_array,
         store,
@@ -229,19 +84,40 @@ def read_array(where: Location, store: Store, block: str, part: str) -> NDArray[
         If the array is not there, fails its checksum, or lacks a chunk.
     """
     name, remedy = f"store {where.url}, block {block}: {part}", "remove the block and build the store again"
-    array, values = load_array(store, f"{block}/{part}", name, remedy)
-    # Zarr fills a chunk that is not there with a value that no chunk begins with. One look at each chunk's first
-    # entry costs nothing; asking the store which chunks it has would list files, for each array of each block.
-    if _is_absent(values[:: array.chunks[0]]).any():
+    values, is_whole = retried(
+        _load_whole, where, store, f"{block}/{part}", name, remedy, what=f"reading {name}"
+    )
+    if not is_whole:
         raise StoreError(f"{name} lacks a chunk; {remedy}")
     return values
 
 
-def load_array(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[Any]", NDArray[Any]]:
+def _load_whole(
+    where: Location, store: Store, path: str, name: str, remedy: str
+) -> tuple[NDArray[Any], bool]:
+    """Return an array of :func:`write_array`, and whether all of its chunks are there: then asked twice."""
+    values = np.zeros(0)
+    for attempt in range(2):
+        array, values = _load(where, store, path, name, remedy)
+        # Zarr fills a chunk that is not there with a value that no chunk begins with. One look at each chunk's first
+        # entry costs nothing; asking the store which chunks it has would list files, for each array of each block.
+        missing = np.flatnonzero(_is_absent(values[:: array.chunks[0]]))
+        if not len(missing):
+            return values, True
+        if attempt == 0:
+            refuse_if_listed(where, f"{path}/c", *map(str, missing))
+    return values, False
+
+
+def load_array(
+    where: Location, store: Store, path: str, name: str, remedy: str
+) -> tuple["zarr.Array[Any]", NDArray[Any]]:
     """Read an array of any shape, and name what is missing or damaged.
 
     Parameters
     ----------
+    where : Location
+        The store's place.
     store : zarr.abc.store.Store
         The opened store.
     path : str
@@ -261,8 +137,18 @@ def load_array(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.A
     StoreError
         If the array is not there or fails a checksum.
     """
+    return retried(_load, where, store, path, name, remedy, what=f"reading {name}")
+
+
+def _load(
+    where: Location, store: Store, path: str, name: str, remedy: str
+) -> tuple["zarr.Array[Any]", NDArray[Any]]:
     try:
-        array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
+        try:
+            array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
+        except FileNotFoundError:
+            refuse_if_listed(where, path)
+            array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
         return array, np.asarray(array[...])
     except FileNotFoundError as error:
         raise StoreError(f"{name} is missing; {remedy}") from error

@@ -56,12 +56,20 @@ class BlockInfo(NamedTuple):
     def known_content(self) -> object:
         """Return all but the name, if a digest of the arrays is among it."""
         if self.digest is None:
-            raise UnknownContentError("they are read from a store of an older version, which keeps no digests")
+            raise UnknownContentError(
+                "they are read from a store of an older version, which keeps no digests"
+            )
         return tuple(self[1:])
 
 
 def write_block(
-    where: Location, name: str, rows: CSRRows, *, labels: "CSRRows | None" = None, last: bool = True
+    where: Location,
+    name: str,
+    rows: CSRRows,
+    *,
+    labels: "CSRRows | None" = None,
+    last: bool = True,
+    text: int | None = None,
 ) -> BlockInfo:
     """Write rows as a block, its finished mark last.
 
@@ -78,6 +86,8 @@ def write_block(
         its value.
     last : bool, default=True
         Whether the block is the last of its span of text; recorded in the mark.
+    text : int, optional
+        Digest of the text that the rows were made of; recorded in the mark.
 
     Returns
     -------
@@ -123,6 +133,8 @@ def write_block(
         "last": last,
         "digests": [info.digest, sums],
     }
+    if text is not None:
+        attributes["text"] = text
     if labels is not None:
         # Before the mark: whoever finds the mark finds rows and labels, all of them.
         digest = _write_labels(where, store, info, labels)
@@ -148,7 +160,7 @@ def _encoding(n_rows: int, n_columns: int) -> dict[str, Any]:
     return {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [n_rows, n_columns]}
 
 
-def find_block(where: Location, name: str) -> BlockInfo | None:
+def find_block(where: Location, name: str, *, sure: bool = False) -> BlockInfo | None:
     """Return the content of a block's mark, or None if the block is not finished.
 
     Parameters
@@ -157,13 +169,15 @@ def find_block(where: Location, name: str) -> BlockInfo | None:
         The store.
     name : str
         Path of the block in the store.
+    sure : bool, default=False
+        Whether None is returned only where a listing has no mark either.
 
     Returns
     -------
     BlockInfo or None
         The content of the mark.
     """
-    mark = where.attributes(name)
+    mark = where.attributes(name, sure=sure)
     if not mark:  # Zarr makes the group with its first array; the mark comes last
         return None
     n_rows, n_columns = mark["shape"]
@@ -191,7 +205,7 @@ def check_sums(where: Location, info: BlockInfo) -> None:
     """
     store = where.open()
     sums = [read_array(where, store, info.name, part) for part in ("column_sums", "document_frequency")]
-    _, digest = (where.attributes(info.name) or {}).get("digests") or (None, None)
+    _, digest = (where.attributes(info.name, sure=True) or {}).get("digests") or (None, None)
     if digest is not None and digest_of(*sums) != digest:
         raise StoreError(_not_as_written(where, info.name, "its sums are not those that were written"))
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 from dspectral.engine import expect_passes, numbered, run_tasks, told
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
+from dspectral.store.changed_sources import Text, text_digest
 from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
@@ -25,7 +26,7 @@ BLOCK_BYTES = 16 << 20
 """Bytes of text behind a block."""
 Settings: TypeAlias = HashingSettings | VocabularySettings
 S = TypeVar("S")
-C = TypeVar("C")
+C = TypeVar("C", bound=Text)
 B = TypeVar("B", bound="Marked")
 
 
@@ -136,7 +137,8 @@ def build_store(
     reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options)
     text = plan_text(sources, reading)
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
-    with begin(store, storage_options, _provenance(text, settings, keep), append=append) as draft:
+    plan = _provenance(text, settings, keep)
+    with begin(store, storage_options, plan, append=append, stamps=text.stamps) as draft:
         return _build(draft, text, settings, keep)
 
 
@@ -151,6 +153,7 @@ def _build(draft: Draft, text: PlannedText, settings: Settings, keep: int | None
     blocks = build_spans(spans, draft, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"no document at all in {text.named}")
+    text.hold(draft, read)
     if keep and isinstance(settings, HashingSettings):
         write_kept_terms(draft, blocks, settings, keep)
     return finish(draft, blocks)
@@ -200,9 +203,15 @@ def _encode(documents: Documents, *, where: Location, call: str, settings: Vocab
 
 
 def _write_rows(
-    name: str, documents: Documents, *, last: bool, encode: Callable[[Documents], CSRRows], where: Location
+    name: str,
+    documents: Documents,
+    *,
+    last: bool,
+    text: int,
+    encode: Callable[[Documents], CSRRows],
+    where: Location,
 ) -> BlockInfo:
-    return write_block(where, name, encode(documents), last=last)
+    return write_block(where, name, encode(documents), last=last, text=text)
 
 
 def build_spans(
@@ -225,7 +234,8 @@ def build_spans(
     read : callable
         ``read(span)`` yields the contents of one block after the other.
     write : callable
-        ``write(name, content, last=...)`` writes a block and returns the content of its mark.
+        ``write(name, content, last=..., text=...)`` writes a block and returns the content of its mark, in which it
+        keeps the digest of its text.
     find : callable
         ``find(name)`` returns the content of a block's mark, or None if the block is not finished.
     name : str
@@ -262,7 +272,9 @@ def _build_span(
     for content, last in _with_last(read(span)):
         part = len(blocks)  # finished blocks are read again, as text has no index, but not written again
         known = done[part] if part < len(done) else None
-        blocks.append(write(draft.name(number, part), content, last=last) if known is None else known)
+        if known is None:
+            known = write(draft.name(number, part), content, last=last, text=text_digest(content))
+        blocks.append(known)
     return blocks
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import fsspec
 from fsspec.asyn import AsyncFileSystem
 
+from dspectral.engine.retrying import retried
 from dspectral.store.arrays import Location
 
 FOLDER = "writer"
@@ -43,11 +44,7 @@ class ClaimFiles:
         list of int
             None of them if nobody writes.
         """
-        self._system.invalidate_cache()  # others write
-        try:
-            found = self._system.ls(self._folder, detail=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        found = retried(self._list, what=f"listing {self._folder}")
         names = (str(one).rsplit("/", 1)[-1] for one in found)
         return sorted(int(name.removesuffix(".json")) for name in names if name.endswith(".json"))
 
@@ -90,11 +87,12 @@ class ClaimFiles:
         """
         path, data = f"{self._folder}/{number:06d}.json", json.dumps(content).encode()
         try:
-            known = self._create(path, data)
+            known = retried(self._create, path, data, what=f"writing {path}")
         except Exception as error:
-            if _is_taken(error):
-                return False
-            raise
+            if not _is_taken(error):
+                raise
+            # An attempt that seemed to fail may have written it.
+            return self.read(number) == content
         if not known:
             # Without an exclusive create the last of those who looked at the same time has overwritten the others.
             # Each looks again once all of them have written.
@@ -148,9 +146,18 @@ class ClaimFiles:
             except OSError:  # it is gone, or holds the claim of another writer
                 return
 
-    def _read(self, name: str) -> bytes | None:
+    def _list(self) -> list[str]:
+        self._system.invalidate_cache()  # others write
         try:
-            content: bytes = self._system.cat_file(f"{self._folder}/{name}")
+            found: list[str] = self._system.ls(self._folder, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return found
+
+    def _read(self, name: str) -> bytes | None:
+        path = f"{self._folder}/{name}"
+        try:
+            content: bytes = retried(self._system.cat_file, path, what=f"reading {path}")
         except FileNotFoundError:
             return None
         return content

@@ -39,10 +39,30 @@ class SentenceBlock(NamedTuple):
     last: bool
     digest: int | None = None
 
+    @classmethod
+    def of(cls, name: str, mark: dict[str, Any]) -> "SentenceBlock":
+        """Return the content of a mark.
+
+        Parameters
+        ----------
+        name : str
+            Path of the group in the store.
+        mark : dict
+            Its attributes, those beside these fields too.
+
+        Returns
+        -------
+        SentenceBlock
+            The block.
+        """
+        return cls(name, **{key: value for key, value in mark.items() if key in cls._fields})
+
     def known_content(self) -> object:
         """Return all but the name, if a digest of the arrays is among it."""
         if self.digest is None:
-            raise UnknownContentError("they are read from a corpus of an older version, which keeps no digests")
+            raise UnknownContentError(
+                "they are read from a corpus of an older version, which keeps no digests"
+            )
         return tuple(self[1:])
 
 
@@ -145,7 +165,7 @@ def open_corpus(path: str, *, storage_options: dict[str, Any] | None = None) -> 
     ['<?>', 'the', 'cat', 'dog']
     """
     where = Location.of(path, storage_options)
-    head = (where.attributes() or {}).get(CORPUS_KEY)
+    head = (where.attributes(sure=True) or {}).get(CORPUS_KEY)
     if head is None:
         unfinished = where.attributes("plans") is not None
         why = "what is there is not finished, or not a corpus" if unfinished else "build_corpus makes one"
@@ -198,8 +218,8 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None
 
 
 def _verify(where: Location, block: SentenceBlock, *, n_types: int) -> None:
-    mark = where.attributes(block.name)
-    if not mark or SentenceBlock(name=block.name, **mark) != block:
+    mark = where.attributes(block.name, sure=True)
+    if not mark or SentenceBlock.of(block.name, mark) != block:
         raise StoreError(
             f"corpus {where.url}, block {block.name}: its mark and the root of the corpus do not agree; "
             "build the corpus again"

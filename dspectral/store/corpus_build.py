@@ -10,6 +10,7 @@ import numpy as np
 from dspectral.engine import run_tasks, told
 from dspectral.store.arrays import Location, write_array
 from dspectral.store.build import BLOCK_BYTES, build_spans
+from dspectral.store.changed_sources import TEXT
 from dspectral.store.checks import check_name, check_size
 from dspectral.store.corpus import Corpus, SentenceBlock
 from dspectral.store.counting import count_spans, merge_part
@@ -132,7 +133,7 @@ def build_corpus(
         "corpus": settings if text.by_lines else {**settings, "unit": unit},
     }
     cut = partial(cut_words, cut=cut_by, lowercase=lowercase)
-    with begin(store, storage_options, provenance, append=False) as draft:
+    with begin(store, storage_options, provenance, append=False, stamps=text.stamps) as draft:
         return _build(draft, text, cut, min_count)
 
 
@@ -143,7 +144,9 @@ def _build(draft: Draft, text: PlannedText, cut: Callable[[Documents], Tokens], 
         _count_types(draft, spans, read, cut, min_count)
     write = partial(_write_sentences, where=draft.where, cut=cut, call=uuid4().hex)
     find = partial(_find_sentences, draft.where)
-    return _finish(draft, build_spans(spans, draft, read, write, find, name="number-words"))
+    blocks = build_spans(spans, draft, read, write, find, name="number-words")
+    text.hold(draft, read)
+    return _finish(draft, blocks)
 
 
 def _cut_by(tokens: Cut | TokenizerLike) -> Cut | Tokenizer:
@@ -204,6 +207,7 @@ def _write_sentences(
     documents: Documents,
     *,
     last: bool,
+    text: int,
     where: Location,
     cut: Callable[[Documents], Tokens],
     call: str,
@@ -213,13 +217,14 @@ def _write_sentences(
     write_array(store, f"{name}/ids", ids)
     write_array(store, f"{name}/offsets", offsets)
     block = SentenceBlock(name, len(offsets) - 1, len(ids), last, digest_of(ids, offsets))
-    where.mark(name, {key: value for key, value in block._asdict().items() if key != "name"})
+    mark = {key: value for key, value in block._asdict().items() if key != "name"}
+    where.mark(name, {**mark, TEXT: text})
     return block
 
 
 def _find_sentences(where: Location, name: str) -> SentenceBlock | None:
     mark = where.attributes(name)
-    return SentenceBlock(name=name, **mark) if mark else None
+    return SentenceBlock.of(name, mark) if mark else None
 
 
 def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:

@@ -6,6 +6,7 @@ from typing import Any
 
 from dspectral.engine import expect_passes, numbered, run_tasks
 from dspectral.store.arrays import Location, read_array, write_array
+from dspectral.store.changed_sources import TEXT, text_digest
 from dspectral.store.draft import Draft
 from dspectral.store.packed_terms import pack, unpack
 from dspectral.store.planned_text import Read
@@ -149,14 +150,16 @@ def _count_span(
     path = f"{scratch}/{number:06d}"
     if there := where.attributes(path):
         return list(there["n_documents"])
-    store, n_documents = where.open(read_only=False), []
+    store, digests = where.open(read_only=False), []
+    n_documents: list[int] = []
     for part, documents in enumerate(read(span)):
         # A part has the same number in all blocks, because the hash of a term decides it: terms of different parts
         # never meet, and each part can be merged by itself.
         for partition, terms in enumerate(table_of(documents).partition(n_partitions)):
             write_array(store, f"{path}/{part}/{partition}", pack(terms))
         n_documents.append(documents.n_documents)
-    where.mark(path, {"n_documents": n_documents})
+        digests.append(text_digest(documents))
+    where.mark(path, {"n_documents": n_documents, TEXT: digests})
     return n_documents
 
 

@@ -225,7 +225,7 @@ def open_store(
     """
     # One read of the root says what is there in the usual case; the rest is for the sentence of the error.
     where = Location.of(url, storage_options)
-    attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None) or {}
+    attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None, sure=True) or {}
     if is_hdf5(where) or attributes.get("encoding-type") == "anndata":
         blocks_left((), without, url)
         return open_anndata(where, layer=layer)
@@ -265,7 +265,7 @@ def open_finished(where: Location) -> CountStore | None:
     StoreError
         If the store has a format of another version.
     """
-    head = (where.attributes() or {}).get(KEY)
+    head = (where.attributes(sure=True) or {}).get(KEY)
     if head is None:
         return None
     if head["format"] not in FORMATS:
@@ -282,7 +282,7 @@ def open_finished(where: Location) -> CountStore | None:
 
 
 def _verify(where: Location, block: BlockInfo) -> None:
-    found = find_block(where, block.name)
+    found = find_block(where, block.name, sure=True)
     if found is None:
         raise StoreError(
             f"store {where.url}, block {block.name}: its finished mark is missing; build the store again"

@@ -16,6 +16,7 @@ from dspectral.store.blocks import BlockInfo
 from dspectral.store.claims import Claim, claimed
 from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, open_finished, totals_path
 from dspectral.store.digests import digest_of, sealed
+from dspectral.store.plans import as_json, check_same_settings, write_plan
 from dspectral.store.secrets import without_secrets
 
 
@@ -110,6 +111,7 @@ def begin(
     *,
     append: bool,
     n_columns: int | None = None,
+    stamps: dict[str, str] | None = None,
 ) -> Iterator[Draft]:
     """Write the plan, or find the same plan half done; no other writer is at work while the context lasts.
 
@@ -125,6 +127,8 @@ def begin(
         Whether rows are added to a finished store.
     n_columns : int, optional
         Number of columns of the rows, where it is known.
+    stamps : dict, optional
+        Stamp of each file that the rows are made of.
 
     Yields
     ------
@@ -144,7 +148,7 @@ def begin(
     with claimed(where) as claim:
         # Asked again: what was there may be what another writer was about to finish.
         finished = _admit(where, append=append)
-        yield _planned(where, finished, provenance, n_columns)._replace(claim=claim)
+        yield _planned(where, finished, provenance, n_columns, stamps)._replace(claim=claim)
 
 
 def _admit(where: Location, *, append: bool) -> CountStore | None:
@@ -155,7 +159,7 @@ def _admit(where: Location, *, append: bool) -> CountStore | None:
     if finished is not None and not append:
         raise StoreError(f"there is a finished store at {store} already: append=True adds to it")
     if finished is None:
-        if CORPUS_KEY in (there := where.attributes(zarr_format=None) or {}):
+        if CORPUS_KEY in (there := where.attributes(zarr_format=None, sure=True) or {}):
             raise StoreError(f"there is a finished corpus at {store} already: open_corpus opens it")
         if there:
             raise StoreError(f"there is something else at {store}: choose another place, or remove it")
@@ -163,18 +167,22 @@ def _admit(where: Location, *, append: bool) -> CountStore | None:
 
 
 def _planned(
-    where: Location, finished: CountStore | None, provenance: dict[str, Any], n_columns: int | None
+    where: Location,
+    finished: CountStore | None,
+    provenance: dict[str, Any],
+    n_columns: int | None,
+    stamps: dict[str, str] | None,
 ) -> Draft:
     # Versions are recorded but are no part of the plan: a newer version may finish what an older one began.
     versions = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
     made = {**provenance, "versions": versions}
     if finished is None:
-        resumed = _plan(where, 0, provenance)
+        resumed = write_plan(where, 0, provenance, stamps)
         return Draft(where, 0, n_columns or 0, made, (), resumed)
     # An append is a plan of its own beside the finished root, which stays as it is until `finish`.
-    _check_same_settings(finished, provenance, n_columns)
+    check_same_settings(finished, provenance, n_columns)
     generation = finished.generation + 1
-    resumed = _plan(where, generation, provenance)
+    resumed = write_plan(where, generation, provenance, stamps)
     history = {**finished.provenance, "appended": [*finished.provenance.get("appended", []), made]}
     return Draft(where, generation, finished.n_columns, history, finished.blocks, resumed)
 
@@ -212,7 +220,7 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
         "generation": draft.generation,
         "n_columns": draft.n_columns,
         "blocks": [list(block) for block in every],
-        "provenance": _as_json(draft.provenance),
+        "provenance": as_json(draft.provenance),
         "totals": digests,
     }
     draft.confirm()
@@ -267,7 +275,7 @@ def _next_generation(where: Location) -> tuple[str, bool]:
 def _is_unfinished(where: Location) -> bool:
     generation, _ = _next_generation(where)
     # Without a plan nothing of this generation was written, and a corpus counts as finished by a key of its own.
-    return where.attributes(f"plans/{generation}") is not None and CORPUS_KEY not in (
+    return where.attributes(f"plans/{generation}", sure=True) is not None and CORPUS_KEY not in (
         where.attributes() or {}
     )
 
@@ -280,49 +288,3 @@ def _discard(where: Location) -> None:
     blocks = [f"blocks/{name}" for name in where.names("blocks") if name.startswith(f"{generation}-")]
     # The plan goes last: cut short, this call can be made again.
     where.remove(*vocabulary, *blocks, "scratch", f"totals/{generation}", f"plans/{generation}")
-
-
-def _plan(where: Location, generation: int, provenance: dict[str, Any]) -> bool:
-    """Write the plan; return whether it was there already."""
-    path, plan = f"plans/{generation:04d}", _as_json({"format": FORMAT, **provenance})
-    found = where.attributes(path)
-    if not found:  # no group, or one without attributes, whose writing was cut short
-        where.mark(path, plan)
-        return False
-    different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
-    if different:
-        verb = "differs" if len(different) == 1 else "differ"
-        raise StoreError(
-            f"an unfinished write of another plan is at {where.url} (its {', '.join(different)} {verb}): "
-            "finish it with the same call, or remove it with dspectral.store.discard_unfinished"
-        )
-    return True
-
-
-def _check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
-    url = store.where.url
-    for key in ("hashing", "vocabulary", "labels", "weighting"):
-        ours, theirs = _as_json(provenance.get(key)), store.provenance.get(key)
-        if ours != theirs:
-            ours, theirs = _what_differs(ours, theirs)
-            raise StoreError(f"the {key} to append with is {ours}, but store {url} was built with {theirs}")
-    if n_columns is not None and n_columns != store.n_columns:
-        raise StoreError(
-            f"the rows to append have {n_columns} columns, but store {url} has {store.n_columns}"
-        )
-
-
-def _as_json(value: Any) -> Any:
-    """Return a value as JSON gives it back."""
-    if isinstance(value, dict):
-        return {key: _as_json(entry) for key, entry in value.items()}
-    return [_as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
-
-
-def _what_differs(ours: Any, theirs: Any) -> tuple[Any, Any]:
-    """Return the differing fields of two settings as text; where one side has none, both as they are."""
-    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
-        return ours, theirs
-    names = [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
-    mine, other = (", ".join(f"{name} = {of.get(name)!r}" for name in names) for of in (ours, theirs))
-    return mine, other

@@ -5,13 +5,17 @@ from typing import Any
 
 import fsspec
 
+from dspectral.store.stamps import stamp_of
+
 COMPRESSIONS = ("gz", "bz2", "zst")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
 """Unit of text that is a document in each format, unless the caller says."""
 _SHOWN = 5
 
 
-def files_of(source: str, options: dict[str, Any], *, records: bool) -> list[tuple[str, str, int | None]]:
+def files_of(
+    source: str, options: dict[str, Any], *, records: bool
+) -> list[tuple[str, str, int | None, str]]:
     """Find the files that a source names.
 
     Parameters
@@ -26,7 +30,7 @@ def files_of(source: str, options: dict[str, Any], *, records: bool) -> list[tup
     Returns
     -------
     list of tuple
-        URL, path and size (None if unknown) of each file; those of a pattern or folder by name.
+        URL, path, size (None if unknown) and stamp of each file; those of a pattern or folder by name.
 
     Raises
     ------
@@ -39,19 +43,28 @@ def files_of(source: str, options: dict[str, Any], *, records: bool) -> list[tup
     # A file whose own name has brackets is a file and no pattern.
     if not any(sign in path for sign in "*?[") or system.exists(path):
         if system.isfile(path):
-            return [(_url(system, path, source), path, system.info(path)["size"])]
+            info = system.info(path)
+            return [(_url(system, path, source), path, info["size"], stamp_of(system, path, info))]
         if not system.isdir(path):
             raise FileNotFoundError(f"no file {source}")
         return [
-            (_url(system, name, source), name, size)
-            for name, size in _in_folder(source, system.ls(path, detail=True), records=records)
+            (
+                _url(system, info["name"], source),
+                info["name"],
+                info["size"],
+                stamp_of(system, info["name"], info),
+            )
+            for info in _in_folder(source, system.ls(path, detail=True), records=records)
         ]
     if "::" in source:  # the names inside an archive do not say the archive
         raise ValueError(f"{source} is a pattern behind '::': name its files one by one")
     found = {name: info for name, info in system.glob(path, detail=True).items() if info["type"] == "file"}
     if not found:
         raise FileNotFoundError(f"no file matches {source}")
-    return [(_url(system, name, source), name, found[name]["size"]) for name in sorted(found)]
+    return [
+        (_url(system, name, source), name, found[name]["size"], stamp_of(system, name, found[name]))
+        for name in sorted(found)
+    ]
 
 
 def format_of(path: str) -> tuple[str | None, str | None]:
@@ -82,16 +95,14 @@ def format_of(path: str) -> tuple[str | None, str | None]:
     return (ending if parts and ending in FORMATS else None), compression
 
 
-def _in_folder(
-    source: str, listed: Sequence[dict[str, Any]], *, records: bool
-) -> list[tuple[str, int | None]]:
-    """Return name and size of the files of a folder that are read, in the order of their names."""
-    files = {info["name"]: info["size"] for info in listed if info["type"] == "file"}
+def _in_folder(source: str, listed: Sequence[dict[str, Any]], *, records: bool) -> list[dict[str, Any]]:
+    """Return what is listed of the files of a folder that are read, in the order of their names."""
+    files = {info["name"]: info for info in listed if info["type"] == "file"}
     names = sorted(name for name in files if not name.rsplit("/", 1)[-1].startswith((".", "_")))
     kinds = {name: FORMATS.get(format_of(name)[0] or "") for name in names}
     wanted = [name for name in names if kinds[name] == ("field" if records else "line")]
     if wanted:
-        return [(name, files[name]) for name in wanted]
+        return [files[name] for name in wanted]
     n_folders = sum(info["type"] == "directory" for info in listed)
     shown = [name.rsplit("/", 1)[-1] for name in names[:_SHOWN]]
     if len(names) > _SHOWN:

@@ -72,6 +72,7 @@ def write_with_terms(
     documents: Documents,
     *,
     last: bool,
+    text: int,
     write: Callable[..., B],
     draft: Draft,
     settings: HashingSettings,
@@ -87,8 +88,10 @@ def write_with_terms(
         Its text.
     last : bool
         Whether it is the last block of its span of text.
+    text : int
+        Digest of the text.
     write : callable
-        ``write(name, documents, last=...)`` writes the block and its mark.
+        ``write(name, documents, last=..., text=...)`` writes the block and its mark.
     draft : Draft
         The store being built.
     settings : HashingSettings
@@ -103,7 +106,7 @@ def write_with_terms(
     """
     # In this order: a block that is marked has its terms, and one that is not is written again with them.
     write_sample(draft.where, _scratch(draft, name), TermSample.of(documents, settings, size))
-    return write(name, documents, last=last)
+    return write(name, documents, last=last, text=text)
 
 
 def write_kept_terms(draft: Draft, blocks: Sequence[BlockInfo], settings: HashingSettings, size: int) -> None:

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from dspectral.store.changed_sources import hold_to_earlier, hold_to_plan, read_steady
 from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.draft import Draft
 from dspectral.store.kept_texts import KeptBlock, keep_texts, read_kept
 from dspectral.store.lines import lines_of
 from dspectral.store.readers import read_span
-from dspectral.store.sources import UNITS, Span, plan_spans
+from dspectral.store.sources import UNITS, Span, plan_spans, stamps_of
 from dspectral.store.texts import Texts, TextSources, named_files, texts_in
 from dspectral.types import Documents
 
@@ -125,7 +126,27 @@ class PlannedText(NamedTuple):
                 errors=reading.errors,
                 storage_options=reading.options,
             )
-        return pieces, partial(_read_lines, read=read) if self.by_lines else read
+            read = partial(read_steady, read=read, options=reading.options or {})
+        read = partial(_read_lines, read=read) if self.by_lines else read
+        hold_to_earlier(draft, self.spans, read)
+        return pieces, read
+
+    @property
+    def stamps(self) -> dict[str, str]:
+        """Stamp of each file."""
+        return stamps_of(self.spans)
+
+    def hold(self, draft: Draft, read: Read) -> None:
+        """Refuse to finish a store of files that have changed since they were planned.
+
+        Parameters
+        ----------
+        draft : Draft
+            The store, all of its blocks written.
+        read : callable
+            The function that read the text.
+        """
+        hold_to_plan(draft, self.spans, read, self.reading.options or {})
 
 
 def plan_text(sources: TextSources, reading: Reading, *, by_lines: bool = False) -> PlannedText:

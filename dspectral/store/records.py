@@ -48,7 +48,7 @@ class Record(NamedTuple):
         """
         path = f"{_folder(self.attributes['generation'])}/{number}"
         name, remedy = f"{self.where.url}: array {path}", "save it again"
-        array, values = load_array(self.where.open(), path, name, remedy)
+        array, values = load_array(self.where, self.where.open(), path, name, remedy)
         # Any number may stand in a record, NaN too: only the store knows which chunks are there.
         if lacks := array.nchunks - array.nchunks_initialized:
             raise StoreError(f"{name} lacks {lacks} chunk(s); {remedy}")

@@ -1,16 +1,19 @@
 """Files as documents: their formats, and the spans that are read in parallel."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby, pairwise
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
+from dspectral.engine.retrying import retried
 from dspectral.store.checks import check_name, check_size
 from dspectral.store.encodings import as_utf8, in_utf8, is_wide, known_encoding
 from dspectral.store.fields import csv_records
 from dspectral.store.folders import FORMATS, files_of, format_of
 from dspectral.store.lines import PIECE_BYTES, split_lines, whole_lines
 from dspectral.store.parquet import row_groups
+from dspectral.store.secrets import without_secrets
 from dspectral.store.streams import open_bytes
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -24,6 +27,14 @@ def size_of(spans: Sequence[object]) -> int | None:
     sizes = [getattr(span, "n_bytes", None) for span in spans]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
+
+
+def stamps_of(spans: "Sequence[Span]") -> dict[str, str]:
+    """Return the stamp of each file of some spans, by its address without secrets."""
+    stamps = {
+        url: stamp for span in spans for url, stamp in zip((span.url, *span.also), span.stamps, strict=False)
+    }
+    return {without_secrets(url): stamp for url, stamp in stamps.items()}
 
 
 class Span(NamedTuple):
@@ -54,6 +65,8 @@ class Span(NamedTuple):
         Python's name of the encoding; None is UTF-8.
     delimiter : str
         What the fields of a CSV file are cut by.
+    stamps : tuple of str
+        What told each file, when it was planned, from itself after a change.
     """
 
     url: str
@@ -69,6 +82,7 @@ class Span(NamedTuple):
     also: tuple[str, ...] = ()
     encoding: str | None = None
     delimiter: str = ","
+    stamps: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """Return the span as JSON takes it.
@@ -76,10 +90,11 @@ class Span(NamedTuple):
         Returns
         -------
         dict
-            Names and values of its attributes; of those that versions before 0.2 did not know, what is not the default.
+            Names and values of its attributes but for stamps; of those that versions before 0.2 did not know, what is
+            not the default.
         """
         newer = {key for key in ("encoding", "delimiter") if getattr(self, key) == self._field_defaults[key]}
-        return {key: value for key, value in self._asdict().items() if key not in newer}
+        return {key: value for key, value in self._asdict().items() if key not in {*newer, "stamps"}}
 
     def files(self) -> "list[Span]":
         """Return a span for each of its files.
@@ -89,7 +104,7 @@ class Span(NamedTuple):
         list of Span
             The files, in their order.
         """
-        return [self._replace(url=url, also=()) for url in (self.url, *self.also)]
+        return [self._replace(url=url, also=(), stamps=()) for url in (self.url, *self.also)]
 
 
 def plan_spans(
@@ -155,8 +170,8 @@ def plan_spans(
     if delimiter is not None and len(delimiter) != 1:
         raise ValueError(f"delimiter is {delimiter!r}, but it must be one character, such as ';'")
     for source in [sources] if isinstance(sources, str | PathLike) else sources:
-        for url, path, size in _found(sources, fspath(source), options, records=field is not None):
-            whole = _whole(url, path, unit, field, delimiter)._replace(encoding=coded)
+        for url, path, size, stamp in _found(sources, fspath(source), options, records=field is not None):
+            whole = _whole(url, path, unit, field, delimiter)._replace(encoding=coded, stamps=(stamp,))
             spans += _spans(whole, size, span_bytes, delimiter, options)
     return list(_together(spans, span_bytes))
 
@@ -164,7 +179,8 @@ def plan_spans(
 def _found(sources: Any, source: str, options: dict[str, Any], *, records: bool) -> list[Any]:
     """Return the files of a source; a list whose strings name none may be meant as texts."""
     try:
-        return files_of(source, options, records=records)
+        look = partial(files_of, source, options, records=records)
+        return retried(look, what=f"looking for {without_secrets(source)}")
     except FileNotFoundError as error:
         if isinstance(sources, str | PathLike):
             raise
@@ -215,12 +231,14 @@ def _spans(
 def _together(spans: list[Span], span_bytes: int) -> Iterator[Span]:
     """Yield spans, small files together: each would be a task and a block, however small."""
     # Neighbors of one format, unit and column: `held` is the span so far, which the next file joins if it fits.
-    for _, group in groupby(spans, key=lambda span: span._replace(url="", n_bytes=None)):
+    for _, group in groupby(spans, key=lambda span: span._replace(url="", n_bytes=None, stamps=())):
         held, *others = group
         for span in others:
             n_bytes = _sum_of(held, span)
             if n_bytes is not None and n_bytes <= span_bytes:
-                held = held._replace(n_bytes=n_bytes, also=(*held.also, span.url))
+                held = held._replace(
+                    n_bytes=n_bytes, also=(*held.also, span.url), stamps=(*held.stamps, *span.stamps)
+                )
             else:
                 yield held
                 held = span

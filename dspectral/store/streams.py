@@ -5,10 +5,13 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 import fsspec
+
+from dspectral.engine.retrying import retried
+from dspectral.store.secrets import without_secrets
 
 _FEW = 256
 """Bytes that zstandard decompresses at once: they can stand for ten thousand times as many of repeated text."""
@@ -93,9 +96,9 @@ def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
     file of bytes
         The content as it is stored.
     """
-    with fsspec.open(url, "rb", **options) as raw:
-        # All who open a file in memory get one object, with one position: spans that are read at once would mix.
-        yield io.BytesIO(raw.getvalue()) if isinstance(raw, io.BytesIO) else raw
+    raw: Any = _Reopened(url, options)
+    with raw:
+        yield raw
 
 
 def _decompress(raw: IO[bytes], compression: str | None) -> Any:
@@ -104,6 +107,78 @@ def _decompress(raw: IO[bytes], compression: str | None) -> Any:
     if compression == "bz2":
         return bz2.BZ2File(raw)
     return io.BufferedReader(_Zstandard(raw)) if compression == "zst" else raw
+
+
+class _Reopened(io.RawIOBase):
+    """A file as it is stored, which is opened again at its place where a read fails for a moment."""
+
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
+        self._url = url
+        self._options = options
+        self._holder: Any = None
+        self._file: Any = None
+        # Invariant: what is read next begins at this byte, in whichever file.
+        self._at = 0
+        self._named = without_secrets(url)
+        retried(self._open, what=f"opening {self._named}")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._file is not None and self._file.seekable())
+
+    def read(self, size: int = -1, /) -> bytes:
+        data: bytes = retried(self._read, size, what=f"reading {self._named}")
+        self._at += len(data)
+        return data
+
+    def readinto(self, buffer: Any, /) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        self._at = int(self._file.seek(offset, whence))
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+        super().close()
+
+    def _open(self) -> None:
+        try:
+            # Kept as well: an archive closes what is open in it when nobody holds it any more.
+            self._holder = fsspec.open(self._url, "rb", **self._options)
+            file = self._holder.open()
+        except FileNotFoundError as error:
+            # It was there when it was planned: a storage over a network says at times that it is not.
+            system, path = fsspec.url_to_fs(self._url, **self._options)
+            system.invalidate_cache()
+            if not system.exists(path):
+                raise
+            raise OSError(f"{self._named} is listed, but was not found") from error
+        # All who open a file in memory get one object, with one position: spans that are read at once would mix.
+        self._file = io.BytesIO(file.getvalue()) if isinstance(file, io.BytesIO) else file
+
+    def _read(self, size: int) -> bytes:
+        try:
+            if self._file is None:
+                self._open()
+                self.seek(self._at)
+            data: bytes = self._file.read(size)
+        except Exception:
+            file, self._file = self._file, None
+            if file is not None:
+                with suppress(Exception):  # it has failed already
+                    file.close()
+            raise
+        return data
 
 
 class _Zstandard(io.RawIOBase):

@@ -10,6 +10,7 @@ import dask.array as da
 from scipy import sparse
 
 from dspectral.engine import run_tasks
+from dspectral.store.changed_sources import text_digest
 from dspectral.store.checks import check_size
 from dspectral.store.facts import text_files_card
 from dspectral.store.opened import read_lazily
@@ -30,11 +31,14 @@ class TextBlock(NamedTuple):
         Number of the block in its span, from 0.
     n_documents : int
         Documents of the block.
+    digest : int
+        Digest of their text.
     """
 
     span: Span
     number: int
     n_documents: int
+    digest: int
 
 
 class TextFiles:
@@ -123,9 +127,9 @@ class TextFiles:
         )
         counted = run_tasks(partial(_count, files=self._settings), spans, name="count-documents")
         return tuple(
-            TextBlock(span, number, n_documents)
+            TextBlock(span, number, *found)
             for span, of_span in zip(spans, counted, strict=True)
-            for number, n_documents in enumerate(of_span)
+            for number, found in enumerate(of_span)
         )
 
     @property
@@ -193,9 +197,9 @@ class TextFiles:
         }
 
 
-def _count(span: Span, *, files: dict[str, Any]) -> list[int]:
-    """Return the number of documents of each block of a span."""
-    return [documents.n_documents for documents in read_span(span, **files)]
+def _count(span: Span, *, files: dict[str, Any]) -> list[tuple[int, int]]:
+    """Return the number of documents of each block of a span, and the digest of their text."""
+    return [(documents.n_documents, text_digest(documents)) for documents in read_span(span, **files)]
 
 
 def _sample_span(
@@ -208,7 +212,7 @@ def _sample_span(
 def _hash_block(block: TextBlock, *, files: dict[str, Any], hashing: HashingSettings) -> sparse.csr_array:
     """Read a span up to one block, and hash that."""
     documents = next(islice(read_span(block.span, **files), block.number, None), None)
-    if documents is None or documents.n_documents != block.n_documents:
+    if documents is None or text_digest(documents) != block.digest:
         raise ValueError(
             f"{block.span.url} has changed since its documents were counted: make TextFiles(...) again"
         )

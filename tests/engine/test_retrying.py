@@ -3,9 +3,13 @@ import gzip
 from types import SimpleNamespace
 
 import dask
+import dask.array as da
+import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 
-from dspectral.engine import listening, retrying
+import dspectral
+from dspectral.engine import listening, retrying, run_tasks
 from dspectral.engine.fault_events import Retried
 
 
@@ -126,3 +130,61 @@ def test_a_response_of_requests_is_judged_by_its_status():
     error = RuntimeError("answered")
     error.response = SimpleNamespace(status_code=502)
     assert retrying.is_transient(error)
+
+
+def flaky_block(block, *, folder, error):
+    """Fail at the first attempt to read each block, in whatever process."""
+    mark = folder / f"{float(block[0, 0])}"
+    if not mark.exists():
+        mark.touch()
+        raise error
+    return block
+
+
+def fitted(rows):
+    return dspectral.TruncatedSVD(2, solver="frequent_directions").fit(rows)
+
+
+@pytest.fixture
+def rows():
+    return da.from_array(np.random.default_rng(0).standard_normal((40, 6)), chunks=(10, 6))
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_blocks_whose_first_reading_fails_are_read_again_and_told(scheduler, rows, tmp_path):
+    flaky = rows.map_blocks(flaky_block, folder=tmp_path, error=TimeoutError("slow\nstorage"), dtype=float)
+    heard = []
+    with dask.config.set(scheduler=scheduler), listening(heard.append):
+        model = fitted(flaky)
+    assert np.array_equal(model.components_, fitted(rows).components_)
+    told = [event for event in heard if isinstance(event, Retried)]
+    assert sorted(event.what for event in told) == [f"block {i} of sketch" for i in range(4)]
+    assert {event.error for event in told} == {"slow storage"}
+
+
+def test_a_block_that_is_wrong_is_read_once(rows, tmp_path):
+    wrong = rows.map_blocks(flaky_block, folder=tmp_path, error=ValueError("damaged"), dtype=float)
+    with pytest.raises(ValueError, match=r"damaged"), dask.config.set(scheduler="sync"):
+        fitted(wrong)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_items_of_a_list_are_tried_again():
+    read = Flaky(ConnectionResetError("gone"))
+    with dask.config.set(scheduler="sync"):
+        assert run_tasks(read, ["a", "b"], name="read") == ["a", "b"]
+
+
+def test_workers_tell_of_what_they_tried_again_and_keep_to_the_number_of_the_client(rows, tmp_path):
+    flaky = rows.map_blocks(flaky_block, folder=tmp_path, error=OSError("busy"), dtype=float)
+    heard = []
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster),
+        listening(heard.append),
+    ):
+        model = fitted(flaky)
+        with dask.config.set({"dspectral.retries": 0}), pytest.raises(OSError, match="again"):
+            run_tasks(Flaky(OSError("again")), ["a"], name="read")
+    assert np.array_equal(model.components_, fitted(rows).components_)
+    assert len([event for event in heard if isinstance(event, Retried)]) == 4

@@ -217,5 +217,5 @@ def test_a_span_pickles_and_is_json(tmp_path):
     (span,) = plan_spans(written(tmp_path / "a.tsv", TABLE), field="text")
     assert pickle.loads(pickle.dumps(span)) == span  # noqa: S301  our own bytes
     described = json.loads(json.dumps(span.describe()))
-    assert Span(**{**described, "also": tuple(described["also"])}) == span
+    assert Span(**{**described, "also": tuple(described["also"])}) == span._replace(stamps=())
     assert (span.format, span.unit, span.field, span.column, span.n_columns) == ("tsv", "field", "text", 1, 2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from dspectral import _compiled
+from dspectral import _machine_code
 
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = """
@@ -95,8 +95,8 @@ def test_of_two_processes_that_start_at_once_one_compiles_and_the_other_waits(tm
 
 
 def test_a_loop_that_another_process_compiles_for_too_long_is_compiled_here(tmp_path, monkeypatch):
-    monkeypatch.setattr(_compiled, "WAIT_SECONDS", 0.01)
-    turn = _compiled._Turn()
+    monkeypatch.setattr(_machine_code, "WAIT_SECONDS", 0.01)
+    turn = _machine_code._Turn()
     with FileLock(tmp_path / "loop.lock"), turn:
         with pytest.warns(UserWarning, match=r"without waiting for other processes: .*loop\.lock"):
             turn.wait(tmp_path / "loop.lock")
@@ -105,7 +105,7 @@ def test_a_loop_that_another_process_compiles_for_too_long_is_compiled_here(tmp_
 
 
 def test_a_turn_ends_with_the_outermost_loop_also_after_an_error(tmp_path):
-    turn, other = _compiled._Turn(), FileLock(tmp_path / "loop.lock")
+    turn, other = _machine_code._Turn(), FileLock(tmp_path / "loop.lock")
 
     def fail():
         with turn:

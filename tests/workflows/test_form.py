@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import time
+from functools import partial
 
 import dask
 import numpy as np
@@ -250,6 +251,32 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path, capsys):
     ):
         pass
     assert "no scheduler answers at tcp://127.0.0.1:9, given as --scheduler" in capsys.readouterr().err
+
+
+def test_an_address_with_tls_needs_certificates(tmp_path, capsys):
+    with pytest.raises(SystemExit), form.run(arguments(tmp_path, "--scheduler", "tls://127.0.0.1:9")):
+        pass
+    said = capsys.readouterr().err
+    assert (
+        "no scheduler answers at tls://127.0.0.1:9, given as --scheduler: connections over TLS need cert"
+        in said
+    )
+    assert "distributed.comm.tls.ca-file" in said
+
+
+def fail_once(item, *, errors):
+    if errors:
+        raise errors.pop()
+    return item
+
+
+def test_the_report_says_how_often_something_was_tried_again(tmp_path):
+    with form.run(arguments(tmp_path)) as run:
+        fill(run)
+        errors = [TimeoutError("slow storage")]
+        assert run_tasks(partial(fail_once, errors=errors), [1], name="read") == [1]
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["retries"], report["tasks_redone"]) == (1, 0)
 
 
 @pytest.fixture

@@ -1,11 +1,16 @@
 import re
 import warnings
+from asyncio import CancelledError
 from importlib import import_module
 
 import pytest
 from distributed import KilledWorker
+from distributed.client import FutureCancelledError
+from distributed.comm import CommClosedError
 
 import dspectral
+from dspectral import ClusterError
+from dspectral.engine.cluster_errors import MEMORY_KNOBS
 from workflows._form import form
 from workflows._form.messages import in_options, sentence
 
@@ -153,6 +158,30 @@ def test_an_error_without_words_and_a_lost_worker_are_sentences_too():
     assert sentence(ValueError(), {}) == "ValueError"
     assert "--memory-limit" in sentence(KilledWorker("task", None, 3), {})
     assert sentence(OSError(28, "No space left on device", "a.zarr"), {}) == "a.zarr: no space left on device"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FutureCancelledError("sketch-block", "scheduler-connection-lost"),
+        CancelledError(),
+        CommClosedError("in <TCP>: Stream is closed"),
+    ],
+)
+def test_a_cluster_that_is_lost_outside_a_pass_is_a_sentence(error, tmp_path, capsys):
+    parser = form.parser("rivers", "")
+    with pytest.raises(SystemExit), form.run(parser.parse_args(["--out", str(tmp_path / "out")])):
+        raise error
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "error: the connection to the cluster was lost, or its work was cancelled: see whether" in said
+
+
+def test_what_would_fit_is_said_by_the_option():
+    knobs = f"2 workers ended: {MEMORY_KNOBS}"
+    assert sentence(ClusterError(knobs), {}).startswith(
+        "2 workers ended: give each worker more memory (--memory-limit)"
+    )
+    assert "did not answer in time" in sentence(TimeoutError(), {})
 
 
 def test_a_warning_is_a_sentence_of_the_program(tmp_path, capsys):

@@ -82,7 +82,8 @@ def test_what_is_typed_wrongly_is_refused_in_the_words_of_options(parser, capsys
     ("given", "said"),
     [
         (["--memory-limit", "lots"], "argument --memory-limit: 'lots' is not a size of memory: write 2GB"),
-        (["--memory-limit", "2"], "argument --memory-limit: '2' is less than a worker needs"),
+        (["--memory-limit", "2"], "argument --memory-limit: '2' is less memory than a worker takes"),
+        (["--memory-limit", "250MB"], "argument --memory-limit: '250MB' is less memory than a worker takes"),
         (["--seed", "x"], "argument --seed: 'x' is not a whole number"),
         (["--wrokers", "2"], "there is no option --wrokers, did you mean --workers?"),
         (["--zzz"], "there is no option --zzz."),

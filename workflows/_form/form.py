@@ -29,10 +29,13 @@ from typing import Any
 
 from distributed import Client, KilledWorker
 
+from dspectral import ClusterError
+from dspectral.engine import listening
 from dspectral.store import without_secrets
 from dspectral.watch import Progress
 
-from .messages import in_options, sentence
+from .mended import Mended
+from .messages import LOST, in_options, sentence
 from .options import Parser, bits, memory_limit, positive, share
 from .outputs import publish, unfinished
 from .page import page
@@ -46,7 +49,7 @@ __all__ = ["EXPECTED", "Run", "bits", "parser", "positive", "run", "share"]
 
 QUIET_SECONDS = 3.0
 """A step that ends sooner shows no progress."""
-EXPECTED = (ValueError, OSError, ImportError, KilledWorker)
+EXPECTED = (ValueError, OSError, ImportError, KilledWorker, ClusterError, *LOST)
 """Errors that come of what was asked for: a sentence says what; ``--debug`` shows where."""
 
 NOT_SHOWN = ("workflow", "description", "prog", "options")
@@ -177,11 +180,12 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
         with (
             scheduler(arguments) as client,
             Progress(client, quiet_seconds=QUIET_SECONDS, summaries=False) as progress,
+            listening(mended := Mended(), everywhere=True),
         ):
             result = Run(arguments, client, progress)
             with result.meter.measure() as used:
                 yield result
-            result.report.used = _used(result, used)
+            result.report.used = _used(result, used) | mended.counts
         _write(result, folder)
         publish(folder, arguments.out)
     if result.report.rows:

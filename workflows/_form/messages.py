@@ -1,10 +1,15 @@
 """Errors as sentences for a person at a shell, who knows options and files but no Python."""
 
 import re
+from asyncio import CancelledError
 from collections.abc import Mapping
+from concurrent.futures import CancelledError as FutureCancelledError
 
 from distributed import KilledWorker
+from distributed.comm import CommClosedError
 
+LOST = (CancelledError, FutureCancelledError, CommClosedError)
+"""What is raised where a cluster is lost between passes; within one, the library says it."""
 OTHER_NAMES = {
     "ngram_range": "ngrams",
     "count_transform": "transform",
@@ -15,6 +20,7 @@ OTHER_NAMES = {
 """Parameters of the library that programs take by an option of another name."""
 FUNCTIONS = {
     "dspectral.store.discard_unfinished": "discard_unfinished=True",
+    "memory_limit of LocalCluster, --memory-limit of `dask worker`": "--memory-limit",
     "build_store or write_counts makes one": "`dspectral build-store` makes one",
     "build_corpus makes one": "`dspectral word-embeddings --store` makes one",
 }
@@ -53,8 +59,20 @@ def sentence(error: BaseException, options: Mapping[str, str]) -> str:
             f"{error.allowed_failures + 1} workers ended, one after the other, at the same task, most often for lack "
             "of memory: give each more by --memory-limit, or start fewer by --workers"
         )
+    if isinstance(error, LOST):
+        return (
+            "the connection to the cluster was lost, or its work was cancelled: see whether its scheduler still runs, "
+            f"and start this again once it does{_detail(error)}"
+        )
+    if isinstance(error, TimeoutError) and not str(error):
+        return "something did not answer in time: see whether the cluster and the storage can be reached"
     text = _of_file(error) if isinstance(error, OSError) else str(error)
     return in_options(" ".join(text.split()) or type(error).__name__, options)
+
+
+def _detail(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f" ({text})" if text else ""
 
 
 def in_options(text: str, options: Mapping[str, str]) -> str:

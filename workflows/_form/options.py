@@ -16,8 +16,8 @@ PACKAGE = __name__.removesuffix("._form.options")
 """``workflows`` in the repository, ``dspectral.programs`` in the wheel."""
 MOST_BITS = 30
 """Of a column's number."""
-LEAST_MEMORY = 100_000_000
-"""Bytes that a worker takes before it holds any data."""
+LEAST_MEMORY = 300_000_000
+"""Bytes that a worker takes with its packages before it holds any data: 165 to 300 million, by method."""
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -150,5 +150,8 @@ def memory_limit(text: str) -> str:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size of memory: {right}") from None
     if 0 < size < LEAST_MEMORY and not is_share:
-        raise argparse.ArgumentTypeError(f"{text!r} is less than a worker needs to start, 100MB: {right}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is less memory than a worker takes before it holds any data: write 300MB or more, or 0 for no "
+            "limit"
+        )
     return text

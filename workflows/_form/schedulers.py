@@ -21,6 +21,20 @@ from .options import PACKAGE
 
 WAIT_SECONDS = 60
 """For the first worker of a cluster that is there already."""
+OF_SCHEDULER = {
+    # A worker gets its next block only when it is free, so that a merge that waits goes first: else each worker piles
+    # up summaries.
+    "distributed.scheduler.worker-saturation": 1.0,
+    # A worker that is stopped would hold a run for five minutes: all of them are on this machine, and heard of twice a
+    # second.
+    "distributed.scheduler.worker-ttl": "60s",
+}
+"""What a scheduler that is started here is told."""
+TLS = (
+    "connections over TLS need certificates, which Dask's configuration names: distributed.comm.tls.ca-file, "
+    "distributed.comm.tls.client.cert and distributed.comm.tls.client.key"
+)
+"""What is missing where no certificates are configured."""
 LOOPBACK = "127.0.0.1"
 DASHBOARD_PORT = 8787
 
@@ -110,9 +124,7 @@ def _is_worth_telling(record: logging.LogRecord) -> bool:
 @contextmanager
 def _local_cluster(n_workers: int, memory_limit: str, *, debug: bool) -> Iterator[Client]:
     with ExitStack() as stack:
-        # A worker gets its next block only when it is free, so that a merge that waits goes first: else each
-        # worker piles up summaries.
-        stack.enter_context(dask.config.set({"distributed.scheduler.worker-saturation": 1.0}))
+        stack.enter_context(dask.config.set(OF_SCHEDULER))
         with _interrupts_held_back():
             cluster = LocalCluster(
                 n_workers=n_workers,
@@ -190,5 +202,8 @@ def _existing_cluster(address: str) -> Iterator[Client]:
 def _connected(address: str) -> AbstractContextManager[Client]:
     try:
         return Client(address)
-    except (OSError, ValueError) as error:
-        raise OSError(f"no scheduler answers at {address}, given as --scheduler: {error}") from error
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        # Without certificates, distributed has a TypeError for an address that begins with tls.
+        lacks = address.startswith("tls") and isinstance(error, TypeError)
+        said = TLS if lacks else str(error)
+        raise OSError(f"no scheduler answers at {address}, given as --scheduler: {said}") from error

@@ -1,0 +1,161 @@
+"""Numba at work: loops compiled in turn, their machine code kept on disk, and those who listen told.
+
+Only the first call of a loop imports this module, as Numba takes longer to import than most programs take to begin.
+"""
+
+import threading
+import time
+import warnings
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from filelock import FileLock, Timeout
+from numba.core import config
+from numba.core import event as numba_events
+from numba.core.compiler_lock import global_compiler_lock
+
+Listener = Callable[[str, str, float | None], object]
+Dispatcher = Callable[..., Any]
+WAIT_SECONDS = 120.0
+"""How long a process waits for a loop that another one compiles; the longest loop takes a twentieth of it."""
+
+
+def dispatcher_of(function: Callable[..., Any], *, contract: bool, listeners: list[Listener]) -> Dispatcher:
+    """Return what compiles a loop for the types of each call, without the interpreter lock.
+
+    Parameters
+    ----------
+    function : callable
+        Function of arrays, numbers and named tuples of them; other loops are dispatchers among its globals.
+    contract : bool
+        Whether products and sums are contracted into one rounded operation.
+    listeners : list of callable
+        Whom to tell what is compiled: one list for all loops.
+
+    Returns
+    -------
+    callable
+        Numba's dispatcher, which compiles in turn with other processes.
+    """
+    _ANNOUNCER.listeners = listeners
+    fastmath = {"contract"} if contract else False
+    return _in_turn(numba.njit(nogil=True, cache=True, fastmath=fastmath, boundscheck=False)(function))
+
+
+def cpu_of_loops() -> str:
+    """Return the kind of processor for which Numba compiles, which decides the last bits of what loops compute.
+
+    Returns
+    -------
+    str
+        Its name as LLVM has it, and a checksum of its instructions.
+
+    Examples
+    --------
+    >>> cpu_of_loops().split()[0] != ""
+    True
+    """
+    name = config.CPU_NAME or llvm.get_host_cpu_name()
+    features = config.CPU_FEATURES
+    if features is None:  # as Numba does: a named processor has no instructions of this one
+        features = "" if config.CPU_NAME else llvm.get_host_cpu_features().flatten()
+    return f"{name} {zlib.crc32(features.encode()):08x}"
+
+
+class _Turn:
+    """The turn of this process to compile a loop, with all that it calls; Numba's own lock guards it from threads."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.has_waited = False
+        self.lock: FileLock | None = None
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_error: object) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            if self.lock is not None:
+                self.lock.release()
+            self.lock, self.has_waited = None, False
+
+    def wait(self, path: Path) -> None:
+        """Wait until no other process compiles the outermost loop, whose lock ends with the process that holds it."""
+        if self.has_waited:
+            return
+        self.has_waited = True
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=WAIT_SECONDS)
+        except (Timeout, OSError, NotImplementedError) as error:
+            warnings.warn(f"a loop is compiled without waiting for other processes: {error}", stacklevel=2)
+        else:
+            self.lock = lock
+
+
+_TURN = _Turn()
+
+
+def _in_turn(loop: Dispatcher) -> Dispatcher:
+    """Let a loop that is not on disk be compiled by one process, for which the others wait."""
+    cache: Any = vars(loop).get("_cache")
+    if cache is None:  # compilation is switched off
+        return loop
+    dispatcher: Any = loop
+    load, compile_now = cache.load_overload, dispatcher.compile
+
+    def load_or_wait(signature: Any, target: Any) -> Any:
+        found = load(signature, target)
+        if found is None:
+            _TURN.wait(Path(cache.cache_path, f"{loop.__module__}.{loop.__name__}.lock"))
+            found = load(signature, target)
+        return found
+
+    def compile_in_turn(signature: Any) -> Any:
+        with global_compiler_lock, _TURN:
+            return compile_now(signature)
+
+    cache.load_overload, dispatcher.compile = load_or_wait, compile_in_turn
+    return loop
+
+
+class _Announcer(numba_events.Listener):
+    """Tells of loops of this package, of the outermost alone: what it calls is compiled as a part of it."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Listener] = []
+        self._open = threading.local()
+
+    def on_start(self, event: Any) -> None:
+        """Tell that a loop is not in the cache."""
+        outer = self._stack()
+        outer.append(time.perf_counter())
+        if len(outer) == 1:
+            self._tell(event, None)
+
+    def on_end(self, event: Any) -> None:
+        """Tell how long the loop took, also if it cannot be compiled."""
+        start = self._stack().pop()
+        if not self._stack():
+            self._tell(event, time.perf_counter() - start)
+
+    def _stack(self) -> list[float]:
+        if not hasattr(self._open, "starts"):
+            self._open.starts = []
+        starts: list[float] = self._open.starts
+        return starts
+
+    def _tell(self, event: Any, seconds: float | None) -> None:
+        function = event.data["dispatcher"].py_func
+        if function.__module__.startswith(__package__):
+            for listener in tuple(self.listeners):
+                listener(function.__name__, function.__module__, seconds)
+
+
+_ANNOUNCER = _Announcer()
+numba_events.register("numba:compile", _ANNOUNCER)

@@ -1,0 +1,82 @@
+"""What else than the data decides the bits of a result: the machine, the libraries, and the code itself."""
+
+import asyncio
+import time
+from functools import cache
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dspectral.engine.blas import blas_kinds
+from dspectral.engine.clients import Client, Scheduler
+
+LIBRARIES = ("numpy", "scipy", "numba")
+PATIENCE = 5.0
+"""Seconds that workers have for an answer; those that were silent for so long are not asked."""
+
+
+@cache
+def kind_of_machine() -> str:
+    """Return what else than the data may change bits: BLAS, the processor that loops are compiled for, versions.
+
+    Returns
+    -------
+    str
+        The same on machines that are alike.
+    """
+    from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
+
+    return "; ".join([cpu_of_loops(), blas_kinds(), *(f"{name} {version(name)}" for name in LIBRARIES)])
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of the code of dspectral: what another version left is not found by this one.
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits.
+    """
+    root = Path(__file__).parents[1]
+    seen = blake2b(digest_size=16)
+    for path in sorted(root.rglob("*.py")):
+        seen.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return seen.hexdigest()
+
+
+def kinds_on(client: Client | None) -> list[str]:
+    """Return the kinds of the machines that compute.
+
+    Parameters
+    ----------
+    client : distributed.Client or None
+        Client whose workers compute; None where this process does.
+
+    Returns
+    -------
+    list of str
+        Each once. If no worker answers, the kind of this process: where machines differ, a pass says so itself.
+    """
+    if client is None:
+        return [kind_of_machine()]
+
+    async def ask() -> Any:
+        heard = await client.run_on_scheduler(_heard_of)
+        return await client.run(kind_of_machine, workers=heard, on_error="return") if heard else {}
+
+    asked = asyncio.run_coroutine_threadsafe(ask(), client.loop.asyncio_loop)
+    try:
+        answers = asked.result(PATIENCE)
+    except (OSError, RuntimeError, TimeoutError):
+        asked.cancel()  # the pass will say what is wrong with the cluster
+        answers = {}
+    kinds = {one for one in answers.values() if isinstance(one, str)}
+    return sorted(kinds) or [kind_of_machine()]
+
+
+def _heard_of(dask_scheduler: Scheduler) -> list[str]:
+    """Return the addresses of the workers that would answer, on the scheduler."""
+    now = time.time()
+    return [one.address for one in dask_scheduler.workers.values() if now - one.last_seen < PATIENCE]

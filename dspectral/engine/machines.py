@@ -1,0 +1,181 @@
+"""Which machines compute: what decides the last bits of their results, and whether they fit together."""
+
+import asyncio
+import platform
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from dspectral.engine.blas import blas_kinds
+from dspectral.engine.clients import Client
+from dspectral.engine.cluster_errors import ClusterError
+from dspectral.engine.configuration import wait_warning, wants_same_bits
+from dspectral.engine.telling import LOGGER
+
+PACKAGES = ("dspectral", "numpy", "scipy", "numba", "dask", "distributed", "zarr", "threadpoolctl")
+HERE = "this process"
+INTERVAL = 5.0
+"""Seconds between two comparisons of one cluster, unless ``dspectral.same-bits`` is true."""
+SHOWN = 3
+"""Machines that a sentence names."""
+
+Facts = Mapping[str, str]
+
+
+class _Known:
+    """What is known of the workers of one client."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Facts] = {}
+        self.asked = -INTERVAL
+        self.told = ""
+
+
+_KNOWN: "WeakKeyDictionary[Client, _Known]" = WeakKeyDictionary()
+
+
+def facts() -> dict[str, str]:
+    """Return what decides the last bits of results that this process computes.
+
+    Returns
+    -------
+    dict of str to str
+        Versions of Python and of packages, the kind of processor for which BLAS chose its kernels, and the one for
+        which Numba compiles.
+
+    Examples
+    --------
+    >>> facts()["Python"] == platform.python_version()
+    True
+    """
+    from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
+
+    found = {"Python": platform.python_version(), "machine": platform.machine()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # it is on the path without being installed
+            found[package] = str(getattr(sys.modules.get(package), "__version__", "absent"))
+    return found | {"BLAS": blas_kinds(), "Numba": cpu_of_loops()}
+
+
+def compare_machines(client: Client) -> None:
+    """Compare all workers of a cluster with each other and with this process; each is asked once.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Client of the cluster.
+
+    Raises
+    ------
+    ClusterError
+        If a worker cannot import what passes need; or if machines differ in what decides the last bits of results
+        and the entry ``dspectral.same-bits`` of Dask's configuration is true. Otherwise they are told in a warning.
+    """
+    known = _KNOWN.setdefault(client, _Known())
+    strict = wants_same_bits()
+    if not strict and time.monotonic() - known.asked < INTERVAL:
+        return
+    addresses = set(_asked(client, client.run_on_scheduler, addresses_of) or ())
+    known.asked = time.monotonic()
+    new = addresses - known.facts.keys()
+    if new:
+        answers = _asked(client, client.run, facts, workers=sorted(new), on_error="return") or {}
+        _refuse_without_packages(answers)
+        known.facts |= {address: one for address, one in answers.items() if isinstance(one, dict)}
+    known.facts = {address: known.facts[address] for address in addresses & known.facts.keys()}
+    said = differences({HERE: facts()} | known.facts)
+    if said and strict:
+        raise ClusterError(
+            f"dspectral.same-bits is true, but results may differ in their last bits: {said}; use machines of one kind "
+            "(OPENBLAS_CORETYPE and NUMBA_CPU_NAME can make them so), or set dspectral.same-bits to false"
+        )
+    if said and said != known.told:
+        sentence = f"machines of the cluster differ, and so may the last bits of results: {said}"
+        LOGGER.warning("%s", sentence)
+        warnings.warn(sentence, RuntimeWarning, stacklevel=2)
+    known.told = said
+
+
+def addresses_of(dask_scheduler: Any) -> list[str]:
+    """Return the addresses of the workers, on the scheduler.
+
+    Parameters
+    ----------
+    dask_scheduler : distributed.Scheduler
+        The scheduler, which ``Client.run_on_scheduler`` gives.
+
+    Returns
+    -------
+    list of str
+        Only those that run and were heard of in the last seconds: the others would not answer.
+    """
+    now = time.time()
+    return [one.address for one in dask_scheduler.workers.values() if now - one.last_seen < INTERVAL]
+
+
+def differences(machines: Mapping[str, Facts]) -> str:
+    """Return in what machines differ.
+
+    Parameters
+    ----------
+    machines : mapping of str to dict
+        The facts of each, by its name.
+
+    Returns
+    -------
+    str
+        Empty where all are alike; else which of them differ from most, in what.
+
+    Examples
+    --------
+    >>> differences({"a": {"BLAS": "Haswell"}, "b": {"BLAS": "Haswell"}, "c": {"BLAS": "Prescott"}})
+    'BLAS is Prescott on c, and Haswell on the 2 others'
+    """
+    parts = []
+    for name in dict.fromkeys(name for one in machines.values() for name in one):
+        values = {machine: one.get(name, "absent") for machine, one in machines.items()}
+        (most, n_most), *others = Counter(values.values()).most_common()
+        odd = [
+            f"{value} on {_some([m for m, one in values.items() if one == value])}" for value, _n in others
+        ]
+        if odd:
+            rest = "the other" if n_most == 1 else f"the {n_most} others"
+            parts.append(f"{name} is {', '.join(odd)}, and {most} on {rest}")
+    return "; ".join(parts)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def _refuse_without_packages(answers: Mapping[str, object]) -> None:
+    """Raise an error if a worker cannot import what the question needs, which is what passes need."""
+    failed = {address: error for address, error in answers.items() if isinstance(error, ImportError)}
+    if failed:
+        error = next(iter(failed.values()))
+        raise ClusterError(
+            f"{_some(sorted(failed))} cannot import {error.name or 'what passes need'} ({error}): install dspectral in "
+            "the same version as here on every worker"
+        ) from error
+
+
+def _asked(client: Client, question: Any, *arguments: Any, **options: Any) -> Any:
+    """Return the answer of a cluster to a question, None where it does not answer soon: the pass will say why."""
+
+    async def ask() -> Any:
+        return await question(*arguments, **options)
+
+    waited = asyncio.run_coroutine_threadsafe(ask(), client.loop.asyncio_loop)
+    try:
+        return waited.result(wait_warning())
+    except (OSError, RuntimeError, TimeoutError):
+        waited.cancel()
+        LOGGER.debug("the cluster was not asked", exc_info=True)
+        return None

@@ -1,0 +1,135 @@
+"""The plan of a build: what a call must have in common with an earlier one to go on with its work."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dspectral.store.arrays import Location, StoreError
+from dspectral.store.counts import FORMAT, CountStore
+
+STAMPS = "sources"
+"""Group in the scratch of a store that keeps the stamps of the files that it is built of."""
+
+
+def write_plan(
+    where: Location, generation: int, provenance: dict[str, Any], stamps: dict[str, str] | None = None
+) -> bool:
+    """Write the plan, unless the same one is there.
+
+    Parameters
+    ----------
+    where : Location
+        The place of the store.
+    generation : int
+        Number of the append.
+    provenance : dict
+        Origin of the rows and settings.
+    stamps : dict, optional
+        Stamp of each file that the rows are made of.
+
+    Returns
+    -------
+    bool
+        Whether it was there already.
+
+    Raises
+    ------
+    StoreError
+        If another plan is there, or the same one of files that have changed.
+    """
+    path, plan = f"plans/{generation:04d}", as_json({"format": FORMAT, **provenance})
+    found = where.attributes(path, sure=True)
+    if not found:  # no group, or one without attributes, whose writing was cut short
+        where.mark(path, plan)
+        return False
+    different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
+    if different == ["sources"] and stamps:
+        scratch = where.attributes(f"scratch/{generation:04d}/{STAMPS}") or {}
+        known = scratch.get("stamps", {})
+        if known.keys() == stamps.keys():  # the same files, cut otherwise: their sizes are others
+            raise changed_text(where, [url for url in stamps if known[url] != stamps[url]])
+    if different:
+        verb = "differs" if len(different) == 1 else "differ"
+        raise StoreError(
+            f"an unfinished write of another plan is at {where.url} (its {', '.join(different)} {verb}): "
+            "finish it with the same call, or remove it with dspectral.store.discard_unfinished"
+        )
+    return True
+
+
+def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
+    """Refuse rows that were made otherwise than those of a store.
+
+    Parameters
+    ----------
+    store : CountStore
+        The store to append to.
+    provenance : dict
+        Origin of the rows to append.
+    n_columns : int or None
+        Number of their columns, where it is known.
+
+    Raises
+    ------
+    StoreError
+        If a setting or the number of columns differs.
+    """
+    url = store.where.url
+    for key in ("hashing", "vocabulary", "labels", "weighting"):
+        ours, theirs = as_json(provenance.get(key)), store.provenance.get(key)
+        if ours != theirs:
+            ours, theirs = _what_differs(ours, theirs)
+            raise StoreError(f"the {key} to append with is {ours}, but store {url} was built with {theirs}")
+    if n_columns is not None and n_columns != store.n_columns:
+        raise StoreError(
+            f"the rows to append have {n_columns} columns, but store {url} has {store.n_columns}"
+        )
+
+
+def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
+    """Return the error that names files whose text is no longer the one that a build began with.
+
+    Parameters
+    ----------
+    where : Location
+        The place of the store.
+    urls : sequence of str
+        The files.
+
+    Returns
+    -------
+    StoreError
+        The error, to be raised.
+    """
+    named = ", ".join(urls[:3]) + (f" and {len(urls) - 3} more" if len(urls) > 3 else "")
+    verb, back = ("has", "it back as it was") if len(urls) == 1 else ("have", "them back as they were")
+    return StoreError(
+        f"{named} {verb} changed since the unfinished build at {where.url} began: put {back}, or remove that build "
+        "with dspectral.store.discard_unfinished and call again"
+    )
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON gives it back.
+
+    Parameters
+    ----------
+    value : object
+        Dicts, lists, tuples and what is in them.
+
+    Returns
+    -------
+    object
+        Lists in the place of tuples.
+    """
+    if isinstance(value, dict):
+        return {key: as_json(entry) for key, entry in value.items()}
+    return [as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _what_differs(ours: Any, theirs: Any) -> tuple[Any, Any]:
+    """Return the differing fields of two settings as text; where one side has none, both as they are."""
+    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
+        return ours, theirs
+    names = [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
+    mine, other = (", ".join(f"{name} = {of.get(name)!r}" for name in names) for of in (ours, theirs))
+    return mine, other

@@ -1,0 +1,123 @@
+"""What tells a file from itself after a change, without reading it: an ETag, or its size and times."""
+
+import os
+from typing import Any
+
+import fsspec
+
+from dspectral.engine.retrying import retried
+from dspectral.store.secrets import without_secrets
+
+_ETAGS = ("ETag", "etag", "md5Hash", "Content-MD5", "generation", "CRC", "hex")
+_TIMES = (
+    "LastModified",
+    "last_modified",
+    "Last-Modified",
+    "mtime",
+    "modified",
+    "updated",
+    "created",
+    "date_time",
+)
+
+
+def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] | None = None) -> str:
+    """Return the stamp of a file.
+
+    Parameters
+    ----------
+    system : fsspec.AbstractFileSystem
+        Its file system.
+    path : str
+        Its path there.
+    info : dict, optional
+        What a listing of the file system says of the file; by default it is asked.
+
+    Returns
+    -------
+    str
+        ``"file"``, size, times of the last change of content and of any change, and number, of a local file;
+        ``"etag"``, size and ETag where the file system has one; else ``"time"``, size and times; ``"size"`` and size
+        where nothing else is known, which tells nothing of the content.
+
+    Examples
+    --------
+    >>> with fsspec.open("memory://stamped.txt", "w") as file:
+    ...     _ = file.write("abc")
+    >>> stamp_of(*fsspec.url_to_fs("memory://stamped.txt")).split()[:2]
+    ['time', '3']
+    """
+    protocols = (system.protocol,) if isinstance(system.protocol, str) else tuple(system.protocol)
+    if "file" in protocols:
+        # The time of any change (ctime) cannot be set by programs: tools that keep the time of the content (mtime)
+        # are seen. Listings have it on some systems only, and of a link they say what the link is.
+        found = os.stat(path)  # noqa: PTH116  a path of fsspec
+        return f"file {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
+    info = system.info(path) if info is None else info
+    size = info.get("size")
+    etags = [str(info[key]).strip('"') for key in _ETAGS if info.get(key)]
+    if etags:
+        return f"etag {size} {' '.join(etags)}"
+    times = [str(info[key]).replace(" ", "T") for key in _TIMES if info.get(key)]
+    if "memory" in protocols:  # its listing knows when a file was made, and not when it was written in place
+        times.append(str(system.modified(path)).replace(" ", "T"))
+    return f"time {size} {' '.join(times)}" if times else f"size {size}"
+
+
+def tells_content(stamp: str) -> bool:
+    """Report whether the same stamp again means the same content.
+
+    Parameters
+    ----------
+    stamp : str
+        A stamp of :func:`stamp_of`.
+
+    Returns
+    -------
+    bool
+        False where nothing but the size is known.
+    """
+    return not stamp.startswith("size")
+
+
+def same_for_now(before: str, after: str) -> bool:
+    """Report whether a file that is being read has not changed meanwhile.
+
+    Parameters
+    ----------
+    before, after : str
+        Stamps of the same file.
+
+    Returns
+    -------
+    bool
+        Whether ETags, or sizes and times of content, are equal. What changes a local file's other time alone, such as
+        another name for it, does not count.
+    """
+    if before.startswith("file") and after.startswith("file"):
+        return before.split()[:3] == after.split()[:3]
+    return before == after
+
+
+def fresh_stamp(url: str, options: dict[str, Any]) -> str:
+    """Return the stamp that a file has now, whatever was listed before.
+
+    Parameters
+    ----------
+    url : str
+        Path or URL of the file.
+    options : dict
+        Options of its file system.
+
+    Returns
+    -------
+    str
+        The stamp.
+    """
+    return retried(_fresh_stamp, url, options, what=f"looking at {without_secrets(url)}")
+
+
+def _fresh_stamp(url: str, options: dict[str, Any]) -> str:
+    system, path = fsspec.url_to_fs(url, **options)
+    system.invalidate_cache()
+    return stamp_of(system, path)

@@ -1,0 +1,121 @@
+import warnings
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster, Nanny
+
+import dspectral
+from dspectral import ClusterError
+from dspectral.engine import machines
+
+ODD = {"OPENBLAS_CORETYPE": "Prescott", "NUMBA_CPU_NAME": "generic"}
+"""A machine of another kind, as far as results can tell: older kernels of BLAS, and other loops of Numba."""
+
+
+@pytest.fixture
+def rows():
+    return da.from_array(np.random.default_rng(0).standard_normal((400, 60)), chunks=(50, 60))
+
+
+def fitted(rows):
+    return dspectral.TruncatedSVD(3, solver="frequent_directions").fit(rows)
+
+
+def raise_import_error():
+    raise ModuleNotFoundError("No module named 'dspectral'", name="dspectral")
+
+
+@pytest.mark.slow
+def test_a_worker_of_another_kind_is_named_once_and_refused_where_bits_are_asked_for(rows, monkeypatch):
+    monkeypatch.setattr(machines, "INTERVAL", 0.5)
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            fitted(rows)
+            with dask.config.set({"dspectral.same-bits": True}):
+                alike = fitted(rows)
+        nanny = cluster.sync(started, cluster.scheduler_address)
+        try:
+            client.wait_for_workers(2)
+            with pytest.warns(
+                RuntimeWarning, match=r"BLAS is .* on tcp\S+, and .* on the 2 others; Numba is generic"
+            ):
+                unlike = fitted(rows)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)  # it was said
+                fitted(rows)
+            with (
+                dask.config.set({"dspectral.same-bits": True}),
+                pytest.raises(
+                    ClusterError, match=r"dspectral\.same-bits is true.*Numba is generic \S+ on tcp"
+                ),
+            ):
+                fitted(rows)
+        finally:
+            cluster.sync(nanny.close)
+    np.testing.assert_allclose(alike.singular_values_, unlike.singular_values_, rtol=1e-10)
+
+
+async def started(address):
+    return await Nanny(address, nthreads=1, env=ODD, dashboard=False)
+
+
+def test_machines_that_are_alike_are_asked_once_and_said_nothing_of(rows, monkeypatch):
+    asked = []
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+        warnings.catch_warnings(),
+        dask.config.set({"dspectral.same-bits": True}),
+    ):
+        warnings.simplefilter("error", RuntimeWarning)
+        run = client.run
+        monkeypatch.setattr(
+            client, "run", lambda *words, **options: asked.append(words) or run(*words, **options)
+        )
+        for _ in range(3):
+            fitted(rows)
+    assert len(asked) == 1
+
+
+def test_a_worker_without_a_package_is_named_before_anything_is_computed(rows, monkeypatch):
+    monkeypatch.setattr(machines, "facts", raise_import_error)
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster),
+        pytest.raises(
+            ClusterError, match=r"inproc\S* cannot import dspectral .*install dspectral in the same version"
+        ),
+    ):
+        fitted(rows)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ({"a": "x", "b": "x"}, ""),
+        ({"a": "x", "b": "y", "c": "y"}, "BLAS is x on a, and y on the 2 others"),
+        ({"a": "x", "b": "y"}, "BLAS is y on b, and x on the other"),
+        (
+            {"a": "x"} | dict.fromkeys("bcdefg", "y") | dict.fromkeys("hijkl", "z"),
+            "BLAS is z on h, i, j and 2 more, x on a, and y on the 6 others",
+        ),
+    ],
+)
+def test_who_differs_from_most_is_named(kinds, said):
+    assert (
+        machines.differences({name: {"BLAS": kind, "machine": "m"} for name, kind in kinds.items()}) == said
+    )
+
+
+def test_what_is_neither_true_nor_false_is_refused_by_its_name():
+    with (
+        dask.config.set({"dspectral.same-bits": "perhaps"}),
+        pytest.raises(ValueError, match=r"dspectral\.same-bits is 'perhaps', but it must be true or false"),
+    ):
+        machines.wants_same_bits()
