@@ -120,4 +120,34 @@ def fresh_stamp(url: str, options: dict[str, Any]) -> str:
 def _fresh_stamp(url: str, options: dict[str, Any]) -> str:
     system, path = fsspec.url_to_fs(url, **options)
     system.invalidate_cache()
-    return stamp_of(system, path)
+    try:
+        return stamp_of(system, path)
+    except FileNotFoundError as error:
+        refuse_if_there(system, path, error)
+        raise
+
+
+def refuse_if_there(system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:
+    """Raise an error that may pass if a file is there after all, which was not found when it was asked for.
+
+    Parameters
+    ----------
+    system : fsspec.AbstractFileSystem
+        Its file system.
+    path : str
+        Its path there.
+    error : Exception, optional
+        What said that it is not there.
+
+    Raises
+    ------
+    OSError
+        If it is found, or listed in its folder.
+    """
+    system.invalidate_cache()
+    try:
+        listed = {str(name).rstrip("/") for name in system.ls(path.rpartition("/")[0], detail=False)}
+    except Exception:  # a server without listings has errors of its own
+        listed = set()
+    if path in listed or system.exists(path):
+        raise OSError(f"{path} is there, but was not found") from error
