@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster import fits
-from tests.cluster.processes import Cluster
+from tests.cluster.processes import NURSERY, Cluster
 from tests.cluster.rows import Measured, row_of, write_rows
 
 MEASURED = pytest.StashKey[dict]()
@@ -43,6 +43,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_sessionfinish(session):
+    NURSERY.close()
     if session.config.getoption("--faults-table", default=False):
         write_rows(session.config.stash[MEASURED])
 

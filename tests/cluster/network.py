@@ -70,6 +70,10 @@ class Network:
         self._in(name, "ip", "link", "set", "cable", "up")
         self._in(name, "ip", "link", "set", "lo", "up")
 
+    def holder(self, name):
+        """Return the process that holds a machine."""
+        return self._holders[name].pid
+
     def inside(self, name):
         """Return what goes before a command that shall run on a machine."""
         return ["nsenter", "-t", str(self._holders[name].pid), "-n"]

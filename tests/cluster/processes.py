@@ -4,10 +4,12 @@ import contextlib
 import ctypes
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -24,6 +26,7 @@ QUICK = {
     "DASK_DISTRIBUTED__WORKER__MEMORY__MONITOR_INTERVAL": "50ms",
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "1.0",
 }
+ALWAYS = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **QUICK}
 SOON_LOST = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "10s"}
 """A silent worker counts as lost after 10 seconds instead of 300."""
 
@@ -37,30 +40,19 @@ def _end_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class Started:
-    """A process in a group of its own, and what it prints."""
+class Spoken:
+    """Lines that a process prints, as they come."""
 
-    def __init__(self, command, *, inside=(), environment=None, stdin=None):
-        settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **QUICK, **(environment or {})}
-        self._process = subprocess.Popen(
-            [*inside, *command],
-            cwd=ROOT,
-            env={**os.environ, **settings},
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            preexec_fn=_end_with_parent,  # noqa: PLW1509  prctl alone, and no thread here holds a lock that it needs
-        )
+    def __init__(self, pid, output):
+        self.pid = pid
         self.lines = []
-        self.pid = self._process.pid
+        self._output = output
         self._said = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self):
-        for line in self._process.stdout:
+        for line in self._output:
             with self._said:
                 self.lines.append(line.rstrip("\n"))
                 self._said.notify_all()
@@ -68,7 +60,7 @@ class Started:
             self._said.notify_all()
 
     def wait_for(self, wanted, *, since=0, timeout=PATIENCE):
-        """Return the first line from number ``since`` of which ``wanted`` returns something, and that."""
+        """Return what ``wanted`` returns of the first line from number ``since`` of which that is not None."""
         end = time.monotonic() + timeout
         with self._said:
             while True:
@@ -84,6 +76,36 @@ class Started:
                     raise HungError(f"{how} before what was awaited:\n{tail}")
                 self._said.wait(min(left, 0.5))
 
+    def signal(self, number):
+        """Send a signal to all processes of its group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def kill(self):
+        """End it at once."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+        self._reader.join(PATIENCE)
+        self._output.close()
+
+
+class Started(Spoken):
+    """A process in a group of its own."""
+
+    def __init__(self, command, *, inside=(), environment=None, stdin=None):
+        self._process = subprocess.Popen(
+            [*inside, *command],
+            cwd=ROOT,
+            env={**os.environ, **ALWAYS, **(environment or {})},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,  # noqa: PLW1509  prctl alone, and no thread here holds a lock that it needs
+        )
+        super().__init__(self._process.pid, self._process.stdout)
+
     @property
     def is_running(self):
         """Whether it has not ended."""
@@ -94,24 +116,71 @@ class Started:
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
 
-    def signal(self, number):
-        """Send a signal to all processes of its group."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, number)
-
-    def kill(self):
-        """End it at once."""
-        self.signal(signal.SIGKILL)
-        self._process.wait()
-        self._reader.join(PATIENCE)
-        for end in (self._process.stdin, self._process.stdout):
-            if end is not None:
-                with contextlib.suppress(BrokenPipeError):  # an order that nobody read
-                    end.close()
-
     def wait(self, timeout=PATIENCE):
         """Wait until it has ended."""
         return self._process.wait(timeout)
+
+    def kill(self):
+        """End it at once."""
+        super().kill()
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # an order that nobody read
+                self._process.stdin.close()
+
+
+class Forked(Spoken):
+    """A worker that the nursery forked; it is no child of this process."""
+
+    @property
+    def is_running(self):
+        """Whether it has not ended."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def wait(self, timeout=PATIENCE):
+        """Wait until it has ended."""
+        end = time.monotonic() + timeout
+        while self.is_running and time.monotonic() < end:
+            time.sleep(0.02)
+
+
+class Nursery:
+    """Makes workers, by forks of an interpreter that has imported what they need."""
+
+    def __init__(self):
+        self._made = None
+        self._folder = None
+        self._n_made = 0
+
+    def worker(self, arguments, environment, network):
+        """Start a worker, in the network of another process if one is given."""
+        if self._made is None:
+            self._folder = tempfile.mkdtemp()
+            self._made = Started(python("-m", "tests.cluster.nursery"), stdin=subprocess.PIPE)
+            self._made.wait_for(lambda line: line == "ready" or None)
+        self._n_made += 1
+        fifo = str(Path(self._folder, str(self._n_made)))
+        os.mkfifo(fifo)
+        since = len(self._made.lines)
+        order = {"arguments": [*map(str, arguments)], "environment": {**ALWAYS, **environment}}
+        self._made.tell(json.dumps({**order, "output": fifo, "network": network}))
+        pid = self._made.wait_for(
+            lambda line: int(line[6:]) if line.startswith("child ") else None, since=since
+        )
+        return Forked(pid, Path(fifo).open(encoding="utf-8"))
+
+    def close(self):
+        """End the interpreter, and with it what it forked."""
+        if self._made is not None:
+            self._made.kill()
+            shutil.rmtree(self._folder)
+            self._made = None
+
+
+NURSERY = Nursery()
 
 
 def python(*arguments):
@@ -187,9 +256,15 @@ class Cluster:
                 arguments += ["--host", self.network.address(name)]
             if not any(option == "--memory-limit" for option in options):
                 arguments += ["--memory-limit", "0"]
-            command = python("-m", "dask", "worker", self.address, *arguments)
-            command[0] = interpreter or command[0]
-            worker = self.start(command, on=name, environment=environment)
+            if nanny or interpreter:
+                command = python("-m", "dask", "worker", self.address, *arguments)
+                command[0] = interpreter or command[0]
+                worker = self.start(command, on=name, environment=environment)
+            else:
+                settings = {**self.environment, **(environment or {})}
+                network = self.network.holder(name) if self.network else None
+                worker = NURSERY.worker([self.address, *arguments], settings, network)
+                self._started.append(worker)
             worker.name, worker.called = name, f"w{self._n_made}"
             added.append(worker)
         for worker in added:

@@ -113,9 +113,9 @@ def test_a_client_that_is_cut_off_for_a_moment_goes_on(wired, places, right, nam
 
 @pytest.fixture
 def limited(cluster):
-    """The cluster with two workers of little memory, which nannies look after."""
+    """The cluster with two workers of little memory."""
     cluster.mend(0)
-    cluster.add_workers(2, *PLENTY, nanny=True)
+    cluster.add_workers(2, *PLENTY)
     yield cluster
     cluster.mend(0)
 
@@ -142,11 +142,20 @@ def test_a_fit_goes_on_when_paused_workers_have_memory_again(limited, places, ri
     right(limited.fitting, name, since=since)
 
 
+@pytest.fixture
+def nursed(cluster):
+    """The cluster with two workers of little memory, which nannies look after."""
+    cluster.mend(0)
+    cluster.add_workers(2, *PLENTY, nanny=True)
+    yield cluster
+    cluster.mend(0)
+
+
 @fault("a worker is out of memory, and its nanny starts it anew", "in a pass")
-def test_a_worker_that_is_out_of_memory_costs_what_it_held(limited, places, right, name):
-    since = begun(limited, name, places)
-    ballast.on_workers(limited, names_of(limited.workers[:1]), ballast.hold_share, 1.1)
-    right(limited.fitting, name, since=since)
+def test_a_worker_that_is_out_of_memory_costs_what_it_held(nursed, places, right, name):
+    since = begun(nursed, name, places)
+    ballast.on_workers(nursed, names_of(nursed.workers[:1]), ballast.hold_share, 1.1)
+    right(nursed.fitting, name, since=since)
 
 
 @pytest.fixture(scope="module")
