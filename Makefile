@@ -9,14 +9,17 @@ NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
 LOWEST := .venv-lowest
 INTEROP := .venv-interop
+OTHER := .venv-other
+OTHER_PYTHON ?= python3.13
 SHARED := -n 2 --dist loadfile  # tests of one file in one process: two would compile the same loops
 
-.PHONY: help venv demo test lint coverage lowest interop notebooks docs docs-links wheel-check clean
+.PHONY: help venv demo test test-cluster lint coverage lowest interop notebooks docs docs-links wheel-check clean
 
 help:
 	@echo 'make venv       make $(VENV) and install dspectral and its tools into it'
 	@echo 'make demo       run the main job on the Python standard library; writes out/demo/report.html'
 	@echo 'make test       lint, types and tests'
+	@echo 'make test-cluster  faults on clusters of real processes; writes docs/faults_table.md'
 	@echo 'make lint       lint, types and docstrings'
 	@echo 'make coverage   tests, and the share of the lines that they run; writes out/coverage/index.html'
 	@echo 'make lowest     tests with the lowest versions that pyproject.toml allows, in $(LOWEST)'
@@ -51,6 +54,23 @@ lint: venv
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) $(PYTEST_OPTIONS)
+
+$(VENV)/.cluster: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cluster]'
+	@touch $@
+
+# Another version of Python with the same versions of all packages, where this machine has one.
+$(OTHER)/.installed: pyproject.toml $(VENV)/.cluster
+	rm -rf $(OTHER)
+	if $(OTHER_PYTHON) -m venv $(OTHER) 2>/dev/null; then \
+	  $(BIN)/python -m pip freeze --quiet --exclude-editable > $(OTHER)/constraints.txt && \
+	  $(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OTHER)/constraints.txt --editable .; \
+	else mkdir -p $(OTHER); fi
+	@touch $@
+
+test-cluster: $(OTHER)/.installed
+	OMP_NUM_THREADS=1 DSPECTRAL_OTHER_PYTHON=$$(ls $(OTHER)/bin/python 2>/dev/null) \
+	  $(BIN)/python -m pytest tests/cluster --faults --faults-table -rs
 
 coverage: venv
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) --cov --cov-report=term --cov-report=html:out/coverage

@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> None:
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
         if arguments.store:
-            sketch_store(run, open_store(arguments.store))
+            sketch_store(run, open_store(arguments.store, without=arguments.without))
             return
         name = f"gaussian {arguments.rows} x {arguments.columns}"
         with run.measure("draw the rows"):
@@ -71,6 +71,13 @@ def options() -> argparse.ArgumentParser:
     parser = form.parser("sketch_scaling", __doc__)
     add = parser.add_argument
     add("--store", metavar="STORE", help="sketch its rows, not random ones (default: random ones)")
+    add(
+        "--without",
+        metavar="BLOCK",
+        nargs="+",
+        default=[],
+        help="of --store: damaged blocks to leave out, by name",
+    )
     add("--rows", type=form.positive, default=1_000_000, help="of the random matrix")
     add("--columns", type=form.positive, default=100, help="of the random matrix")
     add("--sketch-size", type=form.positive, default=100, help="rows of the sketch")
@@ -83,6 +90,8 @@ def options() -> argparse.ArgumentParser:
 def sketch_store(run: form.Run, store: CountStore) -> None:
     """Sketch the rows of a store once, and measure the error."""
     arguments = run.arguments
+    if store.left_out:
+        run.note(f"Left out of {arguments.store}, as --without asks: {', '.join(store.left_out)}.")
     of = partial(FrequentDirections.of, size=arguments.sketch_size, shrink=arguments.shrink)
     with run.measure("sketch") as used:
         summary = summarize(store, of=of, name="sketch")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dspectral.io.text_files import open_decompressed
 from dspectral.store.checks import ERRORS, check_name
+from dspectral.store.full_disk import named_when_full
 from dspectral.types import FloatArray
 
 Entry: TypeAlias = tuple[bytes, NDArray[np.float32] | list[float]]
@@ -148,7 +149,10 @@ def write_word2vec(
             raise ValueError(f"{word!r} cannot be written: words must be distinct, and without blanks")
         seen.add(word)
     binary = _is_binary(path) if binary is None else binary
-    with fsspec.open(path, "wb", compression="infer", **(storage_options or {})) as file:
+    with (
+        named_when_full(str(path)),
+        fsspec.open(path, "wb", compression="infer", **(storage_options or {})) as file,
+    ):
         file.write(f"{vectors.shape[0]} {vectors.shape[1]}\n".encode())
         for word, vector in zip(words, vectors, strict=True):
             numbers = vector.tobytes() if binary else " ".join(map(str, vector)).encode()

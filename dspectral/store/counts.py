@@ -1,7 +1,8 @@
 """A finished store of sparse counts, opened lazily."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,8 +18,10 @@ from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.blocks import BlockInfo, check_sums, find_block, read_block, read_labels
 from dspectral.store.digests import digest_of, is_sealed
 from dspectral.store.facts import count_store_card
+from dspectral.store.left_out import blocks_left
 from dspectral.store.opened import OpenedCounts, read_lazily
 from dspectral.store.term_names import read_kept_terms
+from dspectral.store.totals import TOTALS, sum_of_blocks, totals_path
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
@@ -27,8 +30,6 @@ from dspectral.text.tokenizers import Tokenizer
 FORMAT = 2
 """Format 2 adds digests of blocks and sums, and a seal of the root, to format 1."""
 FORMATS = (1, 2)
-TOTALS = ("column_sums", "document_frequency")
-"""Names of the sums over all blocks, in the order of their digests."""
 KEY = "dspectral"
 """Attribute of the root that makes a store finished."""
 CORPUS_KEY = "dspectral-corpus"
@@ -53,6 +54,8 @@ class CountStore(OpenedCounts):
         Origin of the counts: sources, settings, versions; rows added later are under ``"appended"``.
     totals_digests : tuple of int, or None
         Digests of ``column_sums`` and ``document_frequency``; None in a store of an older version.
+    left_out : tuple of str
+        Names of the blocks that ``open_store`` was told to leave out.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class CountStore(OpenedCounts):
     generation: int
     provenance: dict[str, Any]
     totals_digests: tuple[int, int] | None = None
+    left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
@@ -131,6 +135,8 @@ class CountStore(OpenedCounts):
         return self._total("document_frequency")
 
     def _total(self, part: str) -> NDArray[Any]:
+        if self.left_out:
+            return sum_of_blocks(self.where, self.blocks, part)
         path = totals_path(self.generation)
         total = read_array(self.where, self.where.open(), path, part)
         right = self.totals_digests and self.totals_digests[TOTALS.index(part)]
@@ -177,7 +183,11 @@ class CountStore(OpenedCounts):
 
 
 def open_store(
-    url: str, *, layer: str | None = None, storage_options: dict[str, Any] | None = None
+    url: str,
+    *,
+    layer: str | None = None,
+    without: Sequence[str] = (),
+    storage_options: dict[str, Any] | None = None,
 ) -> CountStore | AnnDataCounts:
     """Open a finished store, or a matrix of an AnnData file in Zarr or HDF5: metadata alone is read.
 
@@ -187,6 +197,8 @@ def open_store(
         Local path or any fsspec URL; a name that ends in .h5ad, .h5 or .hdf5 is a file of AnnData in HDF5.
     layer : str, optional
         Layer of the AnnData file; ``"raw"``, where no layer has this name, is ``adata.raw.X``. By default ``X``.
+    without : sequence of str, optional
+        Names of blocks to leave out, as errors name a damaged one; rows and labels of the others stay side by side.
     storage_options : dict, optional
         Options of the file system.
 
@@ -215,6 +227,7 @@ def open_store(
     where = Location.of(url, storage_options)
     attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None, sure=True) or {}
     if is_hdf5(where) or attributes.get("encoding-type") == "anndata":
+        blocks_left((), without, url)
         return open_anndata(where, layer=layer)
     store = open_finished(where)
     if store is not None and layer is not None:
@@ -222,7 +235,7 @@ def open_store(
             f"layer is {layer!r}, but {url} is a store of dspectral, which has none: leave it out"
         )
     if store is not None:
-        return store
+        return replace(store, blocks=blocks_left(store.blocks, without, url), left_out=tuple(without))
     if CORPUS_KEY in attributes:
         raise StoreError(
             f"at {url} there is a corpus of sentences, not a store of counts: open_corpus opens it"
@@ -266,11 +279,6 @@ def open_finished(where: Location) -> CountStore | None:
     blocks = tuple(BlockInfo(*block) for block in head["blocks"])
     sums = tuple(head["totals"]) if "totals" in head else None
     return CountStore(where, blocks, head["n_columns"], head["generation"], head["provenance"], sums)
-
-
-def totals_path(generation: int) -> str:
-    """Return the path of the sums over all blocks, after so many appends."""
-    return f"totals/{generation:04d}"
 
 
 def _verify(where: Location, block: BlockInfo) -> None:

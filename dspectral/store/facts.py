@@ -23,6 +23,7 @@ def count_store_card(store: Any) -> str:
         ("weighting", store.provenance.get("weighting")),
         ("made from", _sources(store.provenance)),
         ("appended", f"{appended} time(s)" if appended else None),
+        ("left out", ", ".join(store.left_out) or None),
     ]
     return card("CountStore", facts)
 

@@ -19,6 +19,7 @@ from dspectral.engine.configuration import configured_retries
 from dspectral.engine.fault_events import Retried
 from dspectral.engine.retrying import FIRST_PAUSE, GAVE_UP, GROWTH, is_transient
 from dspectral.engine.telling import tell_everybody, worker_teller
+from dspectral.store.full_disk import named_when_full
 
 R = TypeVar("R")
 ROOT = "zarr.json"
@@ -77,7 +78,8 @@ class _Patient:
         attempt, pause, n_attempts = 1, FIRST_PAUSE, 1 + configured_retries()
         while True:
             try:
-                return await request()
+                with named_when_full(f"{self}/{key}"):
+                    return await request()
             except Exception as error:
                 if not is_transient(error):
                     raise

@@ -1,0 +1,162 @@
+"""Data and estimators of these tests, and the bits of what is fitted.
+
+``python -m tests.cluster.fits COUNTS CORPUS SCHEDULER N`` fits everything and prints the bits as JSON.
+"""
+
+# ruff: noqa: T201
+
+import hashlib
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import dask
+import numpy as np
+from scipy import sparse
+
+from dspectral import (
+    AnchorHMM,
+    AnchorRecipe,
+    HybridLSI,
+    HybridRecipe,
+    LocalLSI,
+    MomentMultiLabelClassifier,
+    MultiLabelRecipe,
+    SketchedPCA,
+    TreePCA,
+    TruncatedSVD,
+    WordEmbedding,
+    build_corpus,
+    open_corpus,
+    open_store,
+    write_counts,
+)
+from dspectral.engine import listening
+from dspectral.engine.events import PassBegan
+from tools import same_bits
+
+N_ROWS, N_COLUMNS, N_LABELS, BLOCK_ROWS = 600, 160, 4, 50
+SENTENCES, BLOCK_BYTES = 500, 900
+
+
+class Places(NamedTuple):
+    """Where the data is, as URLs, and the options of its file system."""
+
+    counts: str
+    corpus: str
+    options: dict = {}  # noqa: RUF012  never changed
+
+
+def make_data(folder):
+    """Write a store of 12 blocks with labels and a corpus of about as many; return their places."""
+    rng = np.random.default_rng(4)
+    classes = rng.integers(N_LABELS, size=N_ROWS)
+    rates = 0.1 + 0.6 * (np.arange(N_COLUMNS) % N_LABELS == classes[:, None])
+    rows = sparse.csr_array(rng.poisson(rates).astype(np.float32))
+    labels = sparse.csr_array(
+        ((np.arange(N_LABELS) == classes[:, None]) | (rng.random((N_ROWS, N_LABELS)) < 0.2)) * 1.0
+    )
+    places = Places(str(Path(folder, "counts")), str(Path(folder, "corpus")))
+    with dask.config.set(scheduler="sync"):
+        write_counts(rows, places.counts, labels=labels, block_rows=BLOCK_ROWS)
+        build_corpus(str(text_file(folder)), places.corpus, block_bytes=BLOCK_BYTES)
+    return places
+
+
+def text_file(folder):
+    """Write sentences of 90 words that come in three classes."""
+    rng = np.random.default_rng(5)
+    lines = []
+    for _ in range(SENTENCES):
+        states = (rng.integers(3) + np.arange(rng.integers(3, 9))) % 3
+        lines.append(" ".join(f"{'abc'[state]}{rng.zipf(1.5) % 30}" for state in states))
+    path = Path(folder, "text.txt")
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def one_pass(counts, _corpus):
+    return SketchedPCA(4, solver="frequent_directions", sketch_size=24).fit(counts)
+
+
+def three_passes(counts, _corpus):
+    return TruncatedSVD(4, solver="krylov", n_passes=3, random_state=1).fit(counts)
+
+
+def hybrid(counts, _corpus):
+    classes = np.arange(counts.n_rows) % 3
+    return HybridLSI(3, alpha=0.4, recipe=HybridRecipe(solver="krylov", n_passes=2)).fit(counts, classes)
+
+
+def many_labels(counts, _corpus):
+    return MomentMultiLabelClassifier(3, recipe=MultiLabelRecipe(solver="range"), n_em_iter=1).fit(counts)
+
+
+def regions(counts, _corpus):
+    return LocalLSI(2, method="rds").fit(counts)
+
+
+def tree(_counts, corpus):
+    words = corpus.words
+    vectors = np.random.default_rng(6).standard_normal((len(words), 5))
+    return TreePCA(length=8, vectors=(words, vectors)).fit(corpus)
+
+
+def embedding(_counts, corpus):
+    return WordEmbedding(4, window=2, random_state=0).fit(corpus)
+
+
+def anchors(_counts, corpus):
+    return AnchorHMM(3, min_count=2, n_em_iter=2, recipe=AnchorRecipe(n_clusters=6)).fit(corpus)
+
+
+FITS = {
+    "SketchedPCA": one_pass,
+    "TruncatedSVD": three_passes,
+    "HybridLSI": hybrid,
+    "MomentMultiLabelClassifier": many_labels,
+    "LocalLSI": regions,
+    "TreePCA": tree,
+    "WordEmbedding": embedding,
+    "AnchorHMM": anchors,
+}
+"""Of each estimator, how it is fitted to an opened store and an opened corpus."""
+
+
+def fitted(name, places, without=()):
+    """Fit an estimator to the data at its places, without some blocks of the store."""
+    counts = open_store(places.counts, without=without, storage_options=places.options)
+    corpus = open_corpus(places.corpus, storage_options=places.options)
+    return FITS[name](counts, corpus)
+
+
+def bits_of(model):
+    """One digest of every fitted attribute of a model."""
+    return hashlib.sha256(json.dumps(same_bits.bits(model), sort_keys=True).encode()).hexdigest()
+
+
+def calm_bits(places, **configuration):
+    """Bits of every fit, by the scheduler that the configuration of Dask names."""
+    with dask.config.set(**configuration):
+        return {name: bits_of(fitted(name, places)) for name in FITS}
+
+
+def n_tasks(places):
+    """Number of tasks of every fit, by one thread."""
+    found = {}
+    with dask.config.set(scheduler="sync"):
+        for name in FITS:
+            heard = []
+            with listening(heard.append):
+                fitted(name, places)
+            begun = [event for event in heard if isinstance(event, PassBegan)]
+            found[name] = sum(event.n_blocks + event.n_merges for event in begun)
+    return found
+
+
+if __name__ == "__main__":
+    counts, corpus, scheduler, n = sys.argv[1:]
+    ask = partial(calm_bits, Places(counts, corpus), scheduler=scheduler, num_workers=int(n))
+    print(json.dumps(ask()))

@@ -1,0 +1,48 @@
+"""The short form, part of the ordinary suite: one cluster of real processes, and the faults that matter most."""
+
+import signal
+import time
+
+from tests.cluster.processes import Cluster
+from tests.cluster.storage import shaky
+
+LATE = 0.02  # seconds of each read, some of which a block takes
+
+
+def test_real_processes_give_the_bits_of_one_thread(cluster, places, calm):
+    for name in ("SketchedPCA", "MomentMultiLabelClassifier", "AnchorHMM"):
+        cluster.fitting.fit(name, places)
+        assert cluster.fitting.bits() == calm[name]
+
+
+def test_a_killed_worker_is_told_and_changes_nothing(cluster, places, calm):
+    cluster.fitting.fit("TruncatedSVD", shaky(places, delay=LATE))
+    cluster.fitting.heard("BlocksDone", where=lambda message: message["n_blocks"] >= 4)
+    cluster.workers[0].kill()
+    assert cluster.fitting.bits() == calm["TruncatedSVD"]
+
+
+def test_a_lost_scheduler_ends_a_fit_in_one_sentence(cluster, places):
+    cluster.fitting.fit("SketchedPCA", shaky(places, delay=0.2))
+    cluster.fitting.heard("PassBegan")
+    cluster.scheduler.kill()
+    end = cluster.fitting.ended(timeout=30.0)
+    assert end["kind"] == "Failed"
+    assert "scheduler" in end["message"]
+    assert "\n" not in end["message"]
+
+
+def test_a_stopped_worker_of_two_is_waited_for_while_the_other_works(cluster, places, calm):
+    cluster.fitting.fit("SketchedPCA", shaky(places, delay=LATE))
+    cluster.fitting.heard("BlocksDone", where=lambda message: message["n_blocks"] >= 2)
+    cluster.workers[0].signal(signal.SIGSTOP)
+    time.sleep(0.5)
+    cluster.workers[0].signal(signal.SIGCONT)
+    assert cluster.fitting.bits() == calm["SketchedPCA"]
+
+
+def test_what_a_cluster_started_is_gone_with_it():
+    with Cluster(1) as cluster:
+        pids = [process.pid for process in (cluster.scheduler, *cluster.workers)]
+        assert all(process.is_running for process in (cluster.scheduler, *cluster.workers))
+    assert not any(process.is_running for process in (cluster.scheduler, *cluster.workers)), pids

@@ -1,0 +1,63 @@
+"""Writers whose disk is full: they say so, what lay there before stays whole, and the next call finishes the work."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+
+import dask
+import pytest
+
+from tests.cluster import writers
+from tests.cluster.processes import PATIENCE, Started, python
+from tests.cluster.rows import fault
+
+
+def why_not(folder):
+    """The reason why no small disk can be mounted here; empty where one can."""
+    if os.name != "posix" or shutil.which("unshare") is None or os.geteuid() != 0:
+        return "a small disk needs root and unshare"
+    tried = subprocess.run(small_disk(folder, "true"), capture_output=True, text=True, check=False)
+    return f"no small disk can be mounted: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+def small_disk(folder, command):
+    """The command that runs another one, for which a disk of a few megabytes is mounted on a folder: for it alone."""
+    return ["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o size=6m none '{folder}' && exec {command}"]
+
+
+@fault(
+    "the disk is full, and has room at the next call",
+    "in a write",
+    "build_store",
+    "build_store(append=True)",
+    "build_corpus",
+    "write_counts",
+    "save",
+    "write_word2vec",
+)
+def test_a_full_disk_is_told_and_the_next_call_finishes(tmp_path, measured, name):
+    disk, sound = tmp_path / "disk", tmp_path / "sound"
+    for folder in (disk, sound):
+        folder.mkdir()
+    if reason := why_not(disk):
+        pytest.skip(reason)
+    with dask.config.set(scheduler="sync"):
+        writers.begin(name, tmp_path, sound)
+        writers.WRITERS[name](tmp_path, sound)
+    command = " ".join(f"'{word}'" for word in python("-m", "tests.cluster.writers", name, tmp_path, disk))
+    since = time.time()
+    process = Started(small_disk(disk, command))
+    try:
+        found = process.wait_for(
+            lambda line: json.loads(line) if line.startswith('{"raised"') else None, timeout=PATIENCE
+        )
+    finally:
+        process.kill()
+    kind, message = found["raised"]
+    assert "No space left on device, free some and call it again" in message, (kind, message)
+    assert str(disk) in message
+    assert found["whole"]
+    assert found["files"] == writers.files(sound)
+    measured("what was not written", time.time() - since)
