@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple, Self
 
 from dspectral.engine import Blocks, summarize
@@ -22,24 +23,37 @@ class Nap(NamedTuple):
         Of a merge of ``fan_in`` summaries; of fewer, in proportion.
     fan_in : int
         Number of summaries that a merge takes.
+    log : str or None
+        File that gets a line when a task begins.
     """
 
     began: float
     payload: bytes
     merge_seconds: float
     fan_in: int
+    log: str | None
 
     @classmethod
-    def of(cls, seconds: float, *, n_bytes: int, merge_seconds: float, fan_in: int) -> Self:
+    def of(
+        cls, seconds: float, *, n_bytes: int, merge_seconds: float, fan_in: int, log: str | None = None
+    ) -> Self:
         """Sleep for a block."""
         began = time.time()
+        _begin(log)
         time.sleep(seconds)
-        return cls(began, os.urandom(n_bytes), merge_seconds, fan_in)
+        return cls(began, os.urandom(n_bytes), merge_seconds, fan_in, log)
 
     def merge(self, *others: Self) -> Self:
         """Sleep for a merge."""
+        _begin(self.log)
         time.sleep(self.merge_seconds * (1 + len(others)) / self.fan_in)
         return self._replace(began=min(self.began, *(other.began for other in others)))
+
+
+def _begin(log: str | None) -> None:
+    if log:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write(f"{time.time()}\n")
 
 
 class Slept(NamedTuple):
@@ -58,7 +72,12 @@ class Slept(NamedTuple):
 
 
 def sleep_through(
-    seconds: Sequence[float], *, merge_seconds: float, fan_in: int = 2, n_bytes: int = 0
+    seconds: Sequence[float],
+    *,
+    merge_seconds: float,
+    fan_in: int = 2,
+    n_bytes: int = 0,
+    log: str | None = None,
 ) -> Slept:
     """Run a pass whose blocks sleep, on the cluster that is in force.
 
@@ -72,6 +91,8 @@ def sleep_through(
         Number of summaries that a merge takes.
     n_bytes : int, default=0
         Size of a summary.
+    log : str, optional
+        File that gets a line when a task begins.
 
     Returns
     -------
@@ -84,6 +105,6 @@ def sleep_through(
     True
     """
     called = time.time()
-    of = partial(Nap.of, n_bytes=n_bytes, merge_seconds=merge_seconds, fan_in=fan_in)
+    of = partial(Nap.of, n_bytes=n_bytes, merge_seconds=merge_seconds, fan_in=fan_in, log=log)
     result = summarize(Blocks(float, list(seconds)), of=of, fan_in=fan_in, name="nap")
     return Slept(time.time() - result.began, result.began - called)

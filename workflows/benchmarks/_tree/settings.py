@@ -95,7 +95,9 @@ class Settings(NamedTuple):
         if self.slow_share > 1:
             raise ValueError(f"slow_share is {self.slow_share}, but it must be a share from 0 to 1")
         if self.placement not in PLACEMENTS:
-            raise ValueError(f"placement is {self.placement!r}, but it must be one of {', '.join(PLACEMENTS)}")
+            raise ValueError(
+                f"placement is {self.placement!r}, but it must be one of {', '.join(PLACEMENTS)}"
+            )
         return self
 
     @property
