@@ -178,11 +178,11 @@ def test_the_law_of_columns_that_occur_is_what_draws_give():
 def test_the_probe_measures_and_says_how_far_off_its_law_is(monkeypatch):
     monkeypatch.setattr(probe, "GRID", ((300, 1 << 10), (900, 1 << 10), (300, 1 << 11)))
     monkeypatch.setattr(probe, "UNSEEN", (600, 1 << 12))
-    monkeypatch.setattr(probe, "MERGED_COLUMNS", 1 << 10)
+    monkeypatch.setattr(probe, "MERGED_COLUMNS", (1 << 10, 1 << 12))
     law = probe.probed(10, (2, 4), nonzeros=5, seed=0)
     assert law.off > -1
     assert 0 < law.block_seconds(1000, 1 << 10) < law.block_seconds(100_000, 1 << 16)
-    assert law.merge_seconds(1 << 12, 2) == pytest.approx(4 * law.merge_seconds(1 << 10, 2))
+    assert law.merge_seconds(1 << 20, 4) > law.merge_seconds(1 << 12, 2) > 0
     assert 1 < law.stored_per_entry < 20
 
 

@@ -15,7 +15,7 @@ from .._form import form
 from .._form.options import whole_number
 from ._tree import pictures
 from ._tree.events import simulate
-from ._tree.pictures import Took
+from ._tree.pictures import LIMITS, Took
 from ._tree.probe import Law, probed
 from ._tree.settings import PLACEMENTS, Settings, least_seconds
 
@@ -23,8 +23,8 @@ BYTES_PER_NUMBER = 4
 """Sketches of single-precision rows are in single precision."""
 SWEEPS: dict[str, tuple[float, ...]] = {
     "block_rows": (1 / 16, 1 / 4, 1, 2, 4, 8),
-    "fan_in": (2, 4, 8, 16),
-    "sketch_rows": (1 / 4, 1 / 2, 1, 2),
+    "fan_in": (2, 4, 8),
+    "sketch_rows": (1 / 4, 1 / 2, 1),
     "machines": (1 / 100, 1 / 10, 1 / 3, 1, 3, 10),
     "bandwidth": (1 / 100, 1 / 10, 1, 10),
     "scheduler_seconds": (1, 10, 100),
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> None:
         largest = max(shares, key=lambda name: shares[name])
         run.answer(
             f"{arguments.rows:,} rows hashed to {arguments.columns:,} columns take {base.seconds / 60:.1f} minutes on "
-            f"{arguments.machines:,} machines; the largest share is that of {pictures.LIMITS[largest]}, {shares[largest]:.0%}."
+            f"{arguments.machines:,} machines; the largest share is that of {LIMITS[largest]}, {shares[largest]:.0%}."
         )
 
 
@@ -93,7 +93,7 @@ def options() -> argparse.ArgumentParser:
         "--keep-level",
         type=whole_number,
         metavar="L",
-        help="summaries kept in storage from this level (default: none)",
+        help="level from which summaries are stored (default: none)",
     )
     add("--placement", choices=PLACEMENTS, default="queue", help="queue is what the scheduler does")
     add("--sweeps", nargs="*", choices=tuple(SWEEPS), metavar="NAME",
@@ -155,14 +155,11 @@ class Clock:
                 law = self.laws[sketch_rows] = probed(
                     sketch_rows, fan_ins, arguments.nonzeros, arguments.seed
                 )
-            values = {
-                **law._asdict(),
-                **{f"merge_{k}_per_column": v for k, v in law.merge_per_column.items()},
-            }
-            for metric in set(values) - {"sketch_rows", "nonzeros", "merge_per_column"}:
-                self.run.detail(
-                    data="probe", method="law", metric=metric, value=values[metric], sketch_rows=sketch_rows
-                )
+            for metric, value in law._asdict().items():
+                if isinstance(value, float):
+                    self.run.detail(
+                        data="probe", method="law", metric=metric, value=value, sketch_rows=sketch_rows
+                    )
             self.run.note(
                 f"Law of {sketch_rows} sketch rows: off by {law.off:+.0%} on a block that it was not fitted to."
             )

@@ -40,11 +40,14 @@ class Costs(NamedTuple):
         The rest of the time from one task to the next on one worker.
     start_seconds : float
         Until the first task begins, for each task of the graph.
+    latency : float
+        Half of what a task takes longer whose input is on another worker.
     """
 
     scheduler_seconds: float
     overhead_seconds: float
     start_seconds: float
+    latency: float
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -91,7 +94,7 @@ def options() -> argparse.ArgumentParser:
         help="numbers of worker processes",
     )
     add("--fan-ins", type=form.positive, nargs="+", default=[2, 4], metavar="F", help="summaries of a merge")
-    add("--blocks", type=form.positive, default=48, help="of a pass on worker processes")
+    add("--blocks", type=form.positive, default=32, help="of a pass on worker processes")
     add(
         "--block-seconds",
         type=float,
@@ -101,8 +104,8 @@ def options() -> argparse.ArgumentParser:
     add("--spread", type=float, default=0.3, help="deviation of the logarithm of a block's sleep")
     add("--crowds", type=form.positive, nargs="*", default=[10, 100, 1000], metavar="N",
         help="numbers of workers that share a process")  # fmt: skip
-    add("--crowd-blocks", type=float, default=2.0, metavar="B", help="blocks for each worker of a crowd")
-    add("--crowd-seconds", type=float, default=20.0, metavar="S", help="mean sleep of a block of a crowd")
+    add("--crowd-blocks", type=float, default=2.5, metavar="B", help="blocks for each worker of a crowd")
+    add("--crowd-seconds", type=float, default=10.0, metavar="S", help="mean sleep of a block of a crowd")
     add("--empty-tasks", type=form.positive, default=1000, help="blocks of passes that do not sleep")
     add(
         "--restart-seconds",
@@ -127,15 +130,30 @@ def local(n_workers: int) -> Iterator[Client]:
 
 
 def costs_of(arguments: argparse.Namespace) -> Costs:
-    """Run empty tasks on one worker."""
+    """Run empty tasks on one worker, and a chain of them that goes to and fro between two."""
     n_tasks = 2 * arguments.empty_tasks - 1
     with crowd(1) as client:
         sleep_through([0.0] * 8, merge_seconds=0.0)  # imports
         before = client.run_on_scheduler(time.process_time)
         slept = sleep_through([0.0] * arguments.empty_tasks, merge_seconds=0.0)
-        spent = client.run_on_scheduler(time.process_time) - before
-    scheduler = spent / n_tasks
-    return Costs(scheduler, max(0.0, slept.seconds / n_tasks - scheduler), slept.start_seconds / n_tasks)
+        scheduler = (client.run_on_scheduler(time.process_time) - before) / n_tasks
+    with local(2) as client:
+        here, there = client.scheduler_info()["workers"]
+        for warm_up in (True, False):
+            still = chained(client, [here, here], 10 if warm_up else 100)
+            moved = chained(client, [here, there], 10 if warm_up else 100)
+    latency = max(0.0, moved - still) / 2
+    overhead = max(0.0, slept.seconds / n_tasks - scheduler - 2 * latency)
+    return Costs(scheduler, overhead, slept.start_seconds / n_tasks, latency)
+
+
+def chained(client: Client, workers: list[str], length: int) -> float:
+    """Return the seconds of each task of a chain that takes turns between workers."""
+    start, last = time.perf_counter(), client.submit(int, workers=[workers[0]], pure=False)
+    for i in range(1, length):
+        last = client.submit(int, last, workers=[workers[i % len(workers)]], pure=False)
+    last.result()
+    return (time.perf_counter() - start) / length
 
 
 def lengths(n_blocks: int, mean: float, spread: float, seed: int) -> Any:
@@ -151,7 +169,7 @@ def simulated(
     kills = more.pop("kills", ())
     settings = Settings(
         n_blocks=len(blocks), machines=n_workers, block_seconds=0.0, fan_in=fan_in,
-        scheduler_seconds=costs.scheduler_seconds, **more,
+        scheduler_seconds=costs.scheduler_seconds, latency=costs.latency, **more,
     )  # fmt: skip
     groups = tree_of(len(blocks), fan_in).children[len(blocks) :]
     seconds = [*blocks, *(merge_seconds * len(group) / fan_in for group in groups)]

@@ -27,8 +27,8 @@ GRID = ((50_000, 1 << 16), (200_000, 1 << 16), (50_000, 1 << 17))
 """Rows and columns of the blocks that the law is fitted to."""
 UNSEEN = (100_000, 1 << 18)
 """Rows and columns of the block that it is compared with."""
-MERGED_COLUMNS = 1 << 16
-"""Columns of the sketches whose merge is measured."""
+MERGED_COLUMNS = (1 << 14, 1 << 16)
+"""Columns of the sketches whose merge and last solve are measured."""
 HASH = 2654435761
 """Odd, so that multiplying by it moves columns without joining two of them where their number is a power of two."""
 
@@ -44,10 +44,10 @@ class Law(NamedTuple):
         Of a block for each entry, and for each column that occurs in it.
     read_per_entry, stored_per_entry : float
         Of reading a block from a store, and bytes on disk.
-    merge_per_column : dict of int to float
-        Of a merge of full sketches, for each column, by the number of sketches that it takes.
-    solve_per_column : float
-        Of the last solve.
+    merges : dict of int to (float, float)
+        Of a merge of full sketches, by the number of sketches that it takes: for any columns, and for each column.
+    solve : (float, float)
+        Of the last solve, likewise.
     off : float
         What the law says of a block that it was not fitted to, over the seconds measured, less 1.
     """
@@ -58,8 +58,8 @@ class Law(NamedTuple):
     per_column: float
     read_per_entry: float
     stored_per_entry: float
-    merge_per_column: dict[int, float]
-    solve_per_column: float
+    merges: dict[int, tuple[float, float]]
+    solve: tuple[float, float]
     off: float
 
     def block_seconds(self, rows: float, columns: int) -> float:
@@ -70,11 +70,12 @@ class Law(NamedTuple):
 
     def merge_seconds(self, columns: int, fan_in: int) -> float:
         """Return the seconds of a merge of so many sketches."""
-        return self.merge_per_column[fan_in] * columns
+        fixed, per_column = self.merges[fan_in]
+        return fixed + per_column * columns
 
     def solve_seconds(self, columns: int) -> float:
         """Return the seconds of the last solve."""
-        return self.solve_per_column * columns
+        return self.solve[0] + self.solve[1] * columns
 
 
 def distinct(entries: float, columns: int) -> float:
@@ -148,19 +149,28 @@ def probed(sketch_rows: int, fan_ins: Sequence[int], nonzeros: int, seed: int) -
         of(queries(1000, 1 << 12, nonzeros, seed))  # compiled on the first call
         sizes = (*GRID, UNSEEN)
         measured = [seconds_of(partial(of, queries(*size, nonzeros, seed)), repeats=1) for size in sizes]
-        first = of(queries(GRID[0][0], MERGED_COLUMNS, nonzeros, seed))
-        second = of(queries(GRID[0][0], MERGED_COLUMNS, nonzeros, seed + 1))
-        several = {fan_in: [second] * (fan_in - 1) for fan_in in fan_ins}
+        pairs = [
+            [of(queries(GRID[0][0], columns, nonzeros, seed + i)) for i in range(2)]
+            for columns in MERGED_COLUMNS
+        ]
         merges = {
-            fan_in: seconds_of(partial(first.merge, *others)) / MERGED_COLUMNS
-            for fan_in, others in several.items()
+            fan_in: line([partial(first.merge, *[second] * (fan_in - 1)) for first, second in pairs])
+            for fan_in in fan_ins
         }
-        solve = seconds_of(partial(principal_axes, first.sketch, sketch_rows // 2)) / MERGED_COLUMNS
+        solve = line([partial(principal_axes, first.sketch, sketch_rows // 2) for first, _ in pairs])
     design = np.array([[rows * nonzeros, distinct(rows * nonzeros, columns)] for rows, columns in sizes])
     found, _ = nnls(design[:-1] / np.array(measured[:-1])[:, None], np.ones(len(GRID)))
     off = float(design[-1] @ found) / measured[-1] - 1.0
     read, stored = reading(nonzeros, seed)
     return Law(sketch_rows, nonzeros, float(found[0]), float(found[1]), read, stored, merges, solve, off)
+
+
+def line(functions: Sequence[Callable[[], Any]]) -> tuple[float, float]:
+    """Measure a call at each of ``MERGED_COLUMNS``; return the seconds for any columns, and for each column."""
+    seconds = [seconds_of(function) for function in functions]
+    design = np.array([[1.0, columns] for columns in MERGED_COLUMNS])
+    (fixed, per_column), _ = nnls(design / np.array(seconds)[:, None], np.ones(len(seconds)))
+    return float(fixed), float(per_column)
 
 
 def reading(nonzeros: int, seed: int) -> tuple[float, float]:
