@@ -94,11 +94,11 @@ def options() -> argparse.ArgumentParser:
         help="numbers of worker processes",
     )
     add("--fan-ins", type=form.positive, nargs="+", default=[2, 4], metavar="F", help="summaries of a merge")
-    add("--blocks", type=form.positive, default=32, help="of a pass on worker processes")
+    add("--blocks", type=form.positive, default=24, help="of a pass on worker processes")
     add(
         "--block-seconds",
         type=float,
-        default=0.5,
+        default=2.0,
         help="mean sleep of a block; a merge sleeps two fifths of it",
     )
     add("--spread", type=float, default=0.3, help="deviation of the logarithm of a block's sleep")

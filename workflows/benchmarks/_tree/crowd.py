@@ -25,14 +25,14 @@ TOGETHER = 50
 
 
 @contextmanager
-def crowd(n_workers: int, *, wait_seconds: float = 300.0) -> Iterator[Client]:
+def crowd(n_workers: int, *, wait_seconds: float = 900.0) -> Iterator[Client]:
     """Start a scheduler and workers in two processes of their own.
 
     Parameters
     ----------
     n_workers : int
         Workers, each with one thread.
-    wait_seconds : float, default=300
+    wait_seconds : float, default=900
         For all workers to be there.
 
     Yields
