@@ -1,0 +1,110 @@
+"""A summary that sleeps: a real pass over a real cluster, whose tasks take as long as they are told."""
+
+import os
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from dspectral.engine import Blocks, summarize
+
+
+class Nap(NamedTuple):
+    """What a block leaves: when the first one began, and bytes that a merge has to fetch.
+
+    Attributes
+    ----------
+    began : float
+        Seconds since 1970.
+    payload : bytes
+        As many as the summary is said to have.
+    merge_seconds : float
+        Of a merge of ``fan_in`` summaries; of fewer, in proportion.
+    fan_in : int
+        Number of summaries that a merge takes.
+    log : str or None
+        File that gets a line when a task begins.
+    """
+
+    began: float
+    payload: bytes
+    merge_seconds: float
+    fan_in: int
+    log: str | None
+
+    @classmethod
+    def of(
+        cls, seconds: float, *, n_bytes: int, merge_seconds: float, fan_in: int, log: str | None = None
+    ) -> Self:
+        """Sleep for a block."""
+        began = time.time()
+        _begin(log)
+        time.sleep(seconds)
+        return cls(began, os.urandom(n_bytes), merge_seconds, fan_in, log)
+
+    def merge(self, *others: Self) -> Self:
+        """Sleep for a merge."""
+        _begin(self.log)
+        time.sleep(self.merge_seconds * (1 + len(others)) / self.fan_in)
+        return self._replace(began=min(self.began, *(other.began for other in others)))
+
+
+def _begin(log: str | None) -> None:
+    if log:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write(f"{time.time()}\n")
+
+
+class Slept(NamedTuple):
+    """How long a real pass took.
+
+    Attributes
+    ----------
+    seconds : float
+        From the begin of the first block until the last summary is here.
+    start_seconds : float
+        From the call until the begin of the first block.
+    """
+
+    seconds: float
+    start_seconds: float
+
+
+def sleep_through(
+    seconds: Sequence[float],
+    *,
+    merge_seconds: float,
+    fan_in: int = 2,
+    n_bytes: int = 0,
+    log: str | None = None,
+) -> Slept:
+    """Run a pass whose blocks sleep, on the cluster that is in force.
+
+    Parameters
+    ----------
+    seconds : sequence of float
+        Of each block.
+    merge_seconds : float
+        Of a merge of ``fan_in`` summaries.
+    fan_in : int, default=2
+        Number of summaries that a merge takes.
+    n_bytes : int, default=0
+        Size of a summary.
+    log : str, optional
+        File that gets a line when a task begins.
+
+    Returns
+    -------
+    Slept
+        Wall time.
+
+    Examples
+    --------
+    >>> 0.02 <= sleep_through([0.01, 0.01], merge_seconds=0.01).seconds < 60
+    True
+    """
+    called = time.time()
+    of = partial(Nap.of, n_bytes=n_bytes, merge_seconds=merge_seconds, fan_in=fan_in, log=log)
+    result = summarize(Blocks(float, list(seconds)), of=of, fan_in=fan_in, name="nap")
+    return Slept(time.time() - result.began, result.began - called)
