@@ -153,7 +153,9 @@ def checked_lengths(
 
     Returns
     -------
-    true, found : list of list
+    true : list of list
+        The same.
+    found : list of list
         The same.
 
     Raises
