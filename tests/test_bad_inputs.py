@@ -9,15 +9,18 @@ import pytest
 from scipy import sparse
 
 from dspectral import (
+    AnchorHMM,
     LocalLSI,
     NgramHashing,
     RefinementHMM,
     SentenceRepresentation,
     SketchedPCA,
+    Texts,
     TreePCA,
     VectorQuantizer,
     WordEmbedding,
     WordVectorRepresentation,
+    build_store,
     metrics,
 )
 from dspectral.inputs.class_labels import class_rows
@@ -90,6 +93,8 @@ LABELS = np.arange(12) % 2
         (lambda: VectorQuantizer(2).fit(ROWS * 1e200), "X holds .*e\\+199, but squares"),
         (lambda: VectorQuantizer(2).fit([["x", "y"]]), "."),
         (lambda: WordEmbedding(2).fit([["a", "\udfff"], ["a", "b"]]), "is not text in UTF-8"),
+        (lambda: AnchorHMM(2, anchors=-1, min_count=1).fit([["a", "b", "c"]] * 9), "anchors is -1"),
+        (lambda: build_store(Texts(["a"]), "memory://wide", block_bytes=10**30), "block_bytes is 1000.*and at most"),
         (lambda: WordEmbedding(2).fit(None), "X is of type NoneType"),
         (lambda: WordEmbedding(2).fit(3), "X is of type int"),
         (lambda: TreePCA(length=4).fit(da.zeros((4, 8)).map_blocks(sparse.csr_array, meta=EMPTY)), "X is a Array"),
@@ -126,5 +131,7 @@ def test_damaged_and_empty_files_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"a.conll.gz"):
         read_conll(str(path))
     (tmp_path / "a.svm").write_text("0,1\n")
-    with pytest.raises(ValueError, match=r"a.svm: no column at all"):
+    with pytest.raises(
+        ValueError, match=r"a.svm: n_columns is 0, but must be at least 1: the text holds no column"
+    ):
         build_labelled_store(str(tmp_path / "a.svm"), str(tmp_path / "s"), format="svmlight")

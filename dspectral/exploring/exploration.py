@@ -59,8 +59,7 @@ class Exploration(Findings):
     seconds : float
         Wall-clock time of all.
     peak_memory_bytes : int
-        Largest memory of this process since it started (0 where the system does not say), or what the caller has
-        measured.
+        Largest memory of this process since it started (0 where the system does not say), or what a caller measured.
     """
 
     def __repr__(self) -> str:
@@ -203,8 +202,8 @@ def explore(
         paths, n_texts = _files(sources, texts, folder, stages)
         # A record is a document, where a corpus would take each line of it for a sentence.
         unit = "field" if unit is None and field is not None else unit
-        longest = Longest.checked(max_document_bytes, long_documents)
-        reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, longest)
+        limit = Longest.checked(max_document_bytes, long_documents)
+        reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, limit)
         text = plan_sentences(paths, reading)
         corpus = _counted(paths, folder, reading, stages)
         least = min_count or least_count(corpus.n_tokens)

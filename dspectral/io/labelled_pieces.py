@@ -115,7 +115,7 @@ def find_width(
     for name, width in zip(WIDTHS, known, strict=True):
         if not width and measured:
             urls = ", ".join(span.url for span in spans)
-            raise ValueError(f"{urls}: no {name[2:-1]} at all, and {name}= does not say how many there are")
+            raise ValueError(f"{urls}: {name} is 0, but must be at least 1: the text holds no {name[2:-1]}")
         if not width or width < 1:
             raise ValueError(f"{name} is {width}, but must be at least 1")
         if width > MOST_COLUMNS:

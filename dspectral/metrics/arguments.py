@@ -1,6 +1,6 @@
 """What scores are given, at their door: lists of values, and matrices of numbers."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -139,3 +139,41 @@ def finite(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
     if not np.all(np.isfinite(numbers)):
         raise ValueError(f"{name} holds NaN or infinity, but its entries must be finite")
     return numbers
+
+
+def checked_lengths(
+    true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]
+) -> tuple[list[list[Hashable]], list[list[Hashable]]]:
+    """Return sequences as lists, once they are known to correspond.
+
+    Parameters
+    ----------
+    true, found : sequence of sequences
+        True labels of the frames of each sequence, and those found.
+
+    Returns
+    -------
+    true : list of list
+        The same.
+    found : list of list
+        The same.
+
+    Raises
+    ------
+    ValueError
+        If they do not correspond, or there is no frame.
+    """
+    true, found = _lists("true", true), _lists("found", found)
+    if len(true) != len(found):
+        raise ValueError(f"there are {len(true)} true sequences, but {len(found)} found ones")
+    for i, (one, other) in enumerate(zip(true, found, strict=True)):
+        if len(one) != len(other):
+            raise ValueError(f"sequence {i} has {len(one)} true labels, but {len(other)} found ones")
+    if not any(len(sequence) for sequence in true):
+        raise ValueError("there is nothing to compare: all sequences are empty")
+    return true, found
+
+
+def _lists(name: str, sequences: object) -> list[list[Hashable]]:
+    every = list_of(name, sequences, "sequences")
+    return [hashable(name, list_of(f"{name}[{i}]", one, "labels")) for i, one in enumerate(every)]

@@ -49,9 +49,9 @@ def document_auc(scores: FloatArray, truth: Truth) -> Numbers:
     >>> document_auc(np.array([[0.9, 0.1, 0.5], [0.2, 0.2, 0.2]]), np.array([[1, 0, 0], [0, 1, 0]]))
     array([1. , 0.5])
     """
+    scores, (rows, columns, n_true) = _checked(scores, truth)
     if is_sparse(scores):
         raise TypeError("scores is sparse, but each label needs a score: give an array")
-    scores, (rows, columns, n_true) = _checked(scores, truth)
     n_labels = scores.shape[1]
     # Mann and Whitney: the pairs won are the sum of the true labels' ranks less that of ranks 1, 2, ..., n_true.
     ranks = rankdata(scores, axis=1)
@@ -272,10 +272,8 @@ def _best(scores: Scores, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]
     row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
     order = np.lexsort((scores.indices, -scores.data, row))
     place = np.arange(scores.nnz) - scores.indptr[row]
-    best, predicted = (
-        np.zeros((scores.shape[0], k), dtype=np.int64),
-        np.zeros((scores.shape[0], k), dtype=bool),
-    )
+    best = np.zeros((scores.shape[0], k), dtype=np.int64)
+    predicted = np.zeros_like(best, dtype=bool)
     keep = place < k
     best[row[keep], place[keep]] = scores.indices[order][keep]
     predicted[row[keep], place[keep]] = True

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from dspectral.metrics.arguments import hashable, list_of
+from dspectral.metrics.arguments import checked_lengths, hashable, list_of
 
 
 def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> NDArray[np.int64]:
@@ -289,23 +289,3 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
         for j, candidate in enumerate(other, start=1):
             row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (value != candidate)))
     return row[-1]
-
-
-def checked_lengths(
-    true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]
-) -> tuple[list[list[Hashable]], list[list[Hashable]]]:
-    """Return sequences as lists, or raise a ValueError if they do not correspond, or there is no frame."""
-    true, found = _lists("true", true), _lists("found", found)
-    if len(true) != len(found):
-        raise ValueError(f"there are {len(true)} true sequences, but {len(found)} found ones")
-    for i, (one, other) in enumerate(zip(true, found, strict=True)):
-        if len(one) != len(other):
-            raise ValueError(f"sequence {i} has {len(one)} true labels, but {len(other)} found ones")
-    if not any(len(sequence) for sequence in true):
-        raise ValueError("there is nothing to compare: all sequences are empty")
-    return true, found
-
-
-def _lists(name: str, sequences: object) -> list[list[Hashable]]:
-    every = list_of(name, sequences, "sequences")
-    return [hashable(name, list_of(f"{name}[{i}]", one, "labels")) for i, one in enumerate(every)]

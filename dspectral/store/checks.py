@@ -2,6 +2,8 @@
 
 import numpy as np
 
+MOST = 2**62
+"""Largest size: sums of such still fit 64 bits."""
 ERRORS = ("strict", "replace")
 """Names of the ways to treat bytes that are not UTF-8."""
 
@@ -26,7 +28,7 @@ def check_size(name: str, value: int) -> int:
     TypeError
         If the value is not an integer.
     ValueError
-        If it is below 1.
+        If it is below 1, or beyond 2**62.
 
     Examples
     --------
@@ -37,8 +39,9 @@ def check_size(name: str, value: int) -> int:
     """
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r:.60}, but it must be an integer of 1 or more")
-    if value < 1:
-        raise ValueError(f"{name} is {value}, but it must be 1 or more")
+    if not 1 <= value <= MOST:
+        most = "" if value < 1 else f", and at most {MOST}"
+        raise ValueError(f"{name} is {value}, but it must be 1 or more{most}")
     return int(value)
 
 

@@ -269,14 +269,14 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
             points = np.asarray(unit_rows(vectors * values**recipe.power), dtype=np.float64)
         if recipe.weighting == "types":
             weights = np.ones(len(weights))
-        return window_tree(points, weights, self.n_clusters).cut(self.n_clusters)
+        return window_tree(points, weights, int(self.n_clusters)).cut(int(self.n_clusters))
 
     def _exchange(self, counts: CSRRows, labels: NDArray[np.int32]) -> NDArray[np.int32]:
         """Sweep until no word moves, or ``n_sweeps`` times."""
         self.history_ = [average_mutual_information(counts, labels)]
         bigrams = BigramCounts.of(sparse.csr_array(counts))
         for _ in range(self.n_sweeps):
-            moved = exchange_sweep(bigrams, labels, self.n_clusters)
+            moved = exchange_sweep(bigrams, labels, int(self.n_clusters))
             self.history_.append(average_mutual_information(counts, labels))
             if not moved:  # each word is where it gains most, given all others
                 break

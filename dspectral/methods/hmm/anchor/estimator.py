@@ -247,6 +247,8 @@ class AnchorHMM(StateDecoder):
         """Return the types that may be anchors, and those that are given."""
         n_candidates = self._recipe.n_candidates
         candidates = types.by_frequency(counts)[:n_candidates]
+        if not isinstance(self.anchors or (), list | tuple):
+            raise TypeError(f"anchors is {self.anchors!r:.60}, but it must be a list of words or None")
         given = [types.own(word) for word in self.anchors or ()]
         if len(set(candidates.tolist()) | set(given)) < self.n_states:
             raise ValueError(
