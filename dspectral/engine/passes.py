@@ -38,6 +38,7 @@ from dspectral.engine.running import (
 )
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, call, result_of, value
+from dspectral.engine.unseen import pinned_and_named
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
@@ -250,7 +251,7 @@ def run_tasks(
     keys = [(label, i) for i in range(len(items))]
     layer: Graph = {shared: value(shared, function)}
     for key, item in zip(keys, items, strict=True):
-        layer[key] = call(key, pinned, result_of(shared), item)
+        layer[key] = call(key, pinned_and_named, result_of(shared), item)
     graph = HighLevelGraph.from_collections(label, layer)
     work = Work(name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = (Delayed(key, graph, layer=label) for key in keys)

@@ -13,6 +13,8 @@ from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import FsspecStore, LocalStore
 
+from dspectral.engine.unseen import not_seen
+
 CHUNK = 16 << 20
 """Number of entries of a chunk: an array is one chunk unless it is very large."""
 # Measured on hashed n-grams of novels, one core (ratio, MB/s encoded, MB/s decoded): column indices, lz4 with
@@ -251,6 +253,8 @@ def load_array(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.A
 
     Raises
     ------
+    FileNotFoundError
+        If the whole store is not there for this process.
     StoreError
         If the array is not there or fails a checksum.
     """
@@ -258,6 +262,8 @@ def load_array(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.A
         array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
         return array, np.asarray(array[...])
     except FileNotFoundError as error:
+        if (root := getattr(store, "root", None)) is not None and not Path(root).exists():
+            raise not_seen(str(root)) from error
         raise StoreError(f"{name} is missing; {remedy}") from error
     except (ValueError, RuntimeError) as error:
         raise StoreError(f"{name} is damaged ({error}); {remedy}") from error
