@@ -183,8 +183,8 @@ def reading(nonzeros: int, seed: int) -> tuple[float, float]:
 
     Returns
     -------
-    seconds, n_bytes : float
-        For each entry.
+    tuple of float
+        Seconds and bytes, for each entry.
     """
     rows = queries(*GRID[0], nonzeros, seed)
     with tempfile.TemporaryDirectory(prefix="dspectral-") as folder:
