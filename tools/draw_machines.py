@@ -1,4 +1,4 @@
-"""Draw the pictures of the page on a thousand machines: ``python tools/draw_machines.py`` writes ``docs/images/machines-*.svg``.
+"""Draw ``docs/images/machines-*.svg`` of the page on a thousand machines: ``python tools/draw_machines.py``.
 
 The times are those that ``python -m workflows.benchmarks.tree_simulation`` measured for the page, written down here, so
 that the same files come out on every machine.

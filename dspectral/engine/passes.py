@@ -44,6 +44,7 @@ from dspectral.engine.stream_sizes import bytes_in, rows_in
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, call, result_of, value, with_retries
 from dspectral.engine.telling import client_in_force
+from dspectral.engine.unseen import pinned_and_named
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
@@ -280,7 +281,7 @@ def run_tasks(
     keys = [(label, i) for i in range(len(items))]
     layer: Graph = {shared: value(shared, function)}
     for key, item in zip(keys, items, strict=True):
-        layer[key] = call(key, pinned, result_of(shared), item)
+        layer[key] = call(key, pinned_and_named, result_of(shared), item)
     graph = HighLevelGraph.from_collections(label, with_retries(layer))
     work = Work(name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = (Delayed(key, graph, layer=label) for key in keys)

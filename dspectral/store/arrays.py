@@ -15,6 +15,8 @@ from dspectral.store.location import Location, StoreError, refuse_if_listed
 
 __all__ = ["Location", "StoreError", "compressors_of", "load_array", "read_array", "write_array"]
 
+from dspectral.engine.unseen import not_seen
+
 CHUNK = 16 << 20
 """Number of entries of a chunk: an array is one chunk unless it is very large."""
 # Measured on hashed n-grams of novels, one core (ratio, MB/s encoded, MB/s decoded): column indices, lz4 with
@@ -134,6 +136,8 @@ def load_array(
 
     Raises
     ------
+    FileNotFoundError
+        If the whole store is not there for this process.
     StoreError
         If the array is not there or fails a checksum.
     """
@@ -151,6 +155,8 @@ def _load(
             array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
         return array, np.asarray(array[...])
     except FileNotFoundError as error:
+        if (root := getattr(store, "root", None)) is not None and not Path(root).exists():
+            raise not_seen(str(root)) from error
         raise StoreError(f"{name} is missing; {remedy}") from error
     except (ValueError, RuntimeError) as error:
         raise StoreError(f"{name} is damaged ({error}); {remedy}") from error

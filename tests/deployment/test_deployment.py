@@ -61,7 +61,9 @@ def configuration(name="dspectral.yaml"):
 
 def leaves(tree, path=()):
     for key, value in tree.items():
-        yield from leaves(value, (*path, key)) if isinstance(value, dict) else [(".".join((*path, key)), value)]
+        yield from (
+            leaves(value, (*path, key)) if isinstance(value, dict) else [(".".join((*path, key)), value)]
+        )
 
 
 def test_every_setting_is_one_that_distributed_reads():
@@ -87,14 +89,18 @@ def test_the_job_for_slurm_runs_a_fit_with_these_settings_and_the_same_bits(tmp_
     (binaries / "srun").write_text(SRUN, encoding="utf-8")
     (binaries / "srun").chmod(0o755)
     for name, module in (("dask", "dask"), ("python", "")):
-        line = f"exec {sys.executable} {'-m ' + module if module else ''} \"$@\""
+        line = f'exec {sys.executable} {"-m " + module if module else ""} "$@"'
         (binaries / name).write_text(f"#!/bin/bash\n{line}\n", encoding="utf-8")
         (binaries / name).chmod(0o755)
     (tmp_path / "fit.py").write_text(PROGRAM, encoding="utf-8")
     (tmp_path / "scratch").mkdir()
     root = str(FILES.parents[1])
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("DASK_", "OMP_", "SLURM_"))},
+        **{
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("DASK_", "OMP_", "SLURM_"))
+        },
         "PATH": f"{binaries}:{os.environ['PATH']}",
         "PYTHONPATH": root,
         "SLURM_JOB_ID": "7",
@@ -108,7 +114,10 @@ def test_the_job_for_slurm_runs_a_fit_with_these_settings_and_the_same_bits(tmp_
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
 
-    found, said = json.loads((tmp_path / "found.json").read_text(encoding="utf-8")), configuration()["distributed"]
+    found, said = (
+        json.loads((tmp_path / "found.json").read_text(encoding="utf-8")),
+        configuration()["distributed"],
+    )
     scheduler, memory = said["scheduler"], said["worker"]["memory"]
     assert found["scheduler"] == [
         scheduler["worker-saturation"],
@@ -122,7 +131,9 @@ def test_the_job_for_slurm_runs_a_fit_with_these_settings_and_the_same_bits(tmp_
         assert [target, spill, pause] == [memory["target"], memory["spill"], memory["pause"]]
         assert folder.startswith(str(tmp_path / "scratch"))
         assert rest == ["1", "1", 120.0]
-    alone = SketchedPCA(3, solver="frequent_directions").fit(low_rank_counts(300, 60, 3, block_rows=20, seed=1))
+    alone = SketchedPCA(3, solver="frequent_directions").fit(
+        low_rank_counts(300, 60, 3, block_rows=20, seed=1)
+    )
     assert np.array_equal(np.load(tmp_path / "components.npy"), alone.components_)
     assert list(tmp_path.glob("dask-scheduler-*.json")) == []
 
@@ -139,7 +150,7 @@ def test_the_defaults_of_dask_jobqueue_make_jobs_of_workers_with_one_thread():
     jobqueue = pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
     with (
         dask.config.set(dask.config.merge(dask.config.config, configuration("jobqueue.yaml"))),
-        jobqueue.SLURMCluster(queue="compute", scheduler_options={"dashboard_address": None}) as cluster,
+        jobqueue.SLURMCluster(queue="compute", scheduler_options={"dashboard_address": ":0"}) as cluster,
     ):
         script = cluster.job_script()
     assert "#SBATCH --cpus-per-task=4" in script

@@ -122,7 +122,7 @@ def local(n_workers: int) -> Iterator[Client]:
     """Start worker processes with one thread each, and a client in force."""
     with (
         LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, silence_logs=50
+            n_workers=n_workers, threads_per_worker=1, memory_limit=0, dashboard_address=":0", silence_logs=50
         ) as cluster,
         Client(cluster) as client,
     ):

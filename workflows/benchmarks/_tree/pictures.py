@@ -39,7 +39,7 @@ class Took(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Seconds of all."""
+        """Time of the pass and of the last solve, in seconds."""
         return self.outcome.seconds + self.solve_seconds
 
     def shares(self) -> dict[str, float]:

@@ -20,8 +20,7 @@ from scipy.optimize import nnls
 from dspectral import open_store, write_counts
 from dspectral.decomposition import FrequentDirections
 from dspectral.engine import blas_in_one_thread
-from dspectral.linalg.svd import principal_axes
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, FloatArray
 
 GRID = ((50_000, 1 << 16), (200_000, 1 << 16), (50_000, 1 << 17))
 """Rows and columns of the blocks that the law is fitted to."""
@@ -157,12 +156,18 @@ def probed(sketch_rows: int, fan_ins: Sequence[int], nonzeros: int, seed: int) -
             fan_in: line([partial(first.merge, *[second] * (fan_in - 1)) for first, second in pairs])
             for fan_in in fan_ins
         }
-        solve = line([partial(principal_axes, first.sketch, sketch_rows // 2) for first, _ in pairs])
+        solve = line([partial(solved, first.sketch, sketch_rows // 2) for first, _ in pairs])
     design = np.array([[rows * nonzeros, distinct(rows * nonzeros, columns)] for rows, columns in sizes])
     found, _ = nnls(design[:-1] / np.array(measured[:-1])[:, None], np.ones(len(GRID)))
     off = float(design[-1] @ found) / measured[-1] - 1.0
     read, stored = reading(nonzeros, seed)
     return Law(sketch_rows, nonzeros, float(found[0]), float(found[1]), read, stored, merges, solve, off)
+
+
+def solved(sketch: FloatArray, n_components: int) -> FloatArray:
+    """Solve for principal axes through the Gram matrix of the sketch's rows."""
+    _, vectors = np.linalg.eigh(np.asarray(sketch @ sketch.T, dtype=np.float64))
+    return np.asarray(vectors[:, -n_components:].T.astype(sketch.dtype) @ sketch)
 
 
 def line(functions: Sequence[Callable[[], Any]]) -> tuple[float, float]:
@@ -183,8 +188,8 @@ def reading(nonzeros: int, seed: int) -> tuple[float, float]:
 
     Returns
     -------
-    seconds, n_bytes : float
-        For each entry.
+    tuple of float
+        Seconds and bytes, for each entry.
     """
     rows = queries(*GRID[0], nonzeros, seed)
     with tempfile.TemporaryDirectory(prefix="dspectral-") as folder:

@@ -102,7 +102,7 @@ class Settings(NamedTuple):
 
     @property
     def transfer_seconds(self) -> float:
-        """Seconds that a summary takes over a link that is free."""
+        """Time that a summary takes over a link that is free, in seconds."""
         return self.summary_bytes / self.bandwidth
 
 
