@@ -9,7 +9,8 @@ import fsspec
 from dspectral.engine.retrying import retried
 from dspectral.store.secrets import without_secrets
 
-_ETAGS = ("ETag", "etag", "md5Hash", "Content-MD5", "generation", "CRC", "hex")
+# The first that is there: what follows may change without the content, as the ETag of Google's storage does.
+_ETAGS = ("generation", "ETag", "etag", "md5Hash", "Content-MD5", "CRC")
 _TIMES = (
     "LastModified",
     "last_modified",
@@ -56,9 +57,9 @@ def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] 
         return f"file {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
     info = system.info(path) if info is None else info
     size = info.get("size")
-    etags = [str(info[key]).strip('"') for key in _ETAGS if info.get(key)]
-    if etags:
-        return f"etag {size} {' '.join(etags)}"
+    etag = next((str(info[key]).strip('"') for key in _ETAGS if info.get(key)), None)
+    if etag is not None:
+        return f"etag {size} {etag}"
     times = [str(info[key]).replace(" ", "T") for key in _TIMES if info.get(key)]
     if "memory" in protocols:  # its listing knows when a file was made, and not when it was written in place
         times.append(str(system.modified(path)).replace(" ", "T"))
