@@ -54,7 +54,18 @@ class BlockInfo(NamedTuple):
     label_digest: int | None = None
 
     def known_content(self) -> object:
-        """Return all but the name, if a digest of the arrays is among it."""
+        """Return what stands for the content of the block, whatever its name and place.
+
+        Returns
+        -------
+        tuple
+            All fields but the name.
+
+        Raises
+        ------
+        UnknownContentError
+            If a store of an older version has no digest.
+        """
         if self.digest is None:
             raise UnknownContentError(
                 "they are read from a store of an older version, which keeps no digests"

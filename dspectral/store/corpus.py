@@ -58,7 +58,18 @@ class SentenceBlock(NamedTuple):
         return cls(name, **{key: value for key, value in mark.items() if key in cls._fields})
 
     def known_content(self) -> object:
-        """Return all but the name, if a digest of the arrays is among it."""
+        """Return what stands for the content of the block, whatever its name and place.
+
+        Returns
+        -------
+        tuple
+            All fields but the name.
+
+        Raises
+        ------
+        UnknownContentError
+            If a corpus of an older version has no digest.
+        """
         if self.digest is None:
             raise UnknownContentError(
                 "they are read from a corpus of an older version, which keeps no digests"
