@@ -12,8 +12,10 @@ from .dashboard.showing import show_dashboard as show_dashboard
 from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
 from .engine import ClusterError as ClusterError
+from .engine import RunPlan as RunPlan
 from .engine import forget as forget
 from .engine import keep as keep
+from .engine import plan as plan
 from .engine import projected_memory as projected_memory
 from .engine import summarize as summarize
 from .exploring.exploration import Exploration as Exploration

@@ -68,7 +68,7 @@ USERS = {
 """Who may import a package."""
 STEPS = {
     "decomposition": {"base", "estimators", "plan", "spectrum"},
-    "brown": {"clustering", "queries"},
+    "brown": {"clustering", "queries", "adjacent_pairs"},
     "embeddings": {"word_embedding", "counting", "decomposing", "out_of_core", "queries"},
     "hmm": {"em", "quantizer", "decoding"},
     "anchor": {"estimator", "points", "word_types"},
@@ -79,6 +79,7 @@ STEPS = {
         "local_prediction",
         "linear_svm",
         "local_regions",
+        "local_memory",
         "document_products",
         "term_similarity",
     },

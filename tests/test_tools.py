@@ -2,13 +2,14 @@
 
 import doctest
 import json
+import re
 import shutil
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from tools import measure_house
+from tools import measure_house, mutants
 
 ROOT = Path(__file__).parent.parent
 SOURCES = {
@@ -143,3 +144,38 @@ def test_a_folder_without_the_package_is_named(tmp_path):
 
 def test_the_examples_of_the_tools_run():
     assert doctest.testmod(measure_house).failed == 0
+
+
+def test_no_mutation_is_stale_and_each_has_tests_that_must_notice_it():
+    known = mutants.mutations()
+    assert len(known) >= 40
+    assert len({one.name for one in known}) == len(known)
+    assert [(one.name, why) for one in known if (why := mutants.stale(one))] == []
+    assert all(one.tests and one.old != one.new for one in known)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"file": "dspectral/none.py"}, "there is no file dspectral/none.py"),
+        ({"old": "no such text"}, "its old text is 0 times in"),
+        ({"old": "e"}, r"its old text is \d+ times in"),
+        ({"tests": ("tests/none.py::test_x",)}, "there is no file tests/none.py"),
+    ],
+)
+def test_a_mutation_that_cannot_be_made_any_more_says_why(change, sentence):
+    (first, *_) = mutants.mutations()
+    assert re.search(sentence, mutants.stale(first._replace(**change)))
+
+
+def test_a_mutation_is_killed_by_tests_that_notice_it_and_survives_others(tmp_path):
+    (tmp_path / "doubling.py").write_text("def double(x):\n    return 2 * x\n")
+    (tmp_path / "test_doubling.py").write_text(
+        "from doubling import double\n\ndef test_it():\n    assert double(2) == 4\n"
+    )
+    wrong = mutants.Mutation("three for two", "doubling.py", "2 * x", "3 * x", ("test_doubling.py",))
+    unseen = wrong._replace(new="x * 2")
+    broken = wrong._replace(tests=("test_doubling.py::test_none",))
+    found = [mutants.tried(one, tmp_path).word for one in (wrong, unseen, broken)]
+    assert found == ["killed", "SURVIVED", "BROKEN"]
+    assert (tmp_path / "doubling.py").read_text() == "def double(x):\n    return 2 * x\n"

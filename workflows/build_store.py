@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def options() -> argparse.ArgumentParser:
     """Return the parser."""
-    parser = form.parser("build_store", __doc__)
+    parser = form.parser("build_store", __doc__, fits=False)
     add = parser.add_argument
     add("--text", nargs="+", required=True, metavar="SOURCE", help="files, folders, patterns, or URLs")
     add("--store", required=True, metavar="STORE", help="folder or URL to write")

@@ -15,7 +15,7 @@ from dspectral.engine import expect_passes, is_lazy, lazy_rows, map_rows, summar
 from dspectral.inputs.dask_frames import rows_of_frame
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
-from dspectral.inputs.parameters import RandomState, resolve_seed
+from dspectral.inputs.parameters import RandomState, check_flag, resolve_seed
 from dspectral.inputs.rows import checked_rows, project, row_dtype
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.types import FloatArray, RowsLike
@@ -52,7 +52,7 @@ class Decomposition(
             solver=self.solver,
             n_passes=self.n_passes,
             sketch_size=self.sketch_size,
-            center=self.center,
+            center=check_flag("center", self.center),
             seed=self.random_state_,
             dtype=row_dtype(dtype),
         )

@@ -114,14 +114,16 @@ def largest_eigenvalue_bound(gram: CenteredGram, sketch: FloatArray, seed: int) 
     # products: 4 nnz PROBES flops a step, and no vectors are kept to be orthogonalized against.
     diagonals, off_diagonals = [], [np.zeros(PROBES)]
     for _ in range(PROBE_STEPS):
-        product = gram @ q - before * off_diagonals[-1].astype(q.dtype)
+        # Sums over many rows in single precision would hide what the same sums have cost the sketch.
+        product = gram.summed_in_double(q) - before * off_diagonals[-1]
         subtract_gram_times(sketch, q, gram.columns, product)
         diagonals.append(np.einsum("ij,ij->j", q, product, dtype=np.float64))
-        product -= q * diagonals[-1].astype(q.dtype)
+        product -= q * diagonals[-1]
         off_diagonals.append(column_norms(product))
         # A start whose Krylov space is exhausted leaves a zero vector: the floor makes its next vectors zero and not
         # NaN.
-        before, q = q, product / np.maximum(off_diagonals[-1], np.finfo(q.dtype).tiny).astype(q.dtype)
+        scale = np.maximum(off_diagonals[-1], np.finfo(q.dtype).tiny)
+        before, q = q, (product / scale).astype(q.dtype)
     # The first off-diagonal is that of the missing vector before the start, and the last belongs to a step that is not
     # taken. A Ritz value is at most the eigenvalue and, but for the failure, at least `1 - e` of it.
     ritz = [

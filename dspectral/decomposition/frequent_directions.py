@@ -8,12 +8,16 @@ from numpy.typing import NDArray
 
 from dspectral.decomposition.block_sketch import sketch_block
 from dspectral.decomposition.shrinking import shrink_stack
+from dspectral.engine.summary import BlockSize, Need
 from dspectral.html import card, number, share, size_of
 from dspectral.linalg.block_sums import energy_of, total_of
+from dspectral.linalg.dense import rounding_of_sums
 from dspectral.registry import saved
 from dspectral.types import FloatArray, Rows
 
 Shrink = Literal["full", "median"]
+WORK = 2.5
+"""Bytes that sketching a block takes, over those of the sketch."""
 
 
 @saved
@@ -85,6 +89,28 @@ class FrequentDirections(NamedTuple):
         return card("FrequentDirections", facts)
 
     @classmethod
+    def needs(cls, block: BlockSize, *, size: int, **_settings: object) -> Need:
+        """Return what the summary of a block needs.
+
+        Parameters
+        ----------
+        block : BlockSize
+            Size of the block.
+        size : int
+            Number of rows that the sketch may have.
+        **_settings : object
+            Other parameters of :meth:`of`.
+
+        Returns
+        -------
+        Need
+            The sketch; and while it is made a basis of 1.4 times its size beside it, or the block once more.
+        """
+        summary = (size * block.itemsize + 8) * block.n_columns
+        first = summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
+        return Need(summary, int(WORK * first))
+
+    @classmethod
     def of(
         cls, rows: Rows, *, size: int, shrink: Shrink = "full", center: bool = False, seed: int = 0
     ) -> Self:
@@ -117,12 +143,14 @@ class FrequentDirections(NamedTuple):
             rows = rows.astype(np.float64, copy=False)
         n_rows = rows.shape[0]
         energy, total = energy_of(rows), total_of(rows)
-        mean = total / max(1, n_rows) if center else None
+        mean, of_mean = (total / max(1, n_rows) if center else None), 0.0
         if mean is not None:
+            # Far from the origin little is left of the Gram matrix once the mean is taken off, but all of its rounding.
+            of_mean = rounding_of_sums(n_rows, energy)
             # Where all rows are alike only rounding is left, which may be below 0.
             energy = max(0.0, energy - n_rows * float(mean @ mean))
         found = sketch_block(rows, capacity(size, shrink), mean=mean, seed=seed)
-        return cls(found.rows, size, shrink, n_rows, total, center, energy, found.error)
+        return cls(found.rows, size, shrink, n_rows, total, center, energy, found.error + of_mean)
 
     def merge(self, *others: Self) -> Self:
         """Return a sketch of all rows, of the same size.
@@ -156,8 +184,10 @@ class FrequentDirections(NamedTuple):
             stack.append(scatter.astype(self.sketch.dtype))
         found = shrink_stack(stack, capacity(self.size, self.shrink))
         error = math.fsum(part.error for part in parts) + found.error
-        if self.center:  # the scatter is rounded to the sketch's precision
-            error += 8.0 * float(np.finfo(self.sketch.dtype).eps) * energy
+        if self.center:
+            # The scatter is rounded to the sketch's precision, and its means are off by what their sums are.
+            of_means = rounding_of_sums(n_rows, energy + n_rows * float(mean @ mean))
+            error += 8.0 * float(np.finfo(self.sketch.dtype).eps) * energy + of_means
         return self._replace(sketch=found.rows, n_rows=n_rows, total=total, energy=energy, error=error)
 
     @property

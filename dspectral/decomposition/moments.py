@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine.summary import add_fields
+from dspectral.engine.summary import BlockSize, Need, add_fields
 from dspectral.html import card, size_of
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, gram_of, total_of
@@ -43,6 +43,23 @@ class Moments(NamedTuple):
             ("in memory", size_of(self.gram.nbytes + self.total.nbytes)),
         ]
         return card("Moments", facts)
+
+    @classmethod
+    def needs(cls, block: BlockSize) -> Need:
+        """Return what the summary of a block needs.
+
+        Parameters
+        ----------
+        block : BlockSize
+            Size of the block.
+
+        Returns
+        -------
+        Need
+            The Gram matrix, and another one while it is made.
+        """
+        summary = 8 * block.n_columns * (block.n_columns + 1)
+        return Need(summary, 2 * summary)
 
     @classmethod
     def of(cls, rows: Rows) -> Self:
@@ -106,6 +123,25 @@ class GramProduct(NamedTuple):
     total: NDArray[np.float64]
     energy: float
     product: FloatArray
+
+    @classmethod
+    def needs(cls, block: BlockSize, *, factor: FloatArray) -> Need:
+        """Return what the summary of a block needs.
+
+        Parameters
+        ----------
+        block : BlockSize
+            Size of the block.
+        factor : ndarray, shape (d, r)
+            Matrix Z.
+
+        Returns
+        -------
+        Need
+            The product, and that of the block with Z.
+        """
+        summary = factor.nbytes + 8 * block.n_columns
+        return Need(summary, summary + block.n_rows * factor.shape[1] * factor.itemsize)
 
     @classmethod
     def of(cls, rows: Rows, *, factor: FloatArray) -> Self:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dspectral.linalg.dense import eigh_descending, rounding_floor
+from dspectral.linalg.dense import eigh_descending, rounding_floor, rounding_of_sums
 from dspectral.linalg.panels import combine_rows, row_gram
 from dspectral.types import FloatArray
 
@@ -63,11 +63,9 @@ def shrink_values(
     cut = float(values[capacity]) if len(values) > capacity else 0.0
     floor = rounding_floor(values, dtype)
     reduced = values[:capacity] - cut
-    # The rounding of a sum of n products grows as sqrt(n); of the eigenvalues themselves it does not.
-    of_sums = rounding_floor(values, np.float64) * math.sqrt(n_terms)
-    # A value that is dropped was at most `cut + floor`; the rest of the margin is for the rounding of the Gram matrix
-    # and of its eigenvalues.
-    return reduced[reduced > floor], cut + 2.0 * (floor + of_sums)
+    # A value that is dropped was at most `cut + floor`; as much again is for the rounding of the eigenvalues and of the
+    # rows that are made of them. What the Gram matrix was off by grows with the number of products in each sum.
+    return reduced[reduced > floor], cut + 2.0 * floor + rounding_of_sums(n_terms, math.fsum(values))
 
 
 def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:

@@ -14,7 +14,7 @@ from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.plan import Plan, check_size, chosen_solver, passes_of
 from dspectral.engine import expect_passes, lazy_rows, summarize
 from dspectral.html import card, number, share
-from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor
+from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor, rounding_of_sums
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.svd import principal_axes
 from dspectral.registry import saved
@@ -196,10 +196,12 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
     else:
         gram = summary.gram - summary.n_rows * np.outer(mean, mean) if plan.center else summary.gram
         values, vectors = eigh_descending(gram)
-        # Rounding of sums of n products, and of the decomposition.
-        error = rounding_floor(values, np.float64) * max(1.0, math.sqrt(summary.n_rows) / 16.0)
+        # What sums of n products, rounded to either side, leave of a direction that is not there.
+        noise = rounding_floor(values, np.float64) * max(1.0, math.sqrt(summary.n_rows) / 16.0)
+        # The certificate holds also where all of them are rounded to one side; means are taken off large sums.
+        error = rounding_floor(values, np.float64) + rounding_of_sums(summary.n_rows, summary.energy)
         energy, solver = max(0.0, float(np.trace(gram))), "gram"
-        k = min(plan.n_components, int(np.sum(values > error)))
+        k = min(plan.n_components, int(np.sum(values > noise)))
         axes, values = fixed_signs(np.ascontiguousarray(vectors[:, :k].T, dtype=plan.dtype)), values[:k]
     certificate = Certificate(error, error / energy if energy else 0.0)
     return Spectrum(axes, values, summary.n_rows, mean, energy, certificate, solver, 1, summary)
@@ -264,5 +266,6 @@ def krylov_spectrum(
     axes, singular_values = principal_axes(best.rows(np.ones(k)), k)
     # What is left is positive semidefinite, so its trace bounds its norm.
     left = max(0.0, energy - math.fsum(best.values)) + rounding_floor(best.values, plan.dtype)
+    left += rounding_of_sums(part.n_rows, part.energy)
     certificate = Certificate(left, left / energy if energy else 0.0)
     return Spectrum(axes, singular_values**2, part.n_rows, mean, energy, certificate, solver, n_done, None)

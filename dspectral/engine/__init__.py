@@ -10,11 +10,21 @@ from dspectral._compiled import LISTENERS
 from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.cluster_errors import ClusterError
 from dspectral.engine.compiling import announce as _announce
-from dspectral.engine.configuration import memory_limit
-from dspectral.engine.fitting import expect_passes, fitting, numbered, told
+from dspectral.engine.configuration import asked_memory_limit, memory_limit
+from dspectral.engine.fitting import (
+    OnlyPlannedError,
+    expect_passes,
+    fitting,
+    not_planned,
+    numbered,
+    only_planned,
+    told,
+)
 from dspectral.engine.kept_folder import forget, keep
 from dspectral.engine.merge_tree import projected_memory, tree_depth
 from dspectral.engine.passes import collect_rows, map_rows, run_tasks, summarize
+from dspectral.engine.planning.asking import plan, sample_of
+from dspectral.engine.planning.run_plan import RunPlan
 from dspectral.engine.row_blocks import Blocks, Stream, is_lazy, lazy_rows, refuse_other_containers
 from dspectral.engine.summary import Summary, add_fields
 from dspectral.engine.telling import as_message, listening
@@ -25,11 +35,14 @@ LISTENERS.append(_announce)
 __all__ = [
     "Blocks",
     "ClusterError",
+    "OnlyPlannedError",
     "PassTime",
+    "RunPlan",
     "Stream",
     "Summary",
     "add_fields",
     "as_message",
+    "asked_memory_limit",
     "blas_in_one_thread",
     "collect_rows",
     "expect_passes",
@@ -41,10 +54,14 @@ __all__ = [
     "listening",
     "map_rows",
     "memory_limit",
+    "not_planned",
     "numbered",
+    "only_planned",
+    "plan",
     "projected_memory",
     "refuse_other_containers",
     "run_tasks",
+    "sample_of",
     "summarize",
     "timed_passes",
     "told",

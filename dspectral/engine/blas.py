@@ -85,6 +85,17 @@ def _take_control_of_blas() -> None:
         clear(force=True)
 
 
+def has_controlled_blas() -> bool:
+    """Report whether a task has run in this process: each of them controls BLAS.
+
+    Returns
+    -------
+    bool
+        False in a new process.
+    """
+    return _controller.cache_info().currsize > 0
+
+
 # The controller searches all libraries that the process has loaded, which takes long beside a small task.
 @cache
 def _controller() -> ThreadpoolController:

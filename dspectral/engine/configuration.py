@@ -48,6 +48,30 @@ def memory_limit() -> int:
         If the entry is not a number of bytes such as ``"4 GiB"``.
     """
     value = dask.config.get("dspectral.memory-limit", MEMORY_LIMIT)
+    return _bytes(value)
+
+
+def asked_memory_limit() -> int | None:
+    """Return the limit of :func:`memory_limit` if somebody has set it.
+
+    What cannot be done within a limit that was asked for is refused; without one it is tried.
+
+    Returns
+    -------
+    int or None
+        Bytes; None where ``dspectral.memory-limit`` is not in Dask's configuration.
+
+    Raises
+    ------
+    ValueError
+        If the entry is not a number of bytes such as ``"4 GiB"``.
+    """
+    value = dask.config.get("dspectral.memory-limit", None)
+    return None if value is None else _bytes(value)
+
+
+def _bytes(value: object) -> int:
+    """Return a number of bytes, given as a number or a text."""
     try:
         return int(parse_bytes(value))
     except ValueError as error:

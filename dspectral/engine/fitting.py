@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from dspectral.engine.contents import Contents
@@ -41,6 +41,12 @@ class Fit:
 
 _FIT: ContextVar[Fit | None] = ContextVar("fit", default=None)
 _COUNTS: ContextVar[bool | None] = ContextVar("counts", default=None)
+Planner: TypeAlias = Callable[..., object]
+_PLANNER: ContextVar[Planner | None] = ContextVar("planner", default=None)
+
+
+class OnlyPlannedError(Exception):
+    """Ends a program that is only planned, where it would begin to read its data for something else than a fit."""
 
 
 def fit_in_force() -> Fit | None:
@@ -120,11 +126,14 @@ def told(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def telling(*args: P.args, **kwargs: P.kwargs) -> R:
+        planner, running = _PLANNER.get(), _FIT.get()
+        if planner is not None and running is None:
+            return cast("R", planner(telling, *args, **kwargs))
         if not is_method:
             # What a build writes goes on where it was, and need not be kept twice.
             with fitting(function.__name__), keep(None):
                 return function(*args, **kwargs)
-        owner, running, url = args[0], _FIT.get(), kwargs.pop("keep", None)
+        owner, url = args[0], kwargs.pop("keep", None)
         with nullcontext() if url is None else keep(url):  # type: ignore[arg-type]
             if running is not None and running.owner is owner:
                 return function(*args, **kwargs)
@@ -132,6 +141,33 @@ def told(function: Callable[P, R]) -> Callable[P, R]:
                 return function(*args, **kwargs)
 
     return says_keep(telling) if is_method else telling
+
+
+@contextmanager
+def only_planned(planner: Planner) -> Iterator[None]:
+    """Let fits and builds of the body be planned and not run.
+
+    Parameters
+    ----------
+    planner : callable
+        ``planner(function, *arguments, **keywords)`` is called instead of each fit or build; what it returns takes the
+        place of the result.
+    """
+    token = _PLANNER.set(planner)
+    try:
+        yield
+    finally:
+        _PLANNER.reset(token)
+
+
+@contextmanager
+def not_planned() -> Iterator[None]:
+    """Let fits of the body run, also where they would only be planned."""
+    token = _PLANNER.set(None)
+    try:
+        yield
+    finally:
+        _PLANNER.reset(token)
 
 
 def expect_passes(n_passes: int, *, anew: bool = False) -> None:
@@ -181,6 +217,9 @@ def next_number(*, is_pass: bool) -> int | None:
         From 1; None for what is no pass, and outside any fit.
     """
     fit, said = _FIT.get(), _COUNTS.get()
+    planner = _PLANNER.get()
+    if planner is not None and fit is None and is_pass and getattr(planner, "has_planned", False):
+        raise OnlyPlannedError
     if fit is None or not (is_pass if said is None else said):
         return None
     fit.n_begun += 1

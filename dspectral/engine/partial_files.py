@@ -48,7 +48,7 @@ def encoded(path: str, summary: object) -> bytes:
     """
     arrays: list[NDArray[Any]] = []
     structure = _plain(summary, arrays)
-    kinds = [[np.lib.format.dtype_to_descr(one.dtype), one.shape, _by_columns(one)] for one in arrays]
+    kinds = [[one.dtype.str, one.shape, _by_columns(one)] for one in arrays]
     head = json.dumps({"path": path, "arrays": kinds, "summary": structure}).encode()
     parts: list[bytes | memoryview] = [MAGIC, len(head).to_bytes(8, "little"), head]
     parts += [_flat(one).data for one in arrays]
@@ -90,7 +90,7 @@ def decoded(path: str, content: bytes) -> Any:
         raise ValueError(f"it is {head['path']}, under another name")
     arrays = []
     for descr, shape, by_columns in head["arrays"]:
-        dtype = np.lib.format.descr_to_dtype(_tuples(descr))
+        dtype = np.dtype(descr)
         start, stop = stop, stop + dtype.itemsize * math.prod(shape)
         # A copy: the file may begin anywhere in memory, arrays of NumPy begin where its loops expect them.
         flat = np.empty(math.prod(shape), dtype)
@@ -125,7 +125,7 @@ def _parts_of(thing: Any, arrays: list[NDArray[Any]]) -> Iterable[Any]:
     """Return the parts of a value; an array goes into the list, and its place in there is the part."""
     if type(thing) is float:
         return ()
-    if isinstance(thing, np.ndarray | np.generic) and not thing.dtype.hasobject:
+    if isinstance(thing, np.ndarray | np.generic) and thing.dtype.kind not in "OV":
         arrays.append(np.asarray(thing))
         return (len(arrays) - 1,)
     if is_sparse(thing) and thing.format in ("csr", "csc"):
@@ -180,10 +180,3 @@ def _by_columns(array: NDArray[Any]) -> bool:
 
 def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array.T if _by_columns(array) else array).reshape(-1).view(np.uint8)
-
-
-def _tuples(descr: Any) -> Any:
-    """Return the description of a type, in which JSON has made lists of tuples."""
-    if isinstance(descr, str):
-        return descr
-    return [tuple(_tuples(part) for part in one) for one in descr]

@@ -20,6 +20,7 @@ from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.fitting import fit_in_force
 from dspectral.engine.keeping import Keeper, keeper_of, until_whole
 from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
+from dspectral.engine.planning.admission import admit
 from dspectral.engine.row_blocks import (
     Blocks,
     Shape,
@@ -42,6 +43,7 @@ from dspectral.engine.running import (
 from dspectral.engine.stream_sizes import bytes_in, rows_in
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, call, result_of, value, with_retries
+from dspectral.engine.telling import client_in_force
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
@@ -136,6 +138,7 @@ def _summarize(
         n_bytes=bytes_in(arrays),
     )
     client = client_for(in_memory=in_memory)
+    admit(of, arrays, fan_in, None if in_memory else client or client_in_force(), name)
     fit = fit_in_force()
     teller = Teller(fit.token if fit else "", run) if client else None
     result = merge_tree(graph, leaves, fan_in, run, teller, keeper)

@@ -1,12 +1,49 @@
 """The laws that every summary keeps, and the merge of those whose fields add up."""
 
 import math
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 T = TypeVar("T", bound=tuple[Any, ...])
+
+
+class BlockSize(NamedTuple):
+    """Size of the largest block of a pass, as far as it is known before it is read.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Its shape.
+    itemsize : int
+        Bytes of an entry.
+    is_sparse : bool
+        Whether it is CSR; the number of its entries is not known.
+    """
+
+    n_rows: int
+    n_columns: int
+    itemsize: int
+    is_sparse: bool
+
+
+class Need(NamedTuple):
+    """Bytes that a summary needs, known before a block is read.
+
+    A summary may say it in a class method ``needs(block, **bound)``, which gets a :class:`BlockSize` and what is bound
+    to ``of``; a pass is then refused before it begins where that does not fit in memory.
+
+    Attributes
+    ----------
+    summary : int
+        Most bytes of a summary.
+    work : int
+        Most bytes that summarizing a block takes beside the block itself, its summary included.
+    """
+
+    summary: int
+    work: int
 
 
 class Summary(Protocol):

@@ -6,9 +6,10 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import dask
@@ -188,14 +189,30 @@ def tell_from_worker(event: Event) -> bool:
     bool
         Whether this is a task of a cluster.
     """
+    return worker_teller()(event)
+
+
+def worker_teller() -> Callable[[Event], bool]:
+    """Return :func:`tell_from_worker` for the task that runs in this thread, to be called in any thread.
+
+    Returns
+    -------
+    callable
+        ``teller(event)`` sends an event and returns whether this is a task of a cluster.
+    """
     # Asked for by name: a process that has not loaded it is no worker, and need not load it for this.
     module = sys.modules.get("distributed.worker")
-    if module is None:
+    if module is not None:
+        with suppress(ValueError):  # it is raised where no task of a worker runs
+            return partial(_tell_from, module.get_worker())
+    return partial(_tell_from, None)
+
+
+def _tell_from(worker: Any, event: Event) -> bool:
+    if worker is None:
         return False
-    with suppress(ValueError):  # it is raised where no task of a worker runs
-        module.get_worker().log_event(TOPIC, as_message(event))
-        return True
-    return False
+    worker.log_event(TOPIC, as_message(event))
+    return True
 
 
 def _log_and_call(event: Event, listeners: tuple[Listener, ...]) -> None:

@@ -59,7 +59,11 @@ def _read(item: Wanted, *, reading: Reading) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     first = 0
     blocks = read_span(
-        span, block_bytes=reading.block_bytes, errors=reading.errors, storage_options=reading.options
+        span,
+        block_bytes=reading.block_bytes,
+        errors=reading.errors,
+        storage_options=reading.options,
+        longest=reading.longest,
     )
     for block in blocks:
         # Blocks come in the order of the text: `first` counts the documents before this one, as blocks have no number

@@ -25,6 +25,7 @@ from dspectral.inputs.parameters import check_integer
 from dspectral.store.build import BLOCK_BYTES
 from dspectral.store.corpus import Corpus
 from dspectral.store.corpus_build import build_corpus
+from dspectral.store.longest import MOST_BYTES, Longest
 from dspectral.store.planned_text import Reading, plan_sentences
 
 
@@ -125,6 +126,8 @@ def explore(
     seed: int = 0,
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
+    max_document_bytes: int = MOST_BYTES,
+    long_documents: str = "error",
     scratch: str | PathLike[str] | None = None,
     source_options: dict[str, Any] | None = None,
     stage: Announce | None = None,
@@ -155,6 +158,8 @@ def explore(
         Bytes of text behind a block; a task holds about ten times that.
     errors : {"strict", "replace"}, default="strict"
         Treatment of bytes that are not UTF-8.
+    max_document_bytes, long_documents : int, default=16777216, and str, default="error"
+        Most bytes of a document, and what becomes of a longer one, as for :func:`dspectral.build_corpus`.
     scratch : str or path, optional
         Folder for intermediate results, which every worker of a cluster must see; they are removed. By default a
         temporary folder.
@@ -198,7 +203,8 @@ def explore(
         paths, n_texts = _files(sources, texts, folder, stages)
         # A record is a document, where a corpus would take each line of it for a sentence.
         unit = "field" if unit is None and field is not None else unit
-        reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options)
+        longest = Longest.checked(max_document_bytes, long_documents)
+        reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, longest)
         text = plan_sentences(paths, reading)
         corpus = _counted(paths, folder, reading, stages)
         least = min_count or least_count(corpus.n_tokens)
@@ -257,6 +263,8 @@ def _counted(paths: list[str], folder: str, reading: Reading, stages: Stages) ->
             delimiter=reading.delimiter,
             block_bytes=reading.block_bytes,
             errors=reading.errors,
+            max_document_bytes=reading.longest.n_bytes,
+            long_documents=reading.longest.treatment,
             source_options=reading.options,
         )
 
@@ -265,7 +273,7 @@ def _settings(reading: Reading, least: int, seed: int) -> dict[str, Any]:
     """Return what the page says of how the text was read; options of file systems may hold secrets."""
     kind = {name: getattr(reading, name) for name in ("unit", "field", "encoding", "delimiter")}
     known = {name: value for name, value in kind.items() if value is not None}
-    sizes = {"block_bytes": reading.block_bytes, "errors": reading.errors}
+    sizes = {"block_bytes": reading.block_bytes, "errors": reading.errors, **reading.longest.record()}
     return {"min_count": least, "seed": seed, **sizes, **known}
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import Blocks, run_tasks
+from dspectral.engine.contents import Sealed
 from dspectral.inputs.sequences import RARE, TokenCorpus
 from dspectral.store.arrays import Location
 from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
@@ -113,7 +114,7 @@ class FrequentWords(NamedTuple):
         TokenCorpus
             Words, counts and blocks of sentences, as estimators take them.
         """
-        read = partial(read_cut, where=self.corpus.where, places=self.places)
+        read = Sealed(partial(read_cut, places=self.places), self.corpus.where)
         return TokenCorpus(self.words, self.counts, Blocks(read, self.corpus.blocks), self.corpus.where)
 
     def documents(self) -> Blocks:
@@ -124,25 +125,23 @@ class FrequentWords(NamedTuple):
         Blocks
             Blocks of csr_array of float32, shape (n_documents, n_words).
         """
-        read = partial(
-            count_block, where=self.corpus.where, numbers=self.places.numbers, n_words=len(self.words)
-        )
-        return Blocks(read, self.corpus.blocks)
+        count = partial(count_block, numbers=self.places.numbers, n_words=len(self.words))
+        return Blocks(Sealed(count, self.corpus.where), self.corpus.blocks)
 
 
 def _among(tokens: list[str], few: frozenset[str]) -> NDArray[np.bool_]:
     return np.fromiter((token in few for token in tokens), np.bool_, len(tokens))
 
 
-def read_cut(block: SentenceBlock, *, where: Location, places: Places) -> Sentences:
+def read_cut(where: Location, block: SentenceBlock, *, places: Places) -> Sentences:
     """Read a block of documents as sentences of frequent words.
 
     Parameters
     ----------
-    block : SentenceBlock
-        Mark of the block.
     where : Location
         Place of the corpus.
+    block : SentenceBlock
+        Mark of the block.
     places : Places
         What each type becomes.
 
@@ -189,16 +188,16 @@ def cut(documents: Sentences, places: Places) -> Sentences:
 
 
 def count_block(
-    block: SentenceBlock, *, where: Location, numbers: NDArray[np.int32], n_words: int
+    where: Location, block: SentenceBlock, *, numbers: NDArray[np.int32], n_words: int
 ) -> CSRRows:
     """Read a block of documents as counts of frequent words.
 
     Parameters
     ----------
-    block : SentenceBlock
-        Mark of the block.
     where : Location
         Place of the corpus.
+    block : SentenceBlock
+        Mark of the block.
     numbers : ndarray of int32, shape (n_types,)
         Number of each type among the frequent words, 0 for rare words, -1 for what is no word.
     n_words : int

@@ -74,6 +74,10 @@ def class_rows(y: Any, n_rows: int) -> ClassRows:
         raise ValueError(
             f"classes have {len(y.shape)} dimensions: give one label a document, or an indicator matrix"
         )
+    if not y.shape[1]:
+        raise ValueError(
+            "classes are an indicator matrix without a column, but there must be one for each class"
+        )
     if lazy:
         n_classes = y.shape[1]
         indicator = map_rows(
@@ -131,6 +135,8 @@ def _of_labels(labels: NDArray[Any]) -> ClassRows:
             known = np.array(values)
     if known.dtype.kind == "f" and not np.all(np.isfinite(known)):
         raise ValueError("a class is NaN or infinity: a document without a class has the label None")
+    if known.ndim != 1 or known.dtype.kind not in "biufSUMm":
+        raise TypeError(f"a class is {known.tolist()[0]!r:.60}, but classes must be strings or numbers")
     classes, numbers = np.unique(known, return_inverse=True)
     places = (np.flatnonzero(has_one), numbers)
     indicator = sparse.csr_array((np.ones(len(numbers)), places), shape=(len(labels), len(classes)))

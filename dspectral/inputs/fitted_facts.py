@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.utils import estimator_html_repr
 
 from dspectral.html import card, names, number, share, size_of, spectrum_picture
+from dspectral.inputs.planned_fit import PlannedFitMixin
 
 _COUNTS = {
     "n_samples_seen_": "rows",
@@ -26,7 +27,7 @@ _PLAIN = (bool, int, float, str, np.bool_, np.integer, np.floating)
 _MOST_PARTS = 12
 
 
-class FittedFactsMixin:
+class FittedFactsMixin(PlannedFitMixin):
     """Show the facts of a fitted estimator in notebooks, below scikit-learn's diagram.
 
     The facts are read from the attributes that ``fit`` has set, which end in an underscore: how much was read and

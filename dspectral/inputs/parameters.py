@@ -138,6 +138,36 @@ def check_real(
     return float(value)
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """Return a parameter that is true or false.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the message.
+    value : object
+        Bools of Python and NumPy are taken, and whole numbers.
+
+    Returns
+    -------
+    bool
+        The value as Python's own bool.
+
+    Raises
+    ------
+    TypeError
+        If the value is anything else.
+
+    Examples
+    --------
+    >>> check_flag("center", np.True_)
+    True
+    """
+    if not isinstance(value, bool | np.bool_ | int):
+        raise TypeError(f"{name} is {value!r:.60}, but it must be True or False")
+    return bool(value)
+
+
 def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
     """Return a parameter that is one of a few values.
 

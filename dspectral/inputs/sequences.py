@@ -264,7 +264,10 @@ def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
     kept = [word for word, count in counted.items() if count >= min_count and word != RARE]
     # The order must not depend on that of the sentences, and is the one that stores have: their vocabulary is sorted
     # by bytes. A literal "<?>" in the text is type 0 like rare words.
-    kept.sort(key=lambda word: (-counted[word], word.encode()))
+    try:
+        kept.sort(key=lambda word: (-counted[word], word.encode()))
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the token {error.object!r:.60} is not text in UTF-8: {error.reason}") from error
     counts = [counted[word] for word in kept]
     words = [RARE, *kept]
     numbers: dict[Hashable, int] = {word: i for i, word in enumerate(words)}

@@ -46,7 +46,8 @@ def token_lists(X: TokenLists, name: str = "X", *, strings: bool = True) -> list
     >>> token_lists((text.split() for text in ["a cat", "dogs"]))
     [['a', 'cat'], ['dogs']]
     """
-    if isinstance(X, str | bytes | Mapping) or hasattr(X, "columns") or _is_numeric(X, strings):
+    scalar = not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or getattr(X, "shape", None) == ()
+    if scalar or isinstance(X, str | bytes | Mapping) or hasattr(X, "columns") or _is_numeric(X, strings):
         raise TypeError(
             f"{name} is of type {type(X).__name__}, but it must be a list of token lists, a column of them, or a "
             "corpus"

@@ -12,6 +12,8 @@ import fsspec
 
 from dspectral.io.text_files import open_text
 
+LONGEST_FILE = 64 << 20
+"""Most bytes of a post or of a file of articles."""
 _ARTICLE = re.compile(r"<REUTERS\b([^>]*)>(.*?)(</REUTERS>|(?=<REUTERS\b)|\Z)", re.DOTALL)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 
@@ -70,7 +72,7 @@ def read_labelled_records(
     [('tea', 'food'), ('food',)]
     """
     # The lines are cut at LF alone: str.splitlines would cut at separators that JSON strings may hold.
-    path = fspath(path)
+    path, text = fspath(path), (text,) if isinstance(text, str) else text
     name = re.sub(r"\.(gz|bz2|zst)$", "", path.lower())
     if not name.endswith((".jsonl", ".tsv")):
         raise ValueError(f"{path} ends in neither .jsonl nor .tsv (and .gz, .bz2 or .zst)")
@@ -123,7 +125,7 @@ def read_newsgroups(
         inside = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
         if len(inside) != 2:
             raise ValueError(f"{path} is not a post of a group: expected {folder}/GROUP/POST")
-        yield LabelledText(system.cat_file(path).decode("latin-1"), (inside[0],))
+        yield LabelledText(_content(system, path), (inside[0],))
 
 
 def read_reuters(
@@ -170,7 +172,16 @@ def read_reuters(
         if not found:
             raise ValueError(f"no .sgm file at {source}")
         for path in found:
-            yield from _articles(system.cat_file(path).decode("latin-1"), path, split.upper())
+            yield from _articles(_content(system, path), path, split.upper())
+
+
+def _content(system: Any, path: str) -> str:
+    """Return a file as Latin-1, if it is not too long."""
+    with system.open(path, "rb") as file:
+        data: bytes = file.read(LONGEST_FILE + 1)
+    if len(data) > LONGEST_FILE:
+        raise ValueError(f"{path}: a file of more than {LONGEST_FILE:,} bytes, the longest that is read")
+    return data.decode("latin-1")
 
 
 def _parse_json(line: str) -> dict[str, Any]:

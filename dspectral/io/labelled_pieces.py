@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from dspectral.engine import run_tasks
 from dspectral.inputs.parameters import check_integer
 from dspectral.io.labelled_lines import MOST_COLUMNS, LineError, ParsedLines, parse_lines
-from dspectral.store.lines import PIECE_BYTES, Piece, whole_lines
+from dspectral.store.pieces import PIECE_BYTES, Piece, whole_lines
 from dspectral.store.sources import Span
 from dspectral.store.streams import open_bytes
 
@@ -111,7 +111,11 @@ def find_width(
         needed = run_tasks(partial(_measure, read=read, parse=parse), spans, name="measure")
         most = [max((pair[side] for pair in needed), default=0) for side in (0, 1)]
         known = [most[i] if known[i] is None else known[i] for i in (0, 1)]
+    measured = not heads and None in wanted
     for name, width in zip(WIDTHS, known, strict=True):
+        if not width and measured:
+            urls = ", ".join(span.url for span in spans)
+            raise ValueError(f"{urls}: no {name[2:-1]} at all, and {name}= does not say how many there are")
         if not width or width < 1:
             raise ValueError(f"{name} is {width}, but must be at least 1")
         if width > MOST_COLUMNS:
@@ -203,4 +207,4 @@ def parse_piece(
             skip_empty=skip_empty,
         )
     except LineError as error:
-        raise piece.line_error(error.line, str(error)) from error
+        raise ValueError(f"{piece.place_of_line(error.line)}: {error}") from error

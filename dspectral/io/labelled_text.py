@@ -18,7 +18,7 @@ from dspectral.store.changed_sources import hold_to_earlier, hold_to_plan, read_
 from dspectral.store.checks import check_name, check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
-from dspectral.store.lines import Piece
+from dspectral.store.pieces import Piece
 from dspectral.store.sources import plan_spans, stamps_of
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 

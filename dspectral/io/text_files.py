@@ -1,5 +1,6 @@
 """Text files opened line by line; another encoding or a damaged file is named."""
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
@@ -7,12 +8,15 @@ from typing import IO, Any
 
 import fsspec
 
-from dspectral.store.streams import name_damage
+from dspectral.store.streams import name_damage, open_bytes
+
+LONGEST_LINE = 16 << 20
+"""Most characters of a line."""
 
 
 @contextmanager
-def open_text(path: str | PathLike[str], storage_options: dict[str, Any] | None) -> Iterator[IO[str]]:
-    """Open a text file in UTF-8, with or without a byte order mark, for iteration over its lines.
+def open_text(path: str | PathLike[str], storage_options: dict[str, Any] | None) -> Iterator[Iterator[str]]:
+    """Open a text file in UTF-8, with or without a byte order mark, and give its lines.
 
     Parameters
     ----------
@@ -23,34 +27,82 @@ def open_text(path: str | PathLike[str], storage_options: dict[str, Any] | None)
 
     Yields
     ------
-    file of str
-        Lines end at LF.
+    iterator of str
+        The lines, which end at LF.
 
     Raises
     ------
     ValueError
-        If the file is not UTF-8 or its compressed data are damaged; file and line are named.
+        If the file is not UTF-8, its compressed data are damaged, or a line has over 16 Mi characters; file and line
+        are named.
     """
-    path, options = fspath(path), {"compression": "infer", **(storage_options or {})}
+    path = fspath(path)
     try:
         with (
-            name_damage(path, path.rsplit(".", 1)[-1]),
-            fsspec.open(path, "rt", encoding="utf-8-sig", newline="\n", **options) as file,
+            open_decompressed(path, storage_options) as raw,
+            io.TextIOWrapper(raw, encoding="utf-8-sig", newline="\n") as file,
         ):
-            yield file
+            yield _lines(file, path)
     except UnicodeDecodeError as error:
-        line = _first_line_not_utf8(path, options)
+        line = _first_line_not_utf8(path, storage_options)
         raise ValueError(
             f"{path}, line {line}: not UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
         ) from error
 
 
-def _first_line_not_utf8(path: str, options: dict[str, Any]) -> int:
+@contextmanager
+def open_decompressed(path: str, storage_options: dict[str, Any] | None) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed by what its name ends in.
+
+    Parameters
+    ----------
+    path : str
+        Local path or fsspec URL.
+    storage_options : dict or None
+        Options of the file system.
+
+    Yields
+    ------
+    file of bytes
+        The decompressed content.
+
+    Raises
+    ------
+    ValueError
+        If compressed data are truncated or damaged; the file is named.
+    """
+    options = storage_options or {}
+    if path.endswith(".zst"):  # the library's own reader takes a truncated file for a whole one
+        with open_bytes(path, "zst", options) as file:
+            yield file
+        return
+    with (
+        name_damage(path, path.rsplit(".", 1)[-1]),
+        fsspec.open(path, "rb", **{"compression": "infer", **options}) as file,
+    ):
+        yield file
+
+
+def _lines(file: IO[str], path: str) -> Iterator[str]:
+    """Yield lines, none of which is held if it is too long: a file without line ends would be one."""
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise ValueError(
+                f"{path}, line {number}: a line of more than {LONGEST_LINE:,} characters, the longest that is read"
+            )
+        yield line
+
+
+def _first_line_not_utf8(path: str, storage_options: dict[str, Any] | None) -> int:
     """Return the number of the line that cannot be decoded: the reader is ahead of its lines and cannot tell."""
-    with fsspec.open(path, "rb", **options) as file:
-        for number, line in enumerate(file, start=1):
+    with open_decompressed(path, storage_options) as file:
+        number = 1
+        while line := file.readline(LONGEST_LINE):
             try:
                 line.decode()
             except UnicodeDecodeError:
                 return number
+            number += line.endswith(b"\n")
     return 1

@@ -8,13 +8,15 @@ import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.io.text_files import open_decompressed
 from dspectral.store.checks import ERRORS, check_name
-from dspectral.store.streams import name_damage
 from dspectral.types import FloatArray
 
 Entry: TypeAlias = tuple[bytes, NDArray[np.float32] | list[float]]
 READ_BYTES = 1 << 20
 """Bytes of a binary file that are read at once."""
+LONGEST_HEAD, LONGEST_WORD = 1 << 10, 1 << 20
+"""Most bytes of the first line, and of a word."""
 
 
 def read_word2vec(
@@ -68,11 +70,8 @@ def read_word2vec(
     check_name("errors", errors, ERRORS)
     path = fspath(path)
     binary = _is_binary(path) if binary is None else binary
-    with (
-        name_damage(path, path.rsplit(".", 1)[-1]),
-        fsspec.open(path, "rb", compression="infer", **(storage_options or {})) as file,
-    ):
-        head = file.readline().split()
+    with open_decompressed(path, storage_options) as file:
+        head = file.readline(LONGEST_HEAD).split()
         if len(head) != 2 or not all(part.isdigit() for part in head):
             raise ValueError(
                 f"{path}: the first line must be the numbers of words and of dimensions, not {head!r:.60}"
@@ -80,14 +79,24 @@ def read_word2vec(
         n_words, n_dimensions = map(int, head)
         read: Callable[..., Iterator[Entry]] = _read_binary if binary else _read_text
         # A vector is written where the next new word stands: a repeated word's is overwritten, and nothing is copied.
-        vectors = np.empty((n_words, n_dimensions), dtype=np.float32)
+        try:
+            vectors = np.empty((n_words, n_dimensions), dtype=np.float32)
+        except (ValueError, MemoryError) as error:
+            raise ValueError(
+                f"{path}: the first line promises {n_words} words of {n_dimensions} numbers, more than memory holds"
+            ) from error
         words: dict[str, None] = {}
         for i, (raw, vector) in enumerate(read(file, path, n_words, n_dimensions)):
             word = _decode(raw, path, i + 1, errors)
             if word not in words:
-                vectors[len(words)] = vector
+                with np.errstate(over="ignore"):  # what is beyond float32 is refused at the end, by its word
+                    vectors[len(words)] = vector
                 words[word] = None
-    return list(words), vectors[: len(words)]
+    found, vectors = list(words), vectors[: len(words)]
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise ValueError(f"{path}: the vector of {found[bad[0]]!r:.60} has NaN, infinity or beyond 3.4e38")
+    return found, vectors
 
 
 def write_word2vec(
@@ -163,7 +172,8 @@ def _read_text(file: IO[bytes], path: str, n_words: int, n_dimensions: int) -> I
     """Yield each line's word and numbers."""
     # From the right: words of other tools may hold blanks.
     for i in range(n_words):
-        word, *fields = file.readline().rstrip().rsplit(b" ", n_dimensions)
+        # As many bytes as a line can have whose numbers are as long as float64 may be, and no more of another file.
+        word, *fields = file.readline(LONGEST_WORD + 32 * n_dimensions).rstrip().rsplit(b" ", n_dimensions)
         try:
             vector = [float(field) for field in fields]
         except ValueError:
@@ -180,6 +190,8 @@ def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) ->
     for i in range(n_words):
         while (blank := data.find(b" ", at)) < 0 or len(data) <= blank + n_bytes:
             more = file.read(READ_BYTES)
+            if blank < 0 and len(data) - at > LONGEST_WORD:
+                raise ValueError(f"{path}: word {i + 1} has more than {LONGEST_WORD:,} bytes")
             if not more:
                 inside = "word" if blank < 0 else "the vector of word"
                 raise ValueError(f"{path} ends in {inside} {i + 1} of {n_words}")

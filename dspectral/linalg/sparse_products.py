@@ -125,6 +125,32 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
     return out
 
 
+def gram_times_in_double(A: CSRRows, Z: FloatArray) -> NDArray[np.float64]:
+    """Return ``A' (A Z)`` for narrow Z, summed over the rows of A in double precision.
+
+    Parameters
+    ----------
+    A : csr_array, shape (n, d)
+        Sparse block.
+    Z : ndarray, shape (d, r)
+        Dense factor of few columns.
+
+    Returns
+    -------
+    ndarray of float64, shape (d, r)
+        Product; ``A Z`` and its products with A are rounded to Z's precision, their sums are not.
+
+    Examples
+    --------
+    >>> ones = sparse.csr_array(np.ones((1000, 1), dtype=np.float32))
+    >>> gram_times_in_double(ones, np.full((1, 1), 0.1, dtype=np.float32)) == 1000 * np.float32(0.1)
+    array([[ True]])
+    """
+    out = np.zeros((A.shape[1], Z.shape[1]))
+    _gram_gather_scatter(A.data, A.indices, A.indptr, np.ascontiguousarray(Z), out)
+    return out
+
+
 def gram(A: CSRRows) -> NDArray[np.float64]:
     """Return ``A' A`` as a dense matrix, in double precision.
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
-from dspectral.metrics.similarity import row_of_word, unit
+from dspectral.metrics.similarity import entries_of, row_of_word, unit
 from dspectral.types import FloatArray
 
 EPSILON = 1e-3
@@ -132,7 +132,8 @@ def analogy_accuracy(
     Analogies(accuracy=1.0, n_questions=1, coverage=1.0)
     """
     row_of = row_of_word(words, vectors)
-    if not len(questions):
+    questions = entries_of("questions", questions, ("a word",) * 4)
+    if not questions:
         raise ValueError("there is no analogy question to answer")
     if method not in ("add", "mul"):
         raise ValueError(f"method is {method!r}, but it must be 'add' or 'mul'")

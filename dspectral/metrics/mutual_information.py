@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from dspectral.types import CSRRows, is_sparse
+from dspectral.metrics.arguments import matrix_of
+from dspectral.types import CSRRows
 
 Counts: TypeAlias = ArrayLike | CSRRows
 """Counts of pairs: an array, lists of lists or a SciPy sparse matrix."""
@@ -88,16 +89,23 @@ def cluster_counts(counts: Counts, labels: ArrayLike) -> CSRRows:
            [3., 4.]])
     """
     matrix = _as_csr(counts)
-    labels = np.asarray(labels)
+    numbers = matrix_of("labels", labels, 1)
+    if numbers.dtype.kind not in "iu":
+        raise ValueError(f"labels are {numbers.dtype}, but each must be the number of a cluster")
     n_types = matrix.shape[0]
-    if labels.shape != (n_types,) or (n_types and labels.min() < 0):
+    if matrix.shape[1] != n_types:
+        raise ValueError(f"the counts have shape {matrix.shape}, but they must be square")
+    if numbers.shape != (n_types,) or (n_types and numbers.min() < 0):
         raise ValueError(
-            f"there are labels of shape {labels.shape}, but each of {n_types} types needs one from 0"
+            f"there are labels of shape {numbers.shape}, but each of {n_types} types needs one from 0"
         )
     # With M the indicator of clusters, M' C M sums the counts over the types of two clusters.
-    members = sparse.csr_array((np.ones(n_types), (np.arange(n_types), labels)))
+    members = sparse.csr_array((np.ones(n_types), (np.arange(n_types), numbers)))
     return sparse.csr_array(members.T @ matrix @ members)
 
 
 def _as_csr(counts: Counts) -> CSRRows:
-    return sparse.csr_array(counts if is_sparse(counts) else np.asarray(counts))
+    matrix: CSRRows = sparse.csr_array(matrix_of("counts", counts))
+    if not np.all(np.isfinite(matrix.data)) or matrix.data.min(initial=0) < 0:
+        raise ValueError("counts hold a number that is negative, NaN or infinite, but each must be 0 or more")
+    return matrix

@@ -4,13 +4,14 @@ Every function returns one number for each document, NaN where the score is not 
 scored one by one and the numbers averaged afterwards, and the mean is exact.
 """
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import rankdata
 
+from dspectral.metrics.arguments import finite, matrix_of
 from dspectral.types import CSRRows, FloatArray, is_sparse
 
 Scores: TypeAlias = "NDArray[np.number] | CSRRows"
@@ -48,7 +49,9 @@ def document_auc(scores: FloatArray, truth: Truth) -> Numbers:
     >>> document_auc(np.array([[0.9, 0.1, 0.5], [0.2, 0.2, 0.2]]), np.array([[1, 0, 0], [0, 1, 0]]))
     array([1. , 0.5])
     """
-    rows, columns, n_true = _true_entries(scores, truth)
+    if is_sparse(scores):
+        raise TypeError("scores is sparse, but each label needs a score: give an array")
+    scores, (rows, columns, n_true) = _checked(scores, truth)
     n_labels = scores.shape[1]
     # Mann and Whitney: the pairs won are the sum of the true labels' ranks less that of ranks 1, 2, ..., n_true.
     ranks = rankdata(scores, axis=1)
@@ -163,7 +166,14 @@ def propensity_precision_at(
     (array([1.]), array([2.]))
     """
     hits, n_true, columns = hits_of(scores, truth, k)
-    gains = 1.0 / np.asarray(propensities, dtype=np.float64)
+    truth = matrix_of("truth", truth)
+    known = finite("propensities", matrix_of("propensities", propensities, 1))
+    if len(known) != truth.shape[1] or known.min(initial=1.0) <= 0:
+        raise ValueError(
+            f"propensities are {len(known)} from {known.min(initial=1.0):g}, but there must be one above 0 for each "
+            f"of {truth.shape[1]} labels"
+        )
+    gains = 1.0 / known
     gained = (hits * gains[columns]).sum(axis=1) / k
     own = sparse.csr_array(truth).astype(np.float64)
     # The largest possible gain: within each row the true labels by falling 1 / p, of which the first k count.
@@ -198,6 +208,11 @@ def label_propensities(
     ndarray of float64, shape (L,)
         Propensities between 0 and 1, which grow with the frequency.
 
+    Raises
+    ------
+    ValueError
+        If a total is negative or not finite, or there is no document.
+
     References
     ----------
     Jain, Prabhu and Varma 2016, section 3: ``1 / (1 + c exp(-a log(n_l + b)))``.
@@ -207,9 +222,14 @@ def label_propensities(
     >>> label_propensities(np.array([0, 10, 1000]), 2000).round(3)
     array([0.103, 0.26 , 0.804])
     """
+    totals = finite("label_totals", matrix_of("label_totals", label_totals, 1))
+    if totals.min(initial=0.0) < 0:
+        raise ValueError(f"label_totals hold {totals.min():g}, but each must be 0 or more")
+    if not isinstance(n_documents, int | np.integer) or isinstance(n_documents, bool) or n_documents < 1:
+        raise ValueError(f"n_documents is {n_documents!r:.60}, but it must be an integer of at least 1")
     # This is c of the paper; exp(-a log(n_l + b)) is (n_l + b)^-a, one power in place of two functions.
     scale = (np.log(n_documents) - 1.0) * (b + 1.0) ** a
-    return np.asarray(1.0 / (1.0 + scale * (np.asarray(label_totals) + b) ** -a))
+    return np.asarray(1.0 / (1.0 + scale * (totals + b) ** -a))
 
 
 def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Numbers, NDArray[np.int64], NDArray[np.int64]]:
@@ -229,10 +249,10 @@ def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Numbers, NDArray[np.i
     ValueError
         If k is not from 1 to L, the shapes differ, or a score is NaN.
     """
-    rows, columns, n_true = _true_entries(scores, truth)
+    scores, (rows, columns, n_true) = _checked(scores, truth)
     n, n_labels = scores.shape
-    if not 1 <= k <= n_labels:
-        raise ValueError(f"k is {k}, but must be from 1 to the number of labels, {n_labels}")
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 1 <= k <= n_labels:
+        raise ValueError(f"k is {k!r:.60}, but must be from 1 to the number of labels, {n_labels}")
     best, predicted = _best(scores, k)
     # Entries (i, j) become numbers i L + j, so one binary search finds every predicted entry among the true ones:
     # n k log(number of true entries) comparisons, and nothing of size n L.
@@ -262,16 +282,19 @@ def _best(scores: Scores, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]
     return best, predicted
 
 
-def _true_entries(
+def _checked(
     scores: Scores, truth: Truth
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return rows and columns of the true labels, and how many each row has, once both matrices are checked."""
+) -> tuple[Any, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+    """Return the scores, and rows and columns of the true labels with the number of each row's, once checked."""
+    scores, truth = matrix_of("scores", scores), matrix_of("truth", truth)
+    if scores.dtype.kind == "b":  # bools have no order that can be turned round
+        scores = scores.astype(np.int8)
     if scores.shape != truth.shape:
         raise ValueError(f"the scores are of shape {scores.shape}, but the truth of {truth.shape}")
     if np.isnan(scores.data if is_sparse(scores) else scores).any():
         raise ValueError("a score is NaN, which has no rank")
     rows, columns = (np.asarray(part, dtype=np.int64) for part in truth.nonzero())
-    return rows, columns, np.bincount(rows, minlength=truth.shape[0]).astype(np.int64)
+    return scores, (rows, columns, np.bincount(rows, minlength=truth.shape[0]).astype(np.int64))
 
 
 def _where_true(values: Numbers, n_true: NDArray[np.int64]) -> Numbers:

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from dspectral.metrics.arguments import hashable, list_of
+
 
 def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> NDArray[np.int64]:
     """Count pairs of values, in the order of first appearance.
@@ -27,6 +29,8 @@ def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> NDArray[
     ------
     ValueError
         If there is nothing to compare, or the lengths differ.
+    TypeError
+        If one is no list of values.
 
     Examples
     --------
@@ -34,7 +38,9 @@ def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> NDArray[
     array([[2, 0],
            [0, 1]])
     """
-    rows, columns = numbered(true), numbered(found)
+    rows, columns = (
+        numbered(hashable(name, list_of(name, values))) for name, values in (("true", true), ("found", found))
+    )
     if len(rows) != len(columns):
         raise ValueError(f"there are {len(rows)} true values, but {len(columns)} found ones")
     if not len(rows):
@@ -72,6 +78,8 @@ def many_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     ------
     ValueError
         If there is nothing to compare, or the lengths differ.
+    TypeError
+        If one is no list of values.
 
     Examples
     --------
@@ -101,6 +109,8 @@ def one_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     ------
     ValueError
         If there is nothing to compare, or the lengths differ.
+    TypeError
+        If one is no list of values.
 
     Examples
     --------
@@ -130,6 +140,8 @@ def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     ------
     ValueError
         If there is nothing to compare, or the lengths differ.
+    TypeError
+        If one is no list of values.
 
     References
     ----------
@@ -173,13 +185,15 @@ def frame_accuracy(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[
     ------
     ValueError
         If the sequences do not correspond, or there is no frame.
+    TypeError
+        If one is no list of lists.
 
     Examples
     --------
     >>> frame_accuracy([["a", "a"], ["b", "b"]], [["a", "b"], ["b", "b"]])
     0.75
     """
-    checked_lengths(true, found)
+    true, found = checked_lengths(true, found)
     pairs = zip(chain.from_iterable(true), chain.from_iterable(found), strict=True)
     return float(np.mean([one == other for one, other in pairs]))
 
@@ -205,13 +219,15 @@ def label_error_rate(true: Sequence[Sequence[Hashable]], found: Sequence[Sequenc
     ------
     ValueError
         If the sequences do not correspond, or there is no frame.
+    TypeError
+        If one is no list of lists.
 
     Examples
     --------
     >>> label_error_rate(["aaabbb", "cc"], ["aabcbb", "cc"])
     0.6666666666666666
     """
-    checked_lengths(true, found)
+    true, found = checked_lengths(true, found)
     # Edits are summed before they are divided: the rate is of all sequences together, not a mean of rates.
     edits = n_runs = 0
     for one, other in zip(true, found, strict=True):
@@ -247,6 +263,11 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     int
         Levenshtein distance.
 
+    Raises
+    ------
+    TypeError
+        If one is no list of values.
+
     Notes
     -----
     ``m n`` comparisons; one row of the table is held at a time.
@@ -260,6 +281,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     >>> edit_distance("kitten", "sitting")
     3
     """
+    one, other = list_of("one", one), list_of("other", other)
     # row[j] is the distance of the first i values of one from the first j values of other.
     row = list(range(len(other) + 1))
     for i, value in enumerate(one, start=1):
@@ -269,8 +291,11 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     return row[-1]
 
 
-def checked_lengths(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]) -> None:
-    """Raise a ValueError if sequences do not correspond, or there is no frame."""
+def checked_lengths(
+    true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]
+) -> tuple[list[list[Hashable]], list[list[Hashable]]]:
+    """Return sequences as lists, or raise a ValueError if they do not correspond, or there is no frame."""
+    true, found = _lists("true", true), _lists("found", found)
     if len(true) != len(found):
         raise ValueError(f"there are {len(true)} true sequences, but {len(found)} found ones")
     for i, (one, other) in enumerate(zip(true, found, strict=True)):
@@ -278,3 +303,9 @@ def checked_lengths(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence
             raise ValueError(f"sequence {i} has {len(one)} true labels, but {len(other)} found ones")
     if not any(len(sequence) for sequence in true):
         raise ValueError("there is nothing to compare: all sequences are empty")
+    return true, found
+
+
+def _lists(name: str, sequences: object) -> list[list[Hashable]]:
+    every = list_of(name, sequences, "sequences")
+    return [hashable(name, list_of(f"{name}[{i}]", one, "labels")) for i, one in enumerate(every)]

@@ -1,13 +1,14 @@
 """How well the cosines of word vectors agree with people's judgments of similarity."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from dspectral.types import FloatArray
+from dspectral.metrics.arguments import finite, hashable, list_of, matrix_of
+from dspectral.types import FloatArray, is_sparse
 
 
 class Similarity(NamedTuple):
@@ -63,7 +64,8 @@ def word_similarity(
     (1.0, 2, 0.667)
     """
     row_of = row_of_word(words, vectors)
-    if not len(pairs):
+    pairs = entries_of("pairs", pairs, ("a word", "a word", "a number"))
+    if not pairs:
         raise ValueError("there is no pair of words to compare")
     known = [(row_of[a], row_of[b], score) for a, b, score in pairs if a in row_of and b in row_of]
     share = len(known) / len(pairs)
@@ -86,9 +88,52 @@ def row_of_word(words: Sequence[str], vectors: FloatArray) -> dict[str, int]:
     ValueError
         If the words are not as many as the vectors.
     """
-    if len(words) != len(vectors):
-        raise ValueError(f"there are {len(words)} words, but {len(vectors)} vectors")
-    return {word: i for i, word in enumerate(words)}
+    known: list[Any] = hashable("words", list_of("words", words, "words"))
+    if is_sparse(vectors):
+        raise TypeError("vectors is sparse, but it must be an array")
+    n_vectors = len(finite("vectors", matrix_of("vectors", vectors)))
+    if len(known) != n_vectors:
+        raise ValueError(f"there are {len(known)} words, but {n_vectors} vectors")
+    return {word: i for i, word in enumerate(known)}
+
+
+def entries_of(name: str, entries: object, kinds: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """Return a list of entries of some words and numbers each.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the message.
+    entries : object
+        The list.
+    kinds : tuple of str
+        What each entry holds: ``"a word"`` or ``"a number"``.
+
+    Returns
+    -------
+    list of tuple
+        The entries.
+
+    Raises
+    ------
+    ValueError
+        If an entry holds something else; it is shown.
+    TypeError
+        If it is no list.
+    """
+    found = []
+    for i, entry in enumerate(list_of(name, entries, "tuples")):
+        fits = isinstance(entry, list | tuple) and len(entry) == len(kinds)
+        if not fits or not all(_is(value, kind) for value, kind in zip(entry, kinds, strict=True)):
+            raise ValueError(f"{name}[{i}] is {entry!r:.60}, but it must be ({', '.join(kinds)})")
+        found.append(tuple(entry))
+    return found
+
+
+def _is(value: object, kind: str) -> bool:
+    if kind == "a word":
+        return isinstance(value, Hashable)
+    return isinstance(value, int | float | np.integer | np.floating) and bool(np.isfinite(value))
 
 
 def unit(vectors: FloatArray) -> NDArray[np.float64]:

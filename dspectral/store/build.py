@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
 from dspectral.engine import expect_passes, numbered, run_tasks, told
+from dspectral.engine.planning.asking import SAMPLERS
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.changed_sources import Text, text_digest
@@ -13,6 +14,8 @@ from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
+from dspectral.store.longest import MOST_BYTES, Longest
+from dspectral.store.planned_build import text_samples
 from dspectral.store.planned_text import PlannedText, Read, Reading, plan_text
 from dspectral.store.sources import size_of
 from dspectral.store.texts import TextSources
@@ -52,6 +55,8 @@ def build_store(
     vocabulary: VocabularySettings | None = None,
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
+    max_document_bytes: int = MOST_BYTES,
+    long_documents: str = "error",
     append: bool = False,
     keep_terms: int | None = None,
     storage_options: dict[str, Any] | None = None,
@@ -86,6 +91,13 @@ def build_store(
         Most bytes of text behind a block of rows (a longer document is a block of its own).
     errors : {"strict", "replace"}, default="strict"
         Whether bytes that cannot be decoded are an error, or become U+FFFD.
+    max_document_bytes : int, default=16777216
+        Most bytes of a document: of a line, a text field, a file or a text in memory, decompressed. A record with all
+        its fields may have twice as many, and 4 MiB at least.
+    long_documents : {"error", "skip", "truncate"}, default="error"
+        What becomes of a longer document: an error that names it, an empty document (so that row numbers stay line
+        numbers), or its beginning. How many there were is in the provenance, and a warning says it. A record that is
+        too long can be skipped, not truncated; in a csv file, where a quote may not be closed, it is an error.
     append : bool, default=False
         Whether to add the documents behind those of a finished store, with its settings. Until all are
         written, and for whoever has it open, the store stays as it was.
@@ -134,7 +146,8 @@ def build_store(
     settings = _settings(hashing, vocabulary)
     hashed = isinstance(settings, HashingSettings)
     keep = terms_to_keep(keep_terms, store, storage_options, hashed=hashed, append=append)
-    reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options)
+    longest = Longest.checked(max_document_bytes, long_documents)
+    reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, longest)
     text = plan_text(sources, reading)
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
     plan = _provenance(text, settings, keep)
@@ -156,7 +169,7 @@ def _build(draft: Draft, text: PlannedText, settings: Settings, keep: int | None
     text.hold(draft, read)
     if keep and isinstance(settings, HashingSettings):
         write_kept_terms(draft, blocks, settings, keep)
-    return finish(draft, blocks)
+    return finish(text.with_long_documents(draft), blocks)
 
 
 def _settings(
@@ -178,6 +191,7 @@ def _provenance(text: PlannedText, settings: Settings, keep: int | None) -> dict
         "sources": text.describe(),
         "block_bytes": text.reading.block_bytes,
         "errors": text.reading.errors,
+        **text.reading.longest.record(),
         "hashing": settings.record() if hashed else None,
         "vocabulary": None if hashed else settings.record(),
         # Left out where no terms are kept, so that plans are equal to those of stores from before there were any.
@@ -294,3 +308,6 @@ def _finished_parts(draft: Draft, number: int, find: Callable[[str], B | None]) 
     while (block := find(draft.name(number, len(parts)))) is not None:
         parts.append(block)
     return parts
+
+
+SAMPLERS["build_store"] = partial(text_samples, planned=plan_text)

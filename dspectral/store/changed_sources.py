@@ -31,7 +31,7 @@ class Text(Protocol):
 
     @property
     def data(self) -> Any:
-        """Its bytes."""
+        """Return its bytes."""
         ...
 
 

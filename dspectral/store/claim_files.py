@@ -44,9 +44,7 @@ class ClaimFiles:
         list of int
             None of them if nobody writes.
         """
-        found = retried(self._list, what=f"listing {self._folder}")
-        names = (str(one).rsplit("/", 1)[-1] for one in found)
-        return sorted(int(name.removesuffix(".json")) for name in names if name.endswith(".json"))
+        return retried(self._list_numbers, what=f"listing {self._folder}")
 
     def read(self, number: int) -> dict[str, Any] | None:
         """Return a claim.
@@ -61,7 +59,7 @@ class ClaimFiles:
         dict or None
             What its owner wrote; empty if that is cut short, None if the claim is not there.
         """
-        content = self._read(f"{number:06d}.json")
+        content = retried(self._read_claim, number, what=f"reading the claim in {self._folder}")
         if content is None:
             return None
         try:
@@ -146,13 +144,20 @@ class ClaimFiles:
             except OSError:  # it is gone, or holds the claim of another writer
                 return
 
-    def _list(self) -> list[str]:
+    def _list_numbers(self) -> list[int]:
         self._system.invalidate_cache()  # others write
         try:
             found: list[str] = self._system.ls(self._folder, detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return found
+        names = (one.rsplit("/", 1)[-1] for one in found)
+        return sorted(int(name.removesuffix(".json")) for name in names if name.endswith(".json"))
+
+    def _read_claim(self, number: int) -> bytes | None:
+        content = self._read(f"{number:06d}.json")
+        if content is None and number in self._list_numbers():
+            raise OSError(f"{self._folder}: claim {number} is listed, but was not found")
+        return content
 
     def _read(self, name: str) -> bytes | None:
         path = f"{self._folder}/{name}"

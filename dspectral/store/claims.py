@@ -24,6 +24,8 @@ LEASE = "30 s"
 """Time without a sign of life after which a writer on another machine is taken to be dead."""
 WAIT = "0 s"
 """Time for which a writer waits for another one that is alive."""
+POLL = 1.0
+"""Seconds between two looks at the claim of a writer that is waited for."""
 LOGGER = logging.getLogger("dspectral")
 _BEATS = 6
 _HELD: set[str] = set()
@@ -68,7 +70,6 @@ class Claim:
 
     def start(self) -> None:
         """Begin to show signs of life."""
-        _HELD.add(self._owner["token"])
         self._thread.start()
 
     def release(self) -> None:
@@ -81,8 +82,6 @@ class Claim:
         except OSError:
             # The work is done or has failed already; the claim of a process that has ended holds nobody up for long.
             LOGGER.warning("the claim on %s could not be removed", self._where.url, exc_info=True)
-        finally:
-            _HELD.discard(self._owner["token"])
 
     def _is_held(self) -> bool:
         return self._files.numbers()[-1:] == [self._number] and self._files.read(self._number) == self._owner
@@ -126,17 +125,24 @@ def claimed(where: Location) -> Iterator[Claim]:
     ``dspectral.writer-lease`` of Dask's configuration (30 s) without a sign of life. Clocks of machines are not
     compared. A writer that is alive is waited for as long as ``dspectral.writer-wait`` says (0 s).
     """
-    claim = _take(where)
-    claim.start()
+    owner = _owner()
+    _HELD.add(
+        owner["token"]
+    )  # before the claim is there: other threads of this process look here whether it lives
     try:
-        yield claim
+        claim = _take(where, owner)
+        claim.start()
+        try:
+            yield claim
+        finally:
+            claim.release()
     finally:
-        claim.release()
+        _HELD.discard(owner["token"])
 
 
-def _take(where: Location) -> Claim:
+def _take(where: Location, owner: dict[str, Any]) -> Claim:
     """Create the highest claim of a store, all others being those of dead writers."""
-    files, owner = ClaimFiles(where), _owner()
+    files = ClaimFiles(where)
     until = time.monotonic() + _seconds("dspectral.writer-wait", WAIT)
     while True:
         before = _snapshot(files)
@@ -148,7 +154,7 @@ def _take(where: Location) -> Claim:
             continue
         # Others may have listed the claims when this one did: it counts if no claim is there now that was not judged.
         beside = {key: found for key, found in _snapshot(files).items() if key != number}
-        if all(key < number and before.get(key) == found for key, found in beside.items()):
+        if all(before.get(key) == found for key, found in beside.items()):
             files.remove(*sorted(beside))
             return Claim(where, files, number, owner)
         files.remove(number)
@@ -189,7 +195,7 @@ def _wait_or_refuse(where: Location, owner: dict[str, Any], until: float) -> Non
             "say how long to wait for it"
         )
     LOGGER.info("%s: waiting for up to %.0f s more", at_work, left)
-    time.sleep(min(left, 1.0))
+    time.sleep(min(left, POLL))
 
 
 def _owner() -> dict[str, Any]:
@@ -235,7 +241,9 @@ def _seconds(key: str, default: str) -> float:
     try:
         seconds = float(parse_timedelta(value))
     except (TypeError, ValueError, KeyError) as error:
-        raise ValueError(f"{key} is {value!r}, but it must be a time such as '30 s'") from error
+        raise ValueError(
+            f"{key} is {value!r}, but it must be a time such as '30 s' or '5 minutes'"
+        ) from error
     if seconds < 0:
         raise ValueError(f"{key} is {value!r}, but a time is 0 or more")
     return seconds

@@ -8,6 +8,7 @@ from uuid import uuid4
 import numpy as np
 
 from dspectral.engine import run_tasks, told
+from dspectral.engine.planning.asking import SAMPLERS
 from dspectral.store.arrays import Location, write_array
 from dspectral.store.build import BLOCK_BYTES, build_spans
 from dspectral.store.changed_sources import TEXT
@@ -17,6 +18,8 @@ from dspectral.store.counting import count_spans, merge_part
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.digests import digest_of, sealed
 from dspectral.store.draft import Draft, begin
+from dspectral.store.longest import MOST_BYTES, Longest
+from dspectral.store.planned_build import text_samples
 from dspectral.store.planned_text import PlannedText, Read, Reading, plan_sentences
 from dspectral.store.texts import TextSources
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
@@ -47,6 +50,8 @@ def build_corpus(
     tokens: Cut | TokenizerLike = "blanks",
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
+    max_document_bytes: int = MOST_BYTES,
+    long_documents: str = "error",
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> Corpus:
@@ -85,6 +90,13 @@ def build_corpus(
         Most bytes of text behind a block (a longer sentence is a block of its own).
     errors : {"strict", "replace"}, default="strict"
         Whether bytes that cannot be decoded are an error, or become U+FFFD.
+    max_document_bytes : int, default=16777216
+        Most bytes of a document: of a line, a text field, a file or a text in memory, decompressed. A record with all
+        its fields may have twice as many, and 4 MiB at least.
+    long_documents : {"error", "skip", "truncate"}, default="error"
+        What becomes of a longer document: an error that names it, an empty document (so that sentence numbers stay line
+        numbers), or its beginning. How many there were is in the provenance, and a warning says it. A record that is
+        too long can be skipped, not truncated; in a csv file, where a quote may not be closed, it is an error.
     storage_options : dict, optional
         Options of the corpus's file system.
     source_options : dict, optional
@@ -124,12 +136,14 @@ def build_corpus(
     cut_by = _cut_by(tokens)
     shown = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
     settings = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
-    reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options)
+    longest = Longest.checked(max_document_bytes, long_documents)
+    reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, longest)
     text = plan_sentences(sources, reading)
     provenance = {
         "sources": text.describe(),
         "block_bytes": text.reading.block_bytes,
         "errors": errors,
+        **longest.record(),
         "corpus": settings if text.by_lines else {**settings, "unit": unit},
     }
     cut = partial(cut_words, cut=cut_by, lowercase=lowercase)
@@ -146,7 +160,7 @@ def _build(draft: Draft, text: PlannedText, cut: Callable[[Documents], Tokens], 
     find = partial(_find_sentences, draft.where)
     blocks = build_spans(spans, draft, read, write, find, name="number-words")
     text.hold(draft, read)
-    return _finish(draft, blocks)
+    return _finish(text.with_long_documents(draft), blocks)
 
 
 def _cut_by(tokens: Cut | TokenizerLike) -> Cut | Tokenizer:
@@ -197,7 +211,8 @@ def _merge_types(part: int, *, where: Location, names: list[str], min_count: int
     merged = merge_part(part, where=where, names=names)
     kept = merged.counts >= min_count
     # The word "<?>" in the text would be a second type of that name: its tokens count as rare ones.
-    literal = [i for i in np.flatnonzero(kept).tolist() if merged.terms.text(i) == RARE.encode()]
+    as_long = kept & (np.diff(merged.terms.offsets) == len(RARE))
+    literal = [i for i in np.flatnonzero(as_long).tolist() if merged.terms.text(i) == RARE.encode()]
     kept[literal] = False
     return merged.filter(kept), int(merged.counts.sum())
 
@@ -235,3 +250,6 @@ def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
     draft.where.mark("", {CORPUS_KEY: sealed(head)})
     draft.where.remove("scratch")
     return Corpus(draft.where, tuple(blocks), draft.provenance)
+
+
+SAMPLERS["build_corpus"] = partial(text_samples, planned=plan_sentences)

@@ -62,6 +62,7 @@ def text_files_card(files: Any) -> str:
         ("documents", counted),
         ("a document is", files.unit or (f"a field {files.field!r}" if files.field else "a line or a field")),
         ("block", f"at most {size_of(files.block_bytes)} of text"),
+        ("longest document", f"{size_of(files.max_document_bytes)}, beyond it {files.long_documents}"),
         ("not UTF-8", {"strict": "an error", "replace": "replaced"}.get(files.errors, files.errors)),
     ]
     return card("TextFiles", facts)

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.store.lines import PIECE_BYTES, Piece, split_lines
+from dspectral.store.lines import split_lines
+from dspectral.store.longest import LONGEST, LongDocuments, Longest
+from dspectral.store.pieces import PIECE_BYTES, Piece
 from dspectral.types import Documents, IntArray
 
 _SHOWN = 60
@@ -46,7 +48,7 @@ def json_texts(piece: Piece, field: str, errors: str) -> Documents:
         try:  # json's parser recurses, and a line of brackets may be deeper than Python allows
             texts.append(_json_text(line, field, errors))
         except (ValueError, RecursionError) as error:
-            raise piece.line_error(number, str(error)) from error
+            raise ValueError(f"{piece.place_of_line(number)}: {error}") from error
     return Documents.of(texts)
 
 
@@ -116,7 +118,7 @@ def tsv_texts(piece: Piece, column: int, n_columns: int, *, with_header: bool) -
     found = np.diff(np.searchsorted(tabs, lines.offsets)) + 1
     if len(wrong := np.flatnonzero(found != n_columns)):
         what = f"{found[wrong[0]]} column(s), but the header has {n_columns}"
-        raise piece.line_error(int(wrong[0]), what)
+        raise ValueError(f"{piece.place_of_line(int(wrong[0]))}: {what}")
     between = tabs.reshape(lines.n_documents, n_columns - 1)
     starts = between[:, column - 1] + 1 if column else lines.offsets[:-1]
     stops = between[:, column] if column < n_columns - 1 else lines.offsets[1:]
@@ -137,7 +139,9 @@ def _slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> Docum
     return Documents(data[np.cumsum(steps[:-1], dtype=np.int8).view(bool)], offsets)
 
 
-def csv_records(pieces: Iterable[Piece], url: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def csv_records(
+    pieces: Iterable[Piece], url: str, delimiter: str, longest: Longest
+) -> Iterator[tuple[int, list[str]]]:
     """Yield each record of a CSV file as RFC 4180 has it, its header too, and the line where it begins.
 
     Parameters
@@ -149,6 +153,8 @@ def csv_records(pieces: Iterable[Piece], url: str, delimiter: str) -> Iterator[t
         Name of the file, for the messages.
     delimiter : str
         Character between two fields.
+    longest : Longest
+        How long a whole record may be, with all of its lines: a longer one is an error.
 
     Yields
     ------
@@ -160,13 +166,15 @@ def csv_records(pieces: Iterable[Piece], url: str, delimiter: str) -> Iterator[t
     Raises
     ------
     ValueError
-        If the file is no CSV.
+        If the file is no CSV, or a record is too long, as one is whose quote is never closed.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # 128 KiB until someone raises it
     # `strict` refuses what follows a closing quote; without it a broken quote would swallow the rest of the file.
-    records = csv.reader(_lines(pieces), strict=True, delimiter=delimiter)
+    lines = _Lines(pieces, longest)
+    records = csv.reader(lines, strict=True, delimiter=delimiter)
     while True:
         line = records.line_num + 1
+        lines.begin_record(f"{url}, line {line}")
         try:
             record = next(records, None)
         except csv.Error as error:
@@ -176,7 +184,14 @@ def csv_records(pieces: Iterable[Piece], url: str, delimiter: str) -> Iterator[t
         yield line, record
 
 
-def csv_texts(pieces: Iterable[Piece], url: str, column: int, delimiter: str) -> Iterator[Documents]:
+def csv_texts(
+    pieces: Iterable[Piece],
+    url: str,
+    column: int,
+    delimiter: str,
+    longest: Longest = LONGEST,
+    found: LongDocuments | None = None,
+) -> Iterator[Documents]:
     """Yield a column of a CSV file, some records at a time.
 
     Parameters
@@ -189,6 +204,10 @@ def csv_texts(pieces: Iterable[Piece], url: str, column: int, delimiter: str) ->
         Number of the column, from 0.
     delimiter : str
         Character between two fields.
+    longest : Longest, optional
+        How long a text may be, and what becomes of a longer one.
+    found : LongDocuments, optional
+        Where texts that are too long are counted.
 
     Yields
     ------
@@ -198,24 +217,60 @@ def csv_texts(pieces: Iterable[Piece], url: str, column: int, delimiter: str) ->
     Raises
     ------
     ValueError
-        If the file is no CSV, or a record has another number of columns than the header.
+        If the file is no CSV, a record has another number of columns than the header, or a text is too long and that
+        is an error.
     """
-    # `texts` are the documents since the last yield, `n_bytes` their size; 0 columns until the header is read.
-    n_columns, texts, n_bytes = 0, [], 0
-    for line, record in csv_records(pieces, url, delimiter):
+    # `texts` are the documents since the last yield, `lines` where they begin, `n_bytes` their size; 0 columns until
+    # the header is read.
+    n_columns, n_bytes = 0, 0
+    texts: list[bytes] = []
+    lines: list[int] = []
+
+    def taken() -> Documents:
+        return longest.apply(Documents.of(texts), lambda i: f"{url}, line {lines[i]}", found)
+
+    for line, record in csv_records(pieces, url, delimiter, longest.of_records):
         if not n_columns:
             n_columns = len(record)
             continue
         if len(record) != n_columns:
             raise ValueError(f"{url}, line {line}: {len(record)} column(s), but the header has {n_columns}")
         texts.append(record[column].encode())
+        lines.append(line)
         n_bytes += len(texts[-1])
         if n_bytes >= PIECE_BYTES or len(texts) == _RECORDS:
-            yield Documents.of(texts)
-            texts, n_bytes = [], 0
-    yield Documents.of(texts)
+            yield taken()
+            texts, lines, n_bytes = [], [], 0
+    yield taken()
 
 
-def _lines(pieces: Iterable[Piece]) -> Iterator[str]:
-    for piece in pieces:
-        yield from io.StringIO(piece.data.decode(), newline="\n")
+class _Lines:
+    """Lines of pieces, as long as those of one record are not too many.
+
+    Parameters
+    ----------
+    pieces : iterable of Piece
+        Whole lines in UTF-8.
+    longest : Longest
+        How long a record may be.
+    """
+
+    def __init__(self, pieces: Iterable[Piece], longest: Longest) -> None:
+        self._lines = (line for piece in pieces for line in io.StringIO(piece.data.decode(), newline="\n"))
+        self._longest = longest
+        self._place = ""
+        self._left = 0
+
+    def begin_record(self, place: str) -> None:
+        """Count from here; ``place`` is where the record begins."""
+        self._place, self._left = place, self._longest.n_bytes
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self._left -= len(line)
+        if self._left < 0:
+            raise self._longest.error(self._place, "a record (is a quote never closed?)")
+        return line

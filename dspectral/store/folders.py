@@ -5,7 +5,7 @@ from typing import Any
 
 import fsspec
 
-from dspectral.store.stamps import stamp_of
+from dspectral.store.stamps import refuse_if_there, stamp_of
 
 COMPRESSIONS = ("gz", "bz2", "zst")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
@@ -46,6 +46,7 @@ def files_of(
             info = system.info(path)
             return [(_url(system, path, source), path, info["size"], stamp_of(system, path, info))]
         if not system.isdir(path):
+            refuse_if_there(system, path)
             raise FileNotFoundError(f"no file {source}")
         return [
             (

@@ -6,10 +6,11 @@ from typing import Any, Literal, NamedTuple
 import fsspec
 import zarr
 from zarr.abc.store import Store
-from zarr.storage import FsspecStore, LocalStore
+from zarr.errors import ContainsGroupError
 
 from dspectral.engine.contents import UnknownContentError
 from dspectral.engine.retrying import retried
+from dspectral.store.patient import PatientFsspecStore, PatientLocalStore
 from dspectral.store.secrets import without_secrets
 
 METADATA = ("zarr.json", ".zgroup", ".zattrs", ".zarray")
@@ -76,8 +77,10 @@ class Location(NamedTuple):
         """
         # Zarr's own local store writes a file aside and renames it, so that a killed writer leaves no half file.
         if _is_url(self.url):
-            return FsspecStore.from_url(self.url, storage_options=dict(self.options), read_only=read_only)
-        return LocalStore(self.url, read_only=read_only)
+            return PatientFsspecStore.from_url(
+                self.url, storage_options=dict(self.options), read_only=read_only
+            )
+        return PatientLocalStore(self.url, read_only=read_only)
 
     def attributes(
         self, path: str = "", *, zarr_format: Literal[2, 3] | None = 3, sure: bool = False
@@ -140,7 +143,7 @@ class Location(NamedTuple):
         retried(self._mark, path, attributes, what=f"writing the metadata of {self.url}, {path}")
 
     def _mark(self, path: str, attributes: dict[str, Any]) -> None:
-        group = zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
+        group = self._group(path)
         group.update_attributes(attributes)  # one write, where attrs.update is one for each key
 
     def names(self, path: str = "") -> list[str]:
@@ -183,8 +186,14 @@ class Location(NamedTuple):
             retried(self._remove, path, what=f"removing {self.url}/{path}")
 
     def _remove(self, path: str) -> None:
-        root = zarr.open_group(self.open(read_only=False), mode="a", zarr_format=3)
-        del root[path]
+        del self._group()[path]
+
+    def _group(self, path: str = "") -> zarr.Group:
+        """Open a group to write to it; it is made if need be."""
+        try:
+            return zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
+        except ContainsGroupError as error:  # it was not found at first, and then it was
+            raise OSError(f"{self.url}, {path}: the group was not found for a moment") from error
 
 
 def _is_url(url: str) -> bool:

@@ -15,10 +15,12 @@ from dask.system import CPU_COUNT
 from scipy import sparse
 
 from dspectral.engine import is_lazy, lazy_rows, run_tasks, told
+from dspectral.engine.planning.asking import SAMPLERS
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.checks import check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
+from dspectral.store.planned_build import matrix_samples
 from dspectral.store.weighted_rows import KEY, weightings_of
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
@@ -217,3 +219,6 @@ def _check_entries(rows: CSRRows, number: int, *, signed: bool) -> None:
     row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
     right = "be finite in float32" if not np.isfinite(value) else "be 0 or more, or signed=True be given"
     raise ValueError(f"row block {number}: row {row}, column {column} is {value}, but must {right}")
+
+
+SAMPLERS["write_counts"] = matrix_samples

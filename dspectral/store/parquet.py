@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dspectral.store.longest import LONGEST, LongDocuments, Longest
 from dspectral.store.streams import open_raw
 from dspectral.types import Documents, IntArray
 
 _ROWS = 1024
+_BATCH_BYTES = 4 << 20
+_PAGE_HEADERS = 1 << 16  # at most what a row group has beside its texts, for each of them
 _BUFFER = 1 << 20  # without one a whole column of a row group is read before its first row
 
 
@@ -46,7 +50,13 @@ def row_groups(url: str, options: dict[str, Any], field: str) -> int:
 
 
 def read_row_group(
-    url: str, options: dict[str, Any], group: int, field: str, errors: str
+    url: str,
+    options: dict[str, Any],
+    group: int,
+    field: str,
+    errors: str,
+    longest: Longest = LONGEST,
+    found: LongDocuments | None = None,
 ) -> Iterator[Documents]:
     """Yield the texts of a column of a row group, some rows at a time.
 
@@ -62,6 +72,10 @@ def read_row_group(
         Name of the column.
     errors : {"strict", "replace"}
         Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+    longest : Longest, optional
+        How long a text may be, and what becomes of a longer one.
+    found : LongDocuments, optional
+        Where texts that are too long are counted.
 
     Yields
     ------
@@ -71,18 +85,39 @@ def read_row_group(
     Raises
     ------
     ValueError
-        If the file is damaged, or the column holds nulls or strings that are not UTF-8.
+        If the file is damaged, the column holds nulls or strings that are not UTF-8, or a text is too long and that is
+        an error.
     """
-    row = 0
+    row, place = 0, f"{url}, row group {group}, row"
     with _open(url, options) as file:
-        for batch in file.iter_batches(row_groups=[group], columns=[field], batch_size=_ROWS):
+        rows = _rows_at_once(file, group, field, longest, f"{url}, row group {group}")
+        for batch in file.iter_batches(row_groups=[group], columns=[field], batch_size=rows):
             column = batch.column(0)
-            place = f"{url}, row group {group}, row"
             if column.null_count:
                 null = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
                 raise ValueError(f"{place} {row + null}: column {field!r} holds a null, not a string")
-            yield _check_utf8(_documents(column), place, row, errors)
+            checked = _check_utf8(_documents(column), place, row, errors)
+            yield longest.apply(checked, partial(_row, place, row), found)
             row += len(column)
+
+
+def _row(place: str, first: int, i: int) -> str:
+    return f"{place} {first + i}"
+
+
+def _rows_at_once(file: Any, group: int, field: str, longest: Longest, place: str) -> int:
+    """Return how many rows to read at a time, fewer where they are long; refuse those that must be too long."""
+    metadata = file.metadata.row_group(group)
+    paths = [metadata.column(i).path_in_schema for i in range(metadata.num_columns)]
+    if field not in paths or not metadata.num_rows:
+        return _ROWS
+    # The footer says how many bytes the rows have together, so that no page needs to be read for this.
+    of_row = int(metadata.column(paths.index(field)).total_uncompressed_size) // int(metadata.num_rows)
+    if longest.treatment == "error" and of_row > longest.n_bytes + _PAGE_HEADERS:
+        raise longest.error(
+            place, f"a text (of {metadata.num_rows:,}, which have {of_row:,} bytes on average)"
+        )
+    return max(1, min(_ROWS, _BATCH_BYTES // max(1, of_row)))
 
 
 def _documents(column: Any) -> Documents:

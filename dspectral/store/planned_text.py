@@ -9,6 +9,8 @@ from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.draft import Draft
 from dspectral.store.kept_texts import KeptBlock, keep_texts, read_kept
 from dspectral.store.lines import lines_of
+from dspectral.store.long_documents import note, with_long_documents
+from dspectral.store.longest import LONGEST, LongDocuments, Longest
 from dspectral.store.readers import read_span
 from dspectral.store.sources import UNITS, Span, plan_spans, stamps_of
 from dspectral.store.texts import Texts, TextSources, named_files, texts_in
@@ -30,6 +32,8 @@ class Reading(NamedTuple):
         Treatment of bytes that cannot be decoded.
     options : dict or None
         Options of the files' file systems.
+    longest : Longest, default=Longest()
+        How long a document may be, and what becomes of a longer one.
     """
 
     unit: str | None
@@ -39,6 +43,7 @@ class Reading(NamedTuple):
     block_bytes: int
     errors: str
     options: dict[str, Any] | None
+    longest: Longest = LONGEST
 
     def checked(self) -> "Reading":
         """Return it with its block size as a plain number.
@@ -113,11 +118,13 @@ class PlannedText(NamedTuple):
         read : callable
             ``read(piece)`` yields blocks of documents.
         """
-        reading, read = self.reading, None
+        reading = self.reading
+        counted = reading.longest.treatment != "error"
         # Texts are kept before the first pass, because a generator cannot be read for a second one.
         if self.texts is not None:
-            pieces: Any = keep_texts(draft, self.texts, reading.block_bytes)
-            read = partial(read_kept, where=draft.where)
+            pieces: Any = keep_texts(draft, self.texts, reading.block_bytes, reading.longest)
+            read: Any = partial(read_kept, where=draft.where)
+            read = partial(_read_counted, read=read, draft=draft.for_tasks()) if counted else read
         else:
             pieces = self.spans
             read = partial(
@@ -125,7 +132,9 @@ class PlannedText(NamedTuple):
                 block_bytes=reading.block_bytes,
                 errors=reading.errors,
                 storage_options=reading.options,
+                longest=reading.longest,
             )
+            read = partial(_read_counted, read=read, draft=draft.for_tasks()) if counted else read
             read = partial(read_steady, read=read, options=reading.options or {})
         read = partial(_read_lines, read=read) if self.by_lines else read
         hold_to_earlier(draft, self.spans, read)
@@ -147,6 +156,21 @@ class PlannedText(NamedTuple):
             The function that read the text.
         """
         hold_to_plan(draft, self.spans, read, self.reading.options or {})
+
+    def with_long_documents(self, draft: Draft) -> Draft:
+        """Return the draft with the documents that were too long in its provenance, and warn of them.
+
+        Parameters
+        ----------
+        draft : Draft
+            The store being built, its text read to the end.
+
+        Returns
+        -------
+        Draft
+            The same store.
+        """
+        return with_long_documents(draft, self.reading.longest)
 
 
 def plan_text(sources: TextSources, reading: Reading, *, by_lines: bool = False) -> PlannedText:
@@ -173,6 +197,8 @@ def plan_text(sources: TextSources, reading: Reading, *, by_lines: bool = False)
     FileNotFoundError
         If a file is missing.
     """
+    if isinstance(sources, PlannedText):  # a part of what was planned
+        return sources
     reading = reading.checked()
     sources = named_files(sources)
     texts = texts_in(sources, reading.field)
@@ -218,6 +244,8 @@ def plan_sentences(sources: TextSources, reading: Reading) -> PlannedText:
     FileNotFoundError
         If a file is missing.
     """
+    if isinstance(sources, PlannedText):
+        return sources
     unit = reading.unit
     if unit is not None:
         check_name("unit", unit, UNITS)
@@ -230,6 +258,15 @@ def plan_sentences(sources: TextSources, reading: Reading) -> PlannedText:
             "file" if unit == "file" else "line" if reading.field is None and unit != "field" else "field"
         )
     return plan_text(sources, reading._replace(unit=of_documents), by_lines=unit in (None, "line"))
+
+
+def _read_counted(
+    piece: Any, *, read: Callable[..., Iterable[Documents]], draft: Draft
+) -> Iterator[Documents]:
+    """Yield the documents of a piece, and write down how many of them were too long before the last block is known."""
+    found = LongDocuments()
+    yield from read(piece, found=found)
+    note(draft, piece, found)
 
 
 def _read_lines(piece: Any, *, read: Read) -> Iterator[Documents]:

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 from dspectral.store.checks import ERRORS, check_name, check_size
-from dspectral.store.encodings import as_utf8, in_utf8
+from dspectral.store.encodings import as_utf8, in_utf8, is_wide
 from dspectral.store.fields import csv_texts, json_texts, tsv_texts
-from dspectral.store.lines import PIECE_BYTES, Piece, split_lines, whole_lines
+from dspectral.store.lines import split_lines
+from dspectral.store.longest import LONGEST, LongDocuments, Longest
 from dspectral.store.parquet import read_row_group
+from dspectral.store.pieces import PIECE_BYTES, Piece, whole_file, whole_lines
 from dspectral.store.sources import Span
 from dspectral.store.streams import open_bytes
 from dspectral.types import Documents
@@ -24,6 +26,8 @@ def read_span(
     block_bytes: int,
     errors: str = "strict",
     storage_options: dict[str, Any] | None = None,
+    longest: Longest = LONGEST,
+    found: LongDocuments | None = None,
 ) -> Iterator[Documents]:
     r"""Yield the documents of a span, at most ``block_bytes`` of text at a time.
 
@@ -38,6 +42,10 @@ def read_span(
         Whether bytes that cannot be decoded are an error, or become U+FFFD.
     storage_options : dict, optional
         Options of the file system.
+    longest : Longest, optional
+        How long a document may be, and what becomes of a longer one; by default an error beyond 16 MiB.
+    found : LongDocuments, optional
+        Where documents that are too long are counted.
 
     Yields
     ------
@@ -49,13 +57,14 @@ def read_span(
     Raises
     ------
     ValueError
-        If the file is damaged, is not in its encoding, or a record lacks the field: the file and line (or, inside a
-        large file, the byte) are named.
+        If the file is damaged, is not in its encoding, a record lacks the field, or a document is too long: the file
+        and line (or, inside a large file, the byte) are named.
 
     Notes
     -----
-    One pass over the span. Memory is about twice ``block_bytes`` and a few MiB, also for compressed files; for
-    a Parquet file also the pages of the column that are open. The cut into blocks depends on the documents of
+    One pass over the span. Memory is about twice ``block_bytes``, a few MiB, and at most 8 times the longest document
+    where there is one of that length (16 times for the records of csv files), also for compressed files; for a
+    Parquet file also the pages of the column that are open. The cut into blocks depends on the documents of
     the span and ``block_bytes`` alone.
 
     Examples
@@ -70,38 +79,63 @@ def read_span(
     check_name("errors", errors, ERRORS)
     block_bytes = check_size("block_bytes", block_bytes)
     piece_bytes, options = min(block_bytes, PIECE_BYTES), storage_options or {}
-    parts = (part for file in span.files() for part in _parts(file, piece_bytes, errors, options))
+    limit = longest, LongDocuments() if found is None else found
+    parts = (part for file in span.files() for part in _parts(file, piece_bytes, errors, options, limit))
     return pack(parts, block_bytes)
 
 
-def _parts(span: Span, piece_bytes: int, errors: str, options: dict[str, Any]) -> Iterator[Documents]:
+def _parts(
+    span: Span, piece_bytes: int, errors: str, options: dict[str, Any], limit: tuple[Longest, LongDocuments]
+) -> Iterator[Documents]:
     """Yield the documents of a span, in parts of some size."""
+    longest, found = limit
     if span.format == "parquet":
         # Of a Parquet file, start and stop are numbers of row groups; of all others they are bytes.
         for group in range(span.start, span.stop):
-            yield from read_row_group(span.url, options, group, str(span.field), errors)
+            yield from read_row_group(span.url, options, group, str(span.field), errors, longest, found)
         return
     with (
         open_bytes(span.url, span.compression, options) as raw,
         in_utf8(raw, span.url, span.encoding, errors) as file,
     ):
-        pieces = whole_lines(file, span.url, start=span.start, stop=span.stop, piece_bytes=piece_bytes)
+        coded = None if is_wide(span.encoding) else span.encoding
+        if span.unit == "file":
+            whole = whole_file(file, span.url, longest, found, coded)
+            yield Documents.of([as_utf8(whole, span.encoding, errors).data])
+            return
+        # How a csv record that is too long would end is not known: for csv_texts it is an error.
+        of_lines = longest if span.format == "txt" else longest.of_records
+        of_lines = of_lines._replace(treatment="error") if span.format == "csv" else of_lines
+        pieces = whole_lines(
+            file,
+            span.url,
+            start=span.start,
+            stop=span.stop,
+            piece_bytes=piece_bytes,
+            longest=of_lines,
+            found=found,
+            encoding=coded,
+        )
         texts = (as_utf8(piece, span.encoding, errors) for piece in pieces)
         if span.format == "csv":
-            yield from csv_texts(texts, span.url, span.column, span.delimiter)
-        elif span.unit == "file":
-            yield Documents.of([b"".join(piece.data for piece in texts)])
+            yield from csv_texts(texts, span.url, span.column, span.delimiter, longest, found)
         else:
             for piece in texts:
-                yield _of_lines(piece, span, errors)
+                yield _of_lines(piece, span, errors, limit)
 
 
-def _of_lines(piece: Piece, span: Span, errors: str) -> Documents:
+def _of_lines(piece: Piece, span: Span, errors: str, limit: tuple[Longest, LongDocuments]) -> Documents:
+    if piece.skipped:
+        return Documents.of([b""])
+    if span.format == "txt":
+        return split_lines(piece.data)
     if span.format == "jsonl":
-        return json_texts(piece, str(span.field), errors)
-    if span.format == "tsv":
-        return tsv_texts(piece, span.column, span.n_columns, with_header=piece.line == 1)
-    return split_lines(piece.data)
+        texts, first = json_texts(piece, str(span.field), errors), 0
+    else:
+        first = int(piece.line == 1)
+        texts = tsv_texts(piece, span.column, span.n_columns, with_header=bool(first))
+    longest, found = limit
+    return longest.apply(texts, lambda i: piece.place_of_line(i + first), found)
 
 
 def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:

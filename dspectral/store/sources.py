@@ -11,8 +11,10 @@ from dspectral.store.checks import check_name, check_size
 from dspectral.store.encodings import as_utf8, in_utf8, is_wide, known_encoding
 from dspectral.store.fields import csv_records
 from dspectral.store.folders import FORMATS, files_of, format_of
-from dspectral.store.lines import PIECE_BYTES, split_lines, whole_lines
+from dspectral.store.lines import split_lines
+from dspectral.store.longest import RECORD_BYTES, Longest
 from dspectral.store.parquet import row_groups
+from dspectral.store.pieces import PIECE_BYTES, whole_lines
 from dspectral.store.secrets import without_secrets
 from dspectral.store.streams import open_bytes
 
@@ -20,6 +22,7 @@ DELIMITERS = (",", ";", "\t", "|")
 """What csv files are cut by, in the order of trial."""
 UNITS = ("line", "file", "field")
 SPAN_BYTES = 16 << 20
+LONGEST_HEADER = Longest(RECORD_BYTES, remedy="is a line end missing in the header, or a quote?")
 
 
 def size_of(spans: Sequence[object]) -> int | None:
@@ -283,9 +286,11 @@ def _header(whole: Span, options: dict[str, Any]) -> list[str] | None:
         open_bytes(whole.url, whole.compression, options) as raw,
         in_utf8(raw, whole.url, whole.encoding, "replace") as file,
     ):
-        pieces = whole_lines(file, whole.url, piece_bytes=PIECE_BYTES >> 4)
+        pieces = whole_lines(file, whole.url, piece_bytes=PIECE_BYTES >> 4, longest=LONGEST_HEADER)
         texts = (as_utf8(piece, whole.encoding, "replace") for piece in pieces)
         if whole.format == "csv":
-            return next((record for _, record in csv_records(texts, whole.url, whole.delimiter)), None)
+            return next(
+                (record for _, record in csv_records(texts, whole.url, whole.delimiter, LONGEST_HEADER)), None
+            )
         first = next(texts, None)
         return first and split_lines(first.data).text(0).decode().split("\t")

@@ -1,6 +1,7 @@
 """What tells a file from itself after a change, without reading it: an ETag, or its size and times."""
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import fsspec
@@ -120,4 +121,33 @@ def fresh_stamp(url: str, options: dict[str, Any]) -> str:
 def _fresh_stamp(url: str, options: dict[str, Any]) -> str:
     system, path = fsspec.url_to_fs(url, **options)
     system.invalidate_cache()
-    return stamp_of(system, path)
+    try:
+        return stamp_of(system, path)
+    except FileNotFoundError as error:
+        refuse_if_there(system, path, error)
+        raise
+
+
+def refuse_if_there(system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:
+    """Raise an error that may pass if a file is there after all, which was not found when it was asked for.
+
+    Parameters
+    ----------
+    system : fsspec.AbstractFileSystem
+        Its file system.
+    path : str
+        Its path there.
+    error : Exception, optional
+        What said that it is not there.
+
+    Raises
+    ------
+    OSError
+        If it is found, or listed in its folder.
+    """
+    system.invalidate_cache()
+    listed: set[str] = set()
+    with suppress(Exception):  # a server without listings has errors of its own
+        listed.update(str(name).rstrip("/") for name in system.ls(path.rpartition("/")[0], detail=False))
+    if path in listed or system.exists(path):
+        raise OSError(f"{path} is there, but was not found") from error

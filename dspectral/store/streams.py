@@ -12,6 +12,7 @@ import fsspec
 
 from dspectral.engine.retrying import retried
 from dspectral.store.secrets import without_secrets
+from dspectral.store.stamps import refuse_if_there
 
 _FEW = 256
 """Bytes that zstandard decompresses at once: they can stand for ten thousand times as many of repeated text."""
@@ -159,10 +160,8 @@ class _Reopened(io.RawIOBase):
         except FileNotFoundError as error:
             # It was there when it was planned: a storage over a network says at times that it is not.
             system, path = fsspec.url_to_fs(self._url, **self._options)
-            system.invalidate_cache()
-            if not system.exists(path):
-                raise
-            raise OSError(f"{self._named} is listed, but was not found") from error
+            refuse_if_there(system, path, error)
+            raise
         # All who open a file in memory get one object, with one position: spans that are read at once would mix.
         self._file = io.BytesIO(file.getvalue()) if isinstance(file, io.BytesIO) else file
 

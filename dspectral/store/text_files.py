@@ -13,6 +13,8 @@ from dspectral.engine import run_tasks
 from dspectral.store.changed_sources import text_digest
 from dspectral.store.checks import check_size
 from dspectral.store.facts import text_files_card
+from dspectral.store.long_documents import warn_of
+from dspectral.store.longest import MOST_BYTES, SHOWN, LongDocuments, Longest
 from dspectral.store.opened import read_lazily
 from dspectral.store.readers import read_span
 from dspectral.store.sources import SPAN_BYTES, Span, plan_spans
@@ -65,6 +67,11 @@ class TextFiles:
         Largest number of bytes of text behind a block of rows; a longer document is a block of its own.
     errors : {"strict", "replace"}, default="strict"
         Treatment of bytes that cannot be decoded.
+    max_document_bytes : int, default=16 MiB
+        Most bytes of a document; a record with all its fields may have twice as many, and 4 MiB at least.
+    long_documents : {"error", "skip", "truncate"}, default="error"
+        What becomes of a longer document: an error that names it, an empty document, or its beginning. How many there
+        were is said by ``n_long_documents`` and a warning.
     storage_options : dict, default=None
         Options of the files' file system.
 
@@ -95,6 +102,8 @@ class TextFiles:
         delimiter: str | None = None,
         block_bytes: int = SPAN_BYTES,
         errors: str = "strict",
+        max_document_bytes: int = MOST_BYTES,
+        long_documents: str = "error",
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         every = [sources] if isinstance(sources, str | PathLike) else sources
@@ -105,6 +114,8 @@ class TextFiles:
         self.delimiter = delimiter
         self.block_bytes = block_bytes
         self.errors = errors
+        self.max_document_bytes = max_document_bytes
+        self.long_documents = long_documents
         self.storage_options = storage_options
 
     def __repr__(self) -> str:
@@ -125,17 +136,27 @@ class TextFiles:
             span_bytes=self.block_bytes,
             storage_options=self.storage_options,
         )
-        counted = run_tasks(partial(_count, files=self._settings), spans, name="count-documents")
+        settings = self._settings
+        counted = run_tasks(partial(_count, files=settings), spans, name="count-documents")
+        self._n_long = sum(found.count for _, found in counted)
+        if self._n_long:
+            places = [place for _, found in counted for place in found.places]
+            warn_of(settings["longest"], self._n_long, places[:SHOWN], stacklevel=3)
         return tuple(
-            TextBlock(span, number, *found)
-            for span, of_span in zip(spans, counted, strict=True)
-            for number, found in enumerate(of_span)
+            TextBlock(span, number, *block)
+            for span, (of_span, _) in zip(spans, counted, strict=True)
+            for number, block in enumerate(of_span)
         )
 
     @property
     def n_documents(self) -> int:
         """Number of documents in all files."""
         return sum(block.n_documents for block in self.blocks)
+
+    @property
+    def n_long_documents(self) -> int:
+        """Number of documents that are too long and are skipped or truncated."""
+        return self._n_long if self.blocks else 0
 
     def hashed(self, hashing: HashingSettings | HasSettings | None = None) -> da.Array:
         """Return the n-grams of the documents, hashed as they are read.
@@ -194,12 +215,15 @@ class TextFiles:
             "block_bytes": self.block_bytes,
             "errors": self.errors,
             "storage_options": self.storage_options,
+            "longest": Longest.checked(self.max_document_bytes, self.long_documents),
         }
 
 
-def _count(span: Span, *, files: dict[str, Any]) -> list[tuple[int, int]]:
-    """Return the number of documents of each block of a span, and the digest of their text."""
-    return [(documents.n_documents, text_digest(documents)) for documents in read_span(span, **files)]
+def _count(span: Span, *, files: dict[str, Any]) -> tuple[list[tuple[int, int]], LongDocuments]:
+    """Return the number of documents of each block of a span with the digest of their text, and those too long."""
+    found = LongDocuments()
+    blocks = read_span(span, **files, found=found)
+    return [(documents.n_documents, text_digest(documents)) for documents in blocks], found
 
 
 def _sample_span(

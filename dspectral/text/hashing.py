@@ -70,10 +70,16 @@ class HashingSettings(NamedTuple):
         ValueError: n_features is 1000, but must be a power of two from 2 to 1073741824.
         """
         n = self.n_features
-        if not 2 <= n <= MOST_FEATURES or n != 1 << (int(n).bit_length() - 1):
-            raise ValueError(f"n_features is {n!r}, but must be a power of two from 2 to {MOST_FEATURES}.")
+        whole = isinstance(n, int | np.integer)
+        if not whole or not 2 <= n <= MOST_FEATURES or n != 1 << (int(n).bit_length() - 1):
+            raise ValueError(
+                f"n_features is {n!r:.60}, but must be a power of two from 2 to {MOST_FEATURES}."
+            )
         check_ngram_range(self.ngram_range)
         low, high = self.ngram_range
+        for name in ("lowercase", "alternate_sign"):
+            if not isinstance(value := getattr(self, name), bool | np.bool_ | int):
+                raise TypeError(f"{name} is {value!r:.60}, but it must be True or False")
         tokenizer = as_tokenizer(self.tokenizer)
         return HashingSettings(
             int(n), (int(low), int(high)), bool(self.lowercase), bool(self.alternate_sign), tokenizer

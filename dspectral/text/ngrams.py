@@ -175,17 +175,44 @@ def _enlarged(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) -> ND
 def sorted_words(
     text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the order of words by their bytes: a merge sort, which compares least.
+    """Return the order of distinct words by their bytes: sorted by the first eight, then compared where those agree.
+
+    Comparing words reads far memory twice for each comparison, and the first eight bytes tell most words apart: read
+    once, they are sorted as whole numbers. A shorter word is filled up with zeros, which sort as its end does.
+    """
+    keys = np.zeros(words.size, dtype=np.uint64)
+    for i in range(words.size):
+        begin, end = starts[words[i]], starts[words[i] + 1] - 1
+        for k in range(8):
+            byte = np.uint64(text[begin + k]) if begin + k < end else np.uint64(0)
+            keys[i] = (keys[i] << np.uint64(8)) | byte
+    keys, order = sort_pairs(keys, np.arange(words.size), 64)
+    low = 0
+    while low < words.size:
+        high = low + 1
+        while high < words.size and keys[high] == keys[low]:
+            high += 1
+        if high > low + 1:
+            order[low:high] = _sorted_by_comparison(text, starts, words, order[low:high].copy())
+        low = high
+    return order
+
+
+@compiled
+def _sorted_by_comparison(
+    text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64], order: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return some places of ``words`` in the order of their bytes: a merge sort, which compares least.
 
     Invariant: before the pass of this width, every run ``order[low : low + width]`` is sorted. Each pass merges pairs
     of runs from ``order`` into ``spare``; there are log2(n) passes of at most n comparisons.
     """
-    order, spare = np.arange(words.size), np.empty(words.size, dtype=np.int64)
+    spare = np.empty_like(order)
     width = 1
-    while width < words.size:
-        for low in range(0, words.size, 2 * width):
-            i, middle = low, min(low + width, words.size)
-            j, end = middle, min(low + 2 * width, words.size)
+    while width < order.size:
+        for low in range(0, order.size, 2 * width):
+            i, middle = low, min(low + width, order.size)
+            j, end = middle, min(low + 2 * width, order.size)
             for out in range(low, end):
                 left = bool(j == end)
                 if i < middle and j < end:

@@ -114,10 +114,11 @@ def check_ngram_range(ngram_range: tuple[int, int]) -> None:
     --------
     >>> check_ngram_range((1, 3))
     """
-    low, high = ngram_range
-    if not 1 <= low <= high <= 3:
+    pair = ngram_range if isinstance(ngram_range, tuple | list) and len(ngram_range) == 2 else (0, 0)
+    whole = all(isinstance(length, int | np.integer) for length in pair)
+    if not whole or not 1 <= pair[0] <= pair[1] <= 3:
         raise ValueError(
-            f"ngram_range is {ngram_range!r}, but must be (low, high) with 1 <= low <= high <= 3."
+            f"ngram_range is {ngram_range!r:.60}, but must be (low, high) with 1 <= low <= high <= 3."
         )
 
 

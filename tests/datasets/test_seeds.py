@@ -74,3 +74,8 @@ def test_parts_that_belong_together_are_of_one_draw():
     rows = DRAW["low_rank_rows"](np.random.RandomState(5)).compute()
     axes = datasets.low_rank_axes(5, 2, seed=np.random.RandomState(5))
     np.testing.assert_allclose(rows @ axes.T @ axes, rows, atol=1e-12)
+
+
+def test_each_block_of_one_seed_is_drawn_by_itself():
+    rows = datasets.gaussian_rows(8, 3, block_rows=4, seed=0).compute()
+    assert len(np.unique(rows)) == rows.size

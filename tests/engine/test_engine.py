@@ -32,6 +32,7 @@ from dspectral.engine import (
     run_tasks,
     tree_depth,
 )
+from dspectral.engine.merge_tree import merges_of
 from tests.strategies import zipf_counts
 
 N_BLOCKS, BLOCK_ROWS, N_COLUMNS = 7, 1100, 1200  # wider and longer than a Gram matrix is taken for
@@ -223,6 +224,9 @@ def test_a_pass_is_one_task_a_block_and_the_merges_of_one_tree(n_blocks, fan_in)
     with Tasks() as tasks, dask.config.set(scheduler="sync"):
         found = summarize(weighed, of=Moments.of, fan_in=fan_in, name="sketch")
     assert tasks.groups == expected
+    assert (
+        merges_of(n_blocks, fan_in) == list(expected.values())[1:]
+    )  # what those who watch are told beforehand
     assert found.total.tolist() == [n_blocks * (n_blocks + 1)]
 
 

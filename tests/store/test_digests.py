@@ -10,7 +10,7 @@ from scipy import sparse
 from dspectral import build_corpus, load, open_corpus, open_store, save, write_counts
 from dspectral.decomposition import TruncatedSVD
 from dspectral.store import StoreError
-from dspectral.store.digests import SEAL
+from dspectral.store.digests import SEAL, digest_of
 
 
 @pytest.fixture
@@ -83,6 +83,12 @@ def test_a_mark_that_was_edited_is_held_against_the_root(store):
     group.attrs["energy"] = 1.0
     with pytest.raises(StoreError, match="its mark and the store's root do not agree"):
         store.check()
+
+
+def test_the_same_bytes_of_another_type_or_cut_otherwise_have_another_digest():
+    ones = np.ones(4, dtype=np.int64)
+    others = [(ones.view(np.uint64),), (ones.view(np.int32),), (ones.reshape(2, 2),), (ones[:1], ones[1:])]
+    assert len({digest_of(ones), *(digest_of(*arrays) for arrays in others)}) == 1 + len(others)
 
 
 def test_labels_have_a_digest_too(store):

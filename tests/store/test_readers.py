@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dspectral.store.fields import csv_texts
-from dspectral.store.lines import Piece, split_lines, whole_lines
+from dspectral.store.lines import split_lines
 from dspectral.store.parquet import _documents
+from dspectral.store.pieces import Piece, whole_lines
 from dspectral.store.readers import pack, read_span
 from dspectral.store.sources import plan_spans
 from dspectral.types import Documents

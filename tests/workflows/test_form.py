@@ -12,7 +12,9 @@ import pytest
 from distributed import LocalCluster
 from distributed.protocol.pickle import dumps, loads
 
-from dspectral.engine import run_tasks
+from dspectral import TruncatedSVD
+from dspectral.engine import listening, run_tasks
+from dspectral.engine.events import PassBegan
 from workflows._form import form, schedulers, usage
 from workflows._form.plots import new_plot
 
@@ -300,3 +302,15 @@ def test_an_interrupt_waits_until_the_cluster_stands():
         start()
     assert stood
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_keep_is_in_force_while_a_program_runs_and_is_offered_by_those_that_fit(tmp_path):
+    kept = tmp_path / "kept"
+    for n_found in (0, 1):
+        heard = []
+        with form.run(arguments(tmp_path / "out", "--keep", str(kept))) as run, listening(heard.append):
+            TruncatedSVD(1).fit(np.eye(3))
+            fill(run)
+        assert [event.n_kept for event in heard if isinstance(event, PassBegan)] == [n_found]
+    with pytest.raises(SystemExit):
+        form.parser("rivers", DESCRIPTION, fits=False).parse_args(["--keep", str(kept)])

@@ -22,14 +22,14 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from distributed import Client, KilledWorker
 
-from dspectral import ClusterError
+from dspectral import ClusterError, keep
 from dspectral.engine import listening
 from dspectral.store import without_secrets
 from dspectral.watch import Progress
@@ -39,6 +39,7 @@ from .messages import LOST, in_options, sentence
 from .options import Parser, bits, memory_limit, positive, share
 from .outputs import publish, unfinished
 from .page import page
+from .planning import planned
 from .plots import png
 from .report import Plot, Report, plain
 from .schedulers import scheduler
@@ -49,14 +50,14 @@ __all__ = ["EXPECTED", "Run", "bits", "parser", "positive", "run", "share"]
 
 QUIET_SECONDS = 3.0
 """A step that ends sooner shows no progress."""
-EXPECTED = (ValueError, OSError, ImportError, KilledWorker, ClusterError, *LOST)
+EXPECTED = (ValueError, OSError, ImportError, MemoryError, KilledWorker, ClusterError, *LOST)
 """Errors that come of what was asked for: a sentence says what; ``--debug`` shows where."""
 
 NOT_SHOWN = ("workflow", "description", "prog", "options")
 """What a namespace holds besides the values of options."""
 
 
-def parser(name: str, description: str | None) -> Parser:
+def parser(name: str, description: str | None, *, fits: bool = True) -> Parser:
     """Return a parser with the options that all workflows share; a workflow adds its data.
 
     Parameters
@@ -65,6 +66,8 @@ def parser(name: str, description: str | None) -> Parser:
         Of the module within ``workflows``, ``benchmarks.hashing`` for instance.
     description : str or None
         The module's docstring; its first paragraph opens the report's page.
+    fits : bool, default=True
+        Whether the workflow fits anything, which ``--keep`` lets go on where it was.
     """
     result = Parser(name, description)
     result.set_defaults(workflow=name, description=" ".join((description or "").split("\n\n")[0].split()))
@@ -79,6 +82,10 @@ def parser(name: str, description: str | None) -> Parser:
     where.add_argument("--scheduler", metavar="ADDRESS", help=cluster)
     memory = "of each worker started, 2GB for instance; auto is an equal share of this machine's memory, 0 no limit"
     shared.add_argument("--memory-limit", type=memory_limit, default="auto", metavar="SIZE", help=memory)
+    if fits:
+        kept = "for finished parts of fits, from which the same command goes on if it is cut short (default: none)"
+        shared.add_argument("--keep", metavar="URL", help=kept)
+    shared.add_argument("--plan", action="store_true", help="say what it would take, run nothing")
     shared.add_argument("--seed", type=int, default=0, help="of everything random")
     shared.add_argument("--debug", action="store_true", help="show the traceback of every error")
     return result
@@ -173,14 +180,20 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
     Raises
     ------
     SystemExit
-        With code 2 after an error that comes of what was asked for (one of ``EXPECTED``), 130 if interrupted.
+        With code 2 after an error that comes of what was asked for (one of ``EXPECTED``), 130 if interrupted; with
+        ``--plan``, which runs nothing, code 2 if a fit would not fit in memory.
         Nothing is written then.
     """
+    if arguments.plan:
+        with _one_sentence(arguments), planned(arguments):
+            yield Run(arguments, None, Progress(None, quiet_seconds=QUIET_SECONDS, summaries=False))
+        return
     with _one_sentence(arguments), unfinished(arguments.out) as folder:
         with (
             scheduler(arguments) as client,
             Progress(client, quiet_seconds=QUIET_SECONDS, summaries=False) as progress,
             listening(mended := Mended(), everywhere=True),
+            _kept(arguments),
         ):
             result = Run(arguments, client, progress)
             with result.meter.measure() as used:
@@ -191,6 +204,11 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
     if result.report.rows:
         print_table(result.report.rows)
     print(f"report: {arguments.out / 'report.html'}")
+
+
+def _kept(arguments: argparse.Namespace) -> AbstractContextManager[None]:
+    url = getattr(arguments, "keep", None)
+    return nullcontext() if url is None else keep(url)
 
 
 @contextmanager

@@ -4,6 +4,8 @@ import argparse
 from typing import Any
 
 UNITS = ("line", "file", "field")
+NAMES = ("unit", "field", "encoding", "delimiter", "errors", "max_document_bytes", "long_documents")
+"""Options that are arguments of the same names."""
 
 
 def add_text_options(parser: argparse.ArgumentParser, unit: str) -> None:
@@ -44,6 +46,19 @@ def add_text_options(parser: argparse.ArgumentParser, unit: str) -> None:
         default="strict",
         help="bytes that cannot be decoded: an error, or U+FFFD",
     )
+    add(
+        "--max-document-bytes",
+        type=int,
+        default=16 << 20,
+        metavar="N",
+        help=f"most bytes of a {unit}, a line or a file for instance",
+    )
+    add(
+        "--long-documents",
+        choices=("error", "skip", "truncate"),
+        default="error",
+        help=f"a longer {unit}: an error, read as empty, or its beginning",
+    )
 
 
 def reading(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -53,7 +68,8 @@ def reading(arguments: argparse.Namespace) -> dict[str, Any]:
     --------
     >>> parser = argparse.ArgumentParser()
     >>> add_text_options(parser, "document")
-    >>> reading(parser.parse_args(["--field", "body", "--delimiter", ";"]))
-    {'unit': None, 'field': 'body', 'encoding': 'utf-8', 'delimiter': ';', 'errors': 'strict'}
+    >>> read = reading(parser.parse_args(["--field", "body", "--delimiter", ";"]))
+    >>> read["field"], read["errors"], read["max_document_bytes"]
+    ('body', 'strict', 16777216)
     """
-    return {name: getattr(arguments, name) for name in ("unit", "field", "encoding", "delimiter", "errors")}
+    return {name: getattr(arguments, name) for name in NAMES}

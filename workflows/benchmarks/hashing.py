@@ -64,7 +64,7 @@ class Contestant(NamedTuple):
 
 def main(argv: list[str] | None = None) -> None:
     """Run the race."""
-    parser = form.parser("benchmarks.hashing", __doc__)
+    parser = form.parser("benchmarks.hashing", __doc__, fits=False)
     parser.add_argument(
         "--text",
         nargs="+",

@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 def main(argv: list[str] | None = None) -> None:
     """Run the race."""
-    parser = form.parser("benchmarks.vocabulary", __doc__)
+    parser = form.parser("benchmarks.vocabulary", __doc__, fits=False)
     parser.add_argument(
         "--text",
         nargs="+",

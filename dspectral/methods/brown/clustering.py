@@ -1,6 +1,5 @@
 """Brown clusters: a spectral start, exchange sweeps, and a tree that gives each cluster its bit string."""
 
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -9,15 +8,15 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
-from dspectral.engine import Blocks, blas_in_one_thread, expect_passes, summarize, told
+from dspectral.engine import blas_in_one_thread, expect_passes, told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, as_corpus
 from dspectral.inputs.token_lists import TokenLists
 from dspectral.linalg.dense import unit_rows
 from dspectral.linalg.svd import leading_left
+from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.brown.cluster_tree import ClusterTree, information_tree, window_tree
 from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
 from dspectral.methods.brown.queries import ClusterQueries
@@ -71,8 +70,11 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
 
     Notes
     -----
-    Memory: the counts of adjacent words, a few times over, ``(2 * n_types) * (n_dimensions + 16)`` numbers, and four
-    matrices of ``n_clusters`` by ``n_clusters`` numbers; it does not grow with the sentences otherwise.
+    Memory: 260 bytes for each distinct pair of adjacent words (measured: 55 MB for 250,000 pairs of 10,000 types,
+    190 MB for 760,000 of 30,000), ``(2 * n_types) * (n_dimensions + 16)`` numbers, and four matrices of ``n_clusters``
+    by ``n_clusters`` numbers. There are as many pairs as tokens at most, and as the square of the types; memory does
+    not grow with the sentences otherwise. Where ``dspectral.memory-limit`` is set in Dask's configuration, pairs that
+    it has no room for are refused.
 
     References
     ----------
@@ -159,6 +161,8 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
             of its range.
         TypeError
             If X is not sentences, or a parameter is of a wrong type.
+        MemoryError
+            If ``dspectral.memory-limit`` is set in Dask's configuration, and the pairs of adjacent words take more.
         """
         self._check()
         corpus = as_corpus(X, min_count=self.min_count)
@@ -277,22 +281,3 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
             if not moved:  # each word is where it gains most, given all others
                 break
         return labels
-
-
-def adjacent_counts(sentences: Blocks, n_types: int) -> CSRRows:
-    """Count in one pass how often each type directly follows each.
-
-    Parameters
-    ----------
-    sentences : Blocks
-        Blocks of :class:`~dspectral.types.Sentences`.
-    n_types : int
-        Number of word types.
-
-    Returns
-    -------
-    csr_array of float64, shape (n_types, n_types)
-        How often the column's type directly follows the row's.
-    """
-    of = partial(ContextCounts.of, n_types=n_types, window=1, sides="right")
-    return summarize(sentences, of=of, name="adjacent").counts

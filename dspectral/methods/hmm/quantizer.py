@@ -16,6 +16,8 @@ from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
 from dspectral.registry import saved
 
 BATCH_FRAMES = 4096
+HUGE = 1e150
+"""Largest magnitude whose square, and sums of such, are finite numbers."""
 """Number of frames of a mini-batch of k-means."""
 
 Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
@@ -145,8 +147,8 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
                 "memory: give some of them at a time"
             )
         if _is_matrix(X):
-            return np.asarray(validate_data(self, X, reset=reset, dtype=np.float64))
-        frames = _stack_sequences(list(X))
+            return _refuse_huge(np.asarray(validate_data(self, X, reset=reset, dtype=np.float64)))
+        frames = _refuse_huge(_stack_sequences(list(X)))
         if reset:
             self.n_features_in_ = frames.shape[1]
         elif frames.shape[1] != self.n_features_in_:
@@ -174,8 +176,19 @@ def _is_matrix(X: Frames) -> bool:
     return bool(len(X)) and isinstance(X[0], list | tuple) and np.ndim(X[0]) == 1
 
 
+def _refuse_huge(frames: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Distances are sums of squares: beyond this they are infinite, and any center is as near as another.
+    largest = max(frames.max(initial=0.0), -frames.min(initial=0.0))
+    if largest > HUGE:
+        raise ValueError(f"X holds {largest:g}, but squares of entries must be finite: divide X first")
+    return frames
+
+
 def _stack_sequences(X: Iterable[ArrayLike]) -> NDArray[np.float64]:
-    parts = [np.asarray(frames, dtype=np.float64) for frames in X]
+    try:
+        parts = [np.asarray(frames, dtype=np.float64) for frames in X]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sequences of frames must be arrays of numbers: {error}") from error
     if not parts:
         raise ValueError("there is no sequence of frames")
     widths = {part.shape[1:] for part in parts}

@@ -19,6 +19,7 @@ from dspectral.inputs.parameters import (
 )
 from dspectral.inputs.rows import checked_rows
 from dspectral.methods.lsi.linear_svm import Training, train_linear_svms
+from dspectral.methods.lsi.local_memory import row_bytes
 from dspectral.methods.lsi.local_prediction import Classes, LocalPrediction
 from dspectral.methods.lsi.local_regions import (
     LocalRecipe,
@@ -31,6 +32,9 @@ from dspectral.methods.lsi.local_regions import (
 from dspectral.methods.lsi.squared_hinge import Relevancy
 from dspectral.registry import saved
 from dspectral.types import RowsLike, is_sparse
+
+MOST = 1e100
+"""Largest parameter: the solver squares products with it, which must be finite."""
 
 
 @saved
@@ -83,14 +87,22 @@ class LocalLSI(LocalPrediction):
     n_iter_ : int
         Passes of the training of the last SVMs.
     n_passes_ : int
-        Reads of each block: one for the spaces (more, if there are over a million documents in them), one for
+        Reads of each block: one for the spaces (more, if the documents in them are over a million, or over
+        ``dspectral.memory-limit`` of Dask's configuration), one for
         the relevancies of ``"lrw"``, and one for each gradient of the SVMs.
     n_features_in_ : int
         Number of columns.
 
     Notes
     -----
-    The spaces are a task a class, which holds the class's region alone and is exact. No matrix of all documents is
+    The spaces are a task a class, which holds the class's region alone and is exact. Memory grows with the regions:
+    three times the bytes of their rows, for as many regions at a time as ``dspectral.memory-limit`` of Dask's
+    configuration (1 GiB where it is not set) has room for, and for one at least. With rows of 640 bytes and all classes
+    gathered at once that was 1.8 kB for each document of ``"rds"`` and 2.9 kB for ``"lrw"`` with its ``gamma`` of 3
+    (measured from 20,000 to 40,000 documents); a region that a limit has no room for is refused before it is
+    gathered. Of Dask arrays of sparse blocks nobody knows the bytes: regions of a million documents are gathered then.
+
+    No matrix of all documents is
     made: not of words, and not of features, as ``w'(V x) = x'(V'w)``. In training a task holds its block, ``8 L``
     bytes for each row of it and ``8 L d`` some three times; this process ``8 L k`` (for the first classifier
     ``8 L d``) some twenty times. The model holds ``8 L k d``; labels in memory take theirs.
@@ -149,6 +161,8 @@ class LocalLSI(LocalPrediction):
         ------
         ValueError
             If all documents have the same label, a parameter is out of its range, or X holds NaN or infinity.
+        MemoryError
+            If ``dspectral.memory-limit`` is set in Dask's configuration, and the region of a class takes more.
         """
         # Four steps: which documents make each class's region (LRW trains a first classifier for it), the region's
         # singular vectors, machines in these spaces, and the machines taken back to columns.
@@ -156,13 +170,15 @@ class LocalLSI(LocalPrediction):
         y = getattr(X, "labels", None) if y is None else y
         if y is None:
             raise ValueError("this LocalLSI requires y to be passed, but the target y is None")
-        X = checked_rows(self, X, reset=True)
+        given, X = X, checked_rows(self, X, reset=True)
         target = _checked_labels(y)
         known = class_rows(target, X.shape[0])
         rows = members_of_classes(known, X.shape[0])
         data = labelled_streams(X, known.indicator)
         regions, n_first = self._regions(data, rows, recipe)
-        self.components_, n_gathered = local_spaces(X, regions, self.n_components, seed=self.random_state_)
+        self.components_, n_gathered = local_spaces(
+            X, regions, self.n_components, seed=self.random_state_, bytes_of_row=row_bytes(given, X)
+        )
         machines = train_linear_svms(
             data,
             Training(self.C, recipe.tol, recipe.max_iter),
@@ -189,7 +205,7 @@ class LocalLSI(LocalPrediction):
         numbers = {"gamma": self.gamma, "C": self.C}
         numbers |= {name: getattr(recipe, name) for name in ("a", "initial_c", "tol", "max_iter")}
         for name, value in numbers.items():
-            if check_real(name, value) <= 0:
+            if check_real(name, value, at_most=MOST) <= 0:
                 raise ValueError(f"{name} is {value}, but must be above 0")
         self.random_state_ = resolve_seed(self.random_state)
         return recipe

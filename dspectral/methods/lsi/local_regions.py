@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -16,13 +15,12 @@ from dspectral.inputs.labelled_rows import LabelledStreams
 from dspectral.linalg.block_sums import energy_of
 from dspectral.linalg.svd import right_axes
 from dspectral.methods.lsi.class_products import scaled
+from dspectral.methods.lsi.local_memory import groups_of_regions, refuse_large_regions
 from dspectral.methods.lsi.squared_hinge import Relevancy, TopScores
 from dspectral.registry import saved
 from dspectral.types import CheckedRows, Rows
 
 T = TypeVar("T")
-REGION_ROWS = 1 << 20
-"""Documents of all regions that one pass gathers, if there is more than one region."""
 
 
 @saved
@@ -203,7 +201,7 @@ def weighted_regions(
 
 
 def local_spaces(
-    X: CheckedRows, regions: list[Region], n_components: int, *, seed: int
+    X: CheckedRows, regions: list[Region], n_components: int, *, seed: int, bytes_of_row: float = 0.0
 ) -> tuple[list[NDArray[np.float64]], int]:
     """Decompose each region, and return its axes, and the number of passes over the rows.
 
@@ -217,6 +215,8 @@ def local_spaces(
         Largest number of axes of a space, at most d.
     seed : int
         Seed of the solver for large regions.
+    bytes_of_row : float, default=0.0
+        Mean size of a document in memory; 0 where it is not known.
 
     Returns
     -------
@@ -229,6 +229,8 @@ def local_spaces(
     ------
     ValueError
         If ``n_components`` is not from 1 to d.
+    MemoryError
+        If the largest region takes more memory than a limit that was set.
 
     Warns
     -----
@@ -237,8 +239,8 @@ def local_spaces(
 
     Notes
     -----
-    A class is a task, which holds its region. Regions are gathered together while they have ``REGION_ROWS``
-    documents; more take more passes.
+    A class is a task, which holds its region. Regions are gathered together while they have a million documents, and
+    take no more than ``dspectral.memory-limit``; more take more passes, and give the same axes.
     """
     if not 1 <= n_components <= X.shape[1]:
         raise ValueError(
@@ -246,9 +248,11 @@ def local_spaces(
         )
     of = partial(LocalSpaces.of, n_components=n_components, seed=seed)
     spaces: list[NDArray[np.float64]] = []
-    groups = list(_groups(regions))
+    sizes = [len(region.rows) for region in regions]
+    refuse_large_regions(sizes, bytes_of_row)
+    groups = list(groups_of_regions(sizes, bytes_of_row))
     for group in groups:
-        spaces += summarize(*_gather(X, group), of=of, name="local-svd").axes
+        spaces += summarize(*_gather(X, regions[group]), of=of, name="local-svd").axes
     most = max(len(axes) for axes in spaces)
     if most < n_components:
         warnings.warn(
@@ -258,18 +262,6 @@ def local_spaces(
             stacklevel=3,
         )
     return spaces, len(groups)
-
-
-def _groups(regions: list[Region]) -> Iterator[list[Region]]:
-    """Yield neighbors that have at most ``REGION_ROWS`` documents together."""
-    group: list[Region] = []
-    for region in regions:
-        # A class larger than the limit is a group of its own: its region must be whole to be decomposed.
-        if group and sum(len(one.rows) for one in (*group, region)) > REGION_ROWS:
-            yield group
-            group = []
-        group.append(region)
-    yield group
 
 
 def _gather(X: CheckedRows, regions: list[Region]) -> tuple[Any, Any]:

@@ -127,7 +127,12 @@ class WordVectorRepresentation(SentenceFeatures):
     def _table(self) -> tuple[Documents, NDArray[np.float32]]:
         # Packed anew in each call: parameters may change between calls, and there is no fit to rely on.
         words = as_documents(self.words)
-        vectors = np.asarray(self.vectors, dtype=np.float32)
+        try:
+            vectors = np.asarray(self.vectors, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"vectors is {self.vectors!r:.60}, but it must be an array of numbers"
+            ) from error
         if vectors.ndim != 2 or len(vectors) != words.n_documents:
             raise ValueError(
                 f"vectors has shape {vectors.shape}, but there are {words.n_documents} words: one row a word"

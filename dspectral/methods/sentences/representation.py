@@ -212,6 +212,10 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
 
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components, at_least=1)
+        if isinstance(self.n_features, int | np.integer) and self.n_components > self.n_features:
+            raise ValueError(
+                f"n_components is {self.n_components}, but it must be at most n_features, which is {self.n_features}"
+            )
         check_integer("min_document_frequency", self.min_document_frequency, at_least=0)
         check_real("weight", self.weight)
         recipe = self._recipe

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dspectral.inputs.fitted_facts import FittedFactsMixin
+from dspectral.inputs.parameters import check_real
 from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.weighting import Weighting
@@ -98,6 +99,7 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         ValueError
             If an element of X is not a text.
         """
+        check_real("weight", self.weight)
         texts = as_documents(X)
         second = self.weight * sparse.csr_array(self.embed(texts).astype(np.float64))
         parts = [self.counts(texts), second]

@@ -143,7 +143,7 @@ def block_of_lists(X: TokenLists, settings: TreeSettings) -> tuple[Sentences, Tr
 
 def _of_array(X: Any, settings: TreeSettings) -> Stream:
     lazy, length = is_lazy(X), settings.length
-    if is_sparse(X) or (lazy and not hasattr(X, "chunks")):
+    if is_sparse(X) or is_sparse(getattr(X, "_meta", None)) or (lazy and not hasattr(X, "chunks")):
         raise TypeError(
             f"X is a {type(X).__name__}, but it must be a corpus, lists of tokens, or an array of vectors of shape "
             "(sentences, length, dimensions)"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
+from dspectral import AnchorHMM
 from dspectral.datasets.brown_model import brown_model_sentences
 from dspectral.io import read_brown_paths, write_brown_paths
 from dspectral.methods.brown import BrownRecipe, SpectralBrownClustering
@@ -210,3 +211,14 @@ def test_one_word_again_and_again_is_one_cluster():
     brown = SpectralBrownClustering(1).fit([["a", "a", "a"]])
     assert brown.codes() == ["", ""]
     assert brown.score([["a", "a"]]) == 0
+
+
+@pytest.mark.parametrize("make", [lambda: SpectralBrownClustering(2), lambda: AnchorHMM(2)])
+def test_pairs_of_words_that_a_limit_has_no_room_for_are_refused_with_what_they_need(make):
+    sentences = [["a", "x", "b", "y"], ["b", "x", "a", "y"]] * 3
+    said = r"distinct pairs of adjacent words take .* bytes of memory, but dspectral.memory-limit is 1,000: set it to"
+    with dask.config.set({"dspectral.memory-limit": 1000}), pytest.raises(MemoryError, match=said):
+        make().fit(sentences)
+    with dask.config.set({"dspectral.memory-limit": "1 MB"}):
+        limited = make().fit(sentences)
+    assert len(limited.words_) == len(make().fit(sentences).words_)

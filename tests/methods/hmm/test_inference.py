@@ -162,6 +162,11 @@ def test_an_impossible_sentence_is_read_as_if_its_impossible_token_said_nothing(
     assert found.counts.emission.sum() == 1.0
 
 
+def test_of_equal_paths_the_one_through_the_first_states_is_taken():
+    even = HiddenMarkov.of(np.full(3, 1 / 3), np.full((3, 3), 1 / 3), np.full((2, 3), 1 / 2))
+    assert viterbi(Sentences.of([[0, 1, 1, 0], [1]]), even).states.tolist() == [0, 0, 0, 0, 0]
+
+
 def test_sentences_without_tokens_leave_nothing():
     model, sentences = a_model(0), Sentences.of([[], [1], []])
     assert len(smooth(sentences, model).posterior) == len(viterbi(sentences, model).states) == 1

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from dspectral import LocalLSI, load, save, write_counts
-from dspectral.methods.lsi import LocalRecipe, local_regions
+from dspectral.methods.lsi import LocalRecipe, local_memory
 from dspectral.methods.lsi.class_products import scaled
 from dspectral.methods.lsi.squared_hinge import products
 from tests.strategies import cuts
@@ -101,7 +101,7 @@ def test_schedulers_give_the_same_bits(method):
 @pytest.mark.parametrize("group_rows", [1 << 20, 40])
 @pytest.mark.parametrize("method", ["rds", "lrw"])
 def test_each_block_is_read_as_often_as_is_said(method, group_rows, monkeypatch):
-    monkeypatch.setattr(local_regions, "REGION_ROWS", group_rows)
+    monkeypatch.setattr(local_memory, "REGION_ROWS", group_rows)
     reads = []
 
     def read(block):
@@ -124,6 +124,33 @@ def test_a_store_with_labels_fits_and_folds_in(tmp_path):
     assert not local.exclusive_
     np.testing.assert_array_equal(local.predict(store).compute().toarray(), whole.predict(ROWS * 3))
     assert local.score(store) == whole.score(ROWS * 3, SEVERAL)
+
+
+@pytest.mark.parametrize("method", ["rds", "lrw"])
+def test_regions_are_gathered_in_pieces_that_a_limit_on_memory_has_room_for(tmp_path, method):
+    store = write_counts(ROWS * 3, str(tmp_path / "rows.zarr"), labels=SEVERAL, block_rows=40)
+    local = LocalLSI(K, method=method, recipe=LocalRecipe(tol=0.3))
+    whole = clone(local).fit(store)
+    largest = int(3.0 * store.n_bytes / N * whole.region_sizes_.max())
+    with dask.config.set({"dspectral.memory-limit": largest + 1}):
+        pieces = clone(local).fit(store)
+    assert pieces.n_passes_ == whole.n_passes_ + L - 1  # a pass for each class in the place of one for all
+    np.testing.assert_array_equal(pieces.coef_, whole.coef_)
+    for mine, other in zip(pieces.components_, whole.components_, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.parametrize("kind", ["store", "dense", "CSR", "Dask"])
+def test_a_region_that_a_limit_has_no_room_for_is_refused_with_what_it_needs(tmp_path, kind):
+    made = {
+        "store": lambda: write_counts(ROWS * 3, str(tmp_path / "rows.zarr"), block_rows=40),
+        "dense": lambda: ROWS,
+        "CSR": lambda: sparse.csr_array(ROWS),
+        "Dask": lambda: da.from_array(ROWS, chunks=(30, -1)),
+    }[kind]()
+    said = r"region has \d+ documents, .* bytes of memory, but dspectral.memory-limit is 1,000: set it to [\d,]+,"
+    with dask.config.set({"dspectral.memory-limit": 1000}), pytest.raises(MemoryError, match=said):
+        LocalLSI(K).fit(made, SEVERAL)
 
 
 def test_labels_may_be_lazy_and_documents_without_a_label_are_of_no_class():

@@ -28,6 +28,9 @@ from dspectral.methods.hmm.refinement.starts import (
 from dspectral.registry import saved
 from dspectral.types import LabelledSentences, Sentences
 
+MOST_REFINEMENTS = 512
+"""Each label has as many states, and every pair of them a number for each pair of labels."""
+
 
 @saved
 class RefinementHMM(ChainDecoder):
@@ -323,7 +326,7 @@ class RefinementHMM(ChainDecoder):
         return encode([tokens], self.words_).ids
 
     def _check(self) -> None:
-        check_integer("n_refinements", self.n_refinements, at_least=1)
+        check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MOST_REFINEMENTS)
         check_option("start", self.start, ("spectral", "random"))
         check_integer("n_em_iter", self.n_em_iter, at_least=0)
         check_real("smoothing", self.smoothing, at_least=0.0)

@@ -1,0 +1,98 @@
+"""A short probe: a fit of a few blocks in a process of its own, where nothing else is in memory."""
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import dask
+
+from dspectral.engine.planning.recording import Probe
+
+ENVIRONMENT = {
+    "MALLOC_TRIM_THRESHOLD_": "65536",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+"""What Dask's nanny sets for each worker."""
+PROBE_SECONDS = 600.0
+"""After which a probe is given up."""
+
+
+def probe(
+    function: Callable[..., object],
+    calls: Sequence[tuple[Any, ...]],
+    *,
+    n_at_once: int = 1,
+    packages: Sequence[str] = (),
+) -> Probe:
+    """Run a function on samples in new processes, and record what it takes.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(*call)`` fits or builds.
+    calls : sequence of tuple
+        Arguments of each call, from the smallest sample to the largest.
+    n_at_once : int, default=1
+        Number of processes that do the same at the same time, as the workers of one machine will: they share its
+        memory's bandwidth. The slowest of them counts.
+    packages : sequence of str, default=()
+        Packages that the processes load first, as workers do.
+
+    Returns
+    -------
+    Probe
+        What was recorded.
+
+    Raises
+    ------
+    BaseException
+        What the function raised; nothing is planned then.
+    """
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="dspectral-plan-") as folder:
+        asked = Path(folder, "asked")
+        config = {"scheduler": "sync", **{key: dask.config.get(key) for key in _ours()}}
+        calls = [cloudpickle.dumps(call) for call in calls]
+        asked.write_bytes(cloudpickle.dumps((cloudpickle.dumps(function), calls, config, list(packages))))
+        answers = [Path(folder, f"answer-{i}") for i in range(n_at_once)]
+        command = [sys.executable, "-m", f"{__package__}.probe_process", str(asked)]
+        environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        processes = [
+            subprocess.Popen([*command, str(answer)], env=environment)  # noqa: S603  this interpreter
+            for answer in answers
+        ]
+        try:
+            codes = [process.wait(PROBE_SECONDS) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+        found = [_answer(path, code) for path, code in zip(answers, codes, strict=True)]
+    slowest = max(found, key=lambda one: one.runs[-1].seconds)
+    slowest.seconds = time.perf_counter() - began
+    return slowest
+
+
+def _ours() -> list[str]:
+    known = dask.config.get("dspectral", {})
+    return [f"dspectral.{key}" for key in known]
+
+
+def _answer(path: Path, code: int) -> Probe:
+    if not path.exists():
+        raise MemoryError(
+            f"the probe of a few blocks ended with code {code}, most often for lack of memory on this machine: give "
+            "smaller blocks, or plan where there is more memory"
+        )
+    found = pickle.loads(path.read_bytes())  # noqa: S301  written by the process that was started above
+    if isinstance(found, BaseException):
+        raise found
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,90 @@
+"""Memory of this process as the system counts it: what is resident now, and the most since it was last asked."""
+
+import os
+import resource
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
+_CGROUPS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+_NO_LIMIT = 1 << 60
+"""Version 1 of cgroups writes a number as large as this for no limit."""
+
+
+def resident_bytes() -> int:
+    """Return the bytes of this process that are in memory now.
+
+    Returns
+    -------
+    int
+        Resident bytes; where the system does not say, the most that they ever were.
+    """
+    return _of_status("VmRSS:")
+
+
+def peak_bytes() -> int:
+    """Return the most bytes of this process that were in memory since :func:`reset_peak`, or since it began.
+
+    Returns
+    -------
+    int
+        Resident bytes at their highest.
+    """
+    # Not getrusage where it can be helped: a child begins with its parent's maximum there.
+    return _of_status("VmHWM:")
+
+
+def reset_peak() -> bool:
+    """Let the peak start anew from what is resident now.
+
+    Returns
+    -------
+    bool
+        False where the system offers no such thing.
+    """
+    with suppress(OSError):
+        _CLEAR.write_text("5")
+        return True
+    return False
+
+
+def memory_there() -> int:
+    """Return the bytes that this process may have: what is resident, and what the machine and its group leave.
+
+    Returns
+    -------
+    int
+        Bytes; where the system does not say, half of what the machine has.
+    """
+    free = _available()
+    for path in _CGROUPS:
+        with suppress(OSError, ValueError):
+            limit = int(path.read_text())
+            if limit < _NO_LIMIT:
+                used = int(
+                    path.with_name(path.name.replace("max", "current").replace("limit", "usage")).read_text()
+                )
+                free = min(free, max(0, limit - used))
+    return free + resident_bytes()
+
+
+def _available() -> int:
+    with suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _of_status(field: str) -> int:
+    with suppress(OSError):
+        for line in _STATUS.read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1]) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,254 @@
+"""What a run on a sample takes: each task, each pass, and what lies between the passes."""
+
+import pickle
+import time
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+from dask.callbacks import Callback
+
+from dspectral.engine.events import Event, PassBegan, PassEnded
+from dspectral.engine.planning.process_memory import peak_bytes, reset_peak, resident_bytes
+from dspectral.engine.running import group_of
+from dspectral.engine.telling import listening
+
+
+@dataclass
+class Took:
+    """What one task took.
+
+    Attributes
+    ----------
+    level : int
+        0 for a block, from 1 for a merge.
+    seconds : float
+        Wall time.
+    rise : int
+        Bytes by which the process grew at the most while the task ran, its result included.
+    result : int
+        Bytes of its result as it is sent.
+    """
+
+    level: int
+    seconds: float
+    rise: int
+    result: int
+
+
+@dataclass
+class PassRecord:
+    """What one pass took.
+
+    Attributes
+    ----------
+    name : str
+        Name of the pass.
+    n_blocks, fan_in : int
+        As the event of its beginning says.
+    is_pass : bool
+        Whether it has a number, that is, reads the data.
+    read : int or None
+        Bytes of its blocks, where they are known.
+    bound : int
+        Bytes that are bound to the function, and sent to each worker.
+    tasks : list of Took
+        Its tasks, in the order in which they ended.
+    before : int
+        Bytes of the process when it began.
+    seconds : float
+        Wall time from graph to result.
+    """
+
+    name: str
+    n_blocks: int
+    fan_in: int
+    is_pass: bool
+    read: int | None
+    before: int = 0
+    bound: int = 0
+    tasks: list[Took] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+@dataclass
+class RunRecord:
+    """What a run took.
+
+    Attributes
+    ----------
+    passes : list of PassRecord
+        The passes, in their order.
+    functions : set of bytes
+        Functions of the tasks without what is bound to them, pickled.
+    seconds : float
+        Wall time of the whole run.
+    before : int
+        Bytes of the process before it.
+    after : int
+        Bytes of the process at its end.
+    between : int
+        Most bytes of the process outside of passes.
+    """
+
+    passes: list[PassRecord] = field(default_factory=list)
+    functions: set[bytes] = field(default_factory=set)
+    seconds: float = 0.0
+    before: int = 0
+    after: int = 0
+    between: int = 0
+
+
+@dataclass
+class Probe:
+    """What runs on samples took.
+
+    Attributes
+    ----------
+    runs : list of RunRecord
+        One for each sample, from the smallest to the largest.
+    base : int
+        Bytes of a process that has all libraries loaded and holds no data.
+    bare : int
+        Bytes of a worker that has loaded what tasks need, before the first of them.
+    working : int
+        Bytes by which the first tasks make a process larger for good: compiled loops, buffers of BLAS.
+    warm_up : float
+        Seconds that a new process takes for libraries and for what is compiled.
+    used : list of int
+        Numbers of the calls of these runs.
+    seconds : float
+        Wall time of the probe.
+    """
+
+    runs: list[RunRecord]
+    base: int
+    bare: int
+    working: int
+    warm_up: float
+    used: list[int]
+    seconds: float = 0.0
+
+
+class Recorder(Callback):
+    """Notes what each task takes that Dask runs in this thread, one after the other.
+
+    Parameters
+    ----------
+    record : RunRecord
+        Where it is noted.
+    """
+
+    def __init__(self, record: RunRecord) -> None:
+        super().__init__()
+        self._record = record
+        self._open: list[PassRecord] = []
+        self._levels: dict[str, int] = {}
+        self._began = 0.0
+        self._before = 0
+
+    def hear(self, event: Event) -> None:
+        """Take the events of passes.
+
+        Parameters
+        ----------
+        event : Event
+            Any event.
+        """
+        if isinstance(event, PassBegan):
+            self.between()
+            one = PassRecord(
+                event.name,
+                event.n_blocks,
+                event.fan_in,
+                event.number is not None,
+                event.n_bytes,
+                resident_bytes(),
+            )
+            self._open.append(one)
+            self._record.passes.append(one)
+            self._levels = {event.block_group: 0}
+            self._levels |= {group: level for level, group in enumerate(event.merge_groups, 1)}
+        elif isinstance(event, PassEnded) and self._open:
+            self._open.pop().seconds = event.seconds
+            reset_peak()
+
+    def _start(self, dsk: Mapping[Hashable, Any]) -> None:
+        if not self._open:
+            return
+        values = [node for key, node in dsk.items() if group_of(key).startswith("shared-")]
+        self._open[-1].bound = sum(sent_bytes(getattr(node, "value", None)) for node in values)
+        for node in values:
+            function = getattr(node, "value", None)
+            self._record.functions.add(cloudpickle.dumps(getattr(function, "func", function)))
+
+    def _pretask(self, key: Hashable, *_others: Any) -> None:
+        if self._level(key) is None:
+            return
+        reset_peak()
+        self._before = resident_bytes()
+        self._began = time.perf_counter()
+
+    def _posttask(self, key: Hashable, result: Any, *_others: Any) -> None:
+        level = self._level(key)
+        if level is None:
+            return
+        seconds = time.perf_counter() - self._began
+        rise = max(0, peak_bytes() - self._before)
+        self._open[-1].tasks.append(Took(level, seconds, rise, sent_bytes(result)))
+
+    def between(self) -> None:
+        """Note how large the process was since the last pass."""
+        self._record.between = max(self._record.between, peak_bytes())
+
+    def _level(self, key: Hashable) -> int | None:
+        return self._levels.get(group_of(key)) if self._open else None
+
+
+@contextmanager
+def recorded() -> Iterator[RunRecord]:
+    """Record what the body runs, if Dask's scheduler of this thread runs it.
+
+    Yields
+    ------
+    RunRecord
+        Filled when the body ends.
+    """
+    record = RunRecord(before=resident_bytes())
+    recorder = Recorder(record)
+    reset_peak()
+    began = time.perf_counter()
+    with listening(recorder.hear), recorder:
+        yield record
+    record.seconds = time.perf_counter() - began
+    recorder.between()
+    record.after = resident_bytes()
+
+
+def sent_bytes(content: Any) -> int:
+    """Return the bytes of an object as it travels between processes.
+
+    Parameters
+    ----------
+    content : object
+        Anything that can be pickled; arrays are counted and not copied.
+
+    Returns
+    -------
+    int
+        Bytes; 0 for what cannot be pickled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> 8000 < sent_bytes(np.zeros(1000)) < 9000
+    True
+    """
+    buffers: list[pickle.PickleBuffer] = []
+    try:
+        head = cloudpickle.dumps(content, protocol=5, buffer_callback=buffers.append)
+    except (TypeError, AttributeError, pickle.PicklingError):
+        return 0
+    return len(head) + sum(buffer.raw().nbytes for buffer in buffers)

@@ -1,0 +1,164 @@
+"""What there is to do the work: processes, threads, and the memory of each."""
+
+import os
+import socket
+from typing import Any, NamedTuple
+
+import dask
+from dask.utils import parse_bytes
+
+from dspectral.engine.blas import has_controlled_blas
+from dspectral.engine.configuration import configured_fan_in
+from dspectral.engine.planning.phases import Machines
+from dspectral.engine.planning.process_memory import memory_there, resident_bytes
+from dspectral.engine.telling import client_in_force
+
+ROOM = 0.85
+"""Share of a worker's memory limit that a fit may need: Dask's nanny ends a worker at 95 %."""
+KEY = "dspectral.worker-memory"
+
+
+class Resources(NamedTuple):
+    """What does the work, and how much memory it has.
+
+    Attributes
+    ----------
+    machines : Machines
+        Processes and threads.
+    limit : int or None
+        Bytes that a process may have; None where nothing limits a worker.
+    resident : int
+        Bytes of a worker, or of this process, as it is now; 0 for workers that are not there yet.
+    has_worked : bool
+        Whether all workers have run a task before.
+    what : str
+        The setting that says how much memory there is, for messages.
+    on_this_machine : bool
+        Whether the workers share the processors of this machine.
+    """
+
+    machines: Machines
+    limit: int | None
+    resident: int
+    has_worked: bool
+    what: str
+    on_this_machine: bool
+
+
+def resources(workers: int | None = None, memory_limit: str | float | None = None) -> Resources:
+    """Return what would do the work of a fit now.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Number of worker processes with one thread each that will be started; by default those of the client in force,
+        or the threads of this process.
+    memory_limit : str or float, optional
+        Bytes that each process may have, such as ``"2 GB"``; by default what the workers were given, and for threads
+        ``dspectral.worker-memory`` of Dask's configuration, or what the machine has left.
+
+    Returns
+    -------
+    Resources
+        What there is.
+    """
+    fan_in = configured_fan_in()
+    limit = None if memory_limit in (None, "auto") else as_bytes("memory_limit", memory_limit) or None
+    if workers is not None:
+        share = memory_there() // workers
+        there = limit if memory_limit not in (None, "auto") else share
+        return Resources(Machines(workers, 1, fan_in), there, 0, False, "memory_limit", True)
+    client = client_in_force()
+    if client is not None:
+        return _of_client(client, fan_in, limit)
+    if limit is None:
+        limit = configured_memory()
+    return Resources(Machines(0, n_threads_here(), fan_in), limit, resident_bytes(), True, KEY, True)
+
+
+def configured_memory() -> int:
+    """Return the bytes that this process may have where its threads do the work.
+
+    Returns
+    -------
+    int
+        The entry ``dspectral.worker-memory`` of Dask's configuration, or what this process has and the machine and its
+        control group leave.
+    """
+    value = dask.config.get(KEY, None)
+    return memory_there() if value is None else as_bytes(KEY, value)
+
+
+def as_bytes(name: str, value: Any) -> int:
+    """Read a size of memory.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the message.
+    value : str or number
+        Such as ``"2 GB"``.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+
+    Examples
+    --------
+    >>> as_bytes("memory_limit", "2 kB")
+    2000
+    """
+    try:
+        return int(parse_bytes(value))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} is {value!r}, but it must be a number of bytes such as '4 GB'") from error
+
+
+def _of_client(client: Any, fan_in: int, limit: int | None) -> Resources:
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    if not workers:
+        raise ValueError("the cluster has no worker, so nothing can be planned: start one, or give workers=N")
+    limits = [w["memory_limit"] for w in workers.values() if w["memory_limit"]]
+    states = list(client.run(worker_state).values())
+    resident = max(state["resident"] for state in states)
+    n_threads = max(w["nthreads"] for w in workers.values())
+    here = worker_state()["host"]
+    return Resources(
+        Machines(len(workers), n_threads, fan_in),
+        limit or (min(limits) if limits else None),
+        resident,
+        all(state["has_worked"] for state in states),
+        "memory_limit",
+        all(state["host"] == here for state in states),
+    )
+
+
+def worker_state() -> dict[str, Any]:
+    """Return what the process that this runs in is.
+
+    Returns
+    -------
+    dict
+        ``host``, ``resident`` bytes, and ``has_worked``: whether it has run a task of a pass before.
+    """
+    return {"host": socket.gethostname(), "resident": resident_bytes(), "has_worked": has_controlled_blas()}
+
+
+def n_threads_here() -> int:
+    """Return how many tasks run at once where this process does the work.
+
+    Returns
+    -------
+    int
+        1 where Dask's configuration asks for its own thread, else its ``num_workers`` or the processors.
+    """
+    if dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
+        return 1
+    known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(dask.config.get("num_workers", None) or known)

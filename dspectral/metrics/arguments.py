@@ -1,0 +1,141 @@
+"""What scores are given, at their door: lists of values, and matrices of numbers."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.types import is_sparse
+
+
+def list_of(name: str, values: object, what: str = "values, one for each token") -> list[Any]:
+    """Return an argument as a list.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the message.
+    values : object
+        A list, tuple, string, iterator, column or array.
+    what : str, default="values, one for each token"
+        Message: what the list should hold.
+
+    Returns
+    -------
+    list
+        Its values; of an array Python's own.
+
+    Raises
+    ------
+    TypeError
+        If it is no list, or has no order.
+
+    Examples
+    --------
+    >>> list_of("true", np.arange(2))
+    [0, 1]
+    """
+    # Python's own numbers hash faster than NumPy's scalars.
+    if isinstance(values, np.ndarray) and values.ndim:
+        return list(values.tolist())
+    unordered = isinstance(values, Mapping | AbstractSet) or is_sparse(values)
+    if unordered or isinstance(values, np.ndarray) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} is of type {type(values).__name__}, but it must be a list of {what}")
+    return list(values)
+
+
+def hashable(name: str, values: list[Any]) -> list[Hashable]:
+    """Return a list if its values can be compared by their hash.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the message.
+    values : list
+        Values.
+
+    Returns
+    -------
+    list
+        The same.
+
+    Raises
+    ------
+    TypeError
+        If a value is a list, for instance; it is shown.
+    """
+    for value in values:
+        try:
+            hash(value)
+        except TypeError as error:
+            raise TypeError(f"{name} holds {value!r:.60}, but it must hold strings or numbers") from error
+    return values
+
+
+def matrix_of(name: str, values: object, n_dimensions: int = 2) -> Any:
+    """Return an argument as an array of real numbers, CSR if it is sparse.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the message.
+    values : object
+        An array, lists of numbers or a SciPy sparse matrix.
+    n_dimensions : int, default=2
+        Number of its dimensions.
+
+    Returns
+    -------
+    ndarray or csr_array
+        Numbers or bools.
+
+    Raises
+    ------
+    ValueError
+        If it has another number of dimensions, or holds no real numbers.
+    """
+    if is_sparse(values):
+        found: Any = values.tocsr()
+    else:
+        try:
+            found = np.asarray(values)
+        except ValueError as error:  # rows of different lengths
+            raise ValueError(f"{name} must be an array of numbers: {error}") from error
+    if found.ndim != n_dimensions or found.dtype.kind not in "biuf":
+        shown = (
+            f"of type {type(values).__name__}" if found.dtype.kind == "O" else f"an array of {found.dtype}"
+        )
+        raise ValueError(
+            f"{name} is {shown} in {found.ndim} dimension(s), but it must be real numbers in {n_dimensions}"
+        )
+    if np.ma.isMaskedArray(values):
+        raise ValueError(f"{name} is a masked array: fill its missing entries first")
+    return found
+
+
+def finite(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return numbers as float64.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the message.
+    values : ndarray
+        Numbers.
+
+    Returns
+    -------
+    ndarray of float64
+        The same numbers.
+
+    Raises
+    ------
+    ValueError
+        If one is NaN or infinite.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if not np.all(np.isfinite(numbers)):
+        raise ValueError(f"{name} holds NaN or infinity, but its entries must be finite")
+    return numbers

@@ -1,0 +1,101 @@
+"""Zarr's stores, each of whose requests is tried again if it fails for a moment.
+
+The engine's :func:`~dspectral.engine.retrying.retried` waits in the thread that calls it; here all requests of a
+process share one loop, which must not stand still. An array is several requests: tried again one by one, all of them
+get through where all of them together would not.
+
+Whoever writes looks for the groups above first, and makes those that are not there. So that the root of a finished
+store is never written anew because it was not found for a moment, a listing must agree that it is absent.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from zarr.storage import FsspecStore, LocalStore
+
+from dspectral.engine.configuration import configured_retries
+from dspectral.engine.fault_events import Retried
+from dspectral.engine.retrying import FIRST_PAUSE, GAVE_UP, GROWTH, is_transient
+from dspectral.engine.telling import tell_everybody, worker_teller
+
+R = TypeVar("R")
+ROOT = "zarr.json"
+"""Key of the metadata of a store's root, which say whether it is finished."""
+
+
+class _Patient:
+    """The requests of a store that are tried again; the other ones are made of these."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # The loop's thread is none of a worker's: who is to be told is known in the thread that opens the store.
+        self._tell_worker = worker_teller()
+
+    async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
+        async def request() -> Any:
+            found = await plain(key, *args, **kwargs)
+            if found is None and key == ROOT:
+                await self._verify_absence()
+            return found
+
+        plain = super().get  # type: ignore[misc]
+        return await self._again(request, "reading", key)
+
+    async def set(self, key: str, *args: Any, **kwargs: Any) -> None:
+        await self._again(partial(super().set, key, *args, **kwargs), "writing", key)  # type: ignore[misc]
+
+    async def exists(self, key: str) -> bool:
+        async def request() -> bool:
+            found: bool = await plain(key)
+            if not found and key == ROOT:
+                await self._verify_absence()
+            return found
+
+        plain = super().exists  # type: ignore[misc]
+        return await self._again(request, "looking for", key)
+
+    async def delete(self, key: str) -> None:
+        await self._again(partial(super().delete, key), "removing", key)  # type: ignore[misc]
+
+    async def delete_dir(self, prefix: str) -> None:
+        await self._again(partial(super().delete_dir, prefix), "removing", prefix)  # type: ignore[misc]
+
+    async def _verify_absence(self) -> None:
+        system = getattr(self, "fs", None)
+        if system is not None:
+            system.invalidate_cache()  # a listing of an earlier moment
+        try:
+            listed = [name async for name in super().list_dir("")]  # type: ignore[misc]
+        except FileNotFoundError:
+            return
+        if ROOT in listed:
+            raise OSError(f"{self}: {ROOT} is listed, but was not found")
+
+    async def _again(self, request: Callable[[], Awaitable[R]], doing: str, key: str) -> R:
+        attempt, pause, n_attempts = 1, FIRST_PAUSE, 1 + configured_retries()
+        while True:
+            try:
+                return await request()
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+                if attempt >= n_attempts:
+                    if attempt > 1:
+                        error.add_note(GAVE_UP.format(attempt))
+                    raise
+                said = " ".join(str(error).split()) or type(error).__name__
+            event = Retried(f"{doing} {key} of {self}", attempt, pause, said)
+            tell_everybody(event)
+            self._tell_worker(event)
+            await asyncio.sleep(pause)
+            attempt, pause = attempt + 1, pause * GROWTH
+
+
+class PatientLocalStore(_Patient, LocalStore):
+    """A folder of this machine, or one that is shared with others."""
+
+
+class PatientFsspecStore(_Patient, FsspecStore):
+    """A place that fsspec knows."""

@@ -1,0 +1,131 @@
+"""Certificates hold to the last bit: truth in rational numbers, on rows where each term of the bound is needed.
+
+Rows of one column have one squared singular value, which :mod:`fractions` gives exactly. Every test fails if the term
+that it is about is taken out of the bound; ``tools/mutants.toml`` takes them out one by one.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspectral import SketchedPCA, TruncatedSVD
+from dspectral.decomposition.block_sketch import sketch_large_sparse
+from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.linalg.block_sums import total_of
+
+
+def exactly(values):
+    """Numbers as they are in binary, without rounding."""
+    return [Fraction(float(value)) for value in np.ravel(values)]
+
+
+def energy(column, *, center=False):
+    """Squared norm of a column, less its mean if asked for."""
+    column = exactly(column)
+    mean = sum(column) / len(column) if center else 0
+    return sum((value - mean) ** 2 for value in column)
+
+
+def equal_rows(value, n, dtype):
+    """Rows that are all alike, and the exact sum of their squares."""
+    return sparse.csr_array(np.full((n, 1), value, dtype=dtype)), n * energy([dtype(value)])
+
+
+def test_a_direction_that_is_dropped_as_rounding_is_in_the_certificate():
+    rows = np.diag([1.0, 1e-4]).astype(np.float32)
+    found = FrequentDirections.of(rows, size=2)
+    assert len(found.sketch) == 1
+    assert 0 < energy(rows) - energy(found.sketch) <= found.error
+
+
+@pytest.mark.parametrize(("n", "values"), [(1000, (0.1, 0.3, 0.45, 0.7)), (1_000_000, (0.15,))])
+def test_sums_that_are_rounded_to_one_side_again_and_again_are_in_the_certificate(n, values):
+    lost = []
+    for value in values:
+        rows, truth = equal_rows(value, n, np.float64)
+        found = FrequentDirections.of(rows, size=2)
+        lost.append((truth - energy(found.sketch)) / truth)
+        assert truth - energy(found.sketch) <= found.error
+    # More than the rounding of the decomposition, and than what sums rounded to either side would have lost.
+    assert max(lost) > 32 * 2.0**-52 * (n**0.5 if n > 1000 else 1)
+
+
+@pytest.mark.parametrize("value", [0.15, 1.0])
+def test_a_block_that_is_iterated_on_counts_what_single_precision_cost_it(value):
+    n = 3000
+    column, truth = equal_rows(value, n, np.float32)
+    rows = sparse.csr_array((column.data, column.indices, column.indptr), shape=(n, 1200))
+    found = sketch_large_sparse(rows, 8)
+    gap = truth - energy(found.rows[:, 0])
+    assert not found.rows[:, 1:].any()
+    assert 0 < gap <= found.error
+
+
+@pytest.mark.parametrize(("kind", "offset"), [(sparse.csr_array, 1e3), (np.array, 1e3), (np.array, 0.0)])
+@pytest.mark.parametrize("solver", ["gram", "frequent_directions", "nystrom"])
+def test_rows_far_from_the_origin_keep_their_certificate_when_the_mean_is_taken_off(kind, offset, solver):
+    for seed in range(5):
+        column = offset + np.random.default_rng(seed).integers(1, 9, (60, 1)) / 3
+        model = SketchedPCA(1, solver=solver, sketch_size=3).fit(kind(column))
+        gap = energy(column, center=True) - exactly(model.singular_values_)[0] ** 2
+        assert gap <= model.certificate_.absolute
+
+
+def test_means_taken_off_a_block_are_in_its_certificate():
+    gaps = []
+    for seed in range(5):
+        column = 1e3 + np.random.default_rng(seed).integers(1, 9, (60, 1)) / 3
+        found = FrequentDirections.of(sparse.csr_array(column), size=3, center=True)
+        gaps.append((energy(column, center=True) - energy(found.sketch), found.error))
+        assert gaps[-1][0] <= found.error
+    assert max(gap for gap, _ in gaps) > 0
+
+
+def test_the_scatter_of_means_is_rounded_to_the_precision_of_the_sketch_and_says_so():
+    # Blocks of equal rows have no scatter of their own: all of the sketch is that of their means.
+    blocks = [np.full((n, 1), value, dtype=np.float32) for n, value in ((6, 1.0), (5, 3.0))]
+    parts = [FrequentDirections.of(block, size=4, center=True) for block in blocks]
+    found = parts[0].merge(parts[1])
+    gap = energy(np.concatenate(blocks), center=True) - energy(found.sketch)
+    assert 0 < gap <= found.error
+
+
+def test_the_scatter_of_means_carries_the_rounding_of_their_sums():
+    gaps = []
+    for value in (0.1, 0.3, 0.7):
+        blocks = [np.full((n, 1), 1e3 + value * i) for i, n in enumerate((1000, 700))]
+        parts = [
+            FrequentDirections(
+                np.zeros((0, 1)), 4, "full", len(b), total_of(sparse.csr_array(b)), True, 0.0, 0.0
+            )
+            for b in blocks
+        ]
+        found = parts[0].merge(parts[1])
+        gap = energy(np.concatenate(blocks), center=True) - energy(found.sketch)
+        gaps.append(gap / energy(found.sketch))
+        assert gap <= found.error
+    assert max(gaps) > 8 * 2.0**-52
+
+
+@pytest.mark.parametrize("n", [60, 30_000])
+def test_the_certificate_of_a_gram_matrix_holds_for_sums_rounded_to_one_side(n):
+    gaps = []
+    for value in (0.1, 0.15, 0.3, 0.45):
+        rows, truth = equal_rows(value, n, np.float64)
+        model = TruncatedSVD(1, solver="gram").fit(rows)
+        gaps.append(truth - exactly(model.singular_values_)[0] ** 2)
+        assert gaps[-1] <= model.certificate_.absolute
+    assert max(gaps) > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_certificate_of_a_krylov_space_counts_rounding_where_nothing_is_left(dtype):
+    gaps = []
+    for value in (0.1, 0.15, 0.3, 0.45, 0.7):
+        rows, truth = equal_rows(value, 37, dtype)
+        model = TruncatedSVD(1, solver="nystrom").fit(rows)
+        gaps.append(truth - exactly(model.singular_values_)[0] ** 2)
+        assert gaps[-1] <= model.certificate_.absolute
+    assert max(gaps) > 0

@@ -1,0 +1,234 @@
+"""Plans of fits, and the refusal of what cannot fit in memory."""
+
+import pickle
+from dataclasses import replace
+from typing import NamedTuple
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client
+from scipy import sparse
+
+import dspectral
+from dspectral import RunPlan, SketchedPCA, TruncatedSVD, build_store, write_counts
+from dspectral.decomposition import FrequentDirections
+from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.engine import Blocks, summarize
+from dspectral.engine.planning.asking import sample_of
+from dspectral.engine.planning.phases import Machines, Scale, Tree, along, phases_of
+from dspectral.engine.planning.recording import PassRecord, RunRecord, Took, recorded
+from dspectral.engine.planning.refusing import refusal_of
+from dspectral.engine.planning.samples import Cut, chosen, cut_of, take
+from dspectral.engine.summary import BlockSize
+
+MB = 1_000_000
+
+
+def rows_of(n_blocks: int, n_columns: int = 40, block_rows: int = 30) -> da.Array:
+    return da.random.default_rng(0).standard_normal((n_blocks * block_rows, n_columns), chunks=(block_rows, -1))
+
+
+def record(leaf: Took, merges: list[Took], *, fan_in: int = 2, n_blocks: int = 4) -> RunRecord:
+    tasks = [leaf] * n_blocks + merges
+    one = PassRecord("sketch", n_blocks, fan_in, True, None, tasks=tasks, seconds=sum(t.seconds for t in tasks))
+    return RunRecord([one], seconds=one.seconds)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    counts = sparse.random_array((400, 60), density=0.1, rng=np.random.default_rng(0), format="csr")
+    return write_counts(counts.astype(np.float32), str(tmp_path_factory.mktemp("plan") / "c.zarr"), block_rows=50)
+
+
+@pytest.fixture(scope="module")
+def planned(store):
+    return TruncatedSVD(3, solver="krylov", n_passes=3).plan(store, workers=2, memory_limit="2 GB")
+
+
+def test_a_plan_says_passes_tasks_bytes_memory_and_time_as_the_fit_then_has_them(store, planned):
+    model = TruncatedSVD(3, solver="krylov", n_passes=3).fit(store)
+    assert planned.n_passes == model.n_passes_
+    assert planned.n_tasks == 3 * (8 + 7)
+    assert planned.bytes_read == 3 * store.n_bytes
+    assert planned.bytes_sent > 0
+    assert 100 * MB < planned.worker_memory < 2000 * MB
+    assert planned.seconds > 0
+    assert planned.refusal == ""
+
+
+def test_a_plan_is_read_by_persons_notebooks_and_programs(planned):
+    assert "product" in str(planned)
+    assert "peak memory of a worker" in str(planned)
+    assert "Plan of TruncatedSVD" in planned._repr_html_()
+    content = planned.as_dict()
+    assert content["n_tasks"] == planned.n_tasks
+    assert content["phases"][0]["name"] == "product"
+    assert pickle.loads(pickle.dumps(planned)) == planned
+
+
+def test_a_plan_that_does_not_fit_names_memory_what_is_there_and_a_sketch_that_would(planned):
+    estimator = TruncatedSVD(3, n_passes=3, sketch_size=400)
+    large = planned.phases[0]._replace(memory=900 * MB)
+    tight = replace(planned, phases=[large], worker_memory=1200 * MB, memory_limit=1000 * MB)
+    said = refusal_of(tight, estimator)
+    assert "memory" in said
+    assert "1.2 GB" in said
+    assert "1.0 GB" in said
+    size = int(said.rpartition("sketch_size=")[2].split()[0])
+    assert 300 * MB + 900 * MB * size / 400 <= 0.85 * 1000 * MB
+    assert "memory_limit='1420MB'" in said
+    assert refusal_of(replace(tight, memory_limit=1420 * MB), estimator) == ""
+    with pytest.raises(MemoryError, match="does not fit in memory"):
+        replace(tight, refusal=said).check()
+
+
+def test_a_build_is_planned_and_builds_nothing(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("the cat sat on the mat\n" * 2000, encoding="utf-8")
+    plan = dspectral.plan(build_store, str(path), str(tmp_path / "never.zarr"), block_bytes=8000, workers=1)
+    assert [phase.name for phase in plan.phases] == ["hash-block"]
+    assert plan.bytes_read == path.stat().st_size
+    assert plan.n_blocks == -(-plan.bytes_read // 8000)
+    assert not (tmp_path / "never.zarr").exists()
+
+
+def test_what_fit_refuses_its_plan_refuses_with_the_same_sentence():
+    with pytest.raises(ValueError, match="n_components is 99, but X has only 40"):
+        SketchedPCA(99).plan(rows_of(3))
+
+
+def test_without_data_there_is_nothing_to_plan():
+    with pytest.raises(ValueError, match="no data to plan for"):
+        dspectral.plan(SketchedPCA(2), 7)
+
+
+def test_a_record_has_every_task_with_its_bytes():
+    with dask.config.set(scheduler="sync"), recorded() as run:
+        summarize(rows_of(4), of=Moments.of, name="gram")
+    (one,) = run.passes
+    assert [task.level for task in one.tasks] == [0, 0, 1, 0, 0, 1, 2]
+    assert all(task.result > 8 * 40 * 40 for task in one.tasks)
+
+
+def test_a_tree_of_dense_summaries_keeps_their_size_and_one_of_growing_ones_their_growth():
+    dense = record(Took(0, 1.0, 10, 100), [Took(1, 0.5, 100, 100)] * 2 + [Took(2, 0.5, 100, 100)])
+    tree = Tree.of(dense.passes[0], 100, 64, 2)
+    assert tree.counts == [32, 16, 8, 4, 2, 1]
+    assert set(tree.sizes) == {100}
+    growing = record(Took(0, 1.0, 10, 100), [Took(1, 0.5, 100, 200)] * 2 + [Took(2, 0.5, 100, 400)])
+    assert Tree.of(growing.passes[0], 100, 64, 2).sizes == [100, 200, 400, 800, 1600, 3200, 6400]
+
+
+def test_time_falls_with_workers_and_memory_with_their_share_of_the_tree():
+    run = record(Took(0, 1.0, 100 * MB, 50 * MB), [Took(1, 0.1, 50 * MB, 50 * MB)] * 2 + [Took(2, 0.1, 50 * MB, 50 * MB)])
+    scale = Scale(64, (4,), (4 / 64,))
+    (one,) = phases_of([run], scale, Machines(1, 1, 2), None)
+    (four,) = phases_of([run], scale, Machines(4, 1, 2), None)
+    assert one.n_blocks == four.n_blocks == 64
+    assert one.n_merges == 63
+    assert one.seconds == pytest.approx(64 + 6.3, rel=0.05)
+    assert one.seconds / 4 < four.seconds < one.seconds / 3
+    # Six levels of waiting summaries on one worker, four on each of four, and the task that runs.
+    assert one.memory == pytest.approx(6 * 50 * MB + 100 * MB)
+    assert four.memory == pytest.approx(4 * 50 * MB + 100 * MB)
+
+
+def test_what_does_not_grow_with_the_sample_is_not_extended():
+    assert along(Scale(10, (2, 4), (0.2, 0.4)), (3.0, 3.0)) == 3.0
+    assert along(Scale(10, (2, 4), (0.2, 0.4)), (3.0, 2.0)) == 2.0
+    assert along(Scale(10, (2, 4), (0.2, 0.4)), (2.0, 4.0)) == pytest.approx(10.0)
+
+
+class Corpus(NamedTuple):
+    words: list[str]
+    counts: np.ndarray
+    sentences: Blocks
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        rows_of(9),
+        Blocks(np.asarray, list(range(9))),
+        Corpus([], np.zeros(0), Blocks(np.asarray, list(range(9)))),
+        np.ones((900, 80)),
+        [["a", "b"]] * (9 * 4096),
+    ],
+    ids=["dask", "blocks", "corpus", "array", "lists"],
+)
+def test_a_sample_is_data_of_the_same_kind_with_fewer_blocks(data, monkeypatch):
+    monkeypatch.setattr("dspectral.engine.planning.samples.BLOCK_BYTES", 100 * 80 * 8)
+    cut = cut_of(data)
+    part = take(data, chosen(cut, 4), cut)
+    assert type(part) is type(data)
+    assert len(cut_of(part).rows) == 4
+
+
+def test_labels_are_cut_with_their_rows():
+    X, y = rows_of(9), np.arange(270)
+    (rows, labels), _ = sample_of((X, y), {})
+    assert rows.shape[0] == len(labels) == 120
+    assert np.array_equal(labels, np.concatenate([np.arange(30 * i, 30 * i + 30) for i in chosen(cut_of(X), 4)]))
+
+
+def test_a_sample_has_the_largest_block_and_not_the_last_one():
+    cut = Cut((1,) * 20, (1.0,) * 12 + (3.0,) + (1.0,) * 7, False, None)
+    assert 12 in chosen(cut, 3)
+    assert 19 not in chosen(cut, 3)
+    assert chosen(cut, 50) == list(range(20))
+
+
+def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_it_says():
+    read = []
+
+    def one_block(block):
+        read.append(len(block))
+        return block
+
+    X = rows_of(4, 20_000).map_blocks(one_block, meta=np.empty((0, 0)))
+    model = SketchedPCA(60, solver="frequent_directions")
+    here = {"scheduler": "sync"}
+    with dask.config.set({"dspectral.worker-memory": "100 MB", **here}):
+        with pytest.raises(MemoryError, match="SketchedPCA does not fit in memory: this process needs") as refused:
+            model.fit(X)
+        assert read == []
+    there = str(refused.value).partition("may have ")[2].split()[0]
+    with dask.config.set({"dspectral.worker-memory": there, **here}):
+        model.fit(X)
+    assert len(read) >= 4
+
+
+def test_admission_can_be_switched_off():
+    with dask.config.set({"dspectral.worker-memory": "100 MB", "dspectral.admission": False, "scheduler": "sync"}):
+        assert SketchedPCA(2, solver="gram").fit(rows_of(2, 2000)).n_passes_ == 1
+
+
+def test_workers_whose_limit_is_too_low_are_refused_with_the_limit_that_would_do():
+    X = rows_of(4, 20_000)
+    with Client(n_workers=1, threads_per_worker=1, processes=False, memory_limit="300MB", dashboard_address=None):
+        with pytest.raises(MemoryError, match=r"a worker needs .* with memory_limit='\d+MB' it fits"):
+            SketchedPCA(200, solver="frequent_directions").fit(X)
+
+
+@pytest.mark.parametrize("summary", ["sketch", "gram", "product"])
+def test_what_a_summary_says_that_it_needs_is_what_it_holds(summary):
+    rows = np.random.default_rng(0).standard_normal((300, 500))
+    factor = np.ones((500, 20))
+    of, bound = {
+        "sketch": (FrequentDirections.of, {"size": 50}),
+        "gram": (Moments.of, {}),
+        "product": (GramProduct.of, {"factor": factor}),
+    }[summary]
+    need = of.__self__.needs(BlockSize(300, 500, 8, False), **bound)
+    held = sum(field.nbytes for field in of(rows, **bound) if isinstance(field, np.ndarray))
+    assert held == need.summary <= need.work
+
+
+def test_the_example_of_a_plan_in_threads_counts_this_process():
+    plan = SketchedPCA(2).plan(np.random.default_rng(0).standard_normal((500, 8)))
+    assert isinstance(plan, RunPlan)
+    assert plan.n_workers == 0
+    assert plan.worker_memory == plan.client_memory
+    assert "threads of this process" in str(plan)

@@ -1,0 +1,168 @@
+"""Storage that fails for a moment: a seeded share of reads and writes; what is there is never taken for missing."""
+
+import dask
+import fsspec
+import numpy as np
+import pytest
+
+from dspectral.engine import listening, retrying
+from dspectral.engine.fault_events import Retried
+from dspectral.store import patient
+from dspectral.store.arrays import Location, StoreError
+from dspectral.store.build import build_store
+from dspectral.store.corpus_build import build_corpus
+from dspectral.store.counts import open_store
+from dspectral.store.matrix import write_counts
+from dspectral.store.streams import open_bytes
+from dspectral.text.hashing import HashingSettings
+from tests.store.flaky import FlakyFileSystem
+from tests.strategies import zipf_counts
+
+SMALL = HashingSettings(n_features=64)
+TEXT = "".join(f"word{i % 7} and word{i % 11}\n" for i in range(90))
+
+
+@pytest.fixture(autouse=True)
+def storage(monkeypatch):
+    """No pauses, so many attempts that all of them do not fail, and one thread: the same calls fail each time."""
+    monkeypatch.setattr(retrying.time, "sleep", lambda _: None)
+    monkeypatch.setattr(patient, "FIRST_PAUSE", 0.0)
+    FlakyFileSystem.reset()
+    with dask.config.set({"scheduler": "sync", "dspectral.retries": 9}):
+        yield
+    FlakyFileSystem.reset()
+    FlakyFileSystem.store.clear()
+
+
+def put(url, text=TEXT):
+    with fsspec.open(url, "w") as file:
+        file.write(text)
+
+
+@pytest.mark.parametrize(
+    "shares", [{"fails": 0.1}, {"misses": 0.1}, {"fails": 0.05, "misses": 0.05}], ids=str
+)
+def test_stores_on_flaky_storage_are_what_they_are_on_a_good_one(shares, tmp_path):
+    put("flaky://text.txt")
+    counts = zipf_counts(40, 20, 5, seed=0)
+    good = [build_store("flaky://text.txt", str(tmp_path / "text"), hashing=SMALL, block_bytes=500)]
+    good.append(write_counts(counts, str(tmp_path / "counts"), block_rows=10))
+    corpus = build_corpus("flaky://text.txt", str(tmp_path / "corpus"), block_bytes=900)
+    FlakyFileSystem.reset(seed=1, **shares)
+    heard = []
+    with listening(heard.append):
+        stores = [build_store("flaky://text.txt", "flaky://text", hashing=SMALL, block_bytes=500)]
+        stores.append(write_counts(counts, "flaky://counts", block_rows=10))
+        stores.append(write_counts(counts, "flaky://counts", block_rows=10, append=True))
+        words = build_corpus("flaky://text.txt", "flaky://corpus", block_bytes=900)
+        for store, expected in zip(stores, good, strict=False):
+            store.check()
+            assert np.array_equal(store.counts.compute().toarray(), expected.counts.compute().toarray())
+            assert np.array_equal(store.document_frequency, expected.document_frequency)
+        assert open_store("flaky://counts").n_rows == 80
+        assert (words.words, words.n_tokens) == (corpus.words, corpus.n_tokens)
+    assert FlakyFileSystem.n_faults > 50
+    retries = [event for event in heard if isinstance(event, Retried)]
+    assert {event.error.split(":")[0] for event in retries} >= (
+        {"injected"} if shares.get("fails") else set()
+    )
+    assert retries
+
+
+@pytest.mark.parametrize("gone", ["zarr.json", "data/zarr.json", "data/c/0"])
+def test_what_is_verified_to_be_absent_is_named_and_only_that(gone):
+    store = write_counts(np.eye(3), "flaky://counts")
+    FlakyFileSystem.reset(misses=0.2, seed=3)
+    for _ in range(9):
+        store.check()
+    FlakyFileSystem.reset()
+    FlakyFileSystem("flaky").rm_file(f"/counts/{store.blocks[0].name}/{gone}")
+    with pytest.raises(
+        StoreError, match=r"block blocks/0000-000000.*(missing|lacks a chunk).*build the store again"
+    ):
+        store.check()
+
+
+def test_a_root_that_is_not_found_for_a_moment_is_no_reason_to_build_again():
+    write_counts(np.eye(3), "flaky://counts")
+    FlakyFileSystem.reset(misses=0.3, seed=4)
+    for _ in range(9):
+        with pytest.raises(StoreError, match="there is a finished store at"):
+            write_counts(2 * np.eye(3), "flaky://counts")
+    FlakyFileSystem.reset()
+    assert np.array_equal(open_store("flaky://counts").counts.compute().toarray(), np.eye(3))
+
+
+@pytest.mark.parametrize("n_missed", [1, 2, 4])
+def test_a_finished_root_is_never_written_anew_however_often_it_is_not_found(n_missed):
+    write_counts(np.eye(3), "flaky://counts")
+    where, root = Location.of("flaky://counts"), Location.of("flaky://counts").attributes()
+    FlakyFileSystem.miss("/counts/zarr.json", set())
+    where.mark("scratch/0001", {"a": 0})
+    where.remove("scratch")
+    n_looks = FlakyFileSystem.n_looks
+    assert n_looks > 1
+    for first in range(n_looks):
+        FlakyFileSystem.miss("/counts/zarr.json", {*range(first, first + n_missed)})
+        where.mark("scratch/0001", {"a": first})
+        where.remove("scratch")
+        FlakyFileSystem.miss("", set())
+        assert where.attributes() == root
+
+
+def test_storage_that_fails_for_good_is_given_up_with_its_own_error():
+    store = write_counts(np.eye(3), "flaky://counts")
+    FlakyFileSystem.reset(fails=1.0)
+    with pytest.raises(OSError, match="injected") as raised:
+        store.counts.compute()
+    assert raised.value.__notes__ == ["the same on each of 10 attempts"]
+
+
+def test_no_retries_means_that_the_first_error_counts():
+    store = write_counts(np.eye(3), "flaky://counts")
+    FlakyFileSystem.reset(fails=1.0)
+    with dask.config.set({"dspectral.retries": 0}), pytest.raises(OSError, match="injected"):
+        store.counts.compute()
+    assert FlakyFileSystem.n_faults == 1
+
+
+class Breaking:
+    """A file of which every third read fails; then it is of no use any more."""
+
+    def __init__(self, file):
+        self.file, self.reads = file, 0
+
+    def read(self, size=-1):
+        self.reads += 1
+        if self.reads == 3:
+            self.file.close()
+            raise ConnectionResetError("cut")
+        return self.file.read(size)
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+
+def test_a_file_whose_connection_is_cut_goes_on_where_it_was(tmp_path, monkeypatch):
+    content = bytes(range(256)) * 9
+    (tmp_path / "a.bin").write_bytes(content)
+    opened, original = [], fsspec.core.OpenFile.open
+    monkeypatch.setattr(
+        fsspec.core.OpenFile, "open", lambda self: opened.append(Breaking(original(self))) or opened[-1]
+    )
+    with open_bytes(str(tmp_path / "a.bin"), None, {}) as file:
+        parts = []
+        while part := file.read(300):
+            parts.append(part)
+        assert b"".join(parts) == content
+        file.seek(100)
+        assert file.read(3) == content[100:103]
+        assert file.tell() == 103
+    assert len(opened) > 3
+
+
+def test_a_listing_that_fails_is_asked_again():
+    where = Location.of("flaky://counts")
+    write_counts(np.eye(3), "flaky://counts")
+    FlakyFileSystem.reset(fails=0.5, seed=5)
+    assert {"blocks", "totals", "zarr.json"} <= set(where.names())

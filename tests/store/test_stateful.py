@@ -1,0 +1,176 @@
+"""A store against a model in memory, under any order of appends, kills, resumes, other writers, and damage.
+
+``DSPECTRAL_LONG=1`` tries many more orders.
+"""
+
+import os
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from scipy import sparse
+
+from dspectral.store import arrays, blocks, draft
+from dspectral.store.arrays import Location, StoreError
+from dspectral.store.claims import claimed
+from dspectral.store.counts import open_store
+from dspectral.store.draft import discard_unfinished
+from dspectral.store.matrix import write_counts
+
+N_COLUMNS = 5
+LONG = os.environ.get("DSPECTRAL_LONG", "") not in ("", "0")
+ROWS = st.tuples(st.integers(0, 99), st.integers(1, 6))
+
+
+class KilledError(Exception):
+    """What ends a writer in these tests."""
+
+
+def rows_of(seed, n_rows):
+    counts = np.random.default_rng(seed).integers(0, 3, (n_rows, N_COLUMNS))
+    counts[0, seed % N_COLUMNS] += 1
+    return sparse.csr_array(counts.astype(np.float32))
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """The model is the list of all finished rows, and the rows of a writer that was killed."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.url = str(self.folder / "store")
+        self.finished = []
+        self.pending = None
+        self.opened = None
+        self.scheduler = dask.config.set(scheduler="sync")
+
+    def teardown(self):
+        self.scheduler.__exit__(None, None, None)
+        shutil.rmtree(self.folder)
+
+    def write(self, rows):
+        return write_counts(rows_of(*rows), self.url, block_rows=2, append=bool(self.finished))
+
+    @property
+    def expected(self):
+        return np.concatenate([rows_of(*rows).toarray() for rows in self.finished])
+
+    @initialize(rows=ROWS)
+    def begin(self, rows):
+        self.write(rows)
+        self.finished.append(rows)
+
+    @precondition(lambda self: self.pending is None)
+    @rule(rows=ROWS)
+    def append(self, rows):
+        self.write(rows)
+        self.finished.append(rows)
+
+    @precondition(lambda self: self.pending is None)
+    @rule(rows=ROWS, n_arrays=st.integers(0, 18))
+    def kill(self, rows, n_arrays):
+        left = [n_arrays]
+
+        def write_array(store, path, values):
+            if not left[0]:
+                raise KilledError
+            left[0] -= 1
+            plain(store, path, values)
+
+        plain = arrays.write_array
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (blocks, draft):
+                patch.setattr(module, "write_array", write_array)
+            try:
+                self.write(rows)
+            except KilledError:
+                self.pending = rows
+            else:
+                self.finished.append(rows)
+
+    @precondition(lambda self: self.pending is not None)
+    @rule()
+    def resume(self):
+        self.write(self.pending)
+        self.finished.append(self.pending)
+        self.pending = None
+
+    @precondition(lambda self: self.pending is not None)
+    @rule(seed=st.integers(100, 199))
+    def write_other_rows_of_the_same_shape(self, seed):
+        rows = seed, self.pending[1]
+        self.write(rows)
+        self.finished.append(rows)
+        self.pending = None
+
+    @precondition(lambda self: self.pending is not None)
+    @rule(rows=ROWS)
+    def be_refused_with_another_plan(self, rows):
+        other = rows[0], self.pending[1] + rows[1]
+        with pytest.raises(StoreError, match="an unfinished write of another plan"):
+            self.write(other)
+
+    @rule()
+    def discard(self):
+        discard_unfinished(self.url)
+        self.pending = None
+
+    @rule(rows=ROWS)
+    def meet_another_writer(self, rows):
+        with claimed(Location.of(self.url)), pytest.raises(StoreError, match="another writer is at work"):
+            self.write(rows)
+
+    @rule()
+    def keep_it_open(self):
+        self.opened = open_store(self.url), self.expected
+
+    @rule(data=st.data())
+    def damage_a_file(self, data):
+        store = open_store(self.url)
+        store.check()
+        block = data.draw(st.sampled_from(store.blocks)).name
+        part = data.draw(st.sampled_from(["data", "indices", "indptr", "column_sums", "document_frequency"]))
+        path = Path(self.url) / block / part / "c" / "0"
+        content = path.read_bytes()
+        at, bit = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(0, 7))
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :])
+        with pytest.raises(StoreError, match=f"{block}"):
+            store.check()
+        path.write_bytes(content)
+
+    @invariant()
+    def it_holds_what_was_finished(self):
+        if not self.finished:
+            return
+        store, expected = open_store(self.url), self.expected
+        assert np.array_equal(store.counts.compute().toarray(), expected)
+        assert np.array_equal(store.document_frequency, (expected != 0).sum(axis=0))
+        assert np.array_equal(store.column_sums, expected.sum(axis=0))
+        assert store.generation == len(self.finished) - 1
+        assert not (Path(self.url) / "writer").exists()
+        if self.opened is not None:
+            earlier, rows = self.opened
+            assert np.array_equal(earlier.counts.compute().toarray(), rows)
+            assert np.array_equal(earlier.column_sums, rows.sum(axis=0))
+
+
+limits = partial(
+    settings,
+    deadline=None,
+    derandomize=not LONG,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+StoreMachine.TestCase.settings = (
+    limits(max_examples=300, stateful_step_count=40)
+    if LONG
+    else limits(max_examples=5, stateful_step_count=12)
+)
+TestStore = StoreMachine.TestCase

@@ -1,0 +1,130 @@
+"""A seeded share of the bad inputs: ``python -m tests.bad_inputs N SEED`` tries as many as are asked for."""
+
+import gzip
+import warnings
+
+import dask.array as da
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspectral import (
+    LocalLSI,
+    NgramHashing,
+    RefinementHMM,
+    SentenceRepresentation,
+    SketchedPCA,
+    TreePCA,
+    VectorQuantizer,
+    WordEmbedding,
+    WordVectorRepresentation,
+    metrics,
+)
+from dspectral.inputs.class_labels import class_rows
+from dspectral.io import build_labelled_store, read_conll
+from tests.bad_inputs import functions, rows, texts
+from tests.bad_inputs.judging import outcome
+from tests.bad_inputs.trying import failures
+
+EMPTY = sparse.csr_array((0, 0))
+N = {"rows": 12, "texts": 12, "functions": 60}
+
+
+@pytest.mark.parametrize("module", [rows, texts, functions], ids=lambda module: module.__name__[17:])
+def test_bad_inputs_end_right_or_in_one_sentence(module):
+    kind = module.__name__[17:]
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(N[kind]):
+            rng = np.random.default_rng([2026, number])
+            described, run = module.FAMILIES[number % len(module.FAMILIES)](rng)
+            fault = run()
+            if fault:
+                found.append(f"{described}: {fault}")
+    assert not found
+
+
+def test_an_input_that_ends_its_process_is_a_failure_and_the_next_is_tried(monkeypatch, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys, types\n"
+        "sys.modules['tests.bad_inputs.odd'] = odd = types.ModuleType('odd')\n"
+        "odd.FAMILIES = [lambda rng: ('ends', lambda: os._exit(3)), lambda rng: ('wrong', lambda: 'a fault')]\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:.")
+    found = list(failures(2, 0, only="odd"))
+    assert [(one.number, one.input) for one in found] == [(0, "ends"), (1, "wrong")]
+    assert "ended with 3" in found[0].fault
+    assert found[1].fault == "a fault"
+
+
+def raw():
+    return np.zeros(3) + np.zeros(4)  # NumPy's own sentence, raised in a frame that is not ours
+
+
+def test_the_judge_tells_sentences_from_errors_that_came_about():
+    for call in (raw, lambda: [1][len("ab")], lambda: {}["a"], lambda: 1 / len(""), lambda: None.x):
+        assert outcome(call).fault
+    assert outcome(lambda: TreePCA(length=3).fit([["a"]])).fault is None
+    assert outcome(lambda: np.array([np.nan])).fault
+    assert outcome(lambda: np.log(np.zeros(1) - 1).astype(int)).fault.startswith("RuntimeWarning")
+
+
+ROWS = np.random.default_rng(0).random((12, 6))
+LABELS = np.arange(12) % 2
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: NgramHashing(ngram_range=3).fit(["a b"]), "ngram_range is 3"),
+        (lambda: NgramHashing(ngram_range=("a", "b")).fit(["a b"]), "ngram_range is"),
+        (lambda: NgramHashing(n_features="x").fit(["a b"]), "n_features is 'x'"),
+        (lambda: NgramHashing(alternate_sign=np.ones(2)).fit(["a b"]), "alternate_sign is"),
+        (lambda: SketchedPCA(2, center=np.ones(2)).fit(ROWS), "center is"),
+        (lambda: WordVectorRepresentation(["a"], [[1.0]], weight="x").fit_transform(["a"]), "weight is 'x'"),
+        (lambda: WordVectorRepresentation(["a"], [["x"]]).fit(), "vectors is"),
+        (lambda: SentenceRepresentation(10**6).fit(["a b"]), "n_components is 1000000, but it must be at most"),
+        (lambda: LocalLSI(2, C=1e300).fit(ROWS, LABELS), "C is 1e"),
+        (lambda: RefinementHMM(10**30).fit([["a"]], [["D"]]), "n_refinements is 1"),
+        (lambda: VectorQuantizer(2).fit(ROWS * 1e200), "X holds .*e\\+199, but squares"),
+        (lambda: VectorQuantizer(2).fit([["x", "y"]]), "."),
+        (lambda: WordEmbedding(2).fit([["a", "\udfff"], ["a", "b"]]), "is not text in UTF-8"),
+        (lambda: WordEmbedding(2).fit(None), "X is of type NoneType"),
+        (lambda: WordEmbedding(2).fit(3), "X is of type int"),
+        (lambda: TreePCA(length=4).fit(da.zeros((4, 8)).map_blocks(sparse.csr_array, meta=EMPTY)), "X is a Array"),
+        (lambda: class_rows([{}, {}], 2), "a class is {}"),
+        (lambda: class_rows(np.zeros((2, 0)), 2), "indicator matrix without a column"),
+        (lambda: metrics.precision_at(np.eye(2), np.eye(2), "x"), "k is 'x'"),
+        (lambda: metrics.precision_at({}, np.eye(2), 1), "scores is of type dict"),
+        (lambda: metrics.propensity_precision_at(np.eye(2), np.eye(2), 1, [1.0]), "propensities are 1"),
+        (lambda: metrics.label_propensities([np.nan], 3), "label_totals holds NaN"),
+        (lambda: metrics.edit_distance(3, [1]), "one is of type int"),
+        (lambda: metrics.many_to_one([[1]], [1]), r"true holds \[1\]"),
+        (lambda: metrics.frame_accuracy([1], [1]), r"true\[0\] is of type int"),
+        (lambda: metrics.average_mutual_information(None), "counts is of type NoneType"),
+        (lambda: metrics.average_mutual_information([[-1.0]]), "counts hold a number"),
+        (lambda: metrics.word_similarity(["a"], [[1.0]], [("a", "a")]), r"pairs\[0\] is"),
+        (lambda: metrics.analogy_accuracy(["a"], [[1.0]], [[1, 2]]), r"questions\[0\] is"),
+    ],
+)  # fmt: skip
+def test_what_bad_inputs_found_is_said_in_one_sentence(call, said):
+    found = outcome(call)
+    assert found.fault is None
+    with pytest.raises((ValueError, TypeError), match=said):
+        raise found.error
+
+
+def test_scores_of_bools_are_ranked_as_numbers():
+    scores, truth = np.array([[True, False, True]]), np.array([[0, 1, 1]])
+    assert metrics.precision_at(scores, truth, 2).tolist() == [0.5]
+
+
+def test_damaged_and_empty_files_are_named(tmp_path):
+    path = tmp_path / "a.conll.gz"
+    path.write_bytes(gzip.compress(b"ok\tN\n" * 4000 + b"\xff\tN\n" * 4000)[:-20])
+    with pytest.raises(ValueError, match=r"a.conll.gz"):
+        read_conll(str(path))
+    (tmp_path / "a.svm").write_text("0,1\n")
+    with pytest.raises(ValueError, match=r"a.svm: no column at all"):
+        build_labelled_store(str(tmp_path / "a.svm"), str(tmp_path / "s"), format="svmlight")

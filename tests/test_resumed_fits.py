@@ -1,0 +1,58 @@
+"""Every estimator that fits is kept alike: the same bits with and without, and nothing is summarized twice."""
+
+import inspect
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dspectral
+from dspectral import keep, write_counts
+from dspectral.engine import listening
+from dspectral.engine.events import PassBegan
+from tests.contracts import CASES
+
+FITTED = [name for name in CASES if "keep" in inspect.signature(getattr(dspectral, name).fit).parameters]
+NO_PASSES = {"NgramHashing", "WordVectorRepresentation"}
+MAPPED = {"weigh", "scale", "vectors"}
+"""Passes that leave a row for each row: they are made again."""
+
+
+def same(a, b):
+    """Whether two fitted attributes have the same bits."""
+    if isinstance(a, np.ndarray) and not a.dtype.hasobject:
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, tuple | list | np.ndarray):
+        return len(a) == len(b) and all(same(one, other) for one, other in zip(a, b, strict=True))
+    if sparse.issparse(a):
+        return all(same(getattr(a, part), getattr(b, part)) for part in ("data", "indices", "indptr"))
+    if hasattr(a, "__dict__") and not isinstance(a, type):
+        return same(vars(a), vars(b))
+    return a == b or (a != a and b != b)  # noqa: PLR0124  NaN
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.filterwarnings("ignore")
+def test_a_kept_fit_is_the_fit_without_and_is_not_made_twice(name, lazily, tmp_path):
+    X, y = CASES[name].data()
+    if lazily:
+        if not sparse.issparse(X):
+            pytest.skip("lazy rows are made of a store of counts")
+        X = write_counts(X, str(tmp_path / "store"), block_rows=7)
+    fit = lambda: CASES[name].make().fit(X, *(() if y is None else (y,)))  # noqa: E731
+    expected = vars(fit())
+    passes = []
+    for _ in range(2):
+        heard = []
+        with listening(heard.append), keep(tmp_path / "kept"):
+            assert same(vars(fit()), expected)
+        passes.append([event for event in heard if isinstance(event, PassBegan) and event.name not in MAPPED])
+    assert [one.n_kept for one in passes[0]] == [0] * len(passes[0])
+    assert [one.n_kept for one in passes[1]] == [one.n_blocks for one in passes[1]]
+
+
+def test_every_fit_takes_the_argument_but_those_that_make_no_pass():
+    assert set(CASES) - set(FITTED) == NO_PASSES

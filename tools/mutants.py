@@ -1,0 +1,164 @@
+"""Show that the tests notice when a line that matters is wrong: each mutation of ``tools/mutants.toml`` must be killed.
+
+``python -m tools.mutants`` changes one place at a time in a copy of the tree, and runs the few tests that are named
+beside the mutation. A mutation that they do not notice survived: a test is missing. One whose text is not in its
+file exactly once is stale: the code has moved on, and the list must follow.
+"""
+
+import argparse
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+LIST = Path(__file__).with_suffix(".toml")
+LEFT_OUT = (".git", ".venv*", ".*_cache", ".hypothesis", "out", "*.egg-info", ".coverage*")
+"""What no test reads. Caches of compiled loops stay: a copy that had to compile them would take minutes."""
+MINUTES = 5.0
+"""How long the tests of one mutation may take; one that makes them hang is noticed, too."""
+PASSED, FAILED = 0, 1
+"""Exit codes of pytest."""
+
+
+class Mutation(NamedTuple):
+    """One wrong line.
+
+    Attributes
+    ----------
+    name : str
+        What is wrong with it, in a few words.
+    file : str
+        Path in the tree.
+    old, new : str
+        Text that is in the file exactly once, and what replaces it.
+    tests : tuple of str
+        Tests that must notice it, as pytest takes them.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+class Verdict(NamedTuple):
+    """What became of a mutation: ``"killed"``, ``"SURVIVED"``, ``"STALE"`` or ``"BROKEN"``, why, and in which time."""
+
+    word: str
+    why: str = ""
+    seconds: float = 0.0
+
+
+def mutations(path: Path = LIST) -> list[Mutation]:
+    """Read the list."""
+    entries = tomllib.loads(path.read_text(encoding="utf-8"))["mutation"]
+    return [Mutation(**{**entry, "tests": tuple(entry["tests"])}) for entry in entries]
+
+
+def stale(mutation: Mutation, root: Path = ROOT) -> str:
+    """Say why a mutation cannot be made any more; nothing if it can."""
+    path = root / mutation.file
+    if not path.is_file():
+        return f"there is no file {mutation.file}"
+    times = path.read_text(encoding="utf-8").count(mutation.old)
+    if times != 1:
+        return f"its old text is {times} times in {mutation.file}, but it must be there exactly once"
+    missing = [test for test in mutation.tests if not (root / test.partition("::")[0]).exists()]
+    return f"there is no file {missing[0].partition('::')[0]}" if missing else ""
+
+
+def run_tests(tree: Path, tests: Sequence[str]) -> Verdict:
+    """Run tests in a copy of the tree."""
+    # No byte code is written: a mutated file of the same size and second would be taken for the sound one.
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree)}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+    start = time.perf_counter()
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=env, capture_output=True, text=True, check=False, timeout=60 * MINUTES
+        )
+    except subprocess.TimeoutExpired:
+        return Verdict("killed", f"its tests did not end in {MINUTES:g} minutes", 60 * MINUTES)
+    seconds = time.perf_counter() - start
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))] or ["", ""]
+    if done.returncode in (PASSED, FAILED):
+        return Verdict("SURVIVED" if done.returncode == PASSED else "killed", lines[0][:150], seconds)
+    # Nothing was collected, or it cannot be imported: that says nothing about the tests.
+    return Verdict("BROKEN", f"pytest ended with {done.returncode}: {lines[0]} {done.stderr[-300:]}", seconds)
+
+
+def tried(mutation: Mutation, tree: Path) -> Verdict:
+    """Make a mutation in a copy of the tree, run its tests, and take it back."""
+    if why := stale(mutation, tree):
+        return Verdict("STALE", why)
+    path = tree / mutation.file
+    sound, times = path.read_text(encoding="utf-8"), path.stat()
+    path.write_text(sound.replace(mutation.old, mutation.new), encoding="utf-8")
+    try:
+        return run_tests(tree, mutation.tests)
+    finally:
+        path.write_text(sound, encoding="utf-8")
+        # With its old time, so that what was compiled of it before is taken again.
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def trials(chosen: Sequence[Mutation], n_jobs: int) -> Iterator[tuple[Mutation, Verdict]]:
+    """Yield the verdict of each mutation, each job in a copy of the tree of its own."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(n_jobs) as pool:
+        trees: queue.Queue[Path] = queue.Queue()
+        for job in range(n_jobs):
+            trees.put(shutil.copytree(ROOT, Path(folder, str(job)), ignore=shutil.ignore_patterns(*LEFT_OUT)))
+
+        def one(mutation: Mutation) -> Verdict:
+            tree = trees.get()
+            try:
+                return tried(mutation, tree)
+            finally:
+                trees.put(tree)
+
+        # First of all: tests that fail on sound code would kill everything.
+        sound = run_tests(trees.queue[0], sorted({test for one in chosen for test in one.tests}))
+        if sound.word != "SURVIVED":
+            raise SystemExit(f"tests fail without any mutation: {sound.why}")
+        print(f"sound code passes their tests in {sound.seconds:.0f} s", flush=True)
+        yield from zip(chosen, pool.map(one, chosen), strict=True)
+
+
+def main() -> int:
+    """Try the mutations that are asked for; return 1 if one was not killed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("words", nargs="*", help="only mutations whose name or file has one of these words")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutations tried at a time")
+    parser.add_argument("--list", action="store_true", help="name them, and whether they are stale")
+    options = parser.parse_args()
+    chosen = [
+        one
+        for one in mutations()
+        if not options.words or any(word in f"{one.name} {one.file}" for word in options.words)
+    ]
+    if options.list:
+        verdicts = [(one, Verdict("STALE" if (why := stale(one)) else "ready", why)) for one in chosen]
+    else:
+        verdicts = []
+    start = time.perf_counter()
+    for one, verdict in verdicts or trials(chosen, options.jobs):
+        print(f"{verdict.word:8} {verdict.seconds:5.1f} s  {one.name} ({one.file}) {verdict.why}", flush=True)
+        verdicts += [] if options.list else [(one, verdict)]
+    n_right = sum(verdict.word in ("killed", "ready") for _, verdict in verdicts)
+    word = "ready" if options.list else "killed"
+    print(f"{n_right} of {len(chosen)} mutations {word}, in {time.perf_counter() - start:.0f} s")
+    return int(n_right < len(chosen))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

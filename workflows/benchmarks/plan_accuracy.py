@@ -1,0 +1,186 @@
+"""Hold plans against runs: memory and seconds that were planned, beside those that were measured.
+
+Each configuration is planned by its short probe, and then run on worker processes of its own; data is generated. A plan
+is right if the largest worker's memory is within 15 % and the wall time within 25 %. With `--random N` configurations
+of random method, size and memory limit are drawn instead: one that is admitted must end, one that is not must say so.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dspectral
+
+from .._form import form
+from .._form.schedulers import scheduler
+from .._form.usage import Meter
+from .._parts.planned_configurations import CONFIGURATIONS, drawn, prepared
+
+MEMORY, SECONDS = 0.15, 0.25
+"""Largest shares by which a plan may be off."""
+MOST_SECONDS = 300
+"""After which a run that was admitted counts as one that waits for ever."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Plan and run each configuration."""
+    parser = options()
+    arguments = parser.parse_args(argv)
+    if arguments.one:
+        one(arguments)
+        return
+    with ExitStack() as stack:
+        run = stack.enter_context(form.run(arguments))
+        scratch = arguments.scratch or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="dspectral-"))
+        )
+        if arguments.random:
+            random_configurations(run, scratch)
+        else:
+            known_configurations(run, scratch)
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("benchmarks.plan_accuracy", __doc__)
+    add = parser.add_argument
+    names = sorted(CONFIGURATIONS)
+    add(
+        "--configurations",
+        nargs="+",
+        choices=names,
+        default=names,
+        metavar="NAME",
+        help="of " + ", ".join(names),
+    )
+    add("--random", type=form.positive, metavar="N", help="draw N configurations (default: those above)")
+    add("--scratch", type=Path, metavar="DIR", help="folder for data, which is kept (default: a new one)")
+    add("--prepare", action="store_true", help="only generate the data")
+    add("--one", help=argparse.SUPPRESS)
+    return parser
+
+
+def known_configurations(run: form.Run, scratch: Path) -> None:
+    """Plan and run the configurations asked for."""
+    for name in run.arguments.configurations:
+        with run.measure(f"data of {name}"):
+            prepared(CONFIGURATIONS[name], scratch)
+    if run.arguments.prepare:
+        return
+    right = 0
+    for name in run.arguments.configurations:
+        with run.measure(name):
+            found = in_a_process({"name": name, **CONFIGURATIONS[name]}, scratch, run.arguments)
+        if found.get("error"):
+            run.note(f"{name}: {found['error']}")
+            continue
+        off = {what: found["planned"][what] / found["measured"][what] - 1 for what in ("memory", "seconds")}
+        for what, value in off.items():
+            for which in ("planned", "measured"):
+                metric = "peak_memory_bytes" if what == "memory" else "seconds"
+                run.row(
+                    data=name, method=which, metric=metric, value=found[which][what], workers=found["workers"]
+                )
+            run.row(
+                data=name, method="off by", metric=f"share_of_{what}", value=value, workers=found["workers"]
+            )
+        is_right = abs(off["memory"]) <= MEMORY and abs(off["seconds"]) <= SECONDS
+        right += is_right
+        run.note(
+            f"{name}: memory {off['memory']:+.1%}, seconds {off['seconds']:+.1%} of "
+            f"{found['measured']['seconds']:.1f}, probe {found['probe_seconds']:.1f} s; "
+            f"{'right' if is_right else 'OFF'}"
+        )
+        run.detail(data=name, method="plan", metric="json", value=json.dumps(found), workers=found["workers"])
+    run.answer(f"{right} of {len(run.arguments.configurations)} plans were right.")
+
+
+def random_configurations(run: form.Run, scratch: Path) -> None:
+    """Draw configurations and limits; run what is admitted."""
+    generator = np.random.default_rng(run.arguments.seed)
+    ends: dict[str, int] = {}
+    for number in range(run.arguments.random):
+        asked = drawn(generator)
+        prepared(asked, scratch)
+        with run.measure(f"random {number}"):
+            found = in_a_process({"name": f"random-{number}", **asked}, scratch, run.arguments)
+        ends[found["end"]] = ends.get(found["end"], 0) + 1
+        said = {key: value for key, value in asked.items() if key not in ("data", "data_size")}
+        run.row(
+            data=f"{number}: {asked['method']}",
+            method=asked["memory_limit"],
+            metric="end",
+            value=found["end"],
+            workers=asked["workers"],
+            planned=found.get("planned", {}).get("memory"),
+            measured=found.get("measured", {}).get("memory"),
+            size=json.dumps(asked["settings"]),
+        )
+        run.note(f"{number}: {json.dumps(said)}: {found['end']} {found.get('error', '')}")
+    run.answer(", ".join(f"{count} {end}" for end, count in sorted(ends.items())) + ".")
+
+
+def in_a_process(asked: dict[str, Any], scratch: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Plan and run one configuration in a process of its own, which has nothing else in memory."""
+    command = [sys.executable, "-m", __spec__.name, "--one", json.dumps(asked), "--scratch", str(scratch)]
+    command += ["--seed", str(arguments.seed)]
+    try:
+        done = subprocess.run(  # noqa: S603  this interpreter
+            command, capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"end": "waited for ever", "error": f"no end after {MOST_SECONDS} s"}
+    answers = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not answers:
+        return {"end": "died", "error": done.stderr[-300:]}
+    return json.loads(answers[-1])  # type: ignore[no-any-return]
+
+
+def one(arguments: argparse.Namespace) -> None:
+    """Plan and run one configuration, and print what was planned and measured as JSON."""
+    asked = json.loads(arguments.one)
+    what, given, keywords = prepared(asked, arguments.scratch)()
+    limit = asked.get("memory_limit", "0")
+    plan = dspectral.plan(what, *given, workers=asked["workers"], memory_limit=limit, **keywords)
+    found: dict[str, Any] = {
+        "workers": asked["workers"],
+        "planned": {"memory": plan.worker_memory, "seconds": plan.seconds, "client": plan.client_memory},
+        "probe_seconds": plan.probe_seconds,
+        "plan": plan.as_dict(),
+        "refusal": plan.refusal,
+    }
+    if plan.refusal:
+        found |= {"end": "refused", "error": plan.refusal}
+    else:
+        found |= measured(what, given, keywords, asked["workers"], limit)
+    print(json.dumps(found))
+
+
+def measured(what: Any, given: Any, keywords: Any, workers: int, limit: str) -> dict[str, Any]:
+    """Run on new workers; return their memory and the time."""
+    how = argparse.Namespace(scheduler=None, workers=workers, memory_limit=limit, debug=False)
+    with scheduler(how) as client:
+        meter = Meter(client)
+        try:
+            with meter.measure() as used:
+                began = time.perf_counter()
+                (what.fit if hasattr(what, "fit") else what)(*given, **keywords)
+                seconds = time.perf_counter() - began
+        except Exception as error:  # noqa: BLE001  what a run ends in is what is measured
+            return {"end": type(error).__name__, "error": str(error)}
+    peaks = [peak for name, peak in used.peaks.items() if name != "this process"]
+    client_peak = used.peaks["this process"]
+    end = "done" if not used.workers_lost else "lost a worker"
+    return {"end": end, "measured": {"memory": max(peaks), "seconds": seconds, "client": client_peak}}
+
+
+if __name__ == "__main__":
+    main()
