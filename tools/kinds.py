@@ -45,7 +45,7 @@ def results() -> dict[str, list[Any]]:
 def flat(result: Any) -> list[Any]:
     """Return numbers or labels as one list."""
     if sparse.issparse(result):
-        result = result.toarray()
+        result = result.tocsr().data
     if isinstance(result, list | tuple):
         return [one for part in result for one in flat(part)]
     return np.asarray(result).ravel().tolist()
