@@ -23,9 +23,9 @@ def started():
         yield made
 
 
-def begun(cluster, name, places, n_blocks=2):
+def begun(cluster, name, places, n_blocks=2, **configuration):
     """Begin a fit, wait until some blocks are done, and return the time."""
-    cluster.fitting.fit(name, shaky(places, delay=LATE))
+    cluster.fitting.fit(name, shaky(places, delay=LATE), configuration=configuration)
     cluster.fitting.heard("BlocksDone", where=lambda message: message["n_blocks"] >= n_blocks)
     return time.time()
 
@@ -133,7 +133,8 @@ def test_a_paused_worker_leaves_its_blocks_to_others(limited, places, right, nam
 
 @fault("all workers pause, and go on when it is told", "in a pass")
 def test_a_fit_goes_on_when_paused_workers_have_memory_again(limited, places, right, name):
-    since = begun(limited, name, places)
+    # Workers that are all paused are given up after twice that time: memory must be there again before.
+    since = begun(limited, name, places, **{"dspectral.wait-warning": "10s"})
     ballast.on_workers(limited, names_of(limited.workers), ballast.hold_share, 0.85)
     message = limited.fitting.heard("Waiting", since=since)
     assert message["why"] == "paused"

@@ -1,4 +1,4 @@
-"""Writers on a full disk: ``python -m tests.cluster.writers NAME FOLDER DISK`` writes until it fails, and again.
+"""Writers on a full disk: ``python -m tests.cluster.writers twice NAME FOLDER DISK`` writes until it fails, and again.
 
 What happened is printed as JSON: what the first attempt raised, whether what lay there before was still whole, and the
 digests of the files that the second attempt left, when there was room.
@@ -81,6 +81,7 @@ def vectors(_folder, disk):
 WRITERS = {
     "build_store": words_of,
     "build_store(append=True)": appended,
+    "build_store(hashing=...)": hashed,
     "build_corpus": corpus,
     "write_counts": counts,
     "save": model,
@@ -109,16 +110,21 @@ def files(disk):
     return contents(out) if out.is_dir() else contents(out.parent)
 
 
+def write_once(name, folder, disk):
+    """Write, and return what was raised."""
+    try:
+        WRITERS[name](folder, disk)
+    except Exception as error:  # noqa: BLE001  the parent judges it
+        return {"raised": [type(error).__name__, str(error)]}
+    return {"raised": ["nothing", ""]}
+
+
 def write_twice(name, folder, disk):
     """Write on a full disk, then with room; return what happened."""
     begin(name, folder, disk)
     ballast = Path(disk, "ballast.partial")
     fill(ballast)
-    try:
-        WRITERS[name](folder, disk)
-        raised = ["nothing", ""]
-    except Exception as error:  # noqa: BLE001  the parent judges it
-        raised = [type(error).__name__, str(error)]
+    raised = write_once(name, folder, disk)["raised"]
     sound = whole(name, disk)
     ballast.unlink()
     WRITERS[name](folder, disk)
@@ -137,4 +143,5 @@ def fill(ballast):
 
 if __name__ == "__main__":
     with dask.config.set(scheduler="sync"):
-        print(json.dumps(write_twice(*sys.argv[1:])))
+        how, *arguments = sys.argv[1:]
+        print(json.dumps({"once": write_once, "twice": write_twice}[how](*arguments)))
