@@ -1,6 +1,7 @@
 """Arrays of a store: compressed, each chunk with a checksum, damage named when they are read."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,10 @@ from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from dspectral.engine.retrying import retried
+from dspectral.engine.unseen import not_seen
 from dspectral.store.location import Location, StoreError, refuse_if_listed
 
 __all__ = ["Location", "StoreError", "compressors_of", "load_array", "read_array", "write_array"]
-
-from dspectral.engine.unseen import not_seen
 
 CHUNK = 16 << 20
 """Number of entries of a chunk: an array is one chunk unless it is very large."""

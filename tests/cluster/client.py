@@ -80,7 +80,7 @@ def connected(address, tls):
 def adapting():
     """Start a cluster that has from 1 to 3 workers, as many as there is work for, and tell when that changes."""
     preload = {"preload": ["tests.cluster.storage", "tests.cluster.fits"], "preload_argv": [[], []]}
-    made = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, **preload)
+    made = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", **preload)
     with made as cluster, Client(cluster) as client:
         cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=3, target_duration="500ms")
         threading.Thread(target=tell_workers, args=(cluster,), daemon=True).start()
