@@ -151,7 +151,7 @@ def _load(
         try:
             array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
         except FileNotFoundError:
-            refuse_if_listed(where, path)
+            refuse_if_listed(where, path, "zarr.json")
             array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
         return array, np.asarray(array[...])
     except FileNotFoundError as error:

@@ -113,7 +113,7 @@ class Location(NamedTuple):
     def _attributes(self, path: str, zarr_format: Literal[2, 3] | None, sure: bool) -> dict[str, Any] | None:
         found = self._group_attributes(path, zarr_format)
         if found is None and sure:
-            refuse_if_listed(self, path)
+            refuse_if_listed(self, path, *(("zarr.json",) if zarr_format == 3 else ()))
             return self._group_attributes(path, zarr_format)
         return found
 
