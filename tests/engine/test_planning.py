@@ -27,19 +27,25 @@ MB = 1_000_000
 
 
 def rows_of(n_blocks: int, n_columns: int = 40, block_rows: int = 30) -> da.Array:
-    return da.random.default_rng(0).standard_normal((n_blocks * block_rows, n_columns), chunks=(block_rows, -1))
+    return da.random.default_rng(0).standard_normal(
+        (n_blocks * block_rows, n_columns), chunks=(block_rows, -1)
+    )
 
 
 def record(leaf: Took, merges: list[Took], *, fan_in: int = 2, n_blocks: int = 4) -> RunRecord:
     tasks = [leaf] * n_blocks + merges
-    one = PassRecord("sketch", n_blocks, fan_in, True, None, tasks=tasks, seconds=sum(t.seconds for t in tasks))
+    one = PassRecord(
+        "sketch", n_blocks, fan_in, True, None, tasks=tasks, seconds=sum(t.seconds for t in tasks)
+    )
     return RunRecord([one], seconds=one.seconds)
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     counts = sparse.random_array((400, 60), density=0.1, rng=np.random.default_rng(0), format="csr")
-    return write_counts(counts.astype(np.float32), str(tmp_path_factory.mktemp("plan") / "c.zarr"), block_rows=50)
+    return write_counts(
+        counts.astype(np.float32), str(tmp_path_factory.mktemp("plan") / "c.zarr"), block_rows=50
+    )
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +128,10 @@ def test_a_tree_of_dense_summaries_keeps_their_size_and_one_of_growing_ones_thei
 
 
 def test_time_falls_with_workers_and_memory_with_their_share_of_the_tree():
-    run = record(Took(0, 1.0, 100 * MB, 50 * MB), [Took(1, 0.1, 50 * MB, 50 * MB)] * 2 + [Took(2, 0.1, 50 * MB, 50 * MB)])
+    run = record(
+        Took(0, 1.0, 100 * MB, 50 * MB),
+        [Took(1, 0.1, 50 * MB, 50 * MB)] * 2 + [Took(2, 0.1, 50 * MB, 50 * MB)],
+    )
     scale = Scale(64, (4,), (4 / 64,))
     (one,) = phases_of([run], scale, Machines(1, 1, 2), None)
     (four,) = phases_of([run], scale, Machines(4, 1, 2), None)
@@ -170,7 +179,9 @@ def test_labels_are_cut_with_their_rows():
     X, y = rows_of(9), np.arange(270)
     (rows, labels), _ = sample_of((X, y), {})
     assert rows.shape[0] == len(labels) == 120
-    assert np.array_equal(labels, np.concatenate([np.arange(30 * i, 30 * i + 30) for i in chosen(cut_of(X), 4)]))
+    assert np.array_equal(
+        labels, np.concatenate([np.arange(30 * i, 30 * i + 30) for i in chosen(cut_of(X), 4)])
+    )
 
 
 def test_a_sample_has_the_largest_block_and_not_the_last_one():
@@ -191,7 +202,9 @@ def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_
     model = SketchedPCA(60, solver="frequent_directions")
     here = {"scheduler": "sync"}
     with dask.config.set({"dspectral.worker-memory": "100 MB", **here}):
-        with pytest.raises(MemoryError, match="SketchedPCA does not fit in memory: this process needs") as refused:
+        with pytest.raises(
+            MemoryError, match="SketchedPCA does not fit in memory: this process needs"
+        ) as refused:
             model.fit(X)
         assert read == []
     there = str(refused.value).partition("may have ")[2].split()[0]
@@ -201,13 +214,17 @@ def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_
 
 
 def test_admission_can_be_switched_off():
-    with dask.config.set({"dspectral.worker-memory": "100 MB", "dspectral.admission": False, "scheduler": "sync"}):
+    with dask.config.set(
+        {"dspectral.worker-memory": "100 MB", "dspectral.admission": False, "scheduler": "sync"}
+    ):
         assert SketchedPCA(2, solver="gram").fit(rows_of(2, 2000)).n_passes_ == 1
 
 
 def test_workers_whose_limit_is_too_low_are_refused_with_the_limit_that_would_do():
     X = rows_of(4, 20_000)
-    with Client(n_workers=1, threads_per_worker=1, processes=False, memory_limit="300MB", dashboard_address=None):
+    with Client(
+        n_workers=1, threads_per_worker=1, processes=False, memory_limit="300MB", dashboard_address=":0"
+    ):
         with pytest.raises(MemoryError, match=r"a worker needs .* with memory_limit='\d+MB' it fits"):
             SketchedPCA(200, solver="frequent_directions").fit(X)
 
