@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import dask
@@ -84,9 +83,7 @@ def admit(
     there = memory_of(client)
     if there is None:
         return
-    n_blocks = arrays[0].numblocks[0]
-    need = partial(needed, of, arrays, fan_in, there, n_blocks)
-    most = need()
+    most = needed(of, arrays, fan_in, there, arrays[0].numblocks[0])
     if most <= ENDS_AT * there.limit:
         return
     fit = fit_in_force()

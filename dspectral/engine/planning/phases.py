@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from dspectral.engine.merge_tree import merges_of, tree_depth
+from dspectral.engine.merge_tree import merges_of
 from dspectral.engine.planning.recording import PassRecord, RunRecord, Took
 
 TASK_SECONDS = 0.004
@@ -232,6 +232,33 @@ def along(scale: Scale, values: Sequence[float]) -> float:
     return last + max(0.0, slope) * (1.0 - scale.weights[-1])
 
 
+def waiting_levels(n_blocks: int, fan_in: int) -> int:
+    """Return how many levels of summaries wait at the most while blocks are summarized in their order.
+
+    Parameters
+    ----------
+    n_blocks : int
+        Number of blocks of one process.
+    fan_in : int
+        Number of summaries that a merge takes.
+
+    Returns
+    -------
+    int
+        Most digits above zero that a number below ``n_blocks`` has to the base ``fan_in``: block i is summarized while
+        those of its digits wait.
+
+    Examples
+    --------
+    >>> [waiting_levels(n, 2) for n in (1, 8, 12, 16)]
+    [0, 3, 3, 4]
+    """
+    levels = 0
+    while fan_in ** (levels + 1) <= n_blocks:
+        levels += 1
+    return levels
+
+
 class Tree(NamedTuple):
     """The merges of a pass over the whole.
 
@@ -342,7 +369,7 @@ def _memory(
     if not tree.counts:
         # Results of tasks that are not merged go to the client, which holds all of them.
         return int(bound + machines.n_threads * block.rise), int(bound)
-    depth = tree_depth(math.ceil(n_blocks / n_processes), machines.fan_in)
+    depth = waiting_levels(math.ceil(n_blocks / n_processes), machines.fan_in)
     waits = [(machines.fan_in - 1) * tree.sizes[level] for level in range(depth)]
     of_blocks = sum(waits) + machines.n_threads * block.rise
     of_merges = [

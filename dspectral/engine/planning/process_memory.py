@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+_PAGES = Path("/proc/self/statm")
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 _CGROUPS = (
@@ -24,6 +25,8 @@ def resident_bytes() -> int:
     int
         Resident bytes; where the system does not say, the most that they ever were.
     """
+    with suppress(OSError):
+        return int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return _of_status("VmRSS:")
 
 

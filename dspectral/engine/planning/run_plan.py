@@ -80,12 +80,12 @@ class RunPlan:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of all blocks that are read, as they are in memory."""
+        """Number of bytes of all blocks that are read, as they are in memory."""
         return sum(phase.bytes_read for phase in self.phases)
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes that travel between processes."""
+        """Number of bytes that travel between processes."""
         return sum(phase.bytes_sent for phase in self.phases)
 
     @property

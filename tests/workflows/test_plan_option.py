@@ -1,0 +1,45 @@
+"""``--plan``: what a program would take, and nothing run."""
+
+import json
+
+import pytest
+
+from workflows import build_store, sketch_scaling
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("the cat sat on the mat\n" * 3000, encoding="utf-8")
+    return path
+
+
+def planned(folder):
+    return json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+
+
+def test_a_build_is_planned_and_neither_store_nor_report_is_written(text, tmp_path, capsys):
+    store, out = tmp_path / "never.zarr", tmp_path / "out"
+    build_store.main(["--text", str(text), "--store", str(store), "--out", str(out), "--plan"])
+    (plan,) = planned(out)
+    assert plan["name"] == "build_store"
+    assert plan["bytes_read"] == text.stat().st_size
+    assert not store.exists()
+    assert [path.name for path in out.iterdir()] == ["plan.json"]
+    assert "nothing was run" in capsys.readouterr().out
+
+
+def test_what_does_not_fit_ends_with_code_2_and_an_option_that_would(text, tmp_path, capsys):
+    given = ["--text", str(text), "--store", str(tmp_path / "never.zarr"), "--out", str(tmp_path / "out")]
+    with pytest.raises(SystemExit) as ended:
+        build_store.main([*given, "--plan", "--workers", "1", "--memory-limit", "100MB"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "does not fit in memory" in said
+    assert "--memory-limit" in said
+
+
+def test_a_program_without_a_fit_says_that_there_is_nothing_to_plan(tmp_path, capsys):
+    given = ["--rows", "200", "--columns", "8", "--sketch-size", "4", "--batches", "1", "--repeats", "1"]
+    sketch_scaling.main([*given, "--out", str(tmp_path / "out"), "--plan"])
+    assert "nothing to plan" in capsys.readouterr().out
