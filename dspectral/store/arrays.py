@@ -13,6 +13,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from dspectral.engine.retrying import retried
 from dspectral.engine.unseen import not_seen
+from dspectral.store.full_disk import named_when_full
 from dspectral.store.location import Location, StoreError, refuse_if_listed
 
 __all__ = ["Location", "StoreError", "compressors_of", "load_array", "read_array", "write_array"]
@@ -42,7 +43,8 @@ def write_array(store: Store, path: str, values: NDArray[Any]) -> None:
     values : ndarray, shape (n,)
         Finite numbers; no entry is the largest value of an integer type.
     """
-    retried(_write, store, path, values, what=f"writing {path} of {store}")
+    with named_when_full(f"{store}/{path}"):
+        retried(_write, store, path, values, what=f"writing {path} of {store}")
 
 
 def _write(store: Store, path: str, values: NDArray[Any]) -> None:
