@@ -1,9 +1,11 @@
-"""Draw ``docs/images/machines-*.svg`` of the page on a thousand machines: ``python tools/draw_machines.py``.
+"""Draw ``docs/images/machines-*.svg`` of the page on a thousand machines, or print its table of losses.
 
-The times are those that ``python -m workflows.benchmarks.tree_simulation`` measured for the page, written down here, so
-that the same files come out on every machine.
+``python tools/draw_machines.py`` draws, ``python tools/draw_machines.py --losses`` prints. The times are those that
+``python -m workflows.benchmarks.tree_simulation`` measured for the page, written down here, so that the same pictures
+and the same rows come out on every machine.
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -19,12 +21,28 @@ from workflows.benchmarks._tree.probe import Law
 from workflows.benchmarks._tree.settings import Settings, least_seconds
 
 ROWS, COLUMNS, SKETCH_ROWS = 17_032_086_719, 1 << 20, 200
-LAW = Law(SKETCH_ROWS, 10, 3.03e-7, 2.506e-5, 2.57e-8, 2.86, {2: (0.0, 4.675e-6)}, (0.0, 1.65e-6), -0.064)
+LAW = Law(SKETCH_ROWS, 10, 3.03e-7, 2.506e-5, 2.57e-8, 2.86, {2: (0.0, 4.675e-6)}, (0.0, 9.5e-7), -0.064)
 BLOCK_ROWS = 2_000_000
+LOSSES = (
+    (0.01, 5, None), (0.1, 5, None), (1, 5, None), (3, 5, None), (3, 5, 4), (0.1, 120, None), (0.1, 300, None),
+    (1, 300, None),
+)  # fmt: skip
+"""Losses of each machine in an hour, seconds until one is known, and the level from which summaries are kept."""
+SEEDS = range(5)
+"""Of the passes of each row of losses."""
 
 
 def main() -> None:
-    """Write all pictures."""
+    """Print the rows of losses if they are asked for, else write all pictures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--losses", action="store_true", help="print the table of lost machines, draw nothing"
+    )
+    if parser.parse_args().losses:
+        losses()
+        return
     with plt.rc_context(STYLE):
         for draw in (work, blocks, links):
             plt.close("all")
@@ -44,6 +62,27 @@ def settings(block_rows: float = BLOCK_ROWS, **changes: float) -> Settings:
         failures=0.01, notice_seconds=5.0,
     )  # fmt: skip
     return found._replace(**changes)  # type: ignore[arg-type]
+
+
+def losses() -> None:
+    """Print rows of passes that lose machines, the last solve included: the middle seed, and the least and the most."""
+    print(
+        "| lost in an hour | known after, s | kept from level | machines lost | tasks done again | seconds |"
+    )
+    print("|---|---|---|---|---|---|")
+    for failures, notice, level in LOSSES:
+        lossy = settings(failures=failures, notice_seconds=notice)._replace(keep_level=level)
+        outcomes = [simulate(lossy._replace(seed=seed)) for seed in SEEDS]
+        seconds = [one.seconds + LAW.solve_seconds(COLUMNS) for one in outcomes]
+        cells = [
+            f"{np.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
+            for values in ([one.n_lost for one in outcomes], [one.n_redone for one in outcomes], seconds)
+        ]
+        print(
+            "|",
+            " | ".join([str(failures), str(notice), "none" if level is None else str(level), *cells]),
+            "|",
+        )
 
 
 def work() -> None:

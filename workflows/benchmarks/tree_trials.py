@@ -102,7 +102,7 @@ def options() -> argparse.ArgumentParser:
         help="mean sleep of a block; a merge sleeps two fifths of it",
     )
     add("--spread", type=float, default=0.3, help="deviation of the logarithm of a block's sleep")
-    add("--crowds", type=form.positive, nargs="*", default=[10, 100, 1000], metavar="N",
+    add("--crowds", type=form.positive, nargs="*", default=[10, 100], metavar="N",
         help="numbers of workers that share a process")  # fmt: skip
     add("--crowd-blocks", type=float, default=2.5, metavar="B", help="blocks for each worker of a crowd")
     add("--crowd-seconds", type=float, default=10.0, metavar="S", help="mean sleep of a block of a crowd")
