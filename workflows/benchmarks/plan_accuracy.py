@@ -64,7 +64,7 @@ def options() -> argparse.ArgumentParser:
     add("--random", type=form.positive, metavar="N", help="draw N configurations (default: those above)")
     add("--scratch", type=Path, metavar="DIR", help="folder for data, which is kept (default: a new one)")
     add("--prepare", action="store_true", help="only generate the data")
-    add("--one", help=argparse.SUPPRESS)
+    add("--one", metavar="JSON", help="plan and run this configuration alone (default: none)")
     return parser
 
 
