@@ -76,7 +76,7 @@ def options() -> argparse.ArgumentParser:
         metavar="BLOCK",
         nargs="+",
         default=[],
-        help="of --store: damaged blocks to leave out, by name",
+        help="of --store: damaged blocks to leave out, by name (default: none)",
     )
     add("--rows", type=form.positive, default=1_000_000, help="of the random matrix")
     add("--columns", type=form.positive, default=100, help="of the random matrix")

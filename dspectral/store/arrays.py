@@ -16,7 +16,7 @@ from dspectral.engine.unseen import not_seen
 from dspectral.store.full_disk import named_when_full
 from dspectral.store.location import Location, StoreError, refuse_if_listed
 
-__all__ = ["Location", "StoreError", "compressors_of", "load_array", "read_array", "write_array"]
+__all__ = ["Location", "StoreError", "load_array", "read_array", "write_array"]
 
 CHUNK = 16 << 20
 """Number of entries of a chunk: an array is one chunk unless it is very large."""
