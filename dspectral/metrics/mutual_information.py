@@ -8,7 +8,7 @@ from scipy import sparse
 
 from dspectral.types import CSRRows, is_sparse
 
-Counts: TypeAlias = ArrayLike | CSRRows
+Counts: TypeAlias = "ArrayLike | CSRRows"
 """Counts of pairs: an array, lists of lists or a SciPy sparse matrix."""
 
 
