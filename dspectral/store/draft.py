@@ -14,10 +14,11 @@ import numpy as np
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.claims import Claim, claimed
-from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, open_finished, totals_path
+from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, CountStore, open_finished
 from dspectral.store.digests import digest_of, sealed
 from dspectral.store.plans import as_json, check_same_settings, write_plan
 from dspectral.store.secrets import without_secrets
+from dspectral.store.totals import TOTALS, totals_path
 
 
 class Draft(NamedTuple):

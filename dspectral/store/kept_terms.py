@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 from dspectral.store.arrays import Location, StoreError, write_array
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.checks import check_size
-from dspectral.store.counts import open_finished, totals_path
+from dspectral.store.counts import open_finished
 from dspectral.store.draft import Draft
 from dspectral.store.term_names import KEY, read_sample, write_sample
+from dspectral.store.totals import totals_path
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 from dspectral.types import Documents
