@@ -9,7 +9,7 @@ from scipy import sparse
 from dspectral.metrics.arguments import matrix_of
 from dspectral.types import CSRRows
 
-Counts: TypeAlias = ArrayLike | CSRRows
+Counts: TypeAlias = "ArrayLike | CSRRows"
 """Counts of pairs: an array, lists of lists or a SciPy sparse matrix."""
 
 

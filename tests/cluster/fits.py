@@ -7,8 +7,10 @@
 
 import hashlib
 import json
+import multiprocessing
 import sys
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -158,5 +160,9 @@ def n_tasks(places):
 
 if __name__ == "__main__":
     counts, corpus, scheduler, n = sys.argv[1:]
-    ask = partial(calm_bits, Places(counts, corpus), scheduler=scheduler, num_workers=int(n))
-    print(json.dumps(ask()))
+    configuration = {"scheduler": scheduler, "num_workers": int(n)}
+    with ExitStack() as stack:
+        if scheduler == "processes":  # one pool: Dask would start another for each pass
+            spawned = ProcessPoolExecutor(int(n), multiprocessing.get_context("spawn"))
+            configuration["pool"] = stack.enter_context(spawned)
+        print(json.dumps(calm_bits(Places(counts, corpus), **configuration)))

@@ -342,7 +342,7 @@ class Fitting:
         """Wait for the end of the fit, and return what it says."""
         return self.heard("Fitted", "Failed", timeout=timeout)
 
-    def bits(self, timeout=PATIENCE):
+    def bits(self, timeout=4 * PATIENCE):
         """Wait for the end of a fit that succeeds, and return the bits of its model."""
         end = self.ended(timeout)
         assert end["kind"] == "Fitted", end
