@@ -11,7 +11,7 @@ from tornado.ioloop import IOLoop, PeriodicCallback
 
 from dspectral.dashboard.records import Records
 from dspectral.dashboard.states import FitState, Memory, PassState
-from dspectral.engine.cluster_state import DONE
+from dspectral.engine.cluster.state import DONE
 from dspectral.engine.events import TOPIC
 
 NAME = "dspectral-dashboard"

@@ -8,7 +8,7 @@ block order, and BLAS has one thread inside a task.
 
 from dspectral._compiled import LISTENERS
 from dspectral.engine.blas import blas_in_one_thread
-from dspectral.engine.cluster_errors import ClusterError
+from dspectral.engine.cluster.errors import ClusterError
 from dspectral.engine.compiling import announce as _announce
 from dspectral.engine.configuration import asked_memory_limit, memory_limit
 from dspectral.engine.fitting import (
@@ -20,7 +20,7 @@ from dspectral.engine.fitting import (
     only_planned,
     told,
 )
-from dspectral.engine.kept_folder import forget, keep
+from dspectral.engine.keeping.kept_folder import forget, keep
 from dspectral.engine.merge_tree import projected_memory, tree_depth
 from dspectral.engine.passes import collect_rows, map_rows, run_tasks, summarize
 from dspectral.engine.planning.asking import plan, sample_of

@@ -5,9 +5,9 @@ from typing import Any
 import dask
 
 from dspectral.engine.blas import blas_in_one_thread
-from dspectral.engine.clients import Client
-from dspectral.engine.cluster_run import runs_in_task
-from dspectral.engine.machines import compare_machines
+from dspectral.engine.cluster.clients import Client
+from dspectral.engine.cluster.machines import compare_machines
+from dspectral.engine.cluster.run import runs_in_task
 from dspectral.engine.running import Work, local_scheduler, running_pass, without_graph_warning
 from dspectral.engine.telling import client_in_force
 

@@ -8,9 +8,9 @@ from functools import wraps
 from typing import ParamSpec, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
-from dspectral.engine.contents import Contents
 from dspectral.engine.events import Certified, FitBegan, FitEnded
-from dspectral.engine.kept_folder import keep, says_keep
+from dspectral.engine.keeping.contents import Contents
+from dspectral.engine.keeping.kept_folder import keep, says_keep
 from dspectral.engine.telling import client_in_force, is_heard, tell
 
 P = ParamSpec("P")

@@ -12,7 +12,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from dspectral.engine.blas import pinned
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.keeping import Keeper
+from dspectral.engine.keeping.keeper import Keeper
 from dspectral.engine.row_blocks import shape_said
 from dspectral.engine.running import merged
 from dspectral.engine.summary import Summary

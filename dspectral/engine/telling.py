@@ -14,7 +14,7 @@ from typing import Any
 
 import dask
 
-from dspectral.engine.clients import Client
+from dspectral.engine.cluster.clients import Client
 from dspectral.engine.events import TOPIC, BlocksDone, Event, Listener, Merged
 from dspectral.engine.wording import sentence_of
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from zarr.abc.store import Store
 
-from dspectral.engine.contents import UnknownContentError
+from dspectral.engine.keeping.contents import UnknownContentError
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.csr_structure import csr_fault
 from dspectral.store.arrays import Location, StoreError, read_array, write_array

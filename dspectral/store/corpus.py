@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, run_tasks
-from dspectral.engine.contents import Sealed, UnknownContentError
+from dspectral.engine.keeping.contents import Sealed, UnknownContentError
 from dspectral.linalg.csr_structure import offset_fault
 from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.counts import CORPUS_KEY, FORMAT, FORMATS

@@ -8,7 +8,7 @@ import zarr
 from zarr.abc.store import Store
 from zarr.errors import ContainsGroupError
 
-from dspectral.engine.contents import UnknownContentError
+from dspectral.engine.keeping.contents import UnknownContentError
 from dspectral.engine.retrying import retried
 from dspectral.store.patient import PatientFsspecStore, PatientLocalStore
 from dspectral.store.secrets import without_secrets

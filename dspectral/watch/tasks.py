@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dask.callbacks import Callback
 
-from dspectral.engine.clients import Client, Scheduler
-from dspectral.engine.cluster_state import DONE
+from dspectral.engine.cluster.clients import Client, Scheduler
+from dspectral.engine.cluster.state import DONE
 from dspectral.engine.running import group_of
 
 Counts: TypeAlias = Mapping[str, tuple[int, int]]

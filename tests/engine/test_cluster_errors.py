@@ -9,9 +9,10 @@ from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
 from dspectral import ClusterError
-from dspectral.engine import cluster_run, run_tasks
-from dspectral.engine.cluster_errors import enough_for, killed
-from dspectral.engine.cluster_state import WorkerSeen
+from dspectral.engine import run_tasks
+from dspectral.engine.cluster import run as cluster_run
+from dspectral.engine.cluster.errors import enough_for, killed
+from dspectral.engine.cluster.state import WorkerSeen
 from dspectral.engine.events import PassBegan
 
 BEGUN = PassBegan("f", "Fit", "r", "sketch", 1, 1, 8, 7, 3, 2, None, None, "sketch-block", ())

@@ -14,7 +14,7 @@ import dspectral
 from dspectral.decomposition import Moments
 from dspectral.engine import as_message, events, expect_passes, fitting, listening, numbered, run_tasks, told
 from dspectral.engine import summarize as summarize_blocks
-from dspectral.engine.cluster_poll import ClusterPoll, State
+from dspectral.engine.cluster.poll import ClusterPoll, State
 from dspectral.engine.events import Merged, PassBegan
 from dspectral.engine.telling import is_heard, tell
 from dspectral.engine.wording import sentence_of

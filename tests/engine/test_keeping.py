@@ -29,11 +29,12 @@ from dspectral import (
     write_counts,
 )
 from dspectral.decomposition.moments import GramProduct, Moments
-from dspectral.engine import keeping, listening
-from dspectral.engine.contents import Contents, UnknownContentError
+from dspectral.engine import listening
 from dspectral.engine.events import BlocksDone, PassBegan
-from dspectral.engine.partial_files import decoded, encoded
-from dspectral.engine.partials import Folder
+from dspectral.engine.keeping import keeper as keeping
+from dspectral.engine.keeping.contents import Contents, UnknownContentError
+from dspectral.engine.keeping.partial_files import decoded, encoded
+from dspectral.engine.keeping.partials import Folder
 from tests.strategies import zipf_counts
 
 N_BLOCKS, BLOCK_ROWS, N_COLUMNS = 6, 40, 60
@@ -126,7 +127,8 @@ def test_a_store_that_was_moved_is_the_same_store(store, tmp_path):
 KILLED = """
     import os, signal, sys
     from dspectral import TruncatedSVD, open_store
-    from dspectral.engine import keeping, listening
+    from dspectral.engine import listening
+    from dspectral.engine.keeping import keeper as keeping
     from dspectral.engine.events import BlocksDone, PassBegan
 
     keeping.WORTH = 0.0

@@ -13,11 +13,11 @@ from distributed import Client, LocalCluster
 import dspectral
 from dspectral import ClusterError
 from dspectral.engine import listening, run_tasks
-from dspectral.engine.cluster_state import State, WorkerSeen
+from dspectral.engine.cluster.state import State, WorkerSeen
+from dspectral.engine.cluster.waiting import Vigil, reason_of
 from dspectral.engine.configuration import wait_warning
 from dspectral.engine.events import PassBegan
 from dspectral.engine.fault_events import Waiting
-from dspectral.engine.waiting import Vigil, reason_of
 from dspectral.engine.wording import place_of_task
 from tests.engine.processes import a_cluster
 

@@ -8,7 +8,7 @@ import dask
 import dask.array as da
 import numpy as np
 
-from dspectral.engine.clients import Client, Scheduler
+from dspectral.engine.cluster.clients import Client, Scheduler
 from dspectral.engine.fitting import fit_in_force
 from dspectral.engine.merge_tree import tree_depth
 from dspectral.engine.planning.process_memory import resident_bytes

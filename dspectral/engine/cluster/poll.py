@@ -6,8 +6,8 @@ import time
 from concurrent.futures import CancelledError
 from typing import Self
 
-from dspectral.engine.clients import Client
-from dspectral.engine.cluster_state import State, WorkerSeen, state_of
+from dspectral.engine.cluster.clients import Client
+from dspectral.engine.cluster.state import State, WorkerSeen, state_of
 from dspectral.engine.events import BlocksDone, Compiled, Compiling, Merged, PassBegan, Redone
 from dspectral.engine.fault_events import Retried
 from dspectral.engine.telling import LOGGER, counts_blocks, is_mine, tell

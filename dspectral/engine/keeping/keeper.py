@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from dspectral.engine.bit_sources import code_digest, kinds_on
-from dspectral.engine.contents import Contents, UnknownContentError, digest
 from dspectral.engine.fitting import fit_in_force
-from dspectral.engine.kept_folder import folder_in_force
-from dspectral.engine.partials import Folder, Part, PartialError
+from dspectral.engine.keeping.bit_sources import code_digest, kinds_on
+from dspectral.engine.keeping.contents import Contents, UnknownContentError, digest
+from dspectral.engine.keeping.kept_folder import folder_in_force
+from dspectral.engine.keeping.partials import Folder, Part, PartialError
 from dspectral.engine.running import Work, bytes_of
 from dspectral.engine.task_graph import Graph, Key, Node, Recipes, call, reachable
 from dspectral.engine.telling import client_in_force

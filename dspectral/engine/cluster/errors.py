@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import dask
 from dask.utils import format_bytes
 
-from dspectral.engine.cluster_state import WorkerSeen
+from dspectral.engine.cluster.state import WorkerSeen
 from dspectral.engine.wording import place_of_task
 
 NEARLY_FULL = 0.5
@@ -27,7 +27,7 @@ class ClusterError(RuntimeError):
     >>> raise ClusterError("the pass sketch has no workers")
     Traceback (most recent call last):
         ...
-    dspectral.engine.cluster_errors.ClusterError: the pass sketch has no workers
+    dspectral.engine.cluster.errors.ClusterError: the pass sketch has no workers
     """
 
 

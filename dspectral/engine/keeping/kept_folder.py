@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import dask
 
-from dspectral.engine.partials import Folder, Kept
+from dspectral.engine.keeping.partials import Folder, Kept
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,8 +12,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from dspectral.engine.blas import blas_kinds
-from dspectral.engine.clients import Client
-from dspectral.engine.cluster_errors import ClusterError
+from dspectral.engine.cluster.clients import Client
+from dspectral.engine.cluster.errors import ClusterError
 from dspectral.engine.configuration import wait_warning, wants_same_bits
 from dspectral.engine.telling import LOGGER
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from dask.core import flatten
 
-from dspectral.engine.clients import Client
-from dspectral.engine.cluster_errors import ClusterError, killed
-from dspectral.engine.cluster_poll import INTERVAL, ClusterPoll
+from dspectral.engine.cluster.clients import Client
+from dspectral.engine.cluster.errors import ClusterError, killed
+from dspectral.engine.cluster.poll import INTERVAL, ClusterPoll
+from dspectral.engine.cluster.waiting import Vigil, address_of
 from dspectral.engine.configuration import wait_warning
 from dspectral.engine.events import PassBegan
 from dspectral.engine.telling import counts_blocks
-from dspectral.engine.waiting import Vigil, address_of
 
 MOST_SECONDS = 5.0
 """Seconds between two questions to a scheduler where nobody listens, at most."""

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from dask.utils import format_bytes
 
-from dspectral.engine.cluster_errors import ClusterError, enough_for, pause_share
-from dspectral.engine.cluster_poll import ClusterPoll
-from dspectral.engine.cluster_state import PAUSED, State, WorkerSeen
+from dspectral.engine.cluster.errors import ClusterError, enough_for, pause_share
+from dspectral.engine.cluster.poll import ClusterPoll
+from dspectral.engine.cluster.state import PAUSED, State, WorkerSeen
 from dspectral.engine.configuration import wait_limit, wait_warning
 from dspectral.engine.events import PassBegan
 from dspectral.engine.fault_events import Waiting

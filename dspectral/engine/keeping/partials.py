@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import fsspec
 
-from dspectral.engine.partial_files import decoded, encoded
+from dspectral.engine.keeping.partial_files import decoded, encoded
 
 SUFFIX = ".partial"
 NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.partial(\.[0-9a-f]{32}\.tmp)?$")

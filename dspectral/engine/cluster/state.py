@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from dspectral.engine.clients import Scheduler
+from dspectral.engine.cluster.clients import Scheduler
 from dspectral.engine.events import TOPIC
 
 DONE = ("memory", "released", "forgotten", "erred")

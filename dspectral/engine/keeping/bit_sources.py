@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dspectral.engine.blas import blas_kinds
-from dspectral.engine.clients import Client, Scheduler
+from dspectral.engine.cluster.clients import Client, Scheduler
 
 LIBRARIES = ("numpy", "scipy", "numba")
 PATIENCE = 5.0
@@ -39,7 +39,7 @@ def code_digest() -> str:
     str
         32 hexadecimal digits.
     """
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     seen = blake2b(digest_size=16)
     for path in sorted(root.rglob("*.py")):
         seen.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
