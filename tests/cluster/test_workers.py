@@ -156,6 +156,7 @@ def nursed(cluster):
 def test_a_worker_that_is_out_of_memory_costs_what_it_held(nursed, places, right, name):
     since = begun(nursed, name, places)
     ballast.on_workers(nursed, names_of(nursed.workers[:1]), ballast.hold_share, 1.1, on_error="ignore")
+    nursed.workers[0].wait_for(lambda line: True if "memory budget" in line else None)
     right(nursed.fitting, name, since=since)
 
 
