@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dspectral.engine.planning.asking import SIZES, calls_of
-from dspectral.engine.planning.phases import Scale
 from dspectral.engine.planning.samples import Cut, chosen
+from dspectral.engine.planning.scales import Scale
 from dspectral.store.planned_text import PlannedText, Reading
 
 MOST_BYTES = 256 << 20

@@ -17,10 +17,12 @@ from dspectral.decomposition import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine import Blocks, summarize
 from dspectral.engine.planning.asking import sample_of
-from dspectral.engine.planning.phases import Machines, Scale, Tree, along, phases_of
+from dspectral.engine.planning.phases import phases_of
 from dspectral.engine.planning.recording import PassRecord, RunRecord, Took, recorded
 from dspectral.engine.planning.refusing import refusal_of
 from dspectral.engine.planning.samples import Cut, chosen, cut_of, take
+from dspectral.engine.planning.scales import Machines, Scale, along
+from dspectral.engine.planning.whole_tree import Tree
 from dspectral.engine.summary import BlockSize
 
 MB = 1_000_000

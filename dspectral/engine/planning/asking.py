@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from dspectral.engine.merge_tree import tree_depth
-from dspectral.engine.planning.phases import Phase, Scale, along, phases_of
+from dspectral.engine.planning.phases import Phase, phases_of
 from dspectral.engine.planning.probing import probe
 from dspectral.engine.planning.recording import Probe
 from dspectral.engine.planning.refusing import refusal_of
 from dspectral.engine.planning.resources import ROOM, Resources, resources
 from dspectral.engine.planning.run_plan import RunPlan
 from dspectral.engine.planning.samples import Cut, chosen, first_data, take
+from dspectral.engine.planning.scales import Scale, along
 
 SIZES = (1, 2, 4, 8, 16)
 """Blocks of samples. Three are used; the larger ones only where a method refuses less."""

@@ -9,8 +9,8 @@ from dask.utils import parse_bytes
 
 from dspectral.engine.blas import has_controlled_blas
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.planning.phases import Machines
 from dspectral.engine.planning.process_memory import memory_there, resident_bytes
+from dspectral.engine.planning.scales import Machines
 from dspectral.engine.telling import client_in_force
 
 ROOM = 0.85

@@ -1,0 +1,98 @@
+"""The merges of a pass over the whole: how many there are, and how large their summaries are."""
+
+import math
+from typing import NamedTuple
+
+from dspectral.engine.merge_tree import merges_of
+from dspectral.engine.planning.recording import PassRecord, Took
+from dspectral.engine.planning.scales import usual
+
+
+def waiting_levels(n_blocks: int, fan_in: int) -> int:
+    """Return how many levels of summaries wait at the most while blocks are summarized in their order.
+
+    Parameters
+    ----------
+    n_blocks : int
+        Number of blocks of one process.
+    fan_in : int
+        Number of summaries that a merge takes.
+
+    Returns
+    -------
+    int
+        Most digits above zero that a number below ``n_blocks`` has to the base ``fan_in``: block i is summarized while
+        those of its digits wait.
+
+    Examples
+    --------
+    >>> [waiting_levels(n, 2) for n in (1, 8, 12, 16)]
+    [0, 3, 3, 4]
+    """
+    levels = 0
+    while fan_in ** (levels + 1) <= n_blocks:
+        levels += 1
+    return levels
+
+
+class Tree(NamedTuple):
+    """The merges of a pass over the whole.
+
+    Attributes
+    ----------
+    counts : list of int
+        Merges on each level.
+    sizes : list of int
+        Bytes of a summary on each level, those of the blocks first.
+    seconds, rises : list of float
+        Time of a merge on each level, and bytes by which a process grows meanwhile.
+    """
+
+    counts: list[int]
+    sizes: list[int]
+    seconds: list[float]
+    rises: list[float]
+
+    @classmethod
+    def of(cls, record: PassRecord, leaf: int, n_blocks: int, fan_in: int) -> "Tree":
+        """Extend the tree of a sample.
+
+        Parameters
+        ----------
+        record : PassRecord
+            Pass over the sample.
+        leaf : int
+            Bytes of the summary of a block.
+        n_blocks : int
+            Blocks of the whole.
+        fan_in : int
+            Number of summaries that a merge takes in the whole.
+
+        Returns
+        -------
+        Tree
+            With summaries that go on growing as they did from one level of the sample to the next.
+        """
+        if not record.fan_in:
+            return cls([], [leaf], [], [])
+        levels = sorted({task.level for task in record.tasks if task.level})
+        known = [usual([task for task in record.tasks if task.level == level]) for level in levels]
+        counts = merges_of(n_blocks, fan_in)
+        if not known:  # a single block: merges are taken to cost as little as copies
+            known = [Took(1, 0.0, leaf, leaf)]
+        # The size of a summary of n blocks goes as n^e; e is 0 for what is dense, 1 for what is only put together.
+        before = known[-2].result if len(known) > 1 else leaf
+        exponent = math.log(max(1.0, known[-1].result / max(1, before)), max(2, record.fan_in))
+        exponent = min(1.0, exponent)
+        last, reached = known[-1], record.fan_in ** len(known)
+        sizes, seconds, rises = [leaf], [], []
+        for level in range(1, len(counts) + 1):
+            covered = min(n_blocks, fan_in**level)
+            grown = (covered / reached) ** exponent
+            size = max(leaf, last.result * grown) if covered > 1 else leaf
+            sizes.append(int(size))
+            # A merge reads all its summaries: one of f takes as long as f - 1 merges of two.
+            width = (fan_in - 1) / max(1, record.fan_in - 1)
+            seconds.append(last.seconds * grown * width)
+            rises.append(last.rise * grown)
+        return cls(counts, sizes, seconds, rises)
