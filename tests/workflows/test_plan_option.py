@@ -5,6 +5,7 @@ import json
 import pytest
 
 from workflows import build_store, sketch_scaling
+from workflows._form import options
 
 
 @pytest.fixture
@@ -29,7 +30,8 @@ def test_a_build_is_planned_and_neither_store_nor_report_is_written(text, tmp_pa
     assert "nothing was run" in capsys.readouterr().out
 
 
-def test_what_does_not_fit_ends_with_code_2_and_an_option_that_would(text, tmp_path, capsys):
+def test_what_does_not_fit_ends_with_code_2_and_an_option_that_would(text, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(options, "LEAST_MEMORY", 50_000_000)  # so small a text fits wherever a worker does
     given = ["--text", str(text), "--store", str(tmp_path / "never.zarr"), "--out", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as ended:
         build_store.main([*given, "--plan", "--workers", "1", "--memory-limit", "100MB"])

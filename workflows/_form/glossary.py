@@ -52,6 +52,14 @@ COLUMNS = {
     "views": "sums over past and future whose settings were chosen",
     "unlabeled": "share of the unlabelled text that was used",
     "window": "words on each side that are contexts",
+    "entries": "entries of the store that are not zero",
+    "repeats": "number of runs, of which the median is given",
+    "sketch_rows": "rows of the sketch",
+    "workers": "processes that run tasks, one at a time each",
+    "fan_in": "summaries that one merge takes",
+    "planned": "what was said before the run",
+    "measured": "what the run then took",
+    "size": "settings of the configuration",
 }
 """Sentences for the fields of rows; only those that a report has are shown."""
 METRICS = {
