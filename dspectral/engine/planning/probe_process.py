@@ -2,10 +2,8 @@
 
 import gc
 import pickle
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 import cloudpickle
 import dask
 
-from dspectral.engine.planning.process_memory import resident_bytes
+from dspectral.engine.planning.fresh_process import fresh_bytes
 from dspectral.engine.planning.recording import Probe, RunRecord, recorded
 
 N_RUNS = 2
@@ -47,54 +45,43 @@ def _run(asked: Path, began: float) -> Probe:
         with suppress(ImportError):
             import_module(name)
     runs: list[RunRecord] = []
-    base, cold, loaded = 0, None, resident_bytes()
-    # The smallest sample loads libraries and compiled loops. A sample may be too small for a method, and is left out.
-    waiting = [*enumerate(calls), (len(calls) - 1, calls[-1]), (len(calls) - 1, calls[-1])]
+    base, cold, bare, working, aside = 0, None, 0, 0, 0.0
+    # The first run loads libraries and compiled loops, merges' too, which two blocks have. A sample may be too small
+    # for a method, and is left out.
+    first, last = min(1, len(calls) - 1), len(calls) - 1
+    waiting = [first, *range(first, len(calls)), last, last]
     used: list[int] = []
     with dask.config.set(config):
         while waiting and len(runs) < N_RUNS:
-            number, call = waiting.pop(0)
+            number = waiting.pop(0)
             try:
-                run = _recorded_run(function, call)
+                run = _recorded_run(function, calls[number], keeps_graphs=cold is None and bool(packages))
             except ValueError:
-                if number == len(calls) - 1:
+                if number == last:
                     raise
                 continue
-            if cold is not None:
-                runs.append(run)
-                used.append(number)
             if cold is None:
-                cold, loaded = run, run.before
-            base = max(base, run.before if runs else 0)
-            if runs and time.perf_counter() - began > ENOUGH_SECONDS:
+                cold, aside = run, time.perf_counter()
+                bare, working = fresh_bytes(packages, cold.graphs) if packages else (0, 0)
+                cold.graphs.clear()  # they would count as memory of the runs that follow
+                aside = time.perf_counter() - aside
+                continue
+            runs.append(run)
+            used.append(number)
+            base = max(base, run.before)
+            if time.perf_counter() - began - aside > ENOUGH_SECONDS:
                 break
-    loading = time.perf_counter() - began - sum(run.seconds for run in (*runs, *filter(None, [cold])))
+    mine = time.perf_counter() - began - aside
+    loading = mine - sum(run.seconds for run in (*runs, *filter(None, [cold])))
     late = max(0.0, loading) + _compiling(cold, runs[0])
-    bare = _bare(packages, set().union(*(run.functions for run in runs))) if packages else 0
-    for run in runs:
-        run.functions = set()
-    return Probe(runs, base, bare, max(0, base - loaded), late, used)
+    return Probe(runs, base, bare, working, late, used)
 
 
-def _bare(packages: Sequence[str], functions: set[bytes]) -> int:
-    """Return the bytes of a new process that has loaded what a worker loads."""
-    loads = [f"import contextlib, importlib, pickle, {__package__}.process_memory as memory"]
-    loads += [
-        f"with contextlib.suppress(ImportError): importlib.import_module({name!r})" for name in packages
-    ]
-    loads += [f"pickle.loads({function!r})" for function in sorted(functions)]
-    loads += ["print(memory.resident_bytes())"]
-    found = subprocess.run(  # noqa: S603  this interpreter
-        [sys.executable, "-c", "\n".join(loads)], capture_output=True, text=True, check=True
-    )
-    return int(found.stdout.split()[-1])
-
-
-def _recorded_run(function: bytes, call: bytes) -> RunRecord:
+def _recorded_run(function: bytes, call: bytes, *, keeps_graphs: bool) -> RunRecord:
     """Record a call on fresh copies, of which nothing is left afterwards."""
     # Written by the process that asks.
     fit, arguments = pickle.loads(function), pickle.loads(call)  # noqa: S301
-    with recorded() as run:
+    with recorded(keeps_graphs=keeps_graphs) as run:
         fit(*arguments)
     del fit, arguments
     gc.collect()

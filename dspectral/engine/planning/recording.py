@@ -81,8 +81,8 @@ class RunRecord:
     ----------
     passes : list of PassRecord
         The passes, in their order.
-    functions : set of bytes
-        Functions of the tasks without what is bound to them, pickled.
+    graphs : dict of str to bytes
+        Tasks of the first pass of each name and the keys of their results, pickled, where they were asked for.
     seconds : float
         Wall time of the whole run.
     before : int
@@ -94,7 +94,7 @@ class RunRecord:
     """
 
     passes: list[PassRecord] = field(default_factory=list)
-    functions: set[bytes] = field(default_factory=set)
+    graphs: dict[str, bytes] = field(default_factory=dict)
     seconds: float = 0.0
     before: int = 0
     after: int = 0
@@ -112,9 +112,9 @@ class Probe:
     base : int
         Bytes of a process that has all libraries loaded and holds no data.
     bare : int
-        Bytes of a worker that has loaded what tasks need, before the first of them.
+        Bytes of a new worker before its first task.
     working : int
-        Bytes by which the first tasks make a process larger for good: compiled loops, buffers of BLAS.
+        Bytes by which the first tasks make it larger for good: libraries, compiled loops, buffers of BLAS.
     warm_up : float
         Seconds that a new process takes for libraries and for what is compiled.
     used : list of int
@@ -139,10 +139,13 @@ class Recorder(Callback):
     ----------
     record : RunRecord
         Where it is noted.
+    keeps_graphs : bool, default=False
+        Whether the tasks are kept too.
     """
 
-    def __init__(self, record: RunRecord) -> None:
+    def __init__(self, record: RunRecord, *, keeps_graphs: bool = False) -> None:
         super().__init__()
+        self._keeps_graphs = keeps_graphs
         self._record = record
         self._open: list[PassRecord] = []
         self._levels: dict[str, int] = {}
@@ -180,9 +183,11 @@ class Recorder(Callback):
             return
         values = [node for key, node in dsk.items() if group_of(key).startswith("shared-")]
         self._open[-1].bound = sum(sent_bytes(getattr(node, "value", None)) for node in values)
-        for node in values:
-            function = getattr(node, "value", None)
-            self._record.functions.add(cloudpickle.dumps(getattr(function, "func", function)))
+        name = self._open[-1].name
+        if self._keeps_graphs and name not in self._record.graphs:
+            last = max(filter(None, map(self._level, dsk)), default=0)
+            keys = [key for key in dsk if self._level(key) == last]
+            self._record.graphs[name] = cloudpickle.dumps((dict(dsk), keys))
 
     def _pretask(self, key: Hashable, *_others: Any) -> None:
         if self._level(key) is None:
@@ -208,8 +213,13 @@ class Recorder(Callback):
 
 
 @contextmanager
-def recorded() -> Iterator[RunRecord]:
+def recorded(*, keeps_graphs: bool = False) -> Iterator[RunRecord]:
     """Record what the body runs, if Dask's scheduler of this thread runs it.
+
+    Parameters
+    ----------
+    keeps_graphs : bool, default=False
+        Whether the tasks are kept, so that another process can run them; this takes time.
 
     Yields
     ------
@@ -217,7 +227,7 @@ def recorded() -> Iterator[RunRecord]:
         Filled when the body ends.
     """
     record = RunRecord(before=resident_bytes())
-    recorder = Recorder(record)
+    recorder = Recorder(record, keeps_graphs=keeps_graphs)
     reset_peak()
     began = time.perf_counter()
     with listening(recorder.hear), recorder:
