@@ -5,7 +5,7 @@ import functools
 import gzip
 import time
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from dspectral.engine.configuration import configured_retries
 from dspectral.engine.fault_events import Retried
@@ -205,6 +205,29 @@ def retrying(function: Callable[P, R], what: str, n_retries: int | None = None) 
     3
     """
     return functools.partial(_retried_with, function, what, n_retries)
+
+
+def tried_by(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what a function of :func:`retrying` tries, which is all that decides its result.
+
+    Parameters
+    ----------
+    function : callable
+        Function of a task.
+
+    Returns
+    -------
+    callable
+        The function itself if it tries no other one.
+
+    Examples
+    --------
+    >>> tried_by(retrying(abs, "a magnitude")) is tried_by(abs) is abs
+    True
+    """
+    if isinstance(function, functools.partial) and function.func is _retried_with:
+        return function.args[0]  # type: ignore[no-any-return]
+    return function
 
 
 def tell_retry(event: Retried) -> None:

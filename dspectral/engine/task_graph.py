@@ -31,7 +31,7 @@ from dask._task_spec import (
 )
 
 from dspectral.engine.configuration import configured_retries
-from dspectral.engine.retrying import retrying
+from dspectral.engine.retrying import retrying, tried_by
 from dspectral.engine.wording import place_of_task
 
 Key: TypeAlias = Hashable
@@ -206,13 +206,14 @@ class Recipes:
             return self.of(node.key if isinstance(node, TaskRef) else node.target)
         if isinstance(node, DataNode) or not isinstance(node, Task):
             return self._digest_of(node.value if isinstance(node, DataNode) else node)
-        if node.func is _execute_subgraph:
+        func = tried_by(node.func) if node.func is not None else None
+        if func is _execute_subgraph:
             inner, result, names, *needed = node.args
             within = Recipes(inner, self._digest_of)
             within._known |= {name: self._of_node(need) for name, need in zip(names, needed, strict=True)}
             return within.of(result)
         # The tuples, lists and dicts of a graph are tasks too, which gather their parts.
-        function = type(node).__name__ if isinstance(node, NestedContainer) else node.func
+        function = type(node).__name__ if isinstance(node, NestedContainer) else func
         named = () if isinstance(node, NestedContainer) else sorted(node.kwargs.items())
         parts = [self._of_node(one) for one in (*node.args, *(value for _, value in named))]
         return self._digest_of((function, *parts, *(name for name, _ in named)))

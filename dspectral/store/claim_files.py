@@ -4,6 +4,7 @@ A claim is never rewritten. Whoever takes the place of a dead writer creates the
 a sign of life lies beside the claim in a file of its own.
 """
 
+import errno
 import inspect
 import json
 import threading
@@ -82,10 +83,18 @@ class ClaimFiles:
         -------
         bool
             Whether this call created it.
+
+        Raises
+        ------
+        FileExistsError
+            If there is a file in the place of the store.
         """
         path, data = f"{self._folder}/{number:06d}.json", json.dumps(content).encode()
         try:
             known = retried(self._create, path, data, what=f"writing {path}")
+        except NotADirectoryError as error:
+            place = self._folder.rpartition("/")[0]
+            raise FileExistsError(errno.EEXIST, "a file is where the store must be", place) from error
         except Exception as error:
             if not _is_taken(error):
                 raise
