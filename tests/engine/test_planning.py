@@ -1,6 +1,7 @@
 """Plans of fits, and the refusal of what cannot fit in memory."""
 
 import json
+import sys
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from dspectral.decomposition import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine import Blocks, summarize
 from dspectral.engine.planning.asking import sample_of
+from dspectral.engine.planning.fresh_process import fresh_bytes
 from dspectral.engine.planning.phases import phases_of
 from dspectral.engine.planning.recording import PassRecord, RunRecord, Took, recorded
 from dspectral.engine.planning.refusing import refusal_of
@@ -144,6 +146,32 @@ def test_time_falls_with_workers_and_memory_with_their_share_of_the_tree():
     # Six levels of waiting summaries on one worker, four on each of four, and the task that runs.
     assert one.memory == pytest.approx(6 * 50 * MB + 100 * MB)
     assert four.memory == pytest.approx(4 * 50 * MB + 100 * MB)
+
+
+def test_a_worker_holds_what_it_sends_to_the_client_three_times():
+    run = record(Took(0, 1.0, MB, MB), [Took(1, 0.1, MB, 2 * MB)] * 2 + [Took(2, 0.1, MB, 4 * MB)])
+    scale = Scale(32, (4,), (4 / 32,))
+    (threads,) = phases_of([run], scale, Machines(0, 1, 2), None)
+    (worker,) = phases_of([run], scale, Machines(1, 1, 2), None)
+    assert worker.summary_bytes == 32 * MB
+    assert threads.memory < worker.memory == 3 * 32 * MB
+
+
+def leaves_behind(rows):
+    """Return a summary of rows, and leave 320 MB in memory, as libraries and compiled loops do."""
+    sys.left_by_a_test = np.ones(40_000_000)
+    return Moments.of(rows)
+
+
+def test_what_the_first_tasks_leave_behind_counts_for_a_new_worker_however_large_their_graph_is():
+    large = da.from_array(np.ones((60, 4000)), chunks=(30, -1))  # more than a command line takes
+    with dask.config.set(scheduler="sync"), recorded(keeps_graphs=True) as run:
+        summarize(large[:, ::100], of=leaves_behind, name="gram")
+    assert list(run.graphs) == ["gram"]
+    assert len(run.graphs["gram"]) > 1 << 17
+    bare, working = fresh_bytes((), run.graphs)
+    assert bare > 10 * MB
+    assert working > 320 * MB
 
 
 def test_what_does_not_grow_with_the_sample_is_not_extended():

@@ -17,7 +17,7 @@ from dspectral.engine.planning.samples import Cut, chosen, first_data, take
 from dspectral.engine.planning.scales import Scale, along
 
 SIZES = (1, 2, 4, 8, 16)
-"""Blocks of samples. Three are used; the larger ones only where a method refuses less."""
+"""Blocks of samples. Two and four are used; one where there is no other, more where a method refuses fewer."""
 SAMPLE_BLOCKS = 4
 FAN_INS = (2, 3, 4, 8, 16)
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -64,9 +64,9 @@ def plan(
 
     Notes
     -----
-    A process of its own runs the fit on one, two and four blocks; with several workers on this machine as many
-    processes do so at the same time. A method that stops when it has converged is taken to need as many passes as on
-    four blocks. Seconds hold for machines like this one, on which nothing else runs.
+    A process of its own runs the fit on two blocks, again on two, and on four; with several workers on this machine
+    as many processes do so at the same time. A method that stops when it has converged is taken to need as many passes
+    as on four blocks. Seconds hold for machines like this one, on which nothing else runs.
 
     Examples
     --------
