@@ -106,4 +106,6 @@ def test_programs_that_read_text_have_the_same_options_for_it(text):
             "encoding": "latin-1",
             "delimiter": ";",
             "errors": "replace",
+            "max_document_bytes": 16 << 20,
+            "long_documents": "error",
         }
