@@ -264,6 +264,7 @@ def test_an_address_with_tls_needs_certificates(tmp_path, capsys):
         in said
     )
     assert "distributed.comm.tls.ca-file" in said
+    assert run_tasks(abs, [-1], name="read") == [1]  # by this process, as before
 
 
 def fail_once(item, *, errors):

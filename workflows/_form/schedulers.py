@@ -200,9 +200,11 @@ def _existing_cluster(address: str) -> Iterator[Client]:
 
 
 def _connected(address: str) -> AbstractContextManager[Client]:
+    before = dask.config.get("scheduler", None)
     try:
         return Client(address)
     except (OSError, ValueError, TypeError, ImportError) as error:
+        dask.config.set(scheduler=before)  # a client that has no certificates leaves itself in force
         # Without certificates, distributed has a TypeError for an address that begins with tls.
         lacks = address.startswith("tls") and isinstance(error, TypeError)
         said = TLS if lacks else str(error)
