@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tempfile
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -94,7 +95,10 @@ def test_a_plan_that_does_not_fit_names_memory_what_is_there_and_a_sketch_that_w
         replace(tight, refusal=said).check()
 
 
-def test_a_build_is_planned_and_builds_nothing(tmp_path):
+def test_a_build_is_planned_and_builds_nothing(tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     path = tmp_path / "texts.txt"
     path.write_text("the cat sat on the mat\n" * 2000, encoding="utf-8")
     plan = dspectral.plan(build_store, str(path), str(tmp_path / "never.zarr"), block_bytes=8000, workers=1)
@@ -102,6 +106,7 @@ def test_a_build_is_planned_and_builds_nothing(tmp_path):
     assert plan.bytes_read == path.stat().st_size
     assert plan.n_blocks == -(-plan.bytes_read // 8000)
     assert not (tmp_path / "never.zarr").exists()
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_what_fit_refuses_its_plan_refuses_with_the_same_sentence():

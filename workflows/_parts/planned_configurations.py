@@ -127,7 +127,8 @@ CONFIGURATIONS: dict[str, Asked] = {
     },
 }
 """The laws were mended on sketch-2 and anchor-2, so that these two prove nothing, and runs of hybrid-1 and tree-2 were
-seen by then. Of the same kinds as the first two, sketch-3 and anchor-3 were added afterwards and not run before."""
+seen by then. Of the same kinds as the first two, sketch-3 and anchor-3 were added afterwards, and nothing was changed
+for them."""
 RANDOM = (
     "SketchedPCA",
     "TruncatedSVD",

@@ -80,7 +80,7 @@ def serve(asked: Path) -> None:
 def _run(graph: bytes) -> None:
     """Run the tasks of a pass, of which nothing is kept."""
     tasks, keys = pickle.loads(graph)  # noqa: S301  written by the process that asks
-    # The sample that a build wrote is gone by now. Its tasks fail when they write, and have loaded what they need.
+    # The store that a sample was written to is gone by now. Tasks that miss it have loaded what they need.
     with suppress(OSError):
         get_sync(tasks, keys)
 

@@ -66,6 +66,8 @@ def probe(
         answers = [Path(folder, f"answer-{i}") for i in range(n_at_once)]
         command = [sys.executable, "-m", f"{__package__}.probe_process", str(asked)]
         environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        # What samples write is removed with the folder, whichever process writes it, and however that one ends.
+        environment["TMPDIR"] = folder
         processes = [
             subprocess.Popen([*command, str(answer)], env=environment)  # noqa: S603  this interpreter
             for answer in answers
