@@ -1,5 +1,7 @@
 """Names of hashed columns: the terms that a store keeps while it hashes."""
 
+import errno
+
 import dask
 import numpy as np
 import pytest
@@ -92,7 +94,7 @@ def test_a_build_that_goes_on_keeps_the_same_terms(text, tmp_path, monkeypatch):
     def fails_at_the_third(*args, **kwargs):
         calls.append(1)
         if len(calls) == 3:
-            raise OSError("no space")
+            raise OSError(errno.ENOSPC, "no space")
         return write(*args, **kwargs)
 
     monkeypatch.setattr(build, "write_block", fails_at_the_third)
