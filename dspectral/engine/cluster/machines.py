@@ -21,6 +21,8 @@ PACKAGES = ("dspectral", "numpy", "scipy", "numba", "dask", "distributed", "zarr
 HERE = "this process"
 INTERVAL = 5.0
 """Seconds between two comparisons of one cluster, unless ``dspectral.same-bits`` is true."""
+SILENT = 30.0
+"""Seconds after which a worker that was not heard of is not asked: the largest clusters hear of theirs every ten."""
 SHOWN = 3
 """Machines that a sentence names."""
 
@@ -116,8 +118,8 @@ def addresses_of(dask_scheduler: Any) -> list[str]:
     list of str
         Only those that run and were heard of in the last seconds: the others would not answer.
     """
-    now = time.time()
-    return [one.address for one in dask_scheduler.workers.values() if now - one.last_seen < INTERVAL]
+    heard = time.time() - SILENT
+    return [one.address for one in dask_scheduler.workers.values() if one.last_seen > heard]
 
 
 def differences(machines: Mapping[str, Facts]) -> str:
