@@ -217,7 +217,7 @@ def test_a_worker_that_pauses_for_good_ends_the_pass_in_a_sentence_about_memory(
         ) as cluster,
         Client(cluster),
         pytest.raises(
-            ClusterError, match=r"paused, .* of their memory limit .*give each worker at least \d00 MB"
+            ClusterError, match=r"paused, .* of their memory limit .*give each worker at least [\d.]+ [MG]B"
         ),
     ):
         run_tasks(leak, range(5), name="leak")
