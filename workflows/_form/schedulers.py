@@ -13,7 +13,7 @@ from multiprocessing import resource_tracker
 
 import cloudpickle
 import dask
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Security
 
 from dspectral.dashboard import add_page
 
@@ -200,12 +200,11 @@ def _existing_cluster(address: str) -> Iterator[Client]:
 
 
 def _connected(address: str) -> AbstractContextManager[Client]:
-    before = dask.config.get("scheduler", None)
+    said = f"no scheduler answers at {address}, given as --scheduler"
+    # Asked beforehand: a client that has no certificates fails with itself left in force.
+    if address.startswith("tls") and Security().get_connection_args("client").get("ssl_context") is None:
+        raise OSError(f"{said}: {TLS}")
     try:
         return Client(address)
     except (OSError, ValueError, TypeError, ImportError) as error:
-        dask.config.set(scheduler=before)  # a client that has no certificates leaves itself in force
-        # Without certificates, distributed has a TypeError for an address that begins with tls.
-        lacks = address.startswith("tls") and isinstance(error, TypeError)
-        said = TLS if lacks else str(error)
-        raise OSError(f"no scheduler answers at {address}, given as --scheduler: {said}") from error
+        raise OSError(f"{said}: {error}") from error
