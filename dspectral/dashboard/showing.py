@@ -6,6 +6,7 @@ from typing import Any
 
 import dask
 
+from dspectral.engine import answer
 from dspectral.engine.telling import client_in_force
 
 _FAILURES = (ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError, TimeoutError)
@@ -77,7 +78,7 @@ def add_page(client: Any) -> tuple[str, str]:
     """
     plugin = _plugin()
     try:
-        problem = client.run_on_scheduler(plugin.install, plugin.FORM)
+        problem = answer(client, client.run_on_scheduler, plugin.install, plugin.FORM)
         link = str(client.dashboard_link or "")
     except _FAILURES as error:
         kind = "has no dspectral, or another version" if isinstance(error, ImportError) else "did not take it"

@@ -8,6 +8,7 @@ block order, and BLAS has one thread inside a task.
 
 from dspectral._compiled import LISTENERS
 from dspectral.engine.blas import blas_in_one_thread
+from dspectral.engine.cluster.asking import answer, asked
 from dspectral.engine.cluster.errors import ClusterError
 from dspectral.engine.compiling import announce as _announce
 from dspectral.engine.configuration import asked_memory_limit, memory_limit
@@ -41,7 +42,9 @@ __all__ = [
     "Stream",
     "Summary",
     "add_fields",
+    "answer",
     "as_message",
+    "asked",
     "asked_memory_limit",
     "blas_in_one_thread",
     "collect_rows",

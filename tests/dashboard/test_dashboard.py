@@ -202,15 +202,31 @@ def test_a_scheduler_that_cannot_load_the_page_is_named_in_a_sentence(client, mo
     assert problem == "the scheduler cannot show the page: No module named 'dspectral.dashboard.page'"
 
 
-def test_a_scheduler_without_dspectral_is_named_in_a_sentence():
+def test_a_scheduler_without_dspectral_is_named_in_a_sentence(client):
     class Elsewhere:
         asynchronous = False
+        loop = client.loop
 
-        def run_on_scheduler(self, *_args):
+        async def run_on_scheduler(self, *_args):
             raise ModuleNotFoundError("No module named 'dspectral'")
 
     with pytest.warns(UserWarning, match="the scheduler has no dspectral, or another version"):
         assert dspectral.show_dashboard(Elsewhere()) is None
+
+
+def test_a_scheduler_that_does_not_answer_is_not_waited_for_without_end(client):
+    class Stopped:
+        asynchronous = False
+        loop = client.loop
+
+        async def run_on_scheduler(self, *_args):
+            await asyncio.sleep(60)
+
+    with (
+        dask.config.set({"dspectral.wait-warning": "100 ms"}),
+        pytest.warns(UserWarning, match=r"did not take it \(TimeoutError: no answer within 0.1 s\)"),
+    ):
+        assert dspectral.show_dashboard(Stopped()) is None
 
 
 def test_without_a_client_there_is_nothing_to_show():

@@ -260,6 +260,18 @@ def test_a_scheduler_that_is_lost_is_one_sentence_soon(rows, tmp_path, fault):
 
 
 @real
+def test_a_scheduler_that_was_stopped_before_a_pass_is_one_sentence_soon(rows, tmp_path):
+    with a_cluster(tmp_path, 1) as (_client, scheduler, _workers, _processes):
+        fitted(rows)
+        scheduler.send_signal(signal.SIGSTOP)
+        with (
+            dask.config.set(limits(1, 3)),
+            pytest.raises(ClusterError, match=r"the scheduler at tcp://127.0.0.1:\d+ has not answered"),
+        ):
+            fitted(rows)
+
+
+@real
 def test_workers_that_are_stopped_end_the_pass_and_are_named(rows, tmp_path, heard):
     with a_cluster(tmp_path, 1) as (_client, _scheduler, (only,), _processes):
         fitted(rows)

@@ -1,10 +1,12 @@
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from workflows._form.usage import Meter, _difference, _of_workers, peak_bytes, read_usage, reset_peak
+from workflows._form import usage
+from workflows._form.usage import Meter, _difference, peak_bytes, read_usage, reset_peak
 
 
 def test_the_peak_holds_what_was_freed_until_it_is_reset():
@@ -48,20 +50,21 @@ def test_workers_elsewhere_are_added_and_those_below_are_not_added_again():
     assert _difference(before, after) == (4.0 + 2.0 + 0.5, 1)
 
 
-class Cluster:
-    def __init__(self, **readings):
-        self.readings = readings
-
-    def run(self, _function, on_error):
-        assert on_error == "return"
-        return self.readings
+def of_workers(monkeypatch, answers):
+    monkeypatch.setattr(usage, "asked", lambda *_, **__: answers)
+    return usage._of_workers(SimpleNamespace(run=None))
 
 
-def test_a_worker_that_ends_meanwhile_is_left_out_and_a_fault_is_not():
+def test_a_worker_that_ends_meanwhile_is_left_out_and_a_fault_is_not(monkeypatch):
     alive = reading("there", 7, 1.0)
-    assert _of_workers(Cluster(a=alive, b=OSError("gone"))) == {"a": alive}
+    assert of_workers(monkeypatch, {"a": alive, "b": OSError("gone")}) == {"a": alive}
     with pytest.raises(ImportError):
-        _of_workers(Cluster(a=alive, b=ImportError("psutil")))
+        of_workers(monkeypatch, {"a": alive, "b": ImportError("psutil")})
+
+
+def test_workers_that_do_not_answer_are_missing_in_the_report_which_is_said(monkeypatch):
+    with pytest.warns(UserWarning, match="time and memory of the report lack theirs"):
+        assert of_workers(monkeypatch, None) == {}
 
 
 def test_a_reading_names_its_process():

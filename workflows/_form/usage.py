@@ -5,6 +5,7 @@ import resource
 import socket
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from typing import Any
 
 import psutil
 from distributed import Client
+
+from dspectral.engine import asked
 
 HERE = "this process"
 
@@ -135,7 +138,12 @@ def reset_peak() -> bool:
 
 def _of_workers(client: Client) -> dict[str, dict[str, Any]]:
     readings = {}
-    for address, reading in client.run(read_usage, on_error="return").items():
+    answers = asked(client, client.run, read_usage, on_error="return")
+    if answers is None:  # one that is stopped answers nothing, and the others are not heard
+        warnings.warn(
+            "the workers did not say what they used: time and memory of the report lack theirs", stacklevel=2
+        )
+    for address, reading in (answers or {}).items():
         if isinstance(reading, OSError):
             continue  # it ends at this moment, and is left out as any that ended before
         if isinstance(reading, Exception):

@@ -1,6 +1,5 @@
 """Which machines compute: what decides the last bits of their results, and whether they fit together."""
 
-import asyncio
 import platform
 import sys
 import time
@@ -8,21 +7,19 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from dspectral.engine.blas import blas_kinds
+from dspectral.engine.cluster.asking import addresses_of, asked
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.cluster.errors import ClusterError
-from dspectral.engine.configuration import wait_warning, wants_same_bits
+from dspectral.engine.configuration import wants_same_bits
 from dspectral.engine.telling import LOGGER
 
 PACKAGES = ("dspectral", "numpy", "scipy", "numba", "dask", "distributed", "zarr", "threadpoolctl")
 HERE = "this process"
 INTERVAL = 5.0
 """Seconds between two comparisons of one cluster, unless ``dspectral.same-bits`` is true."""
-SILENT = 30.0
-"""Seconds after which a worker that was not heard of is not asked: the largest clusters hear of theirs every ten."""
 SHOWN = 3
 """Machines that a sentence names."""
 
@@ -84,11 +81,11 @@ def compare_machines(client: Client) -> None:
     strict = wants_same_bits()
     if not strict and time.monotonic() - known.asked < INTERVAL:
         return
-    addresses = set(_asked(client, client.run_on_scheduler, addresses_of) or ())
+    addresses = set(asked(client, client.run_on_scheduler, addresses_of) or ())
     known.asked = time.monotonic()
     new = addresses - known.facts.keys()
     if new:
-        answers = _asked(client, client.run, facts, workers=sorted(new), on_error="return") or {}
+        answers = asked(client, client.run, facts, workers=sorted(new), on_error="return") or {}
         _refuse_without_packages(answers)
         known.facts |= {address: one for address, one in answers.items() if isinstance(one, dict)}
     known.facts = {address: known.facts[address] for address in addresses & known.facts.keys()}
@@ -103,23 +100,6 @@ def compare_machines(client: Client) -> None:
         LOGGER.warning("%s", sentence)
         warnings.warn(sentence, RuntimeWarning, stacklevel=2)
     known.told = said
-
-
-def addresses_of(dask_scheduler: Any) -> list[str]:
-    """Return the addresses of the workers, on the scheduler.
-
-    Parameters
-    ----------
-    dask_scheduler : distributed.Scheduler
-        The scheduler, which ``Client.run_on_scheduler`` gives.
-
-    Returns
-    -------
-    list of str
-        Only those that run and were heard of in the last seconds: the others would not answer.
-    """
-    heard = time.time() - SILENT
-    return [one.address for one in dask_scheduler.workers.values() if one.last_seen > heard]
 
 
 def differences(machines: Mapping[str, Facts]) -> str:
@@ -166,18 +146,3 @@ def _refuse_without_packages(answers: Mapping[str, object]) -> None:
             f"{_some(sorted(failed))} cannot import {error.name or 'what passes need'} ({error}): install dspectral in "
             "the same version as here on every worker"
         ) from error
-
-
-def _asked(client: Client, question: Any, *arguments: Any, **options: Any) -> Any:
-    """Return the answer of a cluster to a question, None where it does not answer soon: the pass will say why."""
-
-    async def ask() -> Any:
-        return await question(*arguments, **options)
-
-    waited = asyncio.run_coroutine_threadsafe(ask(), client.loop.asyncio_loop)
-    try:
-        return waited.result(wait_warning())
-    except (OSError, RuntimeError, ImportError):
-        waited.cancel()
-        LOGGER.debug("the cluster was not asked", exc_info=True)
-        return None

@@ -1,15 +1,13 @@
 """What else than the data decides the bits of a result: the machine, the libraries, and the code itself."""
 
-import asyncio
-import time
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from dspectral.engine.blas import blas_kinds
-from dspectral.engine.cluster.clients import Client, Scheduler
+from dspectral.engine.cluster.asking import addresses_of, asked
+from dspectral.engine.cluster.clients import Client
 
 LIBRARIES = ("numpy", "scipy", "numba")
 PATIENCE = 5.0
@@ -62,21 +60,8 @@ def kinds_on(client: Client | None) -> list[str]:
     if client is None:
         return [kind_of_machine()]
 
-    async def ask() -> Any:
-        heard = await client.run_on_scheduler(_heard_of)
-        return await client.run(kind_of_machine, workers=heard, on_error="return") if heard else {}
-
-    asked = asyncio.run_coroutine_threadsafe(ask(), client.loop.asyncio_loop)
-    try:
-        answers = asked.result(PATIENCE)
-    except (OSError, RuntimeError, TimeoutError):
-        asked.cancel()  # the pass will say what is wrong with the cluster
-        answers = {}
-    kinds = {one for one in answers.values() if isinstance(one, str)}
+    heard = asked(client, client.run_on_scheduler, addresses_of, seconds=PATIENCE)
+    question = {"workers": heard, "on_error": "return", "seconds": PATIENCE}
+    answers = asked(client, client.run, kind_of_machine, **question) if heard else None
+    kinds = {one for one in (answers or {}).values() if isinstance(one, str)}
     return sorted(kinds) or [kind_of_machine()]
-
-
-def _heard_of(dask_scheduler: Scheduler) -> list[str]:
-    """Return the addresses of the workers that would answer, on the scheduler."""
-    now = time.time()
-    return [one.address for one in dask_scheduler.workers.values() if now - one.last_seen < PATIENCE]

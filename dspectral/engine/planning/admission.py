@@ -8,6 +8,7 @@ import dask
 import dask.array as da
 import numpy as np
 
+from dspectral.engine.cluster.asking import asked
 from dspectral.engine.cluster.clients import Client, Scheduler
 from dspectral.engine.fitting import fit_in_force
 from dspectral.engine.merge_tree import tree_depth
@@ -186,8 +187,8 @@ def memory_of(client: Client | None) -> There | None:
     """
     if client is None:
         return There(0, n_threads_here(), configured_memory(), resident_bytes())
-    found = client.run_on_scheduler(_of_scheduler)
-    if found is None:
+    found = asked(client, client.run_on_scheduler, _of_scheduler)
+    if found is None:  # or it does not answer, which the pass will say
         return None
     n_workers, n_threads, limit, taken = found
     return There(n_workers, n_threads, limit, max(LIBRARIES, taken))

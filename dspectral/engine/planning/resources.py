@@ -8,7 +8,9 @@ import dask
 from dask.utils import parse_bytes
 
 from dspectral.engine.blas import has_controlled_blas
-from dspectral.engine.configuration import configured_fan_in
+from dspectral.engine.cluster.asking import asked
+from dspectral.engine.cluster.errors import ClusterError
+from dspectral.engine.configuration import configured_fan_in, wait_warning
 from dspectral.engine.planning.process_memory import memory_there, resident_bytes
 from dspectral.engine.planning.scales import Machines
 from dspectral.engine.telling import client_in_force
@@ -121,13 +123,23 @@ def as_bytes(name: str, value: Any) -> int:
 
 
 def _of_client(client: Any, fan_in: int, limit: int | None) -> Resources:
-    workers = client.scheduler_info(n_workers=-1)["workers"]
+    workers = asked(client, client.run_on_scheduler, workers_of)
+    if workers is None:
+        raise ClusterError(
+            f"the scheduler did not answer within {wait_warning():.3g} s, so nothing can be planned: see whether it "
+            "still runs"
+        )
     if not workers:
         raise ValueError("the cluster has no worker, so nothing can be planned: start one, or give workers=N")
-    limits = [w["memory_limit"] for w in workers.values() if w["memory_limit"]]
-    states = list(client.run(worker_state).values())
+    states = list((asked(client, client.run, worker_state) or {}).values())
+    if not states:
+        raise ClusterError(
+            f"the cluster's {len(workers)} worker(s) did not say how much memory they have within "
+            f"{wait_warning():.3g} s, so nothing can be planned: see whether they still run"
+        )
+    limits = [bytes_ for _threads, bytes_ in workers if bytes_]
     resident = max(state["resident"] for state in states)
-    n_threads = max(w["nthreads"] for w in workers.values())
+    n_threads = max(threads for threads, _bytes in workers)
     here = worker_state()["host"]
     return Resources(
         Machines(len(workers), n_threads, fan_in),
@@ -137,6 +149,22 @@ def _of_client(client: Any, fan_in: int, limit: int | None) -> Resources:
         "memory_limit",
         all(state["host"] == here for state in states),
     )
+
+
+def workers_of(dask_scheduler: Any) -> list[tuple[int, int | None]]:
+    """Return threads and memory limit of each worker, on the scheduler.
+
+    Parameters
+    ----------
+    dask_scheduler : distributed.Scheduler
+        The scheduler, which ``Client.run_on_scheduler`` gives.
+
+    Returns
+    -------
+    list of tuple
+        Threads, and bytes or None.
+    """
+    return [(one.nthreads, one.memory_limit or None) for one in dask_scheduler.workers.values()]
 
 
 def worker_state() -> dict[str, Any]:

@@ -1,0 +1,102 @@
+"""Questions to a cluster that does not always answer: none is waited for without end."""
+
+import asyncio
+import time
+from typing import Any
+
+from dspectral.engine.cluster.clients import Client, Scheduler
+from dspectral.engine.configuration import wait_warning
+from dspectral.engine.telling import LOGGER
+
+SILENT = 30.0
+"""Seconds after which a worker that was not heard of is not asked: the largest clusters hear of theirs every ten."""
+
+
+def answer(
+    client: Client, question: Any, *arguments: Any, seconds: float | None = None, **options: Any
+) -> Any:
+    """Return the answer of a cluster to a question.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Client of the cluster.
+    question : callable
+        Method of the client, such as ``client.run``.
+    *arguments
+        Its arguments.
+    seconds : float, optional
+        Most seconds to wait, by default those of ``dspectral.wait-warning``.
+    **options
+        Its keywords.
+
+    Returns
+    -------
+    object
+        What the method returns.
+
+    Raises
+    ------
+    TimeoutError
+        If there is no answer in that time.
+    """
+    seconds = wait_warning() if seconds is None else seconds
+
+    async def ask() -> Any:
+        return await question(*arguments, **options)
+
+    waited = asyncio.run_coroutine_threadsafe(ask(), client.loop.asyncio_loop)
+    try:
+        return waited.result(seconds)
+    except TimeoutError as error:
+        waited.cancel()
+        raise TimeoutError(f"no answer within {seconds:.3g} s") from error
+
+
+def asked(
+    client: Client, question: Any, *arguments: Any, seconds: float | None = None, **options: Any
+) -> Any:
+    """Return the answer of a cluster to a question, None where it does not answer soon.
+
+    A pass that follows watches the cluster, and says why it does not answer.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Client of the cluster.
+    question : callable
+        Method of the client, such as ``client.run``.
+    *arguments
+        Its arguments.
+    seconds : float, optional
+        Most seconds to wait, by default those of ``dspectral.wait-warning``.
+    **options
+        Its keywords.
+
+    Returns
+    -------
+    object
+        The answer, or None.
+    """
+    try:
+        return answer(client, question, *arguments, seconds=seconds, **options)
+    except (OSError, RuntimeError, ImportError):
+        LOGGER.debug("the cluster was not asked", exc_info=True)
+        return None
+
+
+def addresses_of(dask_scheduler: Scheduler) -> list[str]:
+    """Return the addresses of the workers, on the scheduler.
+
+    Parameters
+    ----------
+    dask_scheduler : distributed.Scheduler
+        The scheduler, which ``Client.run_on_scheduler`` gives.
+
+    Returns
+    -------
+    list of str
+        Only those that run and were heard of in the last seconds: the others would not answer.
+    """
+    heard = time.time() - SILENT
+    return [one.address for one in dask_scheduler.workers.values() if one.last_seen > heard]
