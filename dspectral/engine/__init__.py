@@ -30,6 +30,7 @@ from dspectral.engine.row_blocks import Blocks, Stream, is_lazy, lazy_rows, refu
 from dspectral.engine.summary import Summary, add_fields
 from dspectral.engine.telling import as_message, listening
 from dspectral.engine.timing import PassTime, timed_passes
+from dspectral.engine.whole_data import fits_in_memory
 
 LISTENERS.append(_announce)
 
@@ -49,6 +50,7 @@ __all__ = [
     "blas_in_one_thread",
     "collect_rows",
     "expect_passes",
+    "fits_in_memory",
     "fitting",
     "forget",
     "is_lazy",

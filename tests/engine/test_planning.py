@@ -3,6 +3,7 @@
 import json
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,17 +15,17 @@ from distributed import Client
 from scipy import sparse
 
 import dspectral
-from dspectral import RunPlan, SketchedPCA, TruncatedSVD, build_store, write_counts
+from dspectral import RunPlan, SketchedPCA, TreePCA, TruncatedSVD, build_store, write_counts
 from dspectral.decomposition import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine import Blocks, summarize
 from dspectral.engine.planning.asking import sample_of
-from dspectral.engine.planning.fresh_process import fresh_bytes
+from dspectral.engine.planning.fresh_process import new_worker
 from dspectral.engine.planning.phases import phases_of
 from dspectral.engine.planning.recording import PassRecord, RunRecord, Took, recorded
 from dspectral.engine.planning.refusing import refusal_of
 from dspectral.engine.planning.samples import Cut, chosen, cut_of, take
-from dspectral.engine.planning.scales import Machines, Scale, along
+from dspectral.engine.planning.scales import Machines, Scale, along, expected
 from dspectral.engine.planning.whole_tree import Tree
 from dspectral.engine.summary import BlockSize
 
@@ -174,15 +175,38 @@ def test_what_the_first_tasks_leave_behind_counts_for_a_new_worker_however_large
         summarize(large[:, ::100], of=leaves_behind, name="gram")
     assert list(run.graphs) == ["gram"]
     assert len(run.graphs["gram"]) > 1 << 17
-    bare, working = fresh_bytes((), run.graphs)
-    assert bare > 10 * MB
-    assert working > 320 * MB
+    found = new_worker((), run.graphs)
+    assert found.bare > 10 * MB
+    assert found.working > 320 * MB
 
 
 def test_what_does_not_grow_with_the_sample_is_not_extended():
     assert along(Scale(10, (2, 4), (0.2, 0.4)), (3.0, 3.0)) == 3.0
     assert along(Scale(10, (2, 4), (0.2, 0.4)), (3.0, 2.0)) == 2.0
     assert along(Scale(10, (2, 4), (0.2, 0.4)), (2.0, 4.0)) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("power", [0.25, 0.5, 1.0])
+def test_three_samples_say_along_which_power_of_the_data_a_time_grows(power):
+    scale = Scale(100, (2, 4, 8), (0.02, 0.04, 0.08))
+    times = [0.3 + 5.0 * weight**power for weight in scale.weights]
+    assert expected(scale, times) == pytest.approx(5.3)
+    assert expected(scale, times[::-1]) == times[0]  # never less than the largest sample
+    two = Scale(100, (2, 4), (0.02, 0.04))
+    assert expected(two, times[:2]) == along(two, times[:2])
+
+
+def test_a_probe_goes_the_way_of_the_whole_where_only_the_probe_would_fit_in_memory():
+    rows = da.random.default_rng(0).standard_normal((960, 16, 4), chunks=(60, -1, -1))
+    with dask.config.set({"dspectral.memory-limit": "100 kB"}):
+        plan = dspectral.plan(TreePCA(n_components=4, length=16), rows)
+        with dask.config.set(scheduler="sync"), recorded() as run:
+            TreePCA(n_components=4, length=16).fit(rows)
+        with dask.config.set(scheduler="sync"), recorded() as sample:
+            TreePCA(n_components=4, length=16).fit(rows[:120])
+    names = [one.name for one in run.passes]
+    assert names != [one.name for one in sample.passes]
+    assert {phase.name: phase.n_times for phase in plan.phases} == Counter(names)
 
 
 class Corpus(NamedTuple):

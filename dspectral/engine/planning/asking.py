@@ -14,10 +14,11 @@ from dspectral.engine.planning.refusing import refusal_of
 from dspectral.engine.planning.resources import ROOM, Resources, resources
 from dspectral.engine.planning.run_plan import RunPlan
 from dspectral.engine.planning.samples import Cut, chosen, first_data, take
-from dspectral.engine.planning.scales import Scale, along
+from dspectral.engine.planning.scales import Scale, along, expected
 
 SIZES = (1, 2, 4, 8, 16)
-"""Blocks of samples. Two and four are used; one where there is no other, more where a method refuses fewer."""
+"""Blocks of samples. Two and four are used, and eight where that is quick; one where there is no other, more where a
+method refuses fewer."""
 SAMPLE_BLOCKS = 4
 FAN_INS = (2, 3, 4, 8, 16)
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -64,9 +65,10 @@ def plan(
 
     Notes
     -----
-    A process of its own runs the fit on two blocks, again on two, and on four; with several workers on this machine
-    as many processes do so at the same time. A method that stops when it has converged is taken to need as many passes
-    as on four blocks. Seconds hold for machines like this one, on which nothing else runs.
+    A process of its own runs the fit on two blocks, again on two, on four, and on eight if that is quick; with several
+    workers on this machine as many processes do so at the same time. A method that stops when it has converged is
+    taken to need as many passes as on the largest of these samples. Seconds are those of a fit on workers that have
+    started; they hold for machines like this one, on which nothing else runs.
 
     Examples
     --------
@@ -82,7 +84,7 @@ def plan(
     calls, scale, cut = (sampler or calls_of)(function, arguments, keywords)
     n_at_once = min(there.machines.n_workers, _processors()) if there.on_this_machine else 1
     packages = _packages() if there.machines.n_workers else ()
-    found = probe(_call, calls, n_at_once=max(1, n_at_once), packages=packages)
+    found = probe(_call, calls, scale.weights, n_at_once=max(1, n_at_once), packages=packages)
     owner = getattr(function, "__self__", None)
     name = type(owner).__name__ if owner is not None else function.__name__
     return _planned(name, owner, found, scale, cut, there)
@@ -184,7 +186,7 @@ def _planned(name: str, owner: Any, found: Probe, scale: Scale, cut: Cut, there:
     runs, machines = found.runs, there.machines
     phases = phases_of(runs, scale, machines, cut.read)
     between = along(scale, [run.between - run.before for run in runs])
-    serial = along(scale, [run.seconds - sum(one.seconds for one in run.passes) for run in runs])
+    serial = expected(scale, [run.serial for run in runs])
     most = max((phase.memory for phase in phases), default=0)
     client = int(max(there.resident if not machines.n_workers else 0, found.base) + between)
     if machines.n_workers:

@@ -1,23 +1,44 @@
-"""The process of a new worker: it loads what a worker loads, runs the first tasks, and says how large it became."""
+"""The process of a new worker: it runs the first tasks, and says how large it became and how late they were."""
 
 import gc
 import pickle
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import cloudpickle
 from dask.local import get_sync
 
+from dspectral.engine.cluster.machines import facts
 from dspectral.engine.planning.process_memory import resident_bytes
 
 
-def fresh_bytes(packages: Sequence[str], graphs: Mapping[str, bytes]) -> tuple[int, int]:
-    """Measure what a new worker has in memory before its first task, and how much the first tasks leave behind.
+class NewWorker(NamedTuple):
+    """What the first tasks of a new worker take beside what they take later.
+
+    Attributes
+    ----------
+    bare : int
+        Bytes before the first task.
+    working : int
+        Bytes by which libraries, compiled loops and buffers of tasks make the process larger for good.
+    late : float
+        Seconds by which the first tasks are slower than the same tasks later, with the comparison of machines.
+    """
+
+    bare: int
+    working: int
+    late: float
+
+
+def new_worker(packages: Sequence[str], graphs: Mapping[str, bytes]) -> NewWorker:
+    """Measure a process like that of a new worker.
 
     Parameters
     ----------
@@ -28,10 +49,8 @@ def fresh_bytes(packages: Sequence[str], graphs: Mapping[str, bytes]) -> tuple[i
 
     Returns
     -------
-    bare : int
-        Bytes before the first task.
-    working : int
-        Bytes by which libraries, compiled loops and buffers of tasks make the process larger for good.
+    NewWorker
+        What the first tasks take.
 
     Raises
     ------
@@ -49,17 +68,17 @@ def fresh_bytes(packages: Sequence[str], graphs: Mapping[str, bytes]) -> tuple[i
             check=False,
             cwd=folder,
         )
-    answer = done.stdout.split()[-2:]
-    if done.returncode or len(answer) != 2:
+    answer = done.stdout.split()[-3:]
+    if done.returncode or len(answer) != 3:
         raise RuntimeError(
             f"a process like a new worker ended with code {done.returncode}: {done.stderr[-300:]}"
         )
-    bare, worked = map(int, answer)
-    return bare, max(0, worked - bare)
+    bare, worked, late = int(answer[0]), int(answer[1]), float(answer[2])
+    return NewWorker(bare, max(0, worked - bare), max(0.0, late))
 
 
 def serve(asked: Path) -> None:
-    """Load and run what is asked for, and write the bytes before the first task and after the last one.
+    """Load and run what is asked for; write the bytes before the first task and after the last one, and the delay.
 
     Parameters
     ----------
@@ -71,18 +90,23 @@ def serve(asked: Path) -> None:
         with suppress(ImportError):
             import_module(name)
     bare = resident_bytes()
-    for graph in graphs:
-        _run(graph)
+    # Before the first pass client and workers are compared, one after the other.
+    began = time.perf_counter()
+    facts()
+    first = 2 * (time.perf_counter() - began) + sum(map(_run, graphs))
     gc.collect()
-    sys.stdout.write(f"{bare} {resident_bytes()}\n")
+    worked = resident_bytes()
+    sys.stdout.write(f"{bare} {worked} {first - sum(map(_run, graphs))}\n")
 
 
-def _run(graph: bytes) -> None:
-    """Run the tasks of a pass, of which nothing is kept."""
+def _run(graph: bytes) -> float:
+    """Run the tasks of a pass, of which nothing is kept; return the seconds."""
+    began = time.perf_counter()
     tasks, keys = pickle.loads(graph)  # noqa: S301  written by the process that asks
     # The store that a sample was written to is gone by now. Tasks that miss it have loaded what they need.
     with suppress(OSError):
         get_sync(tasks, keys)
+    return time.perf_counter() - began
 
 
 if __name__ == "__main__":

@@ -69,8 +69,7 @@ def phases_of(runs: Sequence[RunRecord], scale: Scale, machines: Machines, read:
     """
     phases: dict[str, Phase] = {}
     for number, record in enumerate(runs[-1].passes):
-        smaller = _same_pass(runs[0], number, record.name) if len(runs) > 1 else None
-        one = _phase(record, smaller, scale, machines, read)
+        one = _phase([_same_pass(run, number, record.name) for run in runs], scale, machines, read)
         known = phases.get(record.name)
         phases[record.name] = one if known is None else _together(known, one)
     return list(phases.values())
@@ -93,12 +92,12 @@ def _together(a: Phase, b: Phase) -> Phase:
     )
 
 
-def _phase(
-    record: PassRecord, smaller: PassRecord | None, scale: Scale, machines: Machines, read: int | None
-) -> Phase:
+def _phase(same: Sequence[PassRecord | None], scale: Scale, machines: Machines, read: int | None) -> Phase:
     """Scale one pass up."""
-    follows = smaller is None or smaller.n_blocks != record.n_blocks or len(scale.samples) < 2
-    follows = follows and record.n_blocks > 0
+    known = [one for one in same if one is not None]
+    record = known[-1]
+    is_fixed = len(known) == len(same) > 1 and len({one.n_blocks for one in known}) == 1
+    follows = not is_fixed and record.n_blocks > 0
     # Files of a partition, for instance, are as many however long the text is: each task is then larger instead.
     n_blocks = (
         max(1, round(record.n_blocks * scale.n_blocks / scale.samples[-1])) if follows else record.n_blocks
@@ -108,7 +107,7 @@ def _phase(
     if not blocks:
         seconds = record.seconds * (times if record.n_blocks else 1.0)
         return Phase(record.name, 1, record.is_pass, n_blocks, 0, 0, 0, 0, 0, 0, seconds)
-    block = usual(blocks) if follows else grown(blocks, smaller, scale)
+    block = usual(blocks) if follows else grown(known, scale)
     tree = Tree.of(record, block.result, n_blocks, machines.fan_in)
     costs = PassCosts(record, block, tree, n_blocks, machines)
     memory, held = costs.memory

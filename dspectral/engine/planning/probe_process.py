@@ -11,11 +11,14 @@ from pathlib import Path
 import cloudpickle
 import dask
 
-from dspectral.engine.planning.fresh_process import fresh_bytes
+from dspectral.engine.planning.fresh_process import NewWorker, new_worker
 from dspectral.engine.planning.recording import Probe, RunRecord, recorded
+from dspectral.engine.whole_data import seeing
 
 N_RUNS = 2
-"""Runs on samples of different sizes, after one that loads what is needed."""
+"""Runs on samples of different sizes, after one that loads what is needed; one more where it is quick."""
+QUICK_SECONDS = 3.0
+"""Most seconds that one more may take: what is quick differs little from one sample to the next."""
 ENOUGH_SECONDS = 60.0
 """After which no larger sample is begun."""
 
@@ -40,29 +43,30 @@ def serve(asked: Path, answer: Path) -> None:
 
 
 def _run(asked: Path, began: float) -> Probe:
-    function, calls, config, packages = cloudpickle.loads(asked.read_bytes())
+    function, calls, shares, config, packages = cloudpickle.loads(asked.read_bytes())
     for name in packages:  # what a worker has loaded beside ours
         with suppress(ImportError):
             import_module(name)
     runs: list[RunRecord] = []
-    base, cold, bare, working, aside = 0, None, 0, 0, 0.0
+    base, cold, fresh, aside = 0, None, NewWorker(0, 0, 0.0), 0.0
     # The first run loads libraries and compiled loops, merges' too, which two blocks have. A sample may be too small
     # for a method, and is left out.
     first, last = min(1, len(calls) - 1), len(calls) - 1
     waiting = [first, *range(first, len(calls)), last, last]
     used: list[int] = []
     with dask.config.set(config):
-        while waiting and len(runs) < N_RUNS:
+        while waiting and (len(runs) < N_RUNS or _is_quick(runs, used, shares, waiting[0])):
             number = waiting.pop(0)
             try:
-                run = _recorded_run(function, calls[number], keeps_graphs=cold is None and bool(packages))
+                with seeing(shares[number]):
+                    run = _recorded_run(function, calls[number], keeps_graphs=cold is None and bool(packages))
             except ValueError:
                 if number == last:
                     raise
                 continue
             if cold is None:
                 cold, aside = run, time.perf_counter()
-                bare, working = fresh_bytes(packages, cold.graphs) if packages else (0, 0)
+                fresh = new_worker(packages, cold.graphs) if packages else fresh
                 cold.graphs.clear()  # they would count as memory of the runs that follow
                 aside = time.perf_counter() - aside
                 continue
@@ -71,28 +75,39 @@ def _run(asked: Path, began: float) -> Probe:
             base = max(base, run.before)
             if time.perf_counter() - began - aside > ENOUGH_SECONDS:
                 break
-    mine = time.perf_counter() - began - aside
-    loading = mine - sum(run.seconds for run in (*runs, *filter(None, [cold])))
-    late = max(0.0, loading) + _compiling(cold, runs[0])
-    return Probe(runs, base, bare, working, late, used)
+    late = _between(cold, runs[0]) + (fresh.late if packages else _around(cold, runs[0]))
+    return Probe(runs, base, fresh.bare, fresh.working, late, used)
+
+
+def _is_quick(runs: list[RunRecord], used: list[int], shares: list[float], number: int) -> bool:
+    """Whether a larger sample than those that were used takes little time."""
+    longer = runs[-1].seconds * shares[number] / shares[used[-1]]
+    return len(runs) == N_RUNS and number > used[-1] and longer <= QUICK_SECONDS
 
 
 def _recorded_run(function: bytes, call: bytes, *, keeps_graphs: bool) -> RunRecord:
     """Record a call on fresh copies, of which nothing is left afterwards."""
+    began = time.perf_counter()
     # Written by the process that asks.
     fit, arguments = pickle.loads(function), pickle.loads(call)  # noqa: S301
     with recorded(keeps_graphs=keeps_graphs) as run:
         fit(*arguments)
     del fit, arguments
     gc.collect()
+    run.around = time.perf_counter() - began - run.seconds
     return run
 
 
-def _compiling(cold: RunRecord | None, warm: RunRecord) -> float:
-    """Return the seconds by which the first tasks of a new process are slower than the same tasks later."""
+def _between(cold: RunRecord | None, warm: RunRecord) -> float:
+    """Return the seconds by which a new process is slower between the passes."""
+    return max(0.0, cold.serial - warm.serial) if cold else 0.0
+
+
+def _around(cold: RunRecord | None, warm: RunRecord) -> float:
+    """Return the seconds by which a new process loads slower, and its first tasks are slower than the same later."""
     if cold is None:
         return 0.0
-    late = 0.0
+    late = max(0.0, cold.around - warm.around)
     for first, usual in zip(cold.passes, warm.passes, strict=False):
         for level in {task.level for task in first.tasks}:
             mine = [task.seconds for task in usual.tasks if task.level == level]

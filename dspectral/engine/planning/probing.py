@@ -29,6 +29,7 @@ PROBE_SECONDS = 600.0
 def probe(
     function: Callable[..., object],
     calls: Sequence[tuple[Any, ...]],
+    shares: Sequence[float],
     *,
     n_at_once: int = 1,
     packages: Sequence[str] = (),
@@ -41,6 +42,8 @@ def probe(
         ``function(*call)`` fits or builds.
     calls : sequence of tuple
         Arguments of each call, from the smallest sample to the largest.
+    shares : sequence of float
+        Share of the whole that each sample is.
     n_at_once : int, default=1
         Number of processes that do the same at the same time, as the workers of one machine will: they share its
         memory's bandwidth. The slowest of them counts.
@@ -62,7 +65,9 @@ def probe(
         asked = Path(folder, "asked")
         config = {"scheduler": "sync", **{key: dask.config.get(key) for key in _ours()}}
         calls = [cloudpickle.dumps(call) for call in calls]
-        asked.write_bytes(cloudpickle.dumps((cloudpickle.dumps(function), calls, config, list(packages))))
+        asked.write_bytes(
+            cloudpickle.dumps((cloudpickle.dumps(function), calls, list(shares), config, list(packages)))
+        )
         answers = [Path(folder, f"answer-{i}") for i in range(n_at_once)]
         command = [sys.executable, "-m", f"{__package__}.probe_process", str(asked)]
         environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -78,7 +83,7 @@ def probe(
             for process in processes:
                 process.kill()
         found = [_answer(path, code) for path, code in zip(answers, codes, strict=True)]
-    slowest = max(found, key=lambda one: one.runs[-1].seconds)
+    slowest = max(found, key=lambda one: one.runs[0].seconds)
     slowest.seconds = time.perf_counter() - began
     return slowest
 

@@ -85,6 +85,8 @@ class RunRecord:
         Tasks of the first pass of each name and the keys of their results, pickled, where they were asked for.
     seconds : float
         Wall time of the whole run.
+    around : float
+        Seconds that it took to load what the run needs, and to clean up after it.
     before : int
         Bytes of the process before it.
     after : int
@@ -96,9 +98,15 @@ class RunRecord:
     passes: list[PassRecord] = field(default_factory=list)
     graphs: dict[str, bytes] = field(default_factory=dict)
     seconds: float = 0.0
+    around: float = 0.0
     before: int = 0
     after: int = 0
     between: int = 0
+
+    @property
+    def serial(self) -> float:
+        """Seconds between the passes."""
+        return self.seconds - sum(one.seconds for one in self.passes)
 
 
 @dataclass
@@ -116,7 +124,7 @@ class Probe:
     working : int
         Bytes by which the first tasks make it larger for good: libraries, compiled loops, buffers of BLAS.
     warm_up : float
-        Seconds that a new process takes for libraries and for what is compiled.
+        Seconds by which the first tasks of a new process are slower, for libraries and for what is compiled.
     used : list of int
         Numbers of the calls of these runs.
     seconds : float

@@ -4,7 +4,12 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
+
 from dspectral.engine.planning.recording import PassRecord, Took
+
+POWERS = (0.25, 0.5, 1.0)
+"""Powers of the data along which times may grow."""
 
 
 class Scale(NamedTuple):
@@ -75,6 +80,42 @@ def along(scale: Scale, values: Sequence[float]) -> float:
     return last + max(0.0, slope) * (1.0 - scale.weights[-1])
 
 
+def expected(scale: Scale, values: Sequence[float]) -> float:
+    """Extend values of samples to the whole along the power of the data that fits them best.
+
+    What is made of counts grows with the number of distinct things, as a root of the data (Heaps' law); what is made
+    of rows grows with the data itself. Three samples tell these apart; two are taken as a straight line.
+
+    Parameters
+    ----------
+    scale : Scale
+        How much larger the whole is.
+    values : sequence of float
+        One for each sample, the smallest sample first.
+
+    Returns
+    -------
+    float
+        Never less than the value of the largest sample.
+
+    Examples
+    --------
+    >>> round(expected(Scale(16, (1, 4, 16), (1 / 16, 1 / 4, 1)), (1.0, 2.0, 4.0)), 6)
+    4.0
+    >>> round(expected(Scale(16, (1, 2, 4), (1 / 16, 1 / 8, 1 / 4)), (1.0, 2.0, 4.0)), 6)
+    16.0
+    """
+    if len(values) < 3 or scale.weights[-1] <= scale.weights[0]:
+        return along(scale, values)
+    errors, ends = [], []
+    for power in POWERS:
+        grown = np.power(scale.weights, power)
+        slope, level = np.polyfit(grown, values, 1)
+        errors.append(float(np.sum((level + slope * grown - values) ** 2)))
+        ends.append(float(level + slope))
+    return max(float(values[-1]), ends[int(np.argmin(errors))])
+
+
 def usual(tasks: Sequence[Took]) -> Took:
     """Return the mean time and the largest size of tasks.
 
@@ -101,15 +142,13 @@ def usual(tasks: Sequence[Took]) -> Took:
     )
 
 
-def grown(tasks: Sequence[Took], smaller: PassRecord | None, scale: Scale) -> Took:
+def grown(passes: Sequence[PassRecord], scale: Scale) -> Took:
     """Return a task of a pass of a fixed number of tasks, each of which grows with the data.
 
     Parameters
     ----------
-    tasks : sequence of Took
-        Tasks of the blocks of the largest sample.
-    smaller : PassRecord or None
-        The same pass over a smaller sample.
+    passes : sequence of PassRecord
+        The same pass over each sample.
     scale : Scale
         How much larger the whole is.
 
@@ -118,14 +157,10 @@ def grown(tasks: Sequence[Took], smaller: PassRecord | None, scale: Scale) -> To
     Took
         A task of the whole.
     """
-    last = usual(tasks)
-    before = [task for task in smaller.tasks if task.level == 0] if smaller else []
-    if not before:
-        return last
-    first = usual(before)
+    blocks = [usual([task for task in one.tasks if task.level == 0]) for one in passes]
     return Took(
         0,
-        along(scale, (first.seconds, last.seconds)),
-        int(along(scale, (first.rise, last.rise))),
-        int(along(scale, (first.result, last.result))),
+        expected(scale, [one.seconds for one in blocks]),
+        int(along(scale, [one.rise for one in blocks])),
+        int(along(scale, [one.result for one in blocks])),
     )

@@ -1,0 +1,55 @@
+"""What a fit of a few blocks must know of the whole: that it goes the way that the whole will go."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from dspectral.engine.configuration import memory_limit
+
+_SHARE: ContextVar[float] = ContextVar("share", default=1.0)
+
+
+def fits_in_memory(n_bytes: float) -> bool:
+    """Return whether one method may hold in memory what grows with the rows.
+
+    Parameters
+    ----------
+    n_bytes : float
+        Bytes that the rows in view need.
+
+    Returns
+    -------
+    bool
+        Whether they are at most :func:`dspectral.engine.memory_limit`. Within a probe of a plan, which sees a few
+        blocks, whether those of all blocks will be.
+
+    Examples
+    --------
+    >>> fits_in_memory(1 << 20)
+    True
+    >>> with seeing(1e-6):
+    ...     fits_in_memory(1 << 20)
+    False
+    """
+    return n_bytes <= memory_limit() * _SHARE.get()
+
+
+@contextmanager
+def seeing(share: float) -> Iterator[None]:
+    """Say within the body of a ``with`` that fits see only a share of the data.
+
+    Parameters
+    ----------
+    share : float
+        Share of the whole, at most 1.
+
+    Yields
+    ------
+    None
+        Nothing.
+    """
+    token = _SHARE.set(share)
+    try:
+        yield
+    finally:
+        _SHARE.reset(token)
