@@ -30,7 +30,7 @@ from dspectral.engine.row_blocks import Blocks, Stream, is_lazy, lazy_rows, refu
 from dspectral.engine.summary import Summary, add_fields
 from dspectral.engine.telling import as_message, listening
 from dspectral.engine.timing import PassTime, timed_passes
-from dspectral.engine.whole_data import fits_in_memory
+from dspectral.engine.whole_data import fits_in_memory, scratch_of_probe
 
 LISTENERS.append(_announce)
 
@@ -67,6 +67,7 @@ __all__ = [
     "refuse_other_containers",
     "run_tasks",
     "sample_of",
+    "scratch_of_probe",
     "summarize",
     "timed_passes",
     "told",

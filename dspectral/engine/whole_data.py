@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from tempfile import TemporaryDirectory
 
 from dspectral.engine.configuration import memory_limit
 
 _SHARE: ContextVar[float] = ContextVar("share", default=1.0)
+_SCRATCH: ContextVar[str | None] = ContextVar("scratch", default=None)
 
 
 def fits_in_memory(n_bytes: float) -> bool:
@@ -34,9 +36,25 @@ def fits_in_memory(n_bytes: float) -> bool:
     return n_bytes <= memory_limit() * _SHARE.get()
 
 
+def scratch_of_probe() -> str | None:
+    """Return the folder for what a fit would write beside its data, if this is a probe of a plan.
+
+    Returns
+    -------
+    str or None
+        A folder that is removed when the fit ends; None outside of a probe.
+
+    Examples
+    --------
+    >>> scratch_of_probe() is None
+    True
+    """
+    return _SCRATCH.get()
+
+
 @contextmanager
 def seeing(share: float) -> Iterator[None]:
-    """Say within the body of a ``with`` that fits see only a share of the data.
+    """Say within the body of a ``with`` that fits see only a share of the data, and leave nothing beside it.
 
     Parameters
     ----------
@@ -48,8 +66,10 @@ def seeing(share: float) -> Iterator[None]:
     None
         Nothing.
     """
-    token = _SHARE.set(share)
-    try:
-        yield
-    finally:
-        _SHARE.reset(token)
+    with TemporaryDirectory(prefix="dspectral-plan-") as folder:
+        tokens = _SHARE.set(share), _SCRATCH.set(folder)
+        try:
+            yield
+        finally:
+            _SHARE.reset(tokens[0])
+            _SCRATCH.reset(tokens[1])

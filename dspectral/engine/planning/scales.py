@@ -8,7 +8,7 @@ import numpy as np
 
 from dspectral.engine.planning.recording import PassRecord, Took
 
-POWERS = (0.25, 0.5, 1.0)
+POWERS = (0.5, 1.0)
 """Powers of the data along which times may grow."""
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
-from dspectral.engine import Blocks, numbered, run_tasks
+from dspectral.engine import Blocks, numbered, run_tasks, scratch_of_probe
 from dspectral.linalg.runs import cut_runs
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.blocks import BlockInfo, find_block, write_block
@@ -32,7 +32,8 @@ def spill_contexts(
     sentences : Blocks
         Sentences of the corpus.
     corpus : Location
-        Corpus that the sentences are read from. Counts that were finished there with the same settings are opened.
+        Corpus that the sentences are read from. Counts that were finished there of the same blocks with the same
+        settings are opened.
     entries : ndarray of int64, shape (n_types,)
         Bound on the number of contexts of each word type.
     settings : ContextSettings
@@ -51,9 +52,12 @@ def spill_contexts(
     block. A run that is cut short continues at the first block that is not finished.
     """
     how = settings._asdict()
-    # Settings name the folder: another window has counts of its own, and the same ones are found again.
-    digest = sha256(json.dumps([how, most], sort_keys=True).encode()).hexdigest()[:16]
-    where = corpus._replace(url=f"{corpus.url.rstrip('/')}/contexts/{digest}")
+    # Blocks and settings name the folder: another window, or some of the blocks alone, have counts of their own, and
+    # the same ones are found again.
+    digest = sha256(json.dumps([how, most, sentences.items], sort_keys=True).encode()).hexdigest()[:16]
+    aside = scratch_of_probe()
+    home = corpus if aside is None else Location(aside)
+    where = home._replace(url=f"{home.url.rstrip('/')}/contexts/{digest}")
     done = open_finished(where)
     if done is not None:
         return done

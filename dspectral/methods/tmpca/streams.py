@@ -111,7 +111,8 @@ def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
     # A lazy result needs the rows of each block; a corpus in a store knows them, other streams may not.
     known = all(hasattr(item, "n_sentences") for item in items)
     n_rows = [item.n_sentences for item in items] if known else None
-    return Stream(corpus.sentences, trees, n_rows, int(corpus.counts.sum()))
+    n_tokens = sum(item.n_tokens for item in items) if known else int(corpus.counts.sum())
+    return Stream(corpus.sentences, trees, n_rows, n_tokens)
 
 
 def block_of_lists(X: TokenLists, settings: TreeSettings) -> tuple[Sentences, Trees]:

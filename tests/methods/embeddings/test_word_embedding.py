@@ -2,6 +2,7 @@
 
 import errno
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import dask
@@ -143,6 +144,21 @@ def test_counts_in_the_store_are_made_once(corpus, monkeypatch):
         monkeypatch.setattr("dspectral.methods.embeddings.out_of_core._count", None)
         again = WordEmbedding(3, window=3, scaling="ppmi", recipe=EmbeddingRecipe(n_skipped=0)).fit(corpus)
     assert again.vectors_.shape == first.vectors_.shape
+
+
+def test_counts_of_some_blocks_are_not_taken_for_those_of_all(corpus, sentences):
+    with memory(1):
+        WordEmbedding(3, window=3).fit(replace(corpus, blocks=corpus.blocks[:2]))
+        model = WordEmbedding(3, window=3).fit(corpus)
+    np.testing.assert_allclose(model.vectors_, WordEmbedding(3, window=3).fit(sentences).vectors_, atol=1e-4)
+
+
+def test_a_plan_by_several_processes_writes_nothing_into_the_corpus(corpus):
+    before = sorted(Path(corpus.where.url).rglob("*"))
+    with memory(1):
+        found = WordEmbedding(3, window=3).plan(corpus, workers=2)
+    assert "merge-contexts" in {phase.name for phase in found.phases}
+    assert sorted(Path(corpus.where.url).rglob("*")) == before
 
 
 @pytest.mark.parametrize("n_written", [4, 70, 170])
