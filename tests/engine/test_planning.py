@@ -186,7 +186,7 @@ def test_what_does_not_grow_with_the_sample_is_not_extended():
     assert along(Scale(10, (2, 4), (0.2, 0.4)), (2.0, 4.0)) == pytest.approx(10.0)
 
 
-@pytest.mark.parametrize("power", [0.5, 1.0])
+@pytest.mark.parametrize("power", [0.5, 0.75, 1.0])
 def test_three_samples_say_along_which_power_of_the_data_a_time_grows(power):
     scale = Scale(100, (2, 4, 8), (0.02, 0.04, 0.08))
     times = [0.3 + 5.0 * weight**power for weight in scale.weights]

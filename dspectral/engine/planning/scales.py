@@ -8,8 +8,8 @@ import numpy as np
 
 from dspectral.engine.planning.recording import PassRecord, Took
 
-POWERS = (0.5, 1.0)
-"""Powers of the data along which times may grow."""
+POWERS = (0.5, 0.75, 1.0)
+"""Powers of the data along which times and sizes may grow."""
 
 
 class Scale(NamedTuple):
@@ -161,6 +161,6 @@ def grown(passes: Sequence[PassRecord], scale: Scale) -> Took:
     return Took(
         0,
         expected(scale, [one.seconds for one in blocks]),
-        int(along(scale, [one.rise for one in blocks])),
-        int(along(scale, [one.result for one in blocks])),
+        int(expected(scale, [one.rise for one in blocks])),
+        int(expected(scale, [one.result for one in blocks])),
     )
