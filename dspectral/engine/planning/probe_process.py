@@ -17,7 +17,7 @@ from dspectral.engine.whole_data import seeing
 
 N_RUNS = 2
 """Runs on samples of different sizes, after one that loads what is needed; one more where it is quick."""
-QUICK_SECONDS = 5.0
+QUICK_SECONDS = 10.0
 """Most seconds that one more may take: what is quick differs little from one sample to the next."""
 ENOUGH_SECONDS = 60.0
 """After which no larger sample is begun."""

@@ -1,5 +1,6 @@
 """Memory of this process as the system counts it: what is resident now, and the most since it was last asked."""
 
+import ctypes
 import os
 import resource
 import sys
@@ -54,6 +55,13 @@ def reset_peak() -> bool:
         _CLEAR.write_text("5")
         return True
     return False
+
+
+def give_back() -> None:
+    """Give memory that was freed back to the system, where the C library can: it would hide what grows next."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
+    if trim is not None:
+        trim(0)
 
 
 def memory_there() -> int:

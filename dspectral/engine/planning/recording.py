@@ -11,7 +11,7 @@ import cloudpickle
 from dask.callbacks import Callback
 
 from dspectral.engine.events import Event, PassBegan, PassEnded
-from dspectral.engine.planning.process_memory import peak_bytes, reset_peak, resident_bytes
+from dspectral.engine.planning.process_memory import give_back, peak_bytes, reset_peak, resident_bytes
 from dspectral.engine.running import group_of
 from dspectral.engine.telling import listening
 
@@ -200,6 +200,7 @@ class Recorder(Callback):
     def _pretask(self, key: Hashable, *_others: Any) -> None:
         if self._level(key) is None:
             return
+        give_back()
         reset_peak()
         self._before = resident_bytes()
         self._began = time.perf_counter()
