@@ -72,7 +72,7 @@ STEPS = {
     "embeddings": {"word_embedding", "counting", "decomposing", "out_of_core", "queries"},
     "hmm": {"em", "quantizer", "decoding"},
     "anchor": {"estimator", "points", "word_types"},
-    "refinement": {"estimator", "starts"},
+    "refinement": {"estimator", "labelling", "starts"},
     "lsi": {
         "hybrid",
         "local",

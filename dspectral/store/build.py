@@ -1,15 +1,14 @@
 """Text to a store: one pass when hashing, two for an exact vocabulary."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from uuid import uuid4
 
-from dspectral.engine import expect_passes, numbered, run_tasks, told
+from dspectral.engine import told
 from dspectral.engine.planning.asking import SAMPLERS
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
-from dspectral.store.changed_sources import Text, text_digest
 from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
@@ -17,7 +16,7 @@ from dspectral.store.kept_terms import terms_to_keep, write_kept_terms, write_wi
 from dspectral.store.longest import MOST_BYTES, Longest
 from dspectral.store.planned_build import text_samples
 from dspectral.store.planned_text import PlannedText, Read, Reading, plan_text
-from dspectral.store.sources import size_of
+from dspectral.store.span_blocks import build_spans
 from dspectral.store.texts import TextSources
 from dspectral.store.vocabulary import VocabularySettings, index_for_call
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
@@ -28,18 +27,6 @@ from dspectral.types import CSRRows, Documents
 BLOCK_BYTES = 16 << 20
 """Bytes of text behind a block."""
 Settings: TypeAlias = HashingSettings | VocabularySettings
-S = TypeVar("S")
-C = TypeVar("C", bound=Text)
-B = TypeVar("B", bound="Marked")
-
-
-class Marked(Protocol):
-    """The content of a block's finished mark."""
-
-    @property
-    def last(self) -> bool:
-        """Whether it is the last block of its span of text."""
-        ...
 
 
 @told
@@ -226,88 +213,6 @@ def _write_rows(
     where: Location,
 ) -> BlockInfo:
     return write_block(where, name, encode(documents), last=last, text=text)
-
-
-def build_spans(
-    spans: Sequence[S],
-    draft: Draft,
-    read: Callable[[S], Iterable[C]],
-    write: Callable[..., B],
-    find: Callable[[str], B | None],
-    *,
-    name: str,
-) -> list[B]:
-    """Write the blocks of all spans of text, one task a span, but for those that are finished.
-
-    Parameters
-    ----------
-    spans : sequence
-        The text, cut into pieces that are read in parallel.
-    draft : Draft
-        The store being built.
-    read : callable
-        ``read(span)`` yields the contents of one block after the other.
-    write : callable
-        ``write(name, content, last=..., text=...)`` writes a block and returns the content of its mark, in which it
-        keeps the digest of its text.
-    find : callable
-        ``find(name)`` returns the content of a block's mark, or None if the block is not finished.
-    name : str
-        Name of the tasks.
-
-    Returns
-    -------
-    list
-        The marks of all blocks, in the order of the text.
-    """
-    work = partial(_build_span, draft=draft.for_tasks(), read=read, write=write, find=find)
-    expect_passes(1)
-    with numbered(is_pass=True):
-        done = run_tasks(work, list(enumerate(spans)), name=name, n_bytes=size_of(spans))
-    return [block for of_span in done for block in of_span]
-
-
-def _build_span(
-    item: tuple[int, S],
-    *,
-    draft: Draft,
-    read: Callable[[S], Iterable[C]],
-    write: Callable[..., B],
-    find: Callable[[str], B | None],
-) -> list[B]:
-    """Write the blocks of one numbered span that are not finished; return the marks of all."""
-    number, span = item
-    # Blocks of a span are written in order, so that the finished ones are the first ones.
-    done = _finished_parts(draft, number, find)
-    if done and done[-1].last:
-        return done
-    blocks: list[B] = []
-    # Invariant: `blocks` holds the marks of parts 0 to len(blocks) - 1, whoever wrote them.
-    for content, last in _with_last(read(span)):
-        part = len(blocks)  # finished blocks are read again, as text has no index, but not written again
-        known = done[part] if part < len(done) else None
-        if known is None:
-            known = write(draft.name(number, part), content, last=last, text=text_digest(content))
-        blocks.append(known)
-    return blocks
-
-
-def _with_last(contents: Iterable[C]) -> Iterator[tuple[C, bool]]:
-    """Yield contents one behind, and whether each is the last."""
-    waiting: list[C] = []
-    for content in contents:
-        if waiting:
-            yield waiting.pop(), False
-        waiting.append(content)
-    if waiting:
-        yield waiting.pop(), True
-
-
-def _finished_parts(draft: Draft, number: int, find: Callable[[str], B | None]) -> list[B]:
-    parts: list[B] = []
-    while (block := find(draft.name(number, len(parts)))) is not None:
-        parts.append(block)
-    return parts
 
 
 SAMPLERS["build_store"] = partial(text_samples, planned=plan_text)

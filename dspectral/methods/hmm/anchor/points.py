@@ -11,10 +11,9 @@ from dspectral.inputs.parameters import check_integer, check_option, check_real
 from dspectral.linalg.dense import eigh_descending, fixed_signs
 from dspectral.linalg.svd import leading_left
 from dspectral.methods.brown.clustering import SpectralBrownClustering
-from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.methods.hmm.decoding import DECODINGS, Decoding
 from dspectral.registry import saved
-from dspectral.types import CSRRows, FloatArray
+from dspectral.types import CSRRows
 
 Reduction: TypeAlias = Literal["clusters", "cca", "svd", "random"]
 ROUNDING = 1e-20
@@ -259,14 +258,3 @@ def join_points(
     # Principal components through the small second-moment matrix: (contexts + spelling) coordinates squared.
     _, axes = eigh_descending(whole.T @ (share[:, None] * whole))
     return np.asarray(whole @ fixed_signs(axes[:, :n_dimensions].T).T)
-
-
-def weigh_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
-    """Divide the weight of each type equally among its spelling features, for exchange sweeps."""
-    sizes = np.maximum(np.diff(features.indptr), 1)
-    return TypeFeatures(
-        features.indptr.astype(np.int64),
-        features.indices.astype(np.int32),
-        np.asarray(weights / sizes, dtype=np.float64),
-        features.shape[1],
-    )
