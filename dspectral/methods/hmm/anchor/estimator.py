@@ -21,7 +21,6 @@ from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.decoding import Decoding, StateDecoder, renumber
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.registry import saved
-from dspectral.types import CSRRows
 
 
 @saved
@@ -42,8 +41,6 @@ class AnchorHMM(StateDecoder):
     spelling : float, default=0.0
         Weight of a word's spelling relative to its contexts, in the points and in the sweeps. Above 0, rare words are
         merged by their spelling.
-    smoothing : float, default=0.0
-        Number of tokens with average contexts that are added to each word's.
     min_count : int, default=4
         Words that occur less often are merged: into ``"<?>"``, or into classes by spelling.
     n_sweeps : int, default=10
@@ -100,7 +97,6 @@ class AnchorHMM(StateDecoder):
         *,
         anchors: Sequence[str] | None = None,
         spelling: float = 0.0,
-        smoothing: float = 0.0,
         min_count: int = 4,
         n_sweeps: int = 10,
         n_em_iter: int = 0,
@@ -110,7 +106,6 @@ class AnchorHMM(StateDecoder):
         self.n_states = n_states
         self.anchors = anchors
         self.spelling = spelling
-        self.smoothing = smoothing
         self.min_count = min_count
         self.n_sweeps = n_sweeps
         self.n_em_iter = n_em_iter
@@ -212,7 +207,10 @@ class AnchorHMM(StateDecoder):
         features = types.features() if self.spelling else None
         # One thread of BLAS: its sums, and so the anchors, do not depend on the number of cores.
         with blas_in_one_thread():
-            points = self._points(near, features)
+            n_dimensions = self._recipe.n_dimensions or self.n_states
+            points = word_points(
+                near, features, self._recipe, n_dimensions, self.spelling, self.random_state_
+            )
             anchors = find_anchors(
                 points, candidates, self.n_states, given=given, reselect=self._recipe.reselect
             )
@@ -248,15 +246,6 @@ class AnchorHMM(StateDecoder):
             )
         return candidates, given
 
-    def _points(self, near: NeighborCounts, features: "CSRRows | None") -> NDArray[np.float64]:
-        """Return a point for each type, shrunk to the mean where a word has few tokens beside ``smoothing``."""
-        k = self._recipe.n_dimensions or self.n_states
-        points = word_points(near, features, self._recipe, k, self.spelling, self.random_state_)
-        # Points are centered over tokens, so the mean is the origin and shrinking toward it is a multiplication. The
-        # floor of 1 keeps a type without tokens from dividing 0 by 0.
-        shrunk = near.counts / np.maximum(near.counts + self.smoothing, 1.0)
-        return np.asarray(points * shrunk[:, None])
-
     def _set_model(self, near: NeighborCounts, membership: NDArray[np.float64]) -> None:
         """Set the model from moments."""
         counts = near.counts.astype(np.float64)
@@ -286,7 +275,6 @@ class AnchorHMM(StateDecoder):
         check_integer("min_count", self.min_count, at_least=1)
         check_integer("n_sweeps", self.n_sweeps, at_least=0)
         check_integer("n_em_iter", self.n_em_iter, at_least=0)
-        check_real("smoothing", self.smoothing, at_least=0.0)
         check_real("spelling", self.spelling, at_least=0.0)
         if self.anchors is not None and not isinstance(self.anchors, list | tuple):
             raise TypeError(f"anchors is {self.anchors!r:.60}, but it must be a list of words, or None")
