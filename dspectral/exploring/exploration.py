@@ -31,7 +31,7 @@ from dspectral.store.planned_text import Reading, plan_sentences
 
 @dataclass(repr=False)
 class Exploration(Findings):
-    """What :func:`explore` found in a text, as a page to look at.
+    """Findings of :func:`explore` in a text, as a page to look at.
 
     Attributes
     ----------

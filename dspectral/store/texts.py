@@ -179,7 +179,7 @@ def partitions_of(column: Any) -> "da.Array | None":
 
 
 class OfPartitions(NamedTuple):
-    """What was found of each partition, in their order.
+    """Values that were found, one for each partition, in their order.
 
     Attributes
     ----------
