@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.methods.brown.exchange import BigramCounts, TypeFeatures, exchange_sweep
+from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
+from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.types import CSRRows, FloatArray
 
 
@@ -11,7 +12,7 @@ def sweep_types(
     pairs: CSRRows,
     membership: NDArray[np.float64],
     anchors: NDArray[np.int64],
-    features: CSRRows | None,
+    features: "CSRRows | None",
     weights: FloatArray,
     *,
     n_sweeps: int,
@@ -40,7 +41,7 @@ def sweep_types(
     """
     # Anchors stay in their own states: without them, states could change places and lose their meaning.
     n_states = membership.shape[1]
-    labels = np.argmax(membership, axis=1).astype(np.int32)
+    labels: NDArray[np.int32] = np.argmax(membership, axis=1).astype(np.int32)
     # A state is named by its anchor, even where another coefficient of the anchor rounds higher.
     labels[anchors] = np.arange(n_states)
     adjacent = BigramCounts.of(pairs)
