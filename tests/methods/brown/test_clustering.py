@@ -18,7 +18,7 @@ from dspectral.datasets.brown_model import brown_model_sentences
 from dspectral.io import read_brown_paths, write_brown_paths
 from dspectral.methods.brown import BrownRecipe, SpectralBrownClustering
 from dspectral.persistence import load, save
-from dspectral.store.corpus_build import build_corpus
+from dspectral.store.from_text.corpus_build import build_corpus
 
 TOY = [["a", "red", "cat"], ["a", "blue", "cat"], ["one", "red", "dog"], ["one", "blue", "dog"]] * 5
 

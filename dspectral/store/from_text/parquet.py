@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dspectral.store.longest import LONGEST, LongDocuments, Longest
-from dspectral.store.streams import open_raw
+from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.streams import open_raw
 from dspectral.types import Documents, IntArray
 
 _ROWS = 1024

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from dspectral.store.changed_sources import hold_to_earlier, hold_to_plan, read_steady
 from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.draft import Draft
-from dspectral.store.kept_texts import KeptBlock, keep_texts, read_kept
-from dspectral.store.lines import lines_of
-from dspectral.store.long_documents import note, with_long_documents
-from dspectral.store.longest import LONGEST, LongDocuments, Longest
-from dspectral.store.readers import read_span
-from dspectral.store.sources import UNITS, Span, plan_spans, stamps_of
-from dspectral.store.texts import Texts, TextSources, named_files, texts_in
+from dspectral.store.from_text.changed_sources import hold_to_earlier, hold_to_plan, read_steady
+from dspectral.store.from_text.kept_texts import KeptBlock, keep_texts, read_kept
+from dspectral.store.from_text.lines import lines_of
+from dspectral.store.from_text.long_documents import note, with_long_documents
+from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import UNITS, Span, plan_spans, stamps_of
+from dspectral.store.from_text.texts import Texts, TextSources, named_files, texts_in
 from dspectral.types import Documents
 
 Read = Callable[[Any], Iterable[Documents]]

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 from dspectral.engine.retrying import retried
 from dspectral.store.checks import check_name, check_size
-from dspectral.store.encodings import as_utf8, in_utf8, is_wide, known_encoding
-from dspectral.store.fields import csv_records
-from dspectral.store.folders import FORMATS, files_of, format_of
-from dspectral.store.lines import split_lines
-from dspectral.store.longest import RECORD_BYTES, Longest
-from dspectral.store.parquet import row_groups
-from dspectral.store.pieces import PIECE_BYTES, whole_lines
+from dspectral.store.from_text.encodings import as_utf8, in_utf8, is_wide, known_encoding
+from dspectral.store.from_text.fields import csv_records
+from dspectral.store.from_text.folders import FORMATS, files_of, format_of
+from dspectral.store.from_text.lines import split_lines
+from dspectral.store.from_text.longest import RECORD_BYTES, Longest
+from dspectral.store.from_text.parquet import row_groups
+from dspectral.store.from_text.pieces import PIECE_BYTES, whole_lines
+from dspectral.store.from_text.streams import open_bytes
 from dspectral.store.secrets import without_secrets
-from dspectral.store.streams import open_bytes
 
 DELIMITERS = (",", ";", "\t", "|")
 """What csv files are cut by, in the order of trial."""

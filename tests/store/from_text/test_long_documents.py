@@ -15,15 +15,15 @@ import pytest
 
 from dspectral import TextFiles, Texts, build_corpus, build_store, explore
 from dspectral.preprocessing import NgramHashing
-from dspectral.store import longest as limits
-from dspectral.store.longest import LongDocuments, Longest
-from dspectral.store.pieces import whole_lines
-from dspectral.store.readers import read_span
-from dspectral.store.sources import plan_spans
+from dspectral.store.from_text import longest as limits
+from dspectral.store.from_text.longest import LongDocuments, Longest
+from dspectral.store.from_text.pieces import whole_lines
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import plan_spans
 from dspectral.text.ngrams import sorted_words
 from dspectral.text.words import cut_words
 from dspectral.types import Documents
-from tests.store.texts import COMPRESS, put
+from tests.store.from_text.texts import COMPRESS, put
 
 LINES = ["short", "x" * 30, "", "häuser " * 3, "end"]
 FORMATS = {

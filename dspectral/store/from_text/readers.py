@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from dspectral.store.checks import ERRORS, check_name, check_size
-from dspectral.store.encodings import as_utf8, in_utf8, is_wide
-from dspectral.store.fields import csv_texts, json_texts, tsv_texts
-from dspectral.store.lines import split_lines
-from dspectral.store.longest import LONGEST, LongDocuments, Longest
-from dspectral.store.parquet import read_row_group
-from dspectral.store.pieces import PIECE_BYTES, Piece, whole_file, whole_lines
-from dspectral.store.sources import Span
-from dspectral.store.streams import open_bytes
+from dspectral.store.from_text.encodings import as_utf8, in_utf8, is_wide
+from dspectral.store.from_text.fields import csv_texts, json_texts, tsv_texts
+from dspectral.store.from_text.lines import split_lines
+from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.parquet import read_row_group
+from dspectral.store.from_text.pieces import PIECE_BYTES, Piece, whole_file, whole_lines
+from dspectral.store.from_text.sources import Span
+from dspectral.store.from_text.streams import open_bytes
 from dspectral.types import Documents
 
 OFFSET_BYTES = 8
@@ -34,7 +34,7 @@ def read_span(
     Parameters
     ----------
     span : Span
-        The piece of text, as :func:`~dspectral.store.sources.plan_spans` gives it.
+        The piece of text, as :func:`~dspectral.store.from_text.sources.plan_spans` gives it.
     block_bytes : int
         Most bytes of text of a block, and of its offsets (8 a document); as many documents as fit make a
         block. A longer document is a block of its own.

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dspectral.store.fields import csv_texts
-from dspectral.store.lines import split_lines
-from dspectral.store.parquet import _documents
-from dspectral.store.pieces import Piece, whole_lines
-from dspectral.store.readers import pack, read_span
-from dspectral.store.sources import plan_spans
+from dspectral.store.from_text.fields import csv_texts
+from dspectral.store.from_text.lines import split_lines
+from dspectral.store.from_text.parquet import _documents
+from dspectral.store.from_text.pieces import Piece, whole_lines
+from dspectral.store.from_text.readers import pack, read_span
+from dspectral.store.from_text.sources import plan_spans
 from dspectral.types import Documents
-from tests.store.texts import COMPRESS, blocks, parquet_of, put, texts
+from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, texts
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t"), max_size=12)
 LETTERS = st.text(

@@ -11,8 +11,8 @@ from typing import IO, Any
 import fsspec
 
 from dspectral.engine.retrying import retried
+from dspectral.store.from_text.stamps import refuse_if_there
 from dspectral.store.secrets import without_secrets
-from dspectral.store.stamps import refuse_if_there
 
 _FEW = 256
 """Bytes that zstandard decompresses at once: they can stand for ten thousand times as many of repeated text."""

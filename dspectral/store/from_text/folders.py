@@ -5,7 +5,7 @@ from typing import Any
 
 import fsspec
 
-from dspectral.store.stamps import refuse_if_there, stamp_of
+from dspectral.store.from_text.stamps import refuse_if_there, stamp_of
 
 COMPRESSIONS = ("gz", "bz2", "zst")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}

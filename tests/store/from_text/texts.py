@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from dspectral.store.readers import read_span
-from dspectral.store.sources import plan_spans
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import plan_spans
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.compress}
 

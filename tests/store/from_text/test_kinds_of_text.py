@@ -16,8 +16,9 @@ import pytest
 import zstandard
 
 from dspectral import NgramHashing, TextFiles, Texts, VocabularySettings, build_corpus, build_store
-from dspectral.store import build, discard_unfinished, open_store
+from dspectral.store import discard_unfinished, open_store
 from dspectral.store.arrays import StoreError
+from dspectral.store.from_text import build
 
 HASHING = NgramHashing(128, (1, 2))
 LINES = [f'The caf\xe9 word{i % 7} sat; on "mat" {i}' if i % 9 else "" for i in range(60)]

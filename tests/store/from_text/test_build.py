@@ -6,8 +6,8 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from dspectral.store.arrays import StoreError
-from dspectral.store.build import build_store
 from dspectral.store.counts import open_store
+from dspectral.store.from_text.build import build_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings

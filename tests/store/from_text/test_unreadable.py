@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from dspectral.store.readers import read_span
-from dspectral.store.sources import Span, plan_spans
-from tests.store.texts import COMPRESS, blocks, parquet_of, put, texts
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import Span, plan_spans
+from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, texts
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from dspectral.store.longest import LongDocuments, Longest
+from dspectral.store.from_text.longest import LongDocuments, Longest
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PIECE_BYTES = 1 << 20

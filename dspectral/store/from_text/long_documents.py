@@ -4,8 +4,8 @@ import warnings
 from hashlib import sha256
 
 from dspectral.store.draft import Draft
-from dspectral.store.longest import SHOWN, LongDocuments, Longest
-from dspectral.store.sources import Span
+from dspectral.store.from_text.longest import SHOWN, LongDocuments, Longest
+from dspectral.store.from_text.sources import Span
 
 
 def note(draft: Draft, piece: object, found: LongDocuments) -> None:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from dspectral import NgramHashing, TextFiles, VocabularySettings
-from dspectral.store import StoreError, build, build_store, open_store
+from dspectral.store import StoreError, build_store, open_store
 from dspectral.store.draft import discard_unfinished
+from dspectral.store.from_text import build
 from dspectral.text import TermSample, TermTable
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.types import Documents

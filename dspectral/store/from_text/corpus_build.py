@@ -10,19 +10,19 @@ import numpy as np
 from dspectral.engine import run_tasks, told
 from dspectral.engine.planning.asking import SAMPLERS
 from dspectral.store.arrays import Location, write_array
-from dspectral.store.build import BLOCK_BYTES
-from dspectral.store.changed_sources import TEXT
 from dspectral.store.checks import check_name, check_size
 from dspectral.store.corpus import Corpus, SentenceBlock
-from dspectral.store.counting import count_spans, merge_part
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.digests import digest_of, sealed
 from dspectral.store.draft import Draft, begin
-from dspectral.store.longest import MOST_BYTES, Longest
-from dspectral.store.planned_build import text_samples
-from dspectral.store.planned_text import PlannedText, Read, Reading, plan_sentences
-from dspectral.store.span_blocks import build_spans
-from dspectral.store.texts import TextSources
+from dspectral.store.from_text.build import BLOCK_BYTES
+from dspectral.store.from_text.changed_sources import TEXT
+from dspectral.store.from_text.counting import count_spans, merge_part
+from dspectral.store.from_text.longest import MOST_BYTES, Longest
+from dspectral.store.from_text.planned_build import text_samples
+from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_sentences
+from dspectral.store.from_text.span_blocks import build_spans
+from dspectral.store.from_text.texts import TextSources
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
 from dspectral.text.term_bytes import take
 from dspectral.text.terms import TermTable

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dspectral.store.pieces import Piece
+from dspectral.store.from_text.pieces import Piece
 from dspectral.types import Documents
 
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from dspectral.store.readers import read_span
-from dspectral.store.sources import Span, plan_spans
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import Span, plan_spans
 
 TABLE = "id\ttext\n1\ta b\n2\tc\n"
 

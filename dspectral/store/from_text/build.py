@@ -9,15 +9,15 @@ from dspectral.engine import told
 from dspectral.engine.planning.asking import SAMPLERS
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
-from dspectral.store.counting import count_vocabulary
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
-from dspectral.store.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
-from dspectral.store.longest import MOST_BYTES, Longest
-from dspectral.store.planned_build import text_samples
-from dspectral.store.planned_text import PlannedText, Read, Reading, plan_text
-from dspectral.store.span_blocks import build_spans
-from dspectral.store.texts import TextSources
+from dspectral.store.from_text.counting import count_vocabulary
+from dspectral.store.from_text.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
+from dspectral.store.from_text.longest import MOST_BYTES, Longest
+from dspectral.store.from_text.planned_build import text_samples
+from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_text
+from dspectral.store.from_text.span_blocks import build_spans
+from dspectral.store.from_text.texts import TextSources
 from dspectral.store.vocabulary import VocabularySettings, index_for_call
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents

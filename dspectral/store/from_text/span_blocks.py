@@ -5,9 +5,9 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from dspectral.engine import expect_passes, numbered, run_tasks
-from dspectral.store.changed_sources import Text, text_digest
 from dspectral.store.draft import Draft
-from dspectral.store.sources import size_of
+from dspectral.store.from_text.changed_sources import Text, text_digest
+from dspectral.store.from_text.sources import size_of
 
 S = TypeVar("S")
 C = TypeVar("C", bound=Text)

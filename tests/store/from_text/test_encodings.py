@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from dspectral import TextFiles, build_corpus, build_store
-from dspectral.store.sources import plan_spans
-from tests.store.texts import blocks, put, texts
+from dspectral.store.from_text.sources import plan_spans
+from tests.store.from_text.texts import blocks, put, texts
 
 LINES = ["caf\xe9 \u20ac", "", "na\xefve"] * 40
 TEXT = "".join(f"{line}\n" for line in LINES)

@@ -6,11 +6,11 @@ from typing import Any
 
 from dspectral.engine import expect_passes, numbered, run_tasks
 from dspectral.store.arrays import Location, read_array, write_array
-from dspectral.store.changed_sources import TEXT, text_digest
 from dspectral.store.draft import Draft
+from dspectral.store.from_text.changed_sources import TEXT, text_digest
+from dspectral.store.from_text.planned_text import Read
+from dspectral.store.from_text.sources import size_of
 from dspectral.store.packed_terms import pack, unpack
-from dspectral.store.planned_text import Read
-from dspectral.store.sources import size_of
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,

@@ -16,10 +16,10 @@ from dspectral.engine import run_tasks
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.digests import digest_of
 from dspectral.store.draft import Draft
+from dspectral.store.from_text.sources import Span, stamps_of
+from dspectral.store.from_text.stamps import fresh_stamp, same_for_now, tells_content
 from dspectral.store.plans import STAMPS, changed_text
 from dspectral.store.secrets import without_secrets
-from dspectral.store.sources import Span, stamps_of
-from dspectral.store.stamps import fresh_stamp, same_for_now, tells_content
 
 TEXT = "text"
 """Attribute of a mark: digest of the text behind a block, or list of those behind the blocks of a span."""

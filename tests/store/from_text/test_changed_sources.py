@@ -8,15 +8,16 @@ import fsspec
 import numpy as np
 import pytest
 
-from dspectral.store import arrays, blocks, corpus_build, counting, draft, planned_text
+from dspectral.store import arrays, blocks, draft
 from dspectral.store.arrays import Location, StoreError
-from dspectral.store.build import build_store
 from dspectral.store.corpus import open_corpus, read_sentences
-from dspectral.store.corpus_build import build_corpus
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
-from dspectral.store.stamps import stamp_of
-from dspectral.store.text_files import TextFiles
+from dspectral.store.from_text import corpus_build, counting, planned_text
+from dspectral.store.from_text.build import build_store
+from dspectral.store.from_text.corpus_build import build_corpus
+from dspectral.store.from_text.stamps import stamp_of
+from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings
 from tests.store.contents import contents

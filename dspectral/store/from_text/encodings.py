@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from dspectral.store.lines import check_utf8
-from dspectral.store.pieces import Piece
+from dspectral.store.from_text.lines import check_utf8
+from dspectral.store.from_text.pieces import Piece
 
 _WIDE = ("utf-16", "utf-32")
 """Beginnings of the names of encodings in which a line end is more than one byte."""

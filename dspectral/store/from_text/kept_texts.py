@@ -9,10 +9,10 @@ import numpy as np
 
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.draft import Draft
-from dspectral.store.longest import LONGEST, LongDocuments, Longest
-from dspectral.store.pieces import PIECE_BYTES
-from dspectral.store.readers import pack
-from dspectral.store.texts import Texts, each_partition, partitions_of
+from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.pieces import PIECE_BYTES
+from dspectral.store.from_text.readers import pack
+from dspectral.store.from_text.texts import Texts, each_partition, partitions_of
 from dspectral.text.packing import text_blocks
 from dspectral.types import Documents
 

@@ -10,14 +10,14 @@ import dask.array as da
 from scipy import sparse
 
 from dspectral.engine import run_tasks
-from dspectral.store.changed_sources import text_digest
 from dspectral.store.checks import check_size
 from dspectral.store.facts import text_files_card
-from dspectral.store.long_documents import warn_of
-from dspectral.store.longest import MOST_BYTES, SHOWN, LongDocuments, Longest
+from dspectral.store.from_text.changed_sources import text_digest
+from dspectral.store.from_text.long_documents import warn_of
+from dspectral.store.from_text.longest import MOST_BYTES, SHOWN, LongDocuments, Longest
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import SPAN_BYTES, Span, plan_spans
 from dspectral.store.opened import read_lazily
-from dspectral.store.readers import read_span
-from dspectral.store.sources import SPAN_BYTES, Span, plan_spans
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 
