@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops
 from dspectral.linalg.csr_structure import csr_fault
-from dspectral.types import CSRRows, FloatArray
+from dspectral.types import CSRRows, FloatArray, IntArray
 
 WIDE = 32
 """Columns from which transposing a block pays."""
@@ -54,7 +55,7 @@ def times(A: CSRRows, Z: FloatArray) -> FloatArray:
            [1., 0.]])
     """
     out = np.zeros((A.shape[0], Z.shape[1]), dtype=Z.dtype)
-    sparse_loops.gather(A.data, A.indices, A.indptr, np.ascontiguousarray(Z), out)
+    sparse_loops.gather(*_arrays(A), read_only(Z), out)
     return out
 
 
@@ -81,7 +82,7 @@ def transpose_times(A: CSRRows, Y: FloatArray) -> FloatArray:
            [2., 0.]])
     """
     out = np.zeros((A.shape[1], Y.shape[1]), dtype=Y.dtype)
-    _add_transpose_times(A, np.ascontiguousarray(Y), out)
+    _add_transpose_times(A, Y, out)
     return out
 
 
@@ -115,7 +116,7 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
     Z = np.ascontiguousarray(Z)
     out = np.zeros((A.shape[1], Z.shape[1]), dtype=Z.dtype)
     if Z.shape[1] < WIDE:
-        sparse_loops.gram_gather_scatter(A.data, A.indices, A.indptr, Z, out)
+        sparse_loops.gram_gather_scatter(*_arrays(A), read_only(Z), out)
         return out
     # Piece by piece: A Z is then still in the cache when it is scattered into the result.
     step = max(1, CACHED_BYTES // (Z.shape[1] * Z.itemsize))
@@ -147,7 +148,7 @@ def gram_times_in_double(A: CSRRows, Z: FloatArray) -> NDArray[np.float64]:
     array([[500.]])
     """
     out = np.zeros((A.shape[1], Z.shape[1]))
-    sparse_loops.gram_gather_scatter(A.data, A.indices, A.indptr, np.ascontiguousarray(Z), out)
+    sparse_loops.gram_gather_scatter(*_arrays(A), read_only(Z), out)
     return out
 
 
@@ -171,7 +172,7 @@ def gram(A: CSRRows) -> NDArray[np.float64]:
            [1., 5.]])
     """
     out = np.zeros((A.shape[1], A.shape[1]))
-    sparse_loops.gram(A.data, A.indices, A.indptr, out)
+    sparse_loops.gram(*_arrays(A), out)
     return out
 
 
@@ -197,7 +198,7 @@ def column_sums(A: CSRRows) -> NDArray[np.float64]:
         # The same sums in the same order: a small block waits for no loop to be compiled.
         return np.bincount(A.indices, weights=A.data, minlength=A.shape[1]).astype(np.float64, copy=False)
     out = np.zeros(A.shape[1])
-    sparse_loops.add_columns(A.data, A.indices, out)
+    sparse_loops.add_columns(read_only(A.data), read_only(A.indices), out)
     return out
 
 
@@ -264,7 +265,11 @@ def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
 
 def _add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
     if Y.shape[1] < WIDE:
-        sparse_loops.scatter(A.data, A.indices, A.indptr, Y, out)
+        sparse_loops.scatter(*_arrays(A), read_only(Y), out)
     else:
-        columns = A.T.tocsr()
-        sparse_loops.gather(columns.data, columns.indices, columns.indptr, Y, out)
+        sparse_loops.gather(*_arrays(A.T.tocsr()), read_only(Y), out)
+
+
+def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:
+    """Return the arrays of a block, read-only: loops are then compiled once for blocks in memory and in a store."""
+    return read_only(A.data), read_only(A.indices), read_only(A.indptr)
