@@ -23,7 +23,7 @@ from dspectral.store.from_text import build
 HASHING = NgramHashing(128, (1, 2))
 LINES = [f'The caf\xe9 word{i % 7} sat; on "mat" {i}' if i % 9 else "" for i in range(60)]
 FRAME = {"id": range(len(LINES)), "body": LINES}
-SMALL = 400
+SMALL = 700
 """Bytes of a block, so that there are several."""
 
 
