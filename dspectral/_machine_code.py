@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from numba.core import config, types
 from numba.core import event as numba_events
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.types.misc import unliteral
 
 Listener = Callable[[str, str, float | None], object]
 Dispatcher = Callable[..., Any]
@@ -134,8 +135,8 @@ def _plain(of: Any) -> Any:
     Numba would compile a loop for a literal 0 and again for a variable, most often for no more than a variable that
     begins at 0, and for integers of each width. Numbers are the same: its arithmetic is of 64 bits in any case.
     """
-    of = types.unliteral(of)
-    return types.int64 if isinstance(of, types.Integer) and of.signed else of
+    plain = unliteral(of)
+    return types.int64 if plain in types.signed_domain else plain
 
 
 class _Announcer(numba_events.Listener):
