@@ -72,13 +72,7 @@ def options() -> argparse.ArgumentParser:
     add_lists(parser)
     add_count_settings(parser)
     add_vector_settings(parser)
-    add(
-        "--counts-memory",
-        type=form.positive,
-        default=1024,
-        metavar="MB",
-        help="before they go to disk",
-    )
+    add("--counts-memory", type=form.positive, default=1024, metavar="MB", help="before they go to disk")
     add_text_options(parser, "sentence")
     return parser
 
