@@ -56,13 +56,13 @@ from .plotting.spectra import plot_spectrum as plot_spectrum
 from .plotting.word_map import plot_words as plot_words
 from .preprocessing.hashing import NgramHashing as NgramHashing
 from .preprocessing.weighting import TfidfWeighting as TfidfWeighting
-from .store.build import build_store as build_store
 from .store.corpus import open_corpus as open_corpus
-from .store.corpus_build import build_corpus as build_corpus
 from .store.counts import open_store as open_store
+from .store.from_text.build import build_store as build_store
+from .store.from_text.corpus_build import build_corpus as build_corpus
+from .store.from_text.text_files import TextFiles as TextFiles
+from .store.from_text.texts import Texts as Texts
 from .store.matrix import write_counts as write_counts
-from .store.text_files import TextFiles as TextFiles
-from .store.texts import Texts as Texts
 from .store.vocabulary import VocabularySettings as VocabularySettings
 from .text.weighting import Weighting as Weighting
 from .watch.showing import progress as progress

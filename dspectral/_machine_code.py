@@ -14,9 +14,10 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba
 from filelock import FileLock, Timeout
-from numba.core import config
+from numba.core import config, types
 from numba.core import event as numba_events
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.types.misc import unliteral
 
 Listener = Callable[[str, str, float | None], object]
 Dispatcher = Callable[..., Any]
@@ -107,7 +108,7 @@ def _in_turn(loop: Dispatcher) -> Dispatcher:
     if cache is None:  # compilation is switched off
         return loop
     dispatcher: Any = loop
-    load, compile_now = cache.load_overload, dispatcher.compile
+    load, compile_now, template = cache.load_overload, dispatcher.compile, dispatcher.get_call_template
 
     def load_or_wait(signature: Any, target: Any) -> Any:
         found = load(signature, target)
@@ -120,8 +121,22 @@ def _in_turn(loop: Dispatcher) -> Dispatcher:
         with global_compiler_lock, _TURN:
             return compile_now(signature)
 
+    def template_of_plain_types(types_of_arguments: Any, keywords: Any) -> Any:
+        return template(tuple(_plain(of) for of in types_of_arguments), keywords)
+
     cache.load_overload, dispatcher.compile = load_or_wait, compile_in_turn
+    dispatcher.get_call_template = template_of_plain_types
     return loop
+
+
+def _plain(of: Any) -> Any:
+    """Return the type that an argument has for the loop that another loop calls.
+
+    Numba would compile a loop for a literal 0 and again for a variable, most often for no more than a variable that
+    begins at 0, and for integers of each width. Numbers are the same: its arithmetic is of 64 bits in any case.
+    """
+    plain = unliteral(of)
+    return types.int64 if plain in types.signed_domain else plain
 
 
 class _Announcer(numba_events.Listener):

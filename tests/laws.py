@@ -29,7 +29,7 @@ from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
 from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
 from dspectral.store.anndata import ColumnTotals
-from dspectral.store.texts import OfPartitions
+from dspectral.store.from_text.texts import OfPartitions
 from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import TermSample

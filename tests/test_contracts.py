@@ -58,7 +58,7 @@ def test_every_public_estimator_has_a_case():
 
 @pytest.mark.parametrize("name", CASES)
 def test_constructors_have_few_arguments_and_every_method_is_a_method(name):
-    parameters = set(inspect.signature(getattr(dspectral, name)).parameters) - {"recipe"}
+    parameters = set(inspect.signature(getattr(dspectral, name)).parameters)
     assert len(parameters) <= 8
     assert not parameters & {"fan_in", "memory_limit", "block_rows", "block_bytes", "batch_size"}
     model = fitted(name)

@@ -10,12 +10,24 @@ from pathlib import Path
 
 import pytest
 
+from dspectral import datasets
+from dspectral.datasets import standard_library
 from tools import pages
 
 ROOT = Path(__file__).parent.parent
 COMMAND = re.compile(
     r"^(?:\S*python -m (?P<module>workflows\.[a-z][\w.]*)|(?:\S*/)?dspectral (?P<name>[a-z][\w-]*))(?P<rest>.*)"
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def standard_library_read_once():
+    """Most pages begin with the documents of the standard library, which take seconds to read."""
+    once = cache(standard_library.standard_library_documents)
+    with pytest.MonkeyPatch.context() as patch:
+        for place in (datasets, standard_library):
+            patch.setattr(place, "standard_library_documents", once)
+        yield
 
 
 def text_of(name):

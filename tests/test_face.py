@@ -70,7 +70,7 @@ def test_an_unknown_name_is_an_attribute_error(package):
     ("imports", "heavy"),
     [
         (
-            "dspectral.decomposition.frequent_directions, dspectral.store.text_files, dspectral.engine",
+            "dspectral.decomposition.frequent_directions, dspectral.store.from_text.text_files, dspectral.engine",
             {"sklearn", "pandas", "pyarrow", "matplotlib"},
         ),
         (

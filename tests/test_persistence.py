@@ -450,3 +450,6 @@ def test_parameters_that_moved_into_a_recipe_or_another_parameter_are_found_ther
     assert parameters_of_today(IntentClassifier, {"n_jobs": 2, "C": 1.0}) == {"C": 1.0}
     older = {"use_idf": True, "smooth_idf": False, "sublinear_tf": True, "tf": "count"}
     assert parameters_of_today(TfidfWeighting, older) == {"idf": "plain", "tf": "sublinear"}
+    older = {"n_states": 3, "smoothing": 2.0, "recipe": dspectral.AnchorRecipe(context="bag")}
+    today = {"n_states": 3, "recipe": dspectral.AnchorRecipe(context="bag", smoothing=2.0)}
+    assert parameters_of_today(dspectral.AnchorHMM, older) == today

@@ -69,6 +69,17 @@ def options() -> argparse.ArgumentParser:
     add(
         "--store", metavar="DIR", help="keep the corpus here, or take the one that is (default: none is kept)"
     )
+    add_lists(parser)
+    add_count_settings(parser)
+    add_vector_settings(parser)
+    add("--counts-memory", type=form.positive, default=1024, metavar="MB", help="before they go to disk")
+    add_text_options(parser, "sentence")
+    return parser
+
+
+def add_lists(parser: argparse.ArgumentParser) -> None:
+    """Add what vectors are scored on, and which other ones are."""
+    add = parser.add_argument
     add(
         "--similarity",
         nargs="*",
@@ -91,6 +102,11 @@ def options() -> argparse.ArgumentParser:
         metavar="W2V",
         help="vectors of other tools, in word2vec's formats (default: none)",
     )
+
+
+def add_count_settings(parser: argparse.ArgumentParser) -> None:
+    """Add how contexts are counted and scaled; of settings with several values all combinations are tried."""
+    add = parser.add_argument
     default, recipe = WordEmbedding(), EmbeddingRecipe()
     add(
         "--n-components",
@@ -124,6 +140,12 @@ def options() -> argparse.ArgumentParser:
         metavar="X",
         help="exponent of the contexts' frequencies",
     )
+
+
+def add_vector_settings(parser: argparse.ArgumentParser) -> None:
+    """Add how vectors follow from the counts."""
+    add = parser.add_argument
+    default, recipe = WordEmbedding(), EmbeddingRecipe()
     add("--power", nargs="+", type=float, default=[default.power], metavar="P", help="of the singular values")
     add("--n-skipped", nargs="+", type=int, default=[recipe.n_skipped], help="leading vectors left out")
     add(
@@ -134,15 +156,6 @@ def options() -> argparse.ArgumentParser:
     )
     add("--n-passes", type=form.positive, default=recipe.n_passes, metavar="N", help="of the solver")
     add("--sketch-size", type=form.positive, metavar="L", help="of the solver (default: 4 K)")
-    add(
-        "--counts-memory",
-        type=form.positive,
-        default=1024,
-        metavar="MB",
-        help="before they go to disk",
-    )
-    add_text_options(parser, "sentence")
-    return parser
 
 
 def corpus_of(arguments: argparse.Namespace, scratch: str) -> Corpus:

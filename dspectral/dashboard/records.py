@@ -16,7 +16,7 @@ NOT_SHOWN = ("BlocksDone", "Redone", "Retried", "Waiting")
 
 
 class Records:
-    """What messages told of fits.
+    """Facts about fits, gathered from messages.
 
     Messages of one sender are sent without waiting, so one may pass another: each of them sets facts of its own, and
     none depends on those before it.

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
 from dspectral.store.corpus import Corpus
-from dspectral.store.planned_text import PlannedText, Reading
-from dspectral.store.readers import read_span
-from dspectral.store.sources import Span
+from dspectral.store.from_text.planned_text import PlannedText, Reading
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import Span
 
 READ_BYTES = 4_000
 """Bytes of a document that are kept: an excerpt is cut from them."""

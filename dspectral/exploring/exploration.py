@@ -22,16 +22,16 @@ from dspectral.exploring.page import write_page
 from dspectral.exploring.sizes import Sizes, least_count
 from dspectral.exploring.stages import Announce, Stages, peak_memory_bytes
 from dspectral.inputs.parameters import check_integer
-from dspectral.store.build import BLOCK_BYTES
 from dspectral.store.corpus import Corpus
-from dspectral.store.corpus_build import build_corpus
-from dspectral.store.longest import MOST_BYTES, Longest
-from dspectral.store.planned_text import Reading, plan_sentences
+from dspectral.store.from_text.build import BLOCK_BYTES
+from dspectral.store.from_text.corpus_build import build_corpus
+from dspectral.store.from_text.longest import MOST_BYTES, Longest
+from dspectral.store.from_text.planned_text import Reading, plan_sentences
 
 
 @dataclass(repr=False)
 class Exploration(Findings):
-    """What :func:`explore` found in a text, as a page to look at.
+    """Findings of :func:`explore` in a text, as a page to look at.
 
     Attributes
     ----------

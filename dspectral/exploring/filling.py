@@ -8,7 +8,7 @@ from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.sizes import Sizes
 from dspectral.exploring.stages import Stages
 from dspectral.store.counts import CountStore
-from dspectral.store.planned_text import PlannedText
+from dspectral.store.from_text.planned_text import PlannedText
 
 LEAST_CLUSTERS = 2
 

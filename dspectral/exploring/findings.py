@@ -143,7 +143,7 @@ class Classes(NamedTuple):
 
 @dataclass
 class Findings:
-    """What was found in a text.
+    """Vocabulary, directions, documents, word space and classes that were found in a text.
 
     Attributes
     ----------

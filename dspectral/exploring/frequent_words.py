@@ -21,7 +21,7 @@ TITLES = frozenset(("mr", "mrs", "ms", "dr", "st", "prof", "rev", "hon", "capt",
 
 
 class Places(NamedTuple):
-    """What each type of a corpus becomes.
+    """The part that each type of a corpus plays: a frequent word, a rare one, or the end of a sentence.
 
     Attributes
     ----------

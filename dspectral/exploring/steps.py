@@ -18,8 +18,8 @@ from dspectral.exploring.word_space import LEAST_MAPPED, nearest_words, word_map
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.store.counts import CountStore
+from dspectral.store.from_text.planned_text import PlannedText
 from dspectral.store.matrix import write_counts
-from dspectral.store.planned_text import PlannedText
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled
+from dspectral.io.numbers_in_bytes import POINT, Text, ends_word, is_digit, real_number, whole_number
 from dspectral.types import CSRRows
 
 MOST_COLUMNS = 2**31 - 1
@@ -22,11 +23,9 @@ ERRORS = {
     8: "a value is out of range: float32 holds numbers up to 3.4e38",
 }
 """Sentence for each error code of the loops below; 0 is none."""
-TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, COMMA, MINUS, POINT, COLON = b"\t\n\r #+,-.:"
-CAPITAL_E, SMALL_E, SMALL_Q = b"Eeq"
+NEWLINE, HASH, PLUS, COMMA, COLON, SMALL_Q = b"\n#+,:q"
 INFINITE = 2.0**128 - 2.0**103
 """Smallest number that float32 rounds to infinity."""
-Text: TypeAlias = NDArray[np.uint8]
 Numbers: TypeAlias = NDArray[np.int64]
 
 
@@ -185,14 +184,14 @@ def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int
     # Invariant: names[first:n_names] are the labels of this line before `at`. A column where a label is expected gives
     # the line back from `start` on, and returns `first`, which forgets them.
     start = at
-    if _ends_word(text[at]) or text[at] == HASH:
+    if ends_word(text[at]) or text[at] == HASH:
         return 0, at, n_names
     first = n_names
     while True:
         at += int(text[at] == PLUS)
-        if not _is_digit(text[at]):
+        if not is_digit(text[at]):
             return (0, start, first) if text[start] == SMALL_Q else (1, start, first)
-        number, at = _whole(text, at)
+        number, at = whole_number(text, at)
         if text[at] == COLON:
             return (0, start, first) if n_names == first else (1, start, first)
         if text[at] == POINT:  # 1.0 is a whole number
@@ -206,7 +205,7 @@ def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int
         if text[at] != COMMA:
             break
         at += 1
-    return (0 if _ends_word(text[at]) else 1), at, n_names
+    return (0 if ends_word(text[at]) else 1), at, n_names
 
 
 @compiled
@@ -220,13 +219,13 @@ def _pairs(
         at = _next_word(text, at)
         if text[at] == NEWLINE:
             return 0, at + 1, n_pairs
-        if not _is_digit(text[at]):
+        if not is_digit(text[at]):
             return 2, at, n_pairs
-        number, at = _whole(text, at)
+        number, at = whole_number(text, at)
         if text[at] != COLON:
-            return (3 if _ends_word(text[at]) else 2), at, n_pairs
-        value, at = _real(text, at + 1)
-        if np.isnan(value) or not (_ends_word(text[at]) or text[at] == HASH):
+            return (3 if ends_word(text[at]) else 2), at, n_pairs
+        value, at = real_number(text, at + 1)
+        if np.isnan(value) or not (ends_word(text[at]) or text[at] == HASH):
             return 4, at, n_pairs
         number -= first_column
         if number < 0 or number >= MOST_COLUMNS or abs(value) >= INFINITE:
@@ -239,67 +238,13 @@ def _pairs(
 def _next_word(text: Text, at: int) -> int:
     """Skip blanks, ``qid:`` pairs and a comment, which ends where its line does."""
     while True:
-        while text[at] != NEWLINE and _ends_word(text[at]):
+        while text[at] != NEWLINE and ends_word(text[at]):
             at += 1
         if text[at] == HASH:
             while text[at] != NEWLINE:
                 at += 1
         elif text[at] == SMALL_Q:
-            while not _ends_word(text[at]):
+            while not ends_word(text[at]):
                 at += 1
             continue
         return at
-
-
-@compiled
-def _whole(text: Text, at: int) -> tuple[int, int]:
-    """Read a whole number; return it and the next byte. Beyond 2**40 it is only known to be too large."""
-    number = 0
-    while _is_digit(text[at]):
-        if number < 1 << 40:
-            number = number * 10 + int(text[at]) - 48
-        at += 1
-    return number, at
-
-
-@compiled
-def _real(text: Text, at: int) -> tuple[float, int]:
-    """Read a decimal number; return it, NaN where there is none, and the next byte.
-
-    The value is ``digits * 10**scale``, one product or one quotient of float64: for float32 right to the last bit
-    but one.
-    """
-    sign = -1.0 if text[at] == MINUS else 1.0
-    at += int(text[at] == MINUS or text[at] == PLUS)
-    # Digits are gathered in float64 and not in an integer, which a long number would overflow. Powers of ten end at
-    # 400, where they are infinite already.
-    number, scale, digits = 0.0, 0, 0
-    while _is_digit(text[at]):
-        number, digits, at = number * 10.0 + (text[at] - 48.0), digits + 1, at + 1
-    if text[at] == POINT:
-        at += 1
-        while _is_digit(text[at]):
-            number, scale, digits, at = number * 10.0 + (text[at] - 48.0), scale - 1, digits + 1, at + 1
-    if digits == 0:
-        return np.nan, at
-    if text[at] == SMALL_E or text[at] == CAPITAL_E:
-        negative = text[at + 1] == MINUS
-        at += 1 + int(text[at + 1] == MINUS or text[at + 1] == PLUS)
-        if not _is_digit(text[at]):
-            return np.nan, at
-        exponent, at = _whole(text, at)
-        scale += -exponent if negative else exponent
-    if scale < 0:
-        return sign * (number / 10.0 ** min(-scale, 400)), at
-    # Zero stays zero, where a power that is infinite would make it no number.
-    return sign * number * (10.0 ** min(scale, 400) if number else 1.0), at
-
-
-@compiled
-def _is_digit(byte: np.uint8) -> bool:
-    return bool(48 <= byte <= 57)
-
-
-@compiled
-def _ends_word(byte: np.uint8) -> bool:
-    return byte in (TAB, NEWLINE, RETURN, SPACE)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from dspectral.engine import run_tasks
 from dspectral.inputs.parameters import check_integer
 from dspectral.io.labelled_lines import MOST_COLUMNS, LineError, ParsedLines, parse_lines
-from dspectral.store.pieces import PIECE_BYTES, Piece, whole_lines
-from dspectral.store.sources import Span
-from dspectral.store.streams import open_bytes
+from dspectral.store.from_text.pieces import PIECE_BYTES, Piece, whole_lines
+from dspectral.store.from_text.sources import Span
+from dspectral.store.from_text.streams import open_bytes
 
 WIDTHS = ("n_columns", "n_labels")
 

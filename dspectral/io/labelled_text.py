@@ -13,13 +13,14 @@ from dspectral.io.labelled_lines import ParsedLines
 from dspectral.io.labelled_pieces import Head, find_width, parse_piece, read_heads, read_pieces
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
-from dspectral.store.build import BLOCK_BYTES, build_spans
-from dspectral.store.changed_sources import hold_to_earlier, hold_to_plan, read_steady
 from dspectral.store.checks import check_name, check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
-from dspectral.store.pieces import Piece
-from dspectral.store.sources import plan_spans, stamps_of
+from dspectral.store.from_text.build import BLOCK_BYTES
+from dspectral.store.from_text.changed_sources import hold_to_earlier, hold_to_plan, read_steady
+from dspectral.store.from_text.pieces import Piece
+from dspectral.store.from_text.sources import plan_spans, stamps_of
+from dspectral.store.from_text.span_blocks import build_spans
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 Format: TypeAlias = Literal["extreme", "svmlight"]

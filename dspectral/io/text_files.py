@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import fsspec
 
-from dspectral.store.streams import name_damage, open_bytes
+from dspectral.store.from_text.streams import name_damage, open_bytes
 
 LONGEST_LINE = 16 << 20
 """Most characters of a line."""

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral._compiled import compiled_with_contraction
+from dspectral._compiled import read_only
+from dspectral.linalg import sparse_loops
 from dspectral.linalg.csr_structure import csr_fault
 from dspectral.types import CSRRows, FloatArray, IntArray
 
@@ -54,7 +55,7 @@ def times(A: CSRRows, Z: FloatArray) -> FloatArray:
            [1., 0.]])
     """
     out = np.zeros((A.shape[0], Z.shape[1]), dtype=Z.dtype)
-    _gather(A.data, A.indices, A.indptr, np.ascontiguousarray(Z), out)
+    sparse_loops.gather(*_arrays(A), read_only(Z), out)
     return out
 
 
@@ -81,7 +82,7 @@ def transpose_times(A: CSRRows, Y: FloatArray) -> FloatArray:
            [2., 0.]])
     """
     out = np.zeros((A.shape[1], Y.shape[1]), dtype=Y.dtype)
-    _add_transpose_times(A, np.ascontiguousarray(Y), out)
+    _add_transpose_times(A, Y, out)
     return out
 
 
@@ -115,7 +116,7 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
     Z = np.ascontiguousarray(Z)
     out = np.zeros((A.shape[1], Z.shape[1]), dtype=Z.dtype)
     if Z.shape[1] < WIDE:
-        _gram_gather_scatter(A.data, A.indices, A.indptr, Z, out)
+        sparse_loops.gram_gather_scatter(*_arrays(A), read_only(Z), out)
         return out
     # Piece by piece: A Z is then still in the cache when it is scattered into the result.
     step = max(1, CACHED_BYTES // (Z.shape[1] * Z.itemsize))
@@ -147,7 +148,7 @@ def gram_times_in_double(A: CSRRows, Z: FloatArray) -> NDArray[np.float64]:
     array([[500.]])
     """
     out = np.zeros((A.shape[1], Z.shape[1]))
-    _gram_gather_scatter(A.data, A.indices, A.indptr, np.ascontiguousarray(Z), out)
+    sparse_loops.gram_gather_scatter(*_arrays(A), read_only(Z), out)
     return out
 
 
@@ -171,7 +172,7 @@ def gram(A: CSRRows) -> NDArray[np.float64]:
            [1., 5.]])
     """
     out = np.zeros((A.shape[1], A.shape[1]))
-    _gram(A.data, A.indices, A.indptr, out)
+    sparse_loops.gram(*_arrays(A), out)
     return out
 
 
@@ -197,7 +198,7 @@ def column_sums(A: CSRRows) -> NDArray[np.float64]:
         # The same sums in the same order: a small block waits for no loop to be compiled.
         return np.bincount(A.indices, weights=A.data, minlength=A.shape[1]).astype(np.float64, copy=False)
     out = np.zeros(A.shape[1])
-    _add_columns(A.data, A.indices, out)
+    sparse_loops.add_columns(read_only(A.data), read_only(A.indices), out)
     return out
 
 
@@ -264,90 +265,11 @@ def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
 
 def _add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
     if Y.shape[1] < WIDE:
-        _scatter(A.data, A.indices, A.indptr, Y, out)
+        sparse_loops.scatter(*_arrays(A), read_only(Y), out)
     else:
-        columns = A.T.tocsr()
-        _gather(columns.data, columns.indices, columns.indptr, Y, out)
+        sparse_loops.gather(*_arrays(A.T.tocsr()), read_only(Y), out)
 
 
-@compiled_with_contraction
-def _gather(
-    data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
-) -> None:
-    """Add ``A Z`` to ``out``: row i becomes the sum of ``a_ij Z_j``. The cost is ``2 nnz r`` flops."""
-    # Entries of A take the type of Z: double entries would otherwise widen each product with a row of floats.
-    number = Z.dtype.type
-    # Invariant: row i of `out` holds the sum over the entries before `entry`; rows are written by one iteration each.
-    for i in range(indptr.size - 1):
-        row = out[i]
-        entry, end = indptr[i], indptr[i + 1]
-        while entry + 4 <= end:  # four at a time: the row is loaded and stored a fourth as often
-            a, b = number(data[entry]), number(data[entry + 1])
-            c, d = number(data[entry + 2]), number(data[entry + 3])
-            za, zb = Z[indices[entry]], Z[indices[entry + 1]]
-            zc, zd = Z[indices[entry + 2]], Z[indices[entry + 3]]
-            for k in range(row.size):
-                row[k] += (a * za[k] + b * zb[k]) + (c * zc[k] + d * zd[k])
-            entry += 4
-        while entry < end:
-            a, za = number(data[entry]), Z[indices[entry]]
-            for k in range(row.size):
-                row[k] += a * za[k]
-            entry += 1
-
-
-@compiled_with_contraction
-def _scatter(
-    data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Y: FloatArray, out: FloatArray
-) -> None:
-    """Add ``A' Y`` to ``out``: each entry ``a_ij`` adds ``a_ij Y_i`` to row j."""
-    # Entries of several rows of A meet in one row of `out`: rows are taken in their order, so that the sums have the
-    # same bits at each call. Rows of `out` are reached at random, which is why wide Y goes through the transpose. The
-    # cost is `2 nnz r` flops.
-    for i in range(indptr.size - 1):
-        source = Y[i]
-        for entry in range(indptr[i], indptr[i + 1]):
-            value = Y.dtype.type(data[entry])
-            row = out[indices[entry]]
-            for k in range(row.size):
-                row[k] += value * source[k]
-
-
-@compiled_with_contraction
-def _gram_gather_scatter(
-    data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
-) -> None:
-    """Add ``A' (A Z)`` to ``out`` row by row: gather ``y = A_i Z``, then scatter ``a_ij y`` while A_i is in cache."""
-    product = np.zeros(Z.shape[1], dtype=Z.dtype)
-    # Each row of A is read twice in a row, from the cache the second time: A itself is read from memory once.
-    for i in range(indptr.size - 1):
-        product[:] = 0
-        for entry in range(indptr[i], indptr[i + 1]):
-            value = Z.dtype.type(data[entry])
-            source = Z[indices[entry]]
-            for k in range(product.size):
-                product[k] += value * source[k]
-        for entry in range(indptr[i], indptr[i + 1]):
-            value = Z.dtype.type(data[entry])
-            row = out[indices[entry]]
-            for k in range(product.size):
-                row[k] += value * product[k]
-
-
-@compiled_with_contraction
-def _add_columns(data: NDArray[np.generic], indices: IntArray, out: NDArray[np.float64]) -> None:
-    """Add the entries of each column to ``out``."""
-    for entry in range(data.size):
-        out[indices[entry]] += np.float64(data[entry])
-
-
-@compiled_with_contraction
-def _gram(data: NDArray[np.generic], indices: IntArray, indptr: IntArray, out: NDArray[np.float64]) -> None:
-    """Add the products of all pairs of entries of each row to ``out``; the cost is the sum of the squared row sizes."""
-    for i in range(indptr.size - 1):
-        for entry in range(indptr[i], indptr[i + 1]):
-            # Widened before multiplying: a product of two float32 numbers is exact in float64, and only sums round.
-            value = np.float64(data[entry])
-            row = out[indices[entry]]
-            for other in range(indptr[i], indptr[i + 1]):
-                row[indices[other]] += value * np.float64(data[other])
+def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:
+    """Return the arrays of a block, read-only: loops are then compiled once for blocks in memory and in a store."""
+    return read_only(A.data), read_only(A.indices), read_only(A.indptr)

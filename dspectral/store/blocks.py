@@ -10,11 +10,10 @@ import numpy as np
 from scipy import sparse
 from zarr.abc.store import Store
 
-from dspectral.engine.keeping.contents import UnknownContentError
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.csr_structure import csr_fault
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
-from dspectral.store.digests import digest_of
+from dspectral.store.digests import digest_of, known_fields
 from dspectral.types import CSRRows
 
 
@@ -59,18 +58,9 @@ class BlockInfo(NamedTuple):
         Returns
         -------
         tuple
-            All fields but the name.
-
-        Raises
-        ------
-        UnknownContentError
-            If a store of an older version has no digest.
+            All fields but the name; an older version's mark, which has no digest, is refused.
         """
-        if self.digest is None:
-            raise UnknownContentError(
-                "they are read from a store of an older version, which keeps no digests"
-            )
-        return tuple(self[1:])
+        return known_fields(self, self.digest, "a store")
 
 
 def write_block(

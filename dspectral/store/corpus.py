@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, run_tasks
-from dspectral.engine.keeping.contents import Sealed, UnknownContentError
+from dspectral.engine.keeping.contents import Sealed
 from dspectral.linalg.csr_structure import offset_fault
 from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.counts import CORPUS_KEY, FORMAT, FORMATS
-from dspectral.store.digests import digest_of, is_sealed
+from dspectral.store.digests import digest_of, is_sealed, known_fields
 from dspectral.store.facts import corpus_card
 from dspectral.store.vocabulary import PATH, read_vocabulary
 from dspectral.types import Sentences
@@ -63,18 +63,9 @@ class SentenceBlock(NamedTuple):
         Returns
         -------
         tuple
-            All fields but the name.
-
-        Raises
-        ------
-        UnknownContentError
-            If a corpus of an older version has no digest.
+            All fields but the name; an older version's mark, which has no digest, is refused.
         """
-        if self.digest is None:
-            raise UnknownContentError(
-                "they are read from a corpus of an older version, which keeps no digests"
-            )
-        return tuple(self[1:])
+        return known_fields(self, self.digest, "a corpus")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

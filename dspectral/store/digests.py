@@ -13,6 +13,8 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.engine.keeping.contents import UnknownContentError
+
 SEAL = "seal"
 """Attribute beside sealed content."""
 
@@ -45,6 +47,38 @@ def digest_of(*arrays: NDArray[Any]) -> int:
         crc = google_crc32c.extend(crc, f"{array.dtype.str}{array.shape}".encode())
         crc = google_crc32c.extend(crc, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
     return int(crc)
+
+
+def known_fields(mark: tuple[Any, ...], digest: int | None, kept_in: str) -> tuple[Any, ...]:
+    """Return what stands for the content of a block, whatever its name and place.
+
+    Parameters
+    ----------
+    mark : tuple
+        Fields of the block's mark, its name first.
+    digest : int or None
+        Digest among them.
+    kept_in : str
+        What the block belongs to, such as "a store", for the message.
+
+    Returns
+    -------
+    tuple
+        All fields but the name.
+
+    Raises
+    ------
+    UnknownContentError
+        If there is no digest, as in what an older version wrote.
+
+    Examples
+    --------
+    >>> known_fields(("blocks/0", 3, 77), 77, "a store")
+    (3, 77)
+    """
+    if digest is None:
+        raise UnknownContentError(f"they are read from {kept_in} of an older version, which keeps no digests")
+    return mark[1:]
 
 
 def seal_of(content: Any) -> str:

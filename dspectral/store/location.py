@@ -1,6 +1,5 @@
 """Where a store is: its groups, their attributes and listings, asked again where an answer fails for a moment."""
 
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import fsspec
@@ -9,6 +8,7 @@ from zarr.abc.store import Store
 from zarr.errors import ContainsGroupError
 
 from dspectral.engine.keeping.contents import UnknownContentError
+from dspectral.engine.keeping.partials import Folder
 from dspectral.engine.retrying import retried
 from dspectral.store.patient import PatientFsspecStore, PatientLocalStore
 from dspectral.store.secrets import without_secrets
@@ -51,10 +51,7 @@ class Location(NamedTuple):
         Location
             The place, which pickles.
         """
-        url = str(url)
-        place = url if _is_url(url) else str(Path(url).absolute())
-        # Sorted, so that the same options in another order make an equal place.
-        return cls(place, tuple(sorted((storage_options or {}).items())))
+        return cls(*Folder.of(url, storage_options))
 
     def known_content(self) -> object:
         """Raise an error: a place may hold other content tomorrow."""

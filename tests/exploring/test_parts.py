@@ -15,7 +15,7 @@ from dspectral.exploring.pictures import roomy
 from dspectral.exploring.telling import telling
 from dspectral.exploring.word_space import nearest_words, word_map
 from dspectral.methods.brown.clustering import SpectralBrownClustering
-from dspectral.store.planned_text import Reading, plan_sentences
+from dspectral.store.from_text.planned_text import Reading, plan_sentences
 from tests.exploring.texts import two_subjects
 
 LINES = ["Mr. Fox ran. The fox hid!", "", "fox, hen; hen", "...", "the hen sat"]

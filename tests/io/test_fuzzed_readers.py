@@ -26,7 +26,7 @@ from dspectral.io import (
     text_files,
     word2vec,
 )
-from dspectral.store import longest, pieces, sources
+from dspectral.store.from_text import longest, pieces, sources
 from tests.bad_inputs.judging import outcome
 from tests.bad_inputs.readers import FORMATS, mutated
 

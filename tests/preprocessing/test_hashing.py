@@ -25,7 +25,7 @@ from dspectral import (
     save,
     write_counts,
 )
-from dspectral.store import text_files
+from dspectral.store.from_text import text_files
 from dspectral.text.hashing import HashingSettings
 from tests.strategies import n_tasks
 

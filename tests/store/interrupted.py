@@ -9,8 +9,9 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 
-from dspectral.store import arrays, blocks, counting
-from dspectral.store.build import build_store
+from dspectral.store import arrays, blocks
+from dspectral.store.from_text import counting
+from dspectral.store.from_text.build import build_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings

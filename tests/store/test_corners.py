@@ -12,9 +12,9 @@ from dspectral import NgramHashing, VocabularySettings, build_corpus, build_stor
 from dspectral.store import matrix
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.blocks import read_block, write_block
-from dspectral.store.readers import read_span
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import plan_spans
 from dspectral.store.records import read_record, write_record
-from dspectral.store.sources import plan_spans
 
 SMALL = NgramHashing(n_features=64)
 

@@ -11,13 +11,13 @@ import pytest
 from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.engine import summarize
 from dspectral.inputs.sequences import as_corpus, encode
-from dspectral.store import corpus_build
 from dspectral.store.arrays import StoreError
-from dspectral.store.build import build_store
 from dspectral.store.corpus import open_corpus
-from dspectral.store.corpus_build import build_corpus
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
+from dspectral.store.from_text import corpus_build
+from dspectral.store.from_text.build import build_store
+from dspectral.store.from_text.corpus_build import build_corpus
 from tests.cooccurrence.test_contexts import as_dictionary
 
 TEXT = "the cat sat on the mat\n\nthe dog saw the cat\n<?> the end of it\n" * 7
@@ -114,12 +114,12 @@ def test_a_build_that_was_stopped_goes_on(path, tmp_path, monkeypatch):
         original(zarr_store, name, values)
 
     original = corpus_build.write_array
-    monkeypatch.setattr("dspectral.store.corpus_build.write_array", write_array)
+    monkeypatch.setattr("dspectral.store.from_text.corpus_build.write_array", write_array)
     with dask.config.set(scheduler="sync"), pytest.raises(KeyboardInterrupt):
         build_corpus(path, store, block_bytes=60)
     with pytest.raises(StoreError, match="not finished"):
         open_corpus(store)
-    monkeypatch.setattr("dspectral.store.corpus_build.write_array", original)
+    monkeypatch.setattr("dspectral.store.from_text.corpus_build.write_array", original)
     finished = build_corpus(path, store, block_bytes=60)
     whole = build_corpus(path, str(tmp_path / "other"), block_bytes=60)
     assert sentences_of(finished) == sentences_of(whole)

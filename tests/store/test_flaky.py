@@ -9,11 +9,11 @@ from dspectral.engine import listening, retrying
 from dspectral.engine.fault_events import Retried
 from dspectral.store import patient
 from dspectral.store.arrays import Location, StoreError
-from dspectral.store.build import build_store
-from dspectral.store.corpus_build import build_corpus
 from dspectral.store.counts import open_store
+from dspectral.store.from_text.build import build_store
+from dspectral.store.from_text.corpus_build import build_corpus
+from dspectral.store.from_text.streams import open_bytes
 from dspectral.store.matrix import write_counts
-from dspectral.store.streams import open_bytes
 from dspectral.text.hashing import HashingSettings
 from tests.store.flaky import FlakyFileSystem
 from tests.strategies import zipf_counts

@@ -17,11 +17,11 @@ import pytest
 from distributed import Client, LocalCluster
 from zarr.storage import LocalStore
 
-from dspectral.store import planned_text
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.blocks import find_block, read_block
-from dspectral.store.build import build_store
 from dspectral.store.counts import open_store
+from dspectral.store.from_text import planned_text
+from dspectral.store.from_text.build import build_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dspectral.store.arrays import Location, StoreError
-from dspectral.store.counting import _merge_and_filter
+from dspectral.store.from_text.counting import _merge_and_filter
 from dspectral.store.packed_terms import pack, unpack
 from dspectral.store.vocabulary import (
     Vocabulary,
@@ -44,7 +44,9 @@ def test_a_packed_table_is_unpacked_as_it_was(texts):
 def test_parts_of_any_number_of_blocks_merge_to_the_table_of_all(blocks):
     packed = {f"block{i}": pack(table_of(texts)) for i, texts in enumerate(blocks)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dspectral.store.counting.read_array", lambda where, store, name, part: packed[name])
+        patch.setattr(
+            "dspectral.store.from_text.counting.read_array", lambda where, store, name, part: packed[name]
+        )
         where = Location("memory://not-read")
         merged = _merge_and_filter(0, where=where, names=list(packed), limits=(0, np.inf))
     assert as_lists(merged) == as_lists(table_of([text for texts in blocks for text in texts]))

@@ -18,11 +18,11 @@ import pytest
 
 from dspectral.store import claim_files, claims
 from dspectral.store.arrays import Location, StoreError
-from dspectral.store.build import build_store
 from dspectral.store.claim_files import ClaimFiles
 from dspectral.store.claims import claimed
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
+from dspectral.store.from_text.build import build_store
 from dspectral.store.matrix import write_counts
 from dspectral.text.hashing import HashingSettings
 from tests.store.flaky import FlakyFileSystem

@@ -34,7 +34,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "random, no sweeps": {"recipe": AnchorRecipe(reduction="random"), "n_sweeps": 0},
     "both neighbours as one bag": {"recipe": AnchorRecipe(context="bag")},
     "plain counts": {"recipe": AnchorRecipe(count_transform="none")},
-    "smoothing by 10": {"smoothing": 10.0},
+    "smoothing by 10": {"recipe": AnchorRecipe(smoothing=10.0)},
     "10 passes of EM for transitions": {"recipe": AnchorRecipe(n_transition_em_iter=10)},
     "1 pass of EM": {"n_em_iter": 1},
     "5 passes of EM": {"n_em_iter": 5},

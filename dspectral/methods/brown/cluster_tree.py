@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.methods.brown.agglomeration import merge_by_information, merge_window
+from dspectral.methods.brown.agglomeration import merge_window
+from dspectral.methods.brown.information_merges import merge_by_information
 from dspectral.registry import saved
 
 
@@ -134,7 +135,7 @@ def window_tree(points: NDArray[np.float64], weights: NDArray[np.float64], n_act
 
 
 def information_tree(counts: NDArray[np.float64]) -> ClusterTree:
-    """Return the tree of :func:`~dspectral.methods.brown.agglomeration.merge_by_information`.
+    """Return the tree of :func:`~dspectral.methods.brown.information_merges.merge_by_information`.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from dspectral.linalg.dense import unit_rows
 from dspectral.methods.sentences.recipe import SentenceRecipe
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
-from dspectral.store.text_files import TextFiles
+from dspectral.store.from_text.text_files import TextFiles
 from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.hashing import hash_documents
 from dspectral.text.weighting import Weighting

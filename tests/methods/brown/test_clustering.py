@@ -18,7 +18,7 @@ from dspectral.datasets.brown_model import brown_model_sentences
 from dspectral.io import read_brown_paths, write_brown_paths
 from dspectral.methods.brown import BrownRecipe, SpectralBrownClustering
 from dspectral.persistence import load, save
-from dspectral.store.corpus_build import build_corpus
+from dspectral.store.from_text.corpus_build import build_corpus
 
 TOY = [["a", "red", "cat"], ["a", "blue", "cat"], ["one", "red", "dog"], ["one", "blue", "dog"]] * 5
 
@@ -71,12 +71,12 @@ def test_the_same_text_gives_the_same_clusters_and_the_model_is_kept():
         assert kept.score(TOY) == brown.score(TOY)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(
-    seed=st.integers(0, 5), block_bytes=st.integers(200, 1500), scheduler=st.sampled_from(["sync", "threads"])
+    seed=st.integers(0, 5), block_bytes=st.integers(200, 800), scheduler=st.sampled_from(["sync", "threads"])
 )
 def test_any_blocks_under_any_scheduler_give_the_same_clusters(seed, block_bytes, scheduler):
-    sentences = brown_model_sentences(80, seed=seed).sentences
+    sentences = brown_model_sentences(40, seed=seed).sentences
     whole = SpectralBrownClustering(3).fit(_stored(sentences, 1 << 20))
     corpus = _stored(sentences, block_bytes)
     assert corpus.n_blocks > 1
@@ -87,7 +87,8 @@ def test_any_blocks_under_any_scheduler_give_the_same_clusters(seed, block_bytes
 
 
 def test_other_processes_give_the_same_clusters(tmp_path):
-    corpus = _stored(brown_model_sentences(80, seed=1).sentences, 200, str(tmp_path))
+    corpus = _stored(brown_model_sentences(80, seed=1).sentences, 800, str(tmp_path))
+    assert corpus.n_blocks > 2
     with dask.config.set(scheduler="processes", num_workers=2):
         elsewhere = SpectralBrownClustering(3).fit(corpus)
     assert elsewhere.codes() == SpectralBrownClustering(3).fit(corpus).codes()

@@ -166,8 +166,8 @@ def test_saved_and_pickled_models_decode_alike(tmp_path):
 @pytest.mark.parametrize("reduction", ["clusters", "cca", "svd", "random"])
 @pytest.mark.parametrize("context", ["list", "bag"])
 def test_every_reduction_gives_distributions(reduction, context):
-    recipe = AnchorRecipe(reduction=reduction, context=context, n_dimensions=4)
-    hmm = AnchorHMM(3, min_count=1, n_sweeps=0, smoothing=1.0, recipe=recipe)
+    recipe = AnchorRecipe(reduction=reduction, context=context, n_dimensions=4, smoothing=1.0)
+    hmm = AnchorHMM(3, min_count=1, n_sweeps=0, recipe=recipe)
     hmm.fit([*SENTENCES, ["alone"]])
     model = hmm.model_
     for part, axis in ((model.initial, 0), (model.transition, 1), (model.emission, 0), (hmm.membership_, 1)):
@@ -202,7 +202,7 @@ def test_a_word_given_twice_is_refused():
         ({}, [[], []], "there is no word"),
         ({"n_states": 1, "anchors": ["cat", "dog"]}, SENTENCES, "2 anchors are given"),
         ({"n_states": 0}, SENTENCES, "n_states is 0"),
-        ({"smoothing": -1.0}, SENTENCES, "smoothing is -1.0"),
+        ({"recipe": AnchorRecipe(smoothing=-1.0)}, SENTENCES, "smoothing is -1.0"),
         ({"spelling": float("nan")}, SENTENCES, "spelling is nan"),
         ({"recipe": AnchorRecipe(n_dimensions=0)}, SENTENCES, "n_dimensions is 0"),
         ({"recipe": AnchorRecipe(reduction="pca")}, SENTENCES, "reduction is 'pca'"),

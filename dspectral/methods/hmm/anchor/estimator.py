@@ -13,24 +13,14 @@ from dspectral.inputs.sequences import HoldsSentences, as_corpus
 from dspectral.inputs.token_lists import TokenLists
 from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
-from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
-from dspectral.methods.hmm.anchor.points import (
-    AnchorRecipe,
-    NeighborCounts,
-    weigh_features,
-    word_points,
-)
-from dspectral.methods.hmm.anchor.search import chain_from_moments, emissions, find_anchors
+from dspectral.methods.hmm.anchor.points import AnchorRecipe, NeighborCounts, word_points
+from dspectral.methods.hmm.anchor.search import chain_from_moments, emissions, find_anchors, mixed_emissions
+from dspectral.methods.hmm.anchor.sweeps import sweep_types
 from dspectral.methods.hmm.anchor.word_types import WordTypes
 from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.decoding import Decoding, StateDecoder, renumber
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.registry import saved
-from dspectral.types import CSRRows
-
-MARGINAL_WEIGHT = 0.05
-"""Weight of p(h) mixed into p(h|x) before the first EM pass for all parameters: sweeps leave exact zeros, and EM never
-changes a zero probability."""
 
 
 @saved
@@ -51,8 +41,6 @@ class AnchorHMM(StateDecoder):
     spelling : float, default=0.0
         Weight of a word's spelling relative to its contexts, in the points and in the sweeps. Above 0, rare words are
         merged by their spelling.
-    smoothing : float, default=0.0
-        Number of tokens with average contexts that are added to each word's.
     min_count : int, default=4
         Words that occur less often are merged: into ``"<?>"``, or into classes by spelling.
     n_sweeps : int, default=10
@@ -109,7 +97,6 @@ class AnchorHMM(StateDecoder):
         *,
         anchors: Sequence[str] | None = None,
         spelling: float = 0.0,
-        smoothing: float = 0.0,
         min_count: int = 4,
         n_sweeps: int = 10,
         n_em_iter: int = 0,
@@ -119,7 +106,6 @@ class AnchorHMM(StateDecoder):
         self.n_states = n_states
         self.anchors = anchors
         self.spelling = spelling
-        self.smoothing = smoothing
         self.min_count = min_count
         self.n_sweeps = n_sweeps
         self.n_em_iter = n_em_iter
@@ -221,13 +207,18 @@ class AnchorHMM(StateDecoder):
         features = types.features() if self.spelling else None
         # One thread of BLAS: its sums, and so the anchors, do not depend on the number of cores.
         with blas_in_one_thread():
-            points = self._points(near, features)
+            n_dimensions = self._recipe.n_dimensions or self.n_states
+            points = word_points(
+                near, features, self._recipe, n_dimensions, self.spelling, self.random_state_
+            )
             anchors = find_anchors(
                 points, candidates, self.n_states, given=given, reselect=self._recipe.reselect
             )
             membership = nearest_in_simplex(points, points[anchors])
         if self.n_sweeps:
-            membership = self._sweep(near, features, membership, anchors)
+            weights = self.spelling * near.counts
+            labels = sweep_types(near.pairs, membership, anchors, features, weights, n_sweeps=self.n_sweeps)
+            membership = np.eye(self.n_states)[labels]
         self.anchors_ = [types.name(i) for i in anchors]
         self._set_model(near, membership)
         self._run_em(sentences, near)
@@ -247,8 +238,6 @@ class AnchorHMM(StateDecoder):
         """Return the types that may be anchors, and those that are given."""
         n_candidates = self._recipe.n_candidates
         candidates = types.by_frequency(counts)[:n_candidates]
-        if not isinstance(self.anchors or (), list | tuple):
-            raise TypeError(f"anchors is {self.anchors!r:.60}, but it must be a list of words or None")
         given = [types.own(word) for word in self.anchors or ()]
         if len(set(candidates.tolist()) | set(given)) < self.n_states:
             raise ValueError(
@@ -256,37 +245,6 @@ class AnchorHMM(StateDecoder):
                 f"(n_candidates = {n_candidates}, min_count = {self.min_count})"
             )
         return candidates, given
-
-    def _points(self, near: NeighborCounts, features: "CSRRows | None") -> NDArray[np.float64]:
-        """Return a point for each type, shrunk to the mean where a word has few tokens beside ``smoothing``."""
-        k = self._recipe.n_dimensions or self.n_states
-        points = word_points(near, features, self._recipe, k, self.spelling, self.random_state_)
-        # Points are centered over tokens, so the mean is the origin and shrinking toward it is a multiplication. The
-        # floor of 1 keeps a type without tokens from dividing 0 by 0.
-        shrunk = near.counts / np.maximum(near.counts + self.smoothing, 1.0)
-        return np.asarray(points * shrunk[:, None])
-
-    def _sweep(
-        self,
-        near: NeighborCounts,
-        features: "CSRRows | None",
-        membership: NDArray[np.float64],
-        anchors: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """Assign each type to one state, beginning with that of its largest coefficient."""
-        # Anchors stay in their own states: without them, states could change places and lose their meaning.
-        labels = np.argmax(membership, axis=1).astype(np.int32)
-        # A state is named by its anchor, even where another coefficient of the anchor rounds higher.
-        labels[anchors] = np.arange(self.n_states)
-        marks = None if features is None else weigh_features(features, self.spelling * near.counts)
-        adjacent = BigramCounts.of(near.pairs)
-        # A sweep never lowers the mutual information of adjacent states (plus that with the spelling), so sweeps end;
-        # the last ones move next to nothing, and stop where fewer than one type in a thousand moves.
-        for _ in range(self.n_sweeps):
-            moved = exchange_sweep(adjacent, labels, self.n_states, marks, fixed=anchors)
-            if moved <= len(labels) // 1000:
-                break
-        return np.asarray(np.eye(self.n_states)[labels])
 
     def _set_model(self, near: NeighborCounts, membership: NDArray[np.float64]) -> None:
         """Set the model from moments."""
@@ -302,10 +260,8 @@ class AnchorHMM(StateDecoder):
         n_fixed = self._recipe.n_transition_em_iter
         for step in range(n_fixed + self.n_em_iter):
             if step == n_fixed:
-                counts = near.counts.astype(np.float64)
-                marginal = emissions(self.membership_, counts)[1]
-                mixed = (1.0 - MARGINAL_WEIGHT) * self.membership_ + MARGINAL_WEIGHT * marginal
-                self.model_ = self.model_._replace(emission=emissions(mixed, counts)[0])
+                emission = mixed_emissions(self.membership_, near.counts.astype(np.float64))
+                self.model_ = self.model_._replace(emission=emission)
             of = partial(ExpectedCounts.of, model=self.model_)
             found = summarize(sentences, of=of, name="expect")
             # Emissions come from contexts and anchors, transitions from inverted moments: the first passes mend these.
@@ -319,10 +275,9 @@ class AnchorHMM(StateDecoder):
         check_integer("min_count", self.min_count, at_least=1)
         check_integer("n_sweeps", self.n_sweeps, at_least=0)
         check_integer("n_em_iter", self.n_em_iter, at_least=0)
-        check_real("smoothing", self.smoothing, at_least=0.0)
         check_real("spelling", self.spelling, at_least=0.0)
-        if isinstance(self.anchors, str):
-            raise TypeError(f"anchors is {self.anchors!r}, but it must be a list of words, or None")
+        if self.anchors is not None and not isinstance(self.anchors, list | tuple):
+            raise TypeError(f"anchors is {self.anchors!r:.60}, but it must be a list of words, or None")
         if self.recipe is not None and not isinstance(self.recipe, AnchorRecipe):
             raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an AnchorRecipe, or None")
         self._recipe.check()

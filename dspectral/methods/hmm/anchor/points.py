@@ -11,10 +11,9 @@ from dspectral.inputs.parameters import check_integer, check_option, check_real
 from dspectral.linalg.dense import eigh_descending, fixed_signs
 from dspectral.linalg.svd import leading_left
 from dspectral.methods.brown.clustering import SpectralBrownClustering
-from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.methods.hmm.decoding import DECODINGS, Decoding
 from dspectral.registry import saved
-from dspectral.types import CSRRows, FloatArray
+from dspectral.types import CSRRows
 
 Reduction: TypeAlias = Literal["clusters", "cca", "svd", "random"]
 ROUNDING = 1e-20
@@ -46,6 +45,8 @@ class AnchorRecipe(NamedTuple):
         Number of EM passes for the transitions alone, after they were set from moments.
     decoding : {"posterior", "viterbi"}, default="posterior"
         Whether ``predict`` gives the most probable state of each token, or the most probable path.
+    smoothing : float, default=0.0
+        Number of tokens with average contexts that are added to each word's.
 
     Examples
     --------
@@ -62,6 +63,7 @@ class AnchorRecipe(NamedTuple):
     reselect: int = 5
     n_transition_em_iter: int = 0
     decoding: Decoding = "posterior"
+    smoothing: float = 0.0
 
     def check(self) -> None:
         """Raise a ValueError or a TypeError that names the first field which cannot be."""
@@ -78,6 +80,7 @@ class AnchorRecipe(NamedTuple):
         check_integer("reselect", self.reselect, at_least=0)
         check_integer("n_transition_em_iter", self.n_transition_em_iter, at_least=0)
         check_option("decoding", self.decoding, DECODINGS)
+        check_real("smoothing", self.smoothing, at_least=0.0)
 
 
 class NeighborCounts(NamedTuple):
@@ -137,11 +140,18 @@ def word_points(
     spelling: float,
     random_state: int,
 ) -> NDArray[np.float64]:
-    """Return a point for each type from its contexts and, with a weight of ``spelling``, from its spelling."""
+    """Return a point for each type from its contexts and, with a weight of ``spelling``, from its spelling.
+
+    A point is shrunk to the mean where a word has few tokens beside the recipe's ``smoothing``.
+    """
     parts = [(context_points(near, recipe, n_dimensions, random_state), 1.0)]
     if features is not None:
         parts.append((spelling_points(features, near.counts, 2 * n_dimensions, random_state), spelling))
-    return join_points(parts, near.counts, n_dimensions)
+    points = join_points(parts, near.counts, n_dimensions)
+    # Points are centered over tokens, so the mean is the origin and shrinking toward it is a multiplication. The floor
+    # of 1 keeps a type without tokens from dividing 0 by 0.
+    shrunk = near.counts / np.maximum(near.counts + recipe.smoothing, 1.0)
+    return np.asarray(points * shrunk[:, None])
 
 
 def context_points(
@@ -259,14 +269,3 @@ def join_points(
     # Principal components through the small second-moment matrix: (contexts + spelling) coordinates squared.
     _, axes = eigh_descending(whole.T @ (share[:, None] * whole))
     return np.asarray(whole @ fixed_signs(axes[:, :n_dimensions].T).T)
-
-
-def weigh_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
-    """Divide the weight of each type equally among its spelling features, for exchange sweeps."""
-    sizes = np.maximum(np.diff(features.indptr), 1)
-    return TypeFeatures(
-        features.indptr.astype(np.int64),
-        features.indices.astype(np.int32),
-        np.asarray(weights / sizes, dtype=np.float64),
-        features.shape[1],
-    )

@@ -10,6 +10,8 @@ from dspectral.types import CSRRows
 
 NOTHING = 1e-10
 """A squared distance from a span below this fraction of the largest one from the mean counts as rounding."""
+MARGINAL_WEIGHT = 0.05
+"""Weight of ``p(h)`` mixed into ``p(h | x)`` before the first EM pass for all parameters."""
 
 
 def find_anchors(
@@ -138,6 +140,25 @@ def emissions(
     """
     joint = membership * counts[:, None]
     return normalize(joint, axis=0), normalize(joint.sum(axis=0), axis=0)
+
+
+def mixed_emissions(membership: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return emissions to begin EM with, after the marginal of the states is mixed into what each type is.
+
+    Parameters
+    ----------
+    membership : ndarray of float64, shape (n_types, n_states)
+        ``p(h | x)``, with exact zeros where sweeps made it.
+    counts : ndarray of float64, shape (n_types,)
+        Number of tokens of each type.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_types, n_states)
+        ``o(x | h)``, above 0 for each type that has tokens: EM never changes a zero probability.
+    """
+    marginal = emissions(membership, counts)[1]
+    return emissions((1.0 - MARGINAL_WEIGHT) * membership + MARGINAL_WEIGHT * marginal, counts)[0]
 
 
 def chain_from_moments(

@@ -1,0 +1,1 @@
+"""Text that becomes stores and corpora: how files are read, and how what they hold is counted and written."""

@@ -1,0 +1,218 @@
+"""Text to a store: one pass when hashing, two for an exact vocabulary."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from dspectral.engine import told
+from dspectral.engine.planning.asking import SAMPLERS
+from dspectral.store.arrays import Location
+from dspectral.store.blocks import BlockInfo, find_block, write_block
+from dspectral.store.counts import CountStore
+from dspectral.store.draft import Draft, begin, finish
+from dspectral.store.from_text.counting import count_vocabulary
+from dspectral.store.from_text.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
+from dspectral.store.from_text.longest import MOST_BYTES, Longest
+from dspectral.store.from_text.planned_build import text_samples
+from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_text
+from dspectral.store.from_text.span_blocks import build_spans
+from dspectral.store.from_text.texts import TextSources
+from dspectral.store.vocabulary import VocabularySettings, index_for_call
+from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
+from dspectral.text.term_index import encode_documents
+from dspectral.text.tokenizers import as_tokenizer
+from dspectral.types import CSRRows, Documents
+
+BLOCK_BYTES = 16 << 20
+"""Bytes of text behind a block."""
+Settings: TypeAlias = HashingSettings | VocabularySettings
+
+
+@told
+def build_store(
+    sources: TextSources,
+    store: str,
+    *,
+    unit: str | None = None,
+    field: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    hashing: HashingSettings | HasSettings | None = None,
+    vocabulary: VocabularySettings | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    errors: str = "strict",
+    max_document_bytes: int = MOST_BYTES,
+    long_documents: str = "error",
+    append: bool = False,
+    keep_terms: int | None = None,
+    storage_options: dict[str, Any] | None = None,
+    source_options: dict[str, Any] | None = None,
+) -> CountStore:
+    r"""Count the n-grams of text files, or of texts in memory, into a store.
+
+    Parameters
+    ----------
+    sources : str, path, sequence of these, or texts
+        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2. Or texts:
+        a generator, an array, a column of pandas, polars, Arrow or Hugging Face Datasets, a Dask Bag or a column of a
+        Dask DataFrame (read partition by partition, a task each), a table or records with ``field``, or
+        ``Texts([...])``, since a list of strings names files.
+    store : str
+        Local path or fsspec URL of the store to make.
+    unit : {"line", "file", "field"}, optional
+        Unit of text that is a document: by default a line of a txt file, a field of a record elsewhere.
+    field : str, optional
+        Name of the field or column that holds the text; required for jsonl, csv, tsv and Parquet files, and tables.
+    encoding : str, optional
+        Encoding of the files, such as "latin-1", "cp1252" or "utf-16"; by default UTF-8, with or without a byte order
+        mark. Parquet files hold UTF-8 whatever it says.
+    delimiter : str, optional
+        What the fields of csv files are cut by: by default the first of comma, semicolon, tab and bar under which the
+        header has one column named ``field``.
+    hashing : NgramHashing or HashingSettings, optional
+        Settings by which n-grams become columns; the default settings, unless there is a vocabulary.
+    vocabulary : VocabularySettings, optional
+        Settings of an exact vocabulary, counted in one pass more. It excludes ``hashing``.
+    block_bytes : int, default=16777216
+        Most bytes of text behind a block of rows (a longer document is a block of its own).
+    errors : {"strict", "replace"}, default="strict"
+        Whether bytes that cannot be decoded are an error, or become U+FFFD.
+    max_document_bytes : int, default=16777216
+        Most bytes of a document: of a line, a text field, a file or a text in memory, decompressed. A record with all
+        its fields may have twice as many, and 4 MiB at least.
+    long_documents : {"error", "skip", "truncate"}, default="error"
+        What becomes of a longer document: an error that names it, an empty document (so that row numbers stay line
+        numbers), or its beginning. How many there were is in the provenance, and a warning says it. A record that is
+        too long can be skipped, not truncated; in a csv file, where a quote may not be closed, it is an error.
+    append : bool, default=False
+        Whether to add the documents behind those of a finished store, with its settings. Until all are
+        written, and for whoever has it open, the store stays as it was.
+    keep_terms : int, optional
+        Number of n-grams to keep with the hashed columns, those that occur most, so that the columns have names:
+        ``store.kept_terms``. By default none; a store that is appended to keeps as many as before.
+    storage_options : dict, optional
+        Options of the store's file system.
+    source_options : dict, optional
+        Options of the sources' file systems.
+
+    Returns
+    -------
+    CountStore
+        The finished store; one row for each document.
+
+    Raises
+    ------
+    ValueError
+        If a source cannot be read (the file and place are named), there is no document at all, or an
+        unfinished store of another plan is in the way.
+    FileNotFoundError
+        If a source is missing, or a glob matches no file.
+    StoreError
+        If the store exists already, or ``append`` finds none.
+
+    Notes
+    -----
+    One pass over the text when hashing; a task holds about five times ``block_bytes``. Empty lines are
+    documents: row numbers are line numbers. A build that was stopped goes on where it was: call it again.
+
+    Texts that are no files are read once, block by block, and kept compressed in the store's scratch until it is
+    finished: neither a generator nor a Dask collection is ever in memory as a whole. A build of them that was stopped
+    goes on with the same texts, which it reads again, and refuses others.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> with fsspec.open("memory://docs.txt", "w") as file:
+    ...     _ = file.write("the cat sat\nthe dog\n")
+    >>> build_store("memory://docs.txt", "memory://docs.zarr").shape
+    (2, 262144)
+    >>> build_store((line for line in ["the cat sat", "the dog"]), "memory://of-a-generator.zarr").shape
+    (2, 262144)
+    """
+    settings = _settings(hashing, vocabulary)
+    hashed = isinstance(settings, HashingSettings)
+    keep = terms_to_keep(keep_terms, store, storage_options, hashed=hashed, append=append)
+    longest = Longest.checked(max_document_bytes, long_documents)
+    reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, longest)
+    text = plan_text(sources, reading)
+    # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
+    plan = _provenance(text, settings, keep)
+    with begin(store, storage_options, plan, append=append, stamps=text.stamps) as draft:
+        return _build(draft, text, settings, keep)
+
+
+def _build(draft: Draft, text: PlannedText, settings: Settings, keep: int | None) -> CountStore:
+    hashed = isinstance(settings, HashingSettings)
+    spans, read = text.opened(draft)
+    draft, encode = _encoder(draft, spans, read, settings)
+    write, find = partial(_write_rows, encode=encode, where=draft.where), partial(find_block, draft.where)
+    if keep and isinstance(settings, HashingSettings):
+        write = partial(write_with_terms, write=write, draft=draft.for_tasks(), settings=settings, size=keep)
+    name = "hash-block" if hashed else "encode-block"
+    blocks = build_spans(spans, draft, read, write, find, name=name)
+    if not any(block.n_rows for block in blocks):
+        raise ValueError(f"no document at all in {text.named}")
+    text.hold(draft, read)
+    if keep and isinstance(settings, HashingSettings):
+        write_kept_terms(draft, blocks, settings, keep)
+    return finish(text.with_long_documents(draft), blocks)
+
+
+def _settings(
+    hashing: HashingSettings | HasSettings | None, vocabulary: VocabularySettings | None
+) -> Settings:
+    if vocabulary is None:
+        return as_settings(hashing)
+    if hashing is not None:
+        raise ValueError("hashing and vocabulary are two ways to number columns: give one of them")
+    if not isinstance(vocabulary, VocabularySettings):
+        raise TypeError(f"vocabulary is {vocabulary!r:.60}, but it must be VocabularySettings(...) or None")
+    return vocabulary._replace(tokenizer=as_tokenizer(vocabulary.tokenizer))
+
+
+def _provenance(text: PlannedText, settings: Settings, keep: int | None) -> dict[str, Any]:
+    """Return what a store records of its making."""
+    hashed = isinstance(settings, HashingSettings)
+    return {
+        "sources": text.describe(),
+        "block_bytes": text.reading.block_bytes,
+        "errors": text.reading.errors,
+        **text.reading.longest.record(),
+        "hashing": settings.record() if hashed else None,
+        "vocabulary": None if hashed else settings.record(),
+        # Left out where no terms are kept, so that plans are equal to those of stores from before there were any.
+        **({"keep_terms": keep} if keep else {}),
+    }
+
+
+def _encoder(
+    draft: Draft, spans: Sequence[Any], read: Read, settings: Settings
+) -> tuple[Draft, Callable[[Documents], CSRRows]]:
+    """Return the draft with its columns known, and the function that makes rows of documents."""
+    if isinstance(settings, HashingSettings):
+        return draft._replace(n_columns=settings.n_features), partial(hash_documents, settings=settings)
+    if not draft.generation:  # rows that are appended have the columns of the first ones
+        known = count_vocabulary(draft, spans, read, settings)
+        draft = draft._replace(n_columns=known.documents.n_documents)
+    return draft, partial(_encode, where=draft.where, call=uuid4().hex, settings=settings)
+
+
+def _encode(documents: Documents, *, where: Location, call: str, settings: VocabularySettings) -> CSRRows:
+    index = index_for_call(where, call)
+    return encode_documents(documents, index, settings.ngram_range, settings.lowercase, settings.tokenizer)
+
+
+def _write_rows(
+    name: str,
+    documents: Documents,
+    *,
+    last: bool,
+    text: int,
+    encode: Callable[[Documents], CSRRows],
+    where: Location,
+) -> BlockInfo:
+    return write_block(where, name, encode(documents), last=last, text=text)
+
+
+SAMPLERS["build_store"] = partial(text_samples, planned=plan_text)

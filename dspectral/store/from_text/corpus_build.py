@@ -1,0 +1,256 @@
+"""Text to a corpus, sentences of token ids in Zarr: two passes."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, get_args
+from uuid import uuid4
+
+import numpy as np
+
+from dspectral.engine import run_tasks, told
+from dspectral.engine.planning.asking import SAMPLERS
+from dspectral.store.arrays import Location, write_array
+from dspectral.store.checks import check_name, check_size
+from dspectral.store.corpus import Corpus, SentenceBlock
+from dspectral.store.counts import CORPUS_KEY, FORMAT
+from dspectral.store.digests import digest_of, sealed
+from dspectral.store.draft import Draft, begin
+from dspectral.store.from_text.build import BLOCK_BYTES
+from dspectral.store.from_text.changed_sources import TEXT
+from dspectral.store.from_text.counting import count_spans, merge_part
+from dspectral.store.from_text.longest import MOST_BYTES, Longest
+from dspectral.store.from_text.planned_build import text_samples
+from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_sentences
+from dspectral.store.from_text.span_blocks import build_spans
+from dspectral.store.from_text.texts import TextSources
+from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
+from dspectral.text.term_bytes import take
+from dspectral.text.terms import TermTable
+from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer
+from dspectral.text.tokens import Tokens
+from dspectral.text.words import Cut, count_words, cut_words, number_words
+from dspectral.types import Documents
+
+RARE = "<?>"
+"""Type 0: words that occur too seldom for a type of their own, and words that were never seen."""
+N_PARTITIONS = 8
+"""Parts, by a hash of the word, in which words are counted one after the other."""
+
+
+@told
+def build_corpus(
+    sources: TextSources,
+    store: str,
+    *,
+    unit: str | None = None,
+    field: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    min_count: int = 1,
+    lowercase: bool = False,
+    tokens: Cut | TokenizerLike = "blanks",
+    block_bytes: int = BLOCK_BYTES,
+    errors: str = "strict",
+    max_document_bytes: int = MOST_BYTES,
+    long_documents: str = "error",
+    storage_options: dict[str, Any] | None = None,
+    source_options: dict[str, Any] | None = None,
+) -> Corpus:
+    r"""Write the sentences of text files, or of texts in memory, as ids of their words.
+
+    Parameters
+    ----------
+    sources : str, path, sequence of these, or texts
+        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2. Or texts:
+        a generator, an array, a column of pandas, polars, Arrow or Hugging Face Datasets, a Dask Bag or a column of a
+        Dask DataFrame (read partition by partition, a task each), a table or records with ``field``, or
+        ``Texts([...])``, since a list of strings names files.
+    store : str
+        Local path or fsspec URL of the corpus to make.
+    unit : {"line", "file", "field"}, optional
+        Unit of text that is a sentence: by default each line, of a file as of a field or a text in memory, which may
+        hold several; "file" makes a whole file one sentence, "field" a whole field or text, its line ends being blanks.
+    field : str, optional
+        Name of the field or column that holds the text; required for jsonl, csv, tsv and Parquet files, and tables.
+    encoding : str, optional
+        Encoding of the files, such as "latin-1", "cp1252" or "utf-16"; by default UTF-8, with or without a byte order
+        mark. Parquet files hold UTF-8 whatever it says.
+    delimiter : str, optional
+        What the fields of csv files are cut by: by default the first of comma, semicolon, tab and bar under which the
+        header has one column named ``field``.
+    min_count : int, default=1
+        Fewest times that a word must occur to have a type of its own. Rarer words become type 0, ``"<?>"``; so
+        does that word itself.
+    lowercase : bool, default=False
+        Whether the case of the text is lowered first.
+    tokens : {"blanks", "words"}, callable or str, default="blanks"
+        Rule by which sentences are cut into tokens (see :func:`dspectral.text.words.cut_words`), or a function from
+        a sentence to a list of tokens: one at the top level of a module, its name ``"module:function"``, or an object
+        with a name and a version, such as a pipeline of spaCy.
+    block_bytes : int, default=16777216
+        Most bytes of text behind a block (a longer sentence is a block of its own).
+    errors : {"strict", "replace"}, default="strict"
+        Whether bytes that cannot be decoded are an error, or become U+FFFD.
+    max_document_bytes : int, default=16777216
+        Most bytes of a document: of a line, a text field, a file or a text in memory, decompressed. A record with all
+        its fields may have twice as many, and 4 MiB at least.
+    long_documents : {"error", "skip", "truncate"}, default="error"
+        What becomes of a longer document: an error that names it, an empty document (so that sentence numbers stay line
+        numbers), or its beginning. How many there were is in the provenance, and a warning says it. A record that is
+        too long can be skipped, not truncated; in a csv file, where a quote may not be closed, it is an error.
+    storage_options : dict, optional
+        Options of the corpus's file system.
+    source_options : dict, optional
+        Options of the sources' file systems.
+
+    Returns
+    -------
+    Corpus
+        The finished corpus.
+
+    Raises
+    ------
+    ValueError
+        If a source cannot be read (the file and place are named), there is no word at all, ``min_count`` is
+        below 1, or an unfinished store of another plan is in the way.
+    StoreError
+        If there is something at ``store`` already.
+
+    Notes
+    -----
+    Two passes over the text. A task holds about ten times ``block_bytes``, or the vocabulary. A build that was
+    stopped goes on where it was: call it again. Texts that are no files are read once and kept in the corpus's
+    scratch until it is finished, as :func:`build_store` does.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> with fsspec.open("memory://pets.txt", "w") as file:
+    ...     _ = file.write("the cat sat\nthe dog\n")
+    >>> corpus = build_corpus("memory://pets.txt", "memory://pets.zarr", min_count=2)
+    >>> corpus.words, corpus.counts
+    (['<?>', 'the'], array([3, 2]))
+    >>> build_corpus(iter(["the cat\nsat", "the dog"]), "memory://three.zarr").n_sentences
+    3
+    """
+    min_count = check_size("min_count", min_count)
+    cut_by = _cut_by(tokens)
+    shown = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
+    settings = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
+    longest = Longest.checked(max_document_bytes, long_documents)
+    reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, longest)
+    text = plan_sentences(sources, reading)
+    provenance = {
+        "sources": text.describe(),
+        "block_bytes": text.reading.block_bytes,
+        "errors": errors,
+        **longest.record(),
+        "corpus": settings if text.by_lines else {**settings, "unit": unit},
+    }
+    cut = partial(cut_words, cut=cut_by, lowercase=lowercase)
+    with begin(store, storage_options, provenance, append=False, stamps=text.stamps) as draft:
+        return _build(draft, text, cut, min_count)
+
+
+def _build(draft: Draft, text: PlannedText, cut: Callable[[Documents], Tokens], min_count: int) -> Corpus:
+    spans, read = text.opened(draft)
+    # Pass one ends with the vocabulary's mark: where that is, a stopped build goes on with pass two.
+    if find_vocabulary(draft.where) is None:
+        _count_types(draft, spans, read, cut, min_count)
+    write = partial(_write_sentences, where=draft.where, cut=cut, call=uuid4().hex)
+    find = partial(_find_sentences, draft.where)
+    blocks = build_spans(spans, draft, read, write, find, name="number-words")
+    text.hold(draft, read)
+    return _finish(text.with_long_documents(draft), blocks)
+
+
+def _cut_by(tokens: Cut | TokenizerLike) -> Cut | Tokenizer:
+    if isinstance(tokens, str) and ":" not in tokens:
+        check_name("tokens", tokens, get_args(Cut))
+        return "words" if tokens == "words" else "blanks"
+    known = as_tokenizer(tokens, "tokens")
+    if known is None:
+        raise TypeError("tokens is None, but it must be 'blanks', 'words' or a function")
+    return known
+
+
+def _count_types(
+    draft: Draft,
+    spans: Sequence[Any],
+    read: Read,
+    cut: Callable[[Documents], Tokens],
+    min_count: int,
+) -> None:
+    """Pass one: write the vocabulary."""
+    names, _ = count_spans(draft, spans, read, partial(_table_of, cut=cut), N_PARTITIONS)
+    merge = partial(_merge_types, where=draft.where, names=names, min_count=min_count)
+    parts = run_tasks(merge, list(range(N_PARTITIONS)), name="merge-words")
+    n_tokens = sum(tokens for _, tokens in parts)
+    if not n_tokens:
+        raise ValueError(f"no word at all in {', '.join(sorted({span.url for span in spans}))}")
+    # A merged table is in byte order; the stable sort keeps that order among words of equal count.
+    first, *others = (table for table, _ in parts)
+    merged = first.merge(*others)
+    order = np.argsort(-merged.counts, kind="stable")
+    terms = take(merged.terms, order)
+    # Type 0 goes before all others, whatever its count: the tokens that are in no table any more.
+    data = np.concatenate([np.frombuffer(RARE.encode(), dtype=np.uint8), terms.data])
+    offsets = np.concatenate([[0], terms.offsets + len(RARE)])
+    rare = [n_tokens - int(merged.counts.sum())]
+    counts = np.concatenate([rare, merged.counts[order]])
+    # In how many sentences the rare words are together is not known: it is written as 0.
+    frequency = np.concatenate([[0], merged.document_frequency[order]])
+    write_vocabulary(draft.where, Vocabulary(Documents(data, offsets), frequency, counts))
+
+
+def _table_of(documents: Documents, *, cut: Callable[[Documents], Tokens]) -> TermTable:
+    return count_words(cut(documents))
+
+
+def _merge_types(part: int, *, where: Location, names: list[str], min_count: int) -> tuple[TermTable, int]:
+    """Merge a part of all blocks; return the types that are frequent enough, and the tokens of all."""
+    merged = merge_part(part, where=where, names=names)
+    kept = merged.counts >= min_count
+    # The word "<?>" in the text would be a second type of that name: its tokens count as rare ones.
+    as_long = kept & (np.diff(merged.terms.offsets) == len(RARE))
+    literal = [i for i in np.flatnonzero(as_long).tolist() if merged.terms.text(i) == RARE.encode()]
+    kept[literal] = False
+    return merged.filter(kept), int(merged.counts.sum())
+
+
+def _write_sentences(
+    name: str,
+    documents: Documents,
+    *,
+    last: bool,
+    text: int,
+    where: Location,
+    cut: Callable[[Documents], Tokens],
+    call: str,
+) -> SentenceBlock:
+    ids, offsets = number_words(cut(documents), index_for_call(where, call))
+    store = where.open(read_only=False)
+    write_array(store, f"{name}/ids", ids)
+    write_array(store, f"{name}/offsets", offsets)
+    block = SentenceBlock(name, len(offsets) - 1, len(ids), last, digest_of(ids, offsets))
+    mark = {key: value for key, value in block._asdict().items() if key != "name"}
+    where.mark(name, {**mark, TEXT: text})
+    return block
+
+
+def _find_sentences(where: Location, name: str) -> SentenceBlock | None:
+    mark = where.attributes(name)
+    return SentenceBlock.of(name, mark) if mark else None
+
+
+def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
+    """Write the root: from then on the corpus opens."""
+    # Unlike a store of counts, blocks without sentences stay: their marks are all that a reader asks for.
+    head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": draft.provenance}
+    draft.confirm()
+    draft.where.mark("", {CORPUS_KEY: sealed(head)})
+    draft.where.remove("scratch")
+    return Corpus(draft.where, tuple(blocks), draft.provenance)
+
+
+SAMPLERS["build_corpus"] = partial(text_samples, planned=plan_sentences)

@@ -1,0 +1,208 @@
+"""Pass one of an exact vocabulary: count the n-grams of text that need not fit in memory."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from dspectral.engine import expect_passes, numbered, run_tasks
+from dspectral.store.arrays import Location, read_array, write_array
+from dspectral.store.draft import Draft
+from dspectral.store.from_text.changed_sources import TEXT, text_digest
+from dspectral.store.from_text.planned_text import Read
+from dspectral.store.from_text.sources import size_of
+from dspectral.store.packed_terms import pack, unpack
+from dspectral.store.vocabulary import (
+    Vocabulary,
+    VocabularySettings,
+    find_vocabulary,
+    write_vocabulary,
+)
+from dspectral.text.terms import TermTable
+from dspectral.types import Documents
+
+
+def count_vocabulary(
+    draft: Draft, spans: Sequence[Any], read: Read, settings: VocabularySettings
+) -> Vocabulary:
+    """Find the n-grams that become columns, and write them into the store.
+
+    Parameters
+    ----------
+    draft : Draft
+        The store being built.
+    spans : list of Span
+        The text, cut into pieces that are read in parallel.
+    read : callable
+        ``read(span)`` yields blocks of documents.
+    settings : VocabularySettings
+        Which n-grams to keep.
+
+    Returns
+    -------
+    Vocabulary
+        The n-grams that are kept, as they were written.
+
+    Raises
+    ------
+    ValueError
+        If there is no document, or no n-gram within the document frequencies.
+
+    Notes
+    -----
+    One pass. The n-grams of each block go to scratch in the store, cut by a hash; then one task merges one
+    part of all blocks and keeps what is frequent enough. A task holds the n-grams of a block, or about two
+    times those of a part. A count that was stopped goes on with the spans that are not counted yet.
+    """
+    # Only a draft that goes on can have a vocabulary already: looking costs a request.
+    if draft.resumed and (there := find_vocabulary(draft.where)) is not None:
+        return there
+    table_of = partial(
+        TermTable.of,
+        ngram_range=settings.ngram_range,
+        lowercase=settings.lowercase,
+        tokenizer=settings.tokenizer,
+    )
+    names, n_documents = count_spans(draft, spans, read, table_of, settings.n_partitions)
+    limits = settings.limits(n_documents)
+    merge = partial(_merge_and_filter, where=draft.where, names=names, limits=limits)
+    tables = run_tasks(merge, list(range(settings.n_partitions)), name="merge-terms")
+    vocabulary = Vocabulary.of(tables, max_features=settings.max_features)
+    if not vocabulary.documents.n_documents:
+        raise ValueError(
+            f"no n-gram of {n_documents} document(s) is in {limits[0]:g} to {limits[1]:g} of them, as "
+            f"min_document_frequency = {settings.min_document_frequency} and "
+            f"max_document_frequency = {settings.max_document_frequency} ask for"
+        )
+    write_vocabulary(draft.where, vocabulary)
+    return vocabulary
+
+
+def count_spans(
+    draft: Draft,
+    spans: Sequence[Any],
+    read: Read,
+    table_of: Callable[[Documents], TermTable],
+    n_partitions: int,
+) -> tuple[list[str], int]:
+    """Write the terms of each block to scratch, cut by a hash, one task a span.
+
+    Parameters
+    ----------
+    draft : Draft
+        The store being built.
+    spans : list of Span
+        The text, cut into pieces that are read in parallel.
+    read : callable
+        ``read(span)`` yields blocks of documents.
+    table_of : callable
+        ``table_of(documents)`` returns the table of the terms of a block.
+    n_partitions : int
+        Number of parts to cut each table into; a term is always in the part of the same number.
+
+    Returns
+    -------
+    names : list of str
+        Paths of the groups that hold the parts of each block, in the order of the text.
+    n_documents : int
+        Number of documents of all spans.
+
+    Raises
+    ------
+    ValueError
+        If there is no document.
+    """
+    scratch = draft.scratch
+    count = partial(
+        _count_span,
+        where=draft.where,
+        scratch=scratch,
+        read=read,
+        table_of=table_of,
+        n_partitions=n_partitions,
+    )
+    expect_passes(2)  # this one, and one that writes what was counted
+    with numbered(is_pass=True):
+        counted = run_tasks(count, list(enumerate(spans)), name="count-terms", n_bytes=size_of(spans))
+    names = [
+        f"{scratch}/{number:06d}/{part}"
+        for number, of_span in enumerate(counted)
+        for part in range(len(of_span))
+    ]
+    n_documents = sum(sum(of_span) for of_span in counted)
+    if not n_documents:
+        raise ValueError(f"no document at all in {', '.join(sorted({span.url for span in spans}))}")
+    return names, n_documents
+
+
+def _count_span(
+    item: tuple[int, Any],
+    *,
+    where: Location,
+    scratch: str,
+    read: Read,
+    table_of: Callable[[Documents], TermTable],
+    n_partitions: int,
+) -> list[int]:
+    """Write the n-grams of a span to scratch; return the documents of each of its blocks."""
+    number, span = item
+    # One mark for the span, not one for each block: text has no index, and a part of a span costs as much to read
+    # again as all of it.
+    path = f"{scratch}/{number:06d}"
+    if there := where.attributes(path):
+        return list(there["n_documents"])
+    store, digests = where.open(read_only=False), []
+    n_documents: list[int] = []
+    for part, documents in enumerate(read(span)):
+        # A part has the same number in all blocks, because the hash of a term decides it: terms of different parts
+        # never meet, and each part can be merged by itself.
+        for partition, terms in enumerate(table_of(documents).partition(n_partitions)):
+            write_array(store, f"{path}/{part}/{partition}", pack(terms))
+        n_documents.append(documents.n_documents)
+        digests.append(text_digest(documents))
+    where.mark(path, {"n_documents": n_documents, TEXT: digests})
+    return n_documents
+
+
+def _merge_and_filter(
+    part: int, *, where: Location, names: list[str], limits: tuple[float, float]
+) -> TermTable:
+    """Merge a part of all blocks and keep what is within the limits."""
+    merged, (least, most) = merge_part(part, where=where, names=names), limits
+    return merged.filter((merged.document_frequency >= least) & (merged.document_frequency <= most))
+
+
+def merge_part(part: int, *, where: Location, names: list[str]) -> TermTable:
+    """Merge a part of all blocks, read one after the other, in a balanced tree.
+
+    Parameters
+    ----------
+    part : int
+        Number of the part.
+    where : Location
+        The store.
+    names : list of str
+        Paths of the groups that hold the parts of each block.
+
+    Returns
+    -------
+    TermTable
+        The terms of the part in all blocks.
+
+    Notes
+    -----
+    Merging n tables of m terms costs O(n m log n) instead of the O(n**2 m) of one after the other, and at most
+    log2(n) tables are in memory.
+    """
+    store = where.open()
+    # As a binary counter: `waiting` holds tables of 2**level blocks, their levels falling, each level once at most.
+    waiting: list[tuple[int, TermTable]] = []
+    for name in names:
+        level, table = 0, unpack(read_array(where, store, name, str(part)))
+        while waiting and waiting[-1][0] == level:
+            level, table = level + 1, waiting.pop()[1].merge(table)
+        waiting.append((level, table))
+    # The levels that are left, smallest first, in the order of the blocks.
+    *earlier, merged = (table for _, table in waiting)
+    for table in reversed(earlier):
+        merged = table.merge(merged)
+    return merged

@@ -1,0 +1,185 @@
+"""Parquet columns of text; pyarrow is the optional extra ``dspectral[text]``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.streams import open_raw
+from dspectral.types import Documents, IntArray
+
+_ROWS = 1024
+_BATCH_BYTES = 4 << 20
+_PAGE_HEADERS = 1 << 16  # at most what a row group has beside its texts, for each of them
+_BUFFER = 1 << 20  # without one a whole column of a row group is read before its first row
+
+
+def row_groups(url: str, options: dict[str, Any], field: str) -> int:
+    """Return the number of row groups of a Parquet file; its footer alone is read.
+
+    Parameters
+    ----------
+    url : str
+        Path or URL of the file.
+    options : dict
+        Options of its file system.
+    field : str
+        Name of the column that holds the text.
+
+    Returns
+    -------
+    int
+        The number of row groups.
+
+    Raises
+    ------
+    ValueError
+        If it is no Parquet file, or has no column of strings of that name.
+    """
+    with _open(url, options) as file:
+        schema = file.schema_arrow
+        if schema.names.count(field) != 1:
+            raise ValueError(f"{url} has no column {field!r}, or several, but {', '.join(schema.names)}")
+        kind = schema.field(field).type
+        if not _holds_strings(kind):
+            raise ValueError(f"{url}: column {field!r} holds {kind}, not strings")
+        return int(file.num_row_groups)
+
+
+def read_row_group(
+    url: str,
+    options: dict[str, Any],
+    group: int,
+    field: str,
+    errors: str,
+    longest: Longest = LONGEST,
+    found: LongDocuments | None = None,
+) -> Iterator[Documents]:
+    """Yield the texts of a column of a row group, some rows at a time.
+
+    Parameters
+    ----------
+    url : str
+        Path or URL of the file.
+    options : dict
+        Options of its file system.
+    group : int
+        Number of the row group, from 0.
+    field : str
+        Name of the column.
+    errors : {"strict", "replace"}
+        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
+    longest : Longest, optional
+        How long a text may be, and what becomes of a longer one.
+    found : LongDocuments, optional
+        Where texts that are too long are counted.
+
+    Yields
+    ------
+    Documents
+        The texts of some rows.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, the column holds nulls or strings that are not UTF-8, or a text is too long and that is
+        an error.
+    """
+    row, place = 0, f"{url}, row group {group}, row"
+    with _open(url, options) as file:
+        rows = _rows_at_once(file, group, field, longest, f"{url}, row group {group}")
+        for batch in file.iter_batches(row_groups=[group], columns=[field], batch_size=rows):
+            column = batch.column(0)
+            if column.null_count:
+                null = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+                raise ValueError(f"{place} {row + null}: column {field!r} holds a null, not a string")
+            checked = _check_utf8(_documents(column), place, row, errors)
+            yield longest.apply(checked, partial(_row, place, row), found)
+            row += len(column)
+
+
+def _row(place: str, first: int, i: int) -> str:
+    return f"{place} {first + i}"
+
+
+def _rows_at_once(file: Any, group: int, field: str, longest: Longest, place: str) -> int:
+    """Return how many rows to read at a time, fewer where they are long; refuse those that must be too long."""
+    metadata = file.metadata.row_group(group)
+    paths = [metadata.column(i).path_in_schema for i in range(metadata.num_columns)]
+    if field not in paths or not metadata.num_rows:
+        return _ROWS
+    # The footer says how many bytes the rows have together, so that no page needs to be read for this.
+    of_row = int(metadata.column(paths.index(field)).total_uncompressed_size) // int(metadata.num_rows)
+    if longest.treatment == "error" and of_row > longest.n_bytes + _PAGE_HEADERS:
+        raise longest.error(
+            place, f"a text (of {metadata.num_rows:,}, which have {of_row:,} bytes on average)"
+        )
+    return max(1, min(_ROWS, _BATCH_BYTES // max(1, of_row)))
+
+
+def _documents(column: Any) -> Documents:
+    """Take the buffers of a column of strings as they are."""
+    # Arrow's layout is ours: bytes one after the other, and int64 offsets for large_string. A batch may be a slice of
+    # its buffers, so that its first offset need not be 0.
+    strings = column.cast(_arrow().large_string(), safe=False)
+    _, offsets, data = strings.buffers()
+    if not len(strings):
+        return Documents.of([])
+    bounds = np.frombuffer(offsets, dtype=np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    text = np.frombuffer(data or b"", dtype=np.uint8)[bounds[0] : bounds[-1]]
+    return Documents(text, bounds - bounds[0])
+
+
+def _check_utf8(documents: Documents, place: str, row: int, errors: str) -> Documents:
+    # All strings at once: what is left to look for are letters that begin in one and end in the next.
+    try:
+        documents.data.tobytes().decode()
+        wrong = _begin_inside_letters(documents)
+    except UnicodeDecodeError as error:
+        wrong = np.searchsorted(documents.offsets, [error.start], side="right") - 1
+    if not len(wrong):
+        return documents
+    if errors == "replace":
+        texts = [documents.text(i).decode(errors="replace") for i in range(documents.n_documents)]
+        return Documents.of(texts)
+    raise ValueError(f"{place} {row + int(wrong[0])}: not UTF-8; errors='replace' reads on")
+
+
+def _begin_inside_letters(documents: Documents) -> IntArray:
+    """Return the documents that begin with the rest of a letter, whose first byte ends the one before."""
+    some: IntArray = np.flatnonzero(np.diff(documents.offsets))
+    # In UTF-8 only the second and later bytes of a letter are 10xxxxxx.
+    inside = (documents.data[documents.offsets[some]] & 0xC0) == 0x80
+    return np.compress(inside, some)
+
+
+@contextmanager
+def _open(url: str, options: dict[str, Any]) -> Iterator[Any]:
+    arrow = _arrow()
+    with open_raw(url, options) as file:
+        try:
+            yield arrow.parquet.ParquetFile(file, buffer_size=_BUFFER)
+        except arrow.ArrowException as error:
+            raise ValueError(f"{url} is damaged, or not a Parquet file: {error}") from error
+        # Damaged data too is an OSError, without a number: one with a number comes from the file system.
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise ValueError(f"{url} is damaged, or not a Parquet file: {error}") from error
+
+
+def _holds_strings(kind: Any) -> bool:
+    arrow = _arrow()
+    values = kind.value_type if arrow.types.is_dictionary(kind) else kind
+    return values in (arrow.string(), arrow.large_string(), arrow.string_view())
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow.parquet  # noqa: PLC0415  an optional extra
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow: pip install 'dspectral[text]'") from error
+    return pyarrow

@@ -1,0 +1,274 @@
+"""The text that stores and corpora are built of: files or texts, in the same words for both."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from dspectral.store.checks import ERRORS, check_name, check_size
+from dspectral.store.draft import Draft
+from dspectral.store.from_text.changed_sources import hold_to_earlier, hold_to_plan, read_steady
+from dspectral.store.from_text.kept_texts import KeptBlock, keep_texts, read_kept
+from dspectral.store.from_text.lines import lines_of
+from dspectral.store.from_text.long_documents import note, with_long_documents
+from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import UNITS, Span, plan_spans, stamps_of
+from dspectral.store.from_text.texts import Texts, TextSources, named_files, texts_in
+from dspectral.types import Documents
+
+Read = Callable[[Any], Iterable[Documents]]
+
+
+class Reading(NamedTuple):
+    """How text is read: the words that all builders share.
+
+    Attributes
+    ----------
+    unit, field, encoding, delimiter : str or None
+        As for :func:`dspectral.build_store`.
+    block_bytes : int
+        Most bytes of text behind a block.
+    errors : {"strict", "replace"}
+        Treatment of bytes that cannot be decoded.
+    options : dict or None
+        Options of the files' file systems.
+    longest : Longest, default=Longest()
+        How long a document may be, and what becomes of a longer one.
+    """
+
+    unit: str | None
+    field: str | None
+    encoding: str | None
+    delimiter: str | None
+    block_bytes: int
+    errors: str
+    options: dict[str, Any] | None
+    longest: Longest = LONGEST
+
+    def checked(self) -> "Reading":
+        """Return it with its block size as a plain number.
+
+        Returns
+        -------
+        Reading
+            The same.
+
+        Raises
+        ------
+        ValueError
+            If the size is below 1, or the treatment of errors is unknown.
+        """
+        check_name("errors", self.errors, ERRORS)
+        return self._replace(block_bytes=check_size("block_bytes", self.block_bytes))
+
+
+class PlannedText(NamedTuple):
+    """Text that is to be read.
+
+    Attributes
+    ----------
+    reading : Reading
+        How it is read.
+    spans : list of Span
+        Pieces of files.
+    texts : Texts or None
+        Texts that are no files; then there are no spans.
+    by_lines : bool
+        Whether each line of a document is one by itself.
+    """
+
+    reading: Reading
+    spans: list[Span]
+    texts: Texts | None
+    by_lines: bool
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return where the text is from, as JSON takes it.
+
+        Returns
+        -------
+        list of dict
+            The spans; of texts alone that they are no files: digests tell them from others.
+        """
+        if self.texts is None:
+            return [span.describe() for span in self.spans]
+        return [{"texts": "in memory"}]
+
+    @property
+    def named(self) -> str:
+        """Where the text is from, for messages."""
+        return (
+            "the texts given"
+            if self.texts is not None
+            else ", ".join(span.url for span in self.spans) or "[]"
+        )
+
+    def opened(self, draft: Draft) -> tuple[list[Span] | list[KeptBlock], Read]:
+        """Return pieces of text that are read in parallel, and the function that reads one.
+
+        Parameters
+        ----------
+        draft : Draft
+            The store being built, in whose scratch texts from memory are kept.
+
+        Returns
+        -------
+        pieces : list
+            The pieces, in the order of the text.
+        read : callable
+            ``read(piece)`` yields blocks of documents.
+        """
+        reading = self.reading
+        counted = reading.longest.treatment != "error"
+        # Texts are kept before the first pass, because a generator cannot be read for a second one.
+        if self.texts is not None:
+            pieces: Any = keep_texts(draft, self.texts, reading.block_bytes, reading.longest)
+            read: Any = partial(read_kept, where=draft.where)
+            read = partial(_read_counted, read=read, draft=draft.for_tasks()) if counted else read
+        else:
+            pieces = self.spans
+            read = partial(
+                read_span,
+                block_bytes=reading.block_bytes,
+                errors=reading.errors,
+                storage_options=reading.options,
+                longest=reading.longest,
+            )
+            read = partial(_read_counted, read=read, draft=draft.for_tasks()) if counted else read
+            read = partial(read_steady, read=read, options=reading.options or {})
+        read = partial(_read_lines, read=read) if self.by_lines else read
+        hold_to_earlier(draft, self.spans, read)
+        return pieces, read
+
+    @property
+    def stamps(self) -> dict[str, str]:
+        """Stamp of each file."""
+        return stamps_of(self.spans)
+
+    def hold(self, draft: Draft, read: Read) -> None:
+        """Refuse to finish a store of files that have changed since they were planned.
+
+        Parameters
+        ----------
+        draft : Draft
+            The store, all of its blocks written.
+        read : callable
+            The function that read the text.
+        """
+        hold_to_plan(draft, self.spans, read, self.reading.options or {})
+
+    def with_long_documents(self, draft: Draft) -> Draft:
+        """Return the draft with the documents that were too long in its provenance, and warn of them.
+
+        Parameters
+        ----------
+        draft : Draft
+            The store being built, its text read to the end.
+
+        Returns
+        -------
+        Draft
+            The same store.
+        """
+        return with_long_documents(draft, self.reading.longest)
+
+
+def plan_text(sources: TextSources, reading: Reading, *, by_lines: bool = False) -> PlannedText:
+    """Tell files from texts; nothing is read but sizes, headers and the footers of Parquet files.
+
+    Parameters
+    ----------
+    sources : str, path, sequence of these, or texts
+        Files, or texts in memory.
+    reading : Reading
+        How they are read.
+    by_lines : bool, default=False
+        Whether each line of a document is one by itself.
+
+    Returns
+    -------
+    PlannedText
+        The plan.
+
+    Raises
+    ------
+    ValueError
+        If an option does not fit the sources.
+    FileNotFoundError
+        If a file is missing.
+    """
+    if isinstance(sources, PlannedText):  # a part of what was planned
+        return sources
+    reading = reading.checked()
+    sources = named_files(sources)
+    texts = texts_in(sources, reading.field)
+    if texts is None:
+        spans = plan_spans(
+            sources,  # type: ignore[arg-type]
+            unit=reading.unit,
+            field=reading.field,
+            encoding=reading.encoding,
+            delimiter=reading.delimiter,
+            span_bytes=reading.block_bytes,
+            storage_options=reading.options,
+        )
+        return PlannedText(reading, spans, None, by_lines)
+    for name in ("unit", "encoding", "delimiter"):
+        value = getattr(reading, name)
+        if value is not None:
+            raise ValueError(
+                f"{name} is {value!r}, but it is for files: texts in memory are documents already"
+            )
+    return PlannedText(reading, [], texts, by_lines)
+
+
+def plan_sentences(sources: TextSources, reading: Reading) -> PlannedText:
+    """Plan text whose lines are sentences, unless the unit says that whole files or fields are.
+
+    Parameters
+    ----------
+    sources : str, path, sequence of these, or texts
+        Files, or texts in memory.
+    reading : Reading
+        How they are read.
+
+    Returns
+    -------
+    PlannedText
+        The plan.
+
+    Raises
+    ------
+    ValueError
+        If an option does not fit the sources.
+    FileNotFoundError
+        If a file is missing.
+    """
+    if isinstance(sources, PlannedText):
+        return sources
+    unit = reading.unit
+    if unit is not None:
+        check_name("unit", unit, UNITS)
+    sources = named_files(sources)
+    if texts_in(sources, reading.field) is not None:
+        # The unit "file" goes on to plan_text, which refuses it of texts that are no files.
+        of_documents = "file" if unit == "file" else None
+    else:
+        of_documents = (
+            "file" if unit == "file" else "line" if reading.field is None and unit != "field" else "field"
+        )
+    return plan_text(sources, reading._replace(unit=of_documents), by_lines=unit in (None, "line"))
+
+
+def _read_counted(
+    piece: Any, *, read: Callable[..., Iterable[Documents]], draft: Draft
+) -> Iterator[Documents]:
+    """Yield the documents of a piece, and write down how many of them were too long before the last block is known."""
+    found = LongDocuments()
+    yield from read(piece, found=found)
+    note(draft, piece, found)
+
+
+def _read_lines(piece: Any, *, read: Read) -> Iterator[Documents]:
+    for documents in read(piece):
+        yield lines_of(documents)

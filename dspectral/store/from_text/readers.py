@@ -1,0 +1,214 @@
+"""Spans of text read into blocks of documents: as many as fit, in order."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dspectral.store.checks import ERRORS, check_name, check_size
+from dspectral.store.from_text.encodings import as_utf8, in_utf8, is_wide
+from dspectral.store.from_text.fields import csv_texts, json_texts, tsv_texts
+from dspectral.store.from_text.lines import split_lines
+from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.parquet import read_row_group
+from dspectral.store.from_text.pieces import PIECE_BYTES, Piece, whole_file, whole_lines
+from dspectral.store.from_text.sources import Span
+from dspectral.store.from_text.streams import open_bytes
+from dspectral.types import Documents
+
+OFFSET_BYTES = 8
+"""Bytes of the offset of a document."""
+
+
+def read_span(
+    span: Span,
+    *,
+    block_bytes: int,
+    errors: str = "strict",
+    storage_options: dict[str, Any] | None = None,
+    longest: Longest = LONGEST,
+    found: LongDocuments | None = None,
+) -> Iterator[Documents]:
+    r"""Yield the documents of a span, at most ``block_bytes`` of text at a time.
+
+    Parameters
+    ----------
+    span : Span
+        The piece of text, as :func:`~dspectral.store.from_text.sources.plan_spans` gives it.
+    block_bytes : int
+        Most bytes of text of a block, and of its offsets (8 a document); as many documents as fit make a
+        block. A longer document is a block of its own.
+    errors : {"strict", "replace"}, default="strict"
+        Whether bytes that cannot be decoded are an error, or become U+FFFD.
+    storage_options : dict, optional
+        Options of the file system.
+    longest : Longest, optional
+        How long a document may be, and what becomes of a longer one; by default an error beyond 16 MiB.
+    found : LongDocuments, optional
+        Where documents that are too long are counted.
+
+    Yields
+    ------
+    Documents
+        Documents in the order of the file; never none at a time. An empty line of text, or an empty field, is a
+        document: row numbers are line numbers. So is what follows the last line end, and an empty file where
+        a document is a file. Line ends (LF or CR LF) and a byte order mark are dropped.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, is not in its encoding, a record lacks the field, or a document is too long: the file
+        and line (or, inside a large file, the byte) are named.
+
+    Notes
+    -----
+    One pass over the span. Memory is about twice ``block_bytes``, a few MiB, and at most 8 times the longest document
+    where there is one of that length (16 times for the records of csv files), also for compressed files; for a
+    Parquet file also the pages of the column that are open. The cut into blocks depends on the documents of
+    the span and ``block_bytes`` alone.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> with fsspec.open("memory://two.txt", "w") as file:
+    ...     _ = file.write("the cat\nsat\n")
+    >>> blocks = read_span(Span("memory://two.txt", "txt", None, "line", None), block_bytes=8)
+    >>> [block.data.tobytes() for block in blocks]
+    [b'the cat', b'sat']
+    """
+    check_name("errors", errors, ERRORS)
+    block_bytes = check_size("block_bytes", block_bytes)
+    piece_bytes, options = min(block_bytes, PIECE_BYTES), storage_options or {}
+    limit = longest, LongDocuments() if found is None else found
+    parts = (part for file in span.files() for part in _parts(file, piece_bytes, errors, options, limit))
+    return pack(parts, block_bytes)
+
+
+def _parts(
+    span: Span, piece_bytes: int, errors: str, options: dict[str, Any], limit: tuple[Longest, LongDocuments]
+) -> Iterator[Documents]:
+    """Yield the documents of a span, in parts of some size."""
+    longest, found = limit
+    if span.format == "parquet":
+        # Of a Parquet file, start and stop are numbers of row groups; of all others they are bytes.
+        for group in range(span.start, span.stop):
+            yield from read_row_group(span.url, options, group, str(span.field), errors, longest, found)
+        return
+    with (
+        open_bytes(span.url, span.compression, options) as raw,
+        in_utf8(raw, span.url, span.encoding, errors) as file,
+    ):
+        coded = None if is_wide(span.encoding) else span.encoding
+        if span.unit == "file":
+            whole = whole_file(file, span.url, longest, found, coded)
+            yield Documents.of([as_utf8(whole, span.encoding, errors).data])
+            return
+        # How a csv record that is too long would end is not known: for csv_texts it is an error.
+        of_lines = longest if span.format == "txt" else longest.of_records
+        of_lines = of_lines._replace(treatment="error") if span.format == "csv" else of_lines
+        pieces = whole_lines(
+            file,
+            span.url,
+            start=span.start,
+            stop=span.stop,
+            piece_bytes=piece_bytes,
+            longest=of_lines,
+            found=found,
+            encoding=coded,
+        )
+        texts = (as_utf8(piece, span.encoding, errors) for piece in pieces)
+        if span.format == "csv":
+            yield from csv_texts(texts, span.url, span.column, span.delimiter, longest, found)
+        else:
+            for piece in texts:
+                yield _of_lines(piece, span, errors, limit)
+
+
+def _of_lines(piece: Piece, span: Span, errors: str, limit: tuple[Longest, LongDocuments]) -> Documents:
+    if piece.skipped:
+        return Documents.of([b""])
+    if span.format == "txt":
+        return split_lines(piece.data)
+    if span.format == "jsonl":
+        texts, first = json_texts(piece, str(span.field), errors), 0
+    else:
+        first = int(piece.line == 1)
+        texts = tsv_texts(piece, span.column, span.n_columns, with_header=bool(first))
+    longest, found = limit
+    return longest.apply(texts, lambda i: piece.place_of_line(i + first), found)
+
+
+def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
+    """Yield blocks of as many documents as fit, wherever the parts were cut.
+
+    Parameters
+    ----------
+    parts : iterable of Documents
+        Documents in their order, some at a time.
+    block_bytes : int
+        Most bytes of text of a block, and most bytes of its offsets, so that documents without text are
+        bounded too. A larger document is a block of its own.
+
+    Yields
+    ------
+    Documents
+        A block, never without a document. The cut depends on the documents and ``block_bytes`` alone.
+
+    Notes
+    -----
+    Memory: the parts of one block and one more part, and that block while they are joined.
+
+    Examples
+    --------
+    >>> blocks = pack([Documents.of(["a", "b"]), Documents.of(["c"])], block_bytes=16)
+    >>> [block.data.tobytes() for block in blocks]
+    [b'ab', b'c']
+    """
+    # `held` is the block so far, `n_bytes` and `n_documents` its size; every document before `first` is in it or
+    # was yielded. Each turn of the inner loop takes all documents that still fit, by one search in the offsets, so
+    # the cost grows with parts and blocks, not with documents.
+    most = max(1, block_bytes // OFFSET_BYTES)
+    held: list[Documents] = []
+    n_bytes = n_documents = 0
+    for part in parts:
+        first = 0
+        while first < part.n_documents:
+            stop = _fitting(part, first, block_bytes - n_bytes, most - n_documents)
+            if stop == first and not held:
+                stop = first + 1  # too long for any block
+            if stop > first:
+                held.append(_slice(part, first, stop))
+                n_bytes += int(part.offsets[stop] - part.offsets[first])
+                n_documents += stop - first
+            else:
+                held = [_join(held)]
+                yield held.pop()  # whoever takes the block is the only one to hold it
+                n_bytes = n_documents = 0
+            first = stop
+    if held:
+        yield _join(held)
+
+
+def _fitting(part: Documents, first: int, n_bytes: int, n_documents: int) -> int:
+    """Return where the documents from ``first`` on stop to fit."""
+    # Offsets are sorted: the last one within the limit is the end of the last document that fits.
+    limit = part.offsets[first] + n_bytes
+    stop = int(np.searchsorted(part.offsets, limit, side="right")) - 1
+    return max(first, min(stop, first + n_documents, part.n_documents))
+
+
+def _slice(part: Documents, first: int, stop: int) -> Documents:
+    if stop - first == part.n_documents:
+        return part
+    a, b = part.offsets[first], part.offsets[stop]
+    return Documents(part.data[a:b], part.offsets[first : stop + 1] - a)
+
+
+def _join(parts: list[Documents]) -> Documents:
+    if len(parts) == 1:
+        return parts[0]
+    # Each part's offsets begin at 0; they are moved by the bytes of all parts before.
+    begins = np.cumsum([0, *(len(part.data) for part in parts)])
+    offsets = [part.offsets[1:] + begin for part, begin in zip(parts, begins, strict=False)]
+    data = np.concatenate([part.data for part in parts])
+    return Documents(data, np.concatenate([np.zeros(1, dtype=np.int64), *offsets]))

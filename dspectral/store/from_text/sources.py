@@ -1,0 +1,296 @@
+"""Files as documents: their formats, and the spans that are read in parallel."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import groupby, pairwise
+from os import PathLike, fspath
+from typing import Any, NamedTuple
+
+from dspectral.engine.retrying import retried
+from dspectral.store.checks import check_name, check_size
+from dspectral.store.from_text.encodings import as_utf8, in_utf8, is_wide, known_encoding
+from dspectral.store.from_text.fields import csv_records
+from dspectral.store.from_text.folders import FORMATS, files_of, format_of
+from dspectral.store.from_text.lines import split_lines
+from dspectral.store.from_text.longest import RECORD_BYTES, Longest
+from dspectral.store.from_text.parquet import row_groups
+from dspectral.store.from_text.pieces import PIECE_BYTES, whole_lines
+from dspectral.store.from_text.streams import open_bytes
+from dspectral.store.secrets import without_secrets
+
+DELIMITERS = (",", ";", "\t", "|")
+"""What csv files are cut by, in the order of trial."""
+UNITS = ("line", "file", "field")
+SPAN_BYTES = 16 << 20
+LONGEST_HEADER = Longest(RECORD_BYTES, remedy="is a line end missing in the header, or a quote?")
+
+
+def size_of(spans: Sequence[object]) -> int | None:
+    """Return the bytes of pieces of text as they are stored, or None where those of one are not known."""
+    sizes = [getattr(span, "n_bytes", None) for span in spans]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+def stamps_of(spans: "Sequence[Span]") -> dict[str, str]:
+    """Return the stamp of each file of some spans, by its address without secrets."""
+    stamps = {
+        url: stamp for span in spans for url, stamp in zip((span.url, *span.also), span.stamps, strict=False)
+    }
+    return {without_secrets(url): stamp for url, stamp in stamps.items()}
+
+
+class Span(NamedTuple):
+    """A piece of a file, or a few small files, that one task reads.
+
+    Attributes
+    ----------
+    url : str
+        Path or URL of the file.
+    format : {"txt", "jsonl", "csv", "tsv", "parquet"}
+        Format of its content.
+    compression : {"gz", "bz2", "zst"} or None
+        Format that it is compressed in: then the file is one span.
+    unit : {"line", "file", "field"}
+        Unit of text that is a document.
+    field : str or None
+        Name of the record's field that holds the text.
+    start, stop : int
+        Bytes between which the lines of the span begin, ``start <= byte < stop``; row groups of a Parquet file.
+        A ``stop`` of -1 is the end.
+    column, n_columns : int
+        Number of the column that holds the text, from 0, and number of all columns; for CSV and TSV files.
+    n_bytes : int or None
+        Size as it is stored; None where that is not known.
+    also : tuple of str
+        Further files of the same kind, whole, which follow the first.
+    encoding : str or None
+        Python's name of the encoding; None is UTF-8.
+    delimiter : str
+        What the fields of a CSV file are cut by.
+    stamps : tuple of str
+        What told each file, when it was planned, from itself after a change.
+    """
+
+    url: str
+    format: str
+    compression: str | None
+    unit: str
+    field: str | None
+    start: int = 0
+    stop: int = -1
+    column: int = 0
+    n_columns: int = 0
+    n_bytes: int | None = None
+    also: tuple[str, ...] = ()
+    encoding: str | None = None
+    delimiter: str = ","
+    stamps: tuple[str, ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        """Return the span as JSON takes it.
+
+        Returns
+        -------
+        dict
+            Names and values of its attributes but for stamps; of those that versions before 0.2 did not know, what is
+            not the default.
+        """
+        newer = {key for key in ("encoding", "delimiter") if getattr(self, key) == self._field_defaults[key]}
+        return {key: value for key, value in self._asdict().items() if key not in {*newer, "stamps"}}
+
+    def files(self) -> "list[Span]":
+        """Return a span for each of its files.
+
+        Returns
+        -------
+        list of Span
+            The files, in their order.
+        """
+        return [self._replace(url=url, also=(), stamps=()) for url in (self.url, *self.also)]
+
+
+def plan_spans(
+    sources: str | PathLike[str] | Sequence[str | PathLike[str]],
+    *,
+    unit: str | None = None,
+    field: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    span_bytes: int = SPAN_BYTES,
+    storage_options: dict[str, Any] | None = None,
+) -> list[Span]:
+    r"""Cut files into spans; nothing is read but sizes, headers and the footers of Parquet files.
+
+    Parameters
+    ----------
+    sources : str, path, or sequence of these
+        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or parquet files, also .gz, .bz2 or .zst. Files
+        with other endings are plain text where ``unit`` says what a document is. A folder stands for the files in it
+        whose endings are known, by name: those of records where there is a ``field``, else those of text.
+    unit : {"line", "file", "field"}, optional
+        Unit of text that is a document: by default a line of txt, a field of a record elsewhere.
+    field : str, optional
+        Name of the field that holds the text: key of JSON objects, or name of a column.
+    encoding : str, optional
+        Encoding of the files but for Parquet; by default UTF-8, with or without a byte order mark.
+    delimiter : str, optional
+        What the fields of csv files are cut by; by default the first of comma, semicolon, tab and bar under which
+        the header has one column of that name.
+    span_bytes : int, default=16777216
+        Bytes of a span of an uncompressed txt, jsonl or TSV file of lines. Parquet files have a span for each
+        row group; all others are not cut. Whole files that follow one another are a span together while they
+        have no more bytes.
+    storage_options : dict, optional
+        Options of the file system.
+
+    Returns
+    -------
+    list of Span
+        Spans in the order of the sources, those of a glob by name. They pickle.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is missing or a glob matches none.
+    ValueError
+        If an ending is unknown, unit and field do not fit the format, or there is no such column.
+    ImportError
+        If a file needs pyarrow or zstandard, and it is not there.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> with fsspec.open("memory://lines.txt", "w") as file:
+    ...     _ = file.write("a b\n" * 100)
+    >>> [(span.start, span.stop) for span in plan_spans("memory://lines.txt", span_bytes=300)]
+    [(0, 300), (300, 400)]
+    """
+    if unit is not None:
+        check_name("unit", unit, UNITS)
+    span_bytes = check_size("span_bytes", span_bytes)
+    coded, options, spans = known_encoding(encoding), storage_options or {}, []
+    if delimiter is not None and len(delimiter) != 1:
+        raise ValueError(f"delimiter is {delimiter!r}, but it must be one character, such as ';'")
+    for source in [sources] if isinstance(sources, str | PathLike) else sources:
+        for url, path, size, stamp in _found(sources, fspath(source), options, records=field is not None):
+            whole = _whole(url, path, unit, field, delimiter)._replace(encoding=coded, stamps=(stamp,))
+            spans += _spans(whole, size, span_bytes, delimiter, options)
+    return list(_together(spans, span_bytes))
+
+
+def _found(sources: Any, source: str, options: dict[str, Any], *, records: bool) -> list[Any]:
+    """Return the files of a source; a list whose strings name none may be meant as texts."""
+    try:
+        look = partial(files_of, source, options, records=records)
+        return retried(look, what=f"looking for {without_secrets(source)}")
+    except FileNotFoundError as error:
+        if isinstance(sources, str | PathLike):
+            raise
+        raise FileNotFoundError(
+            f"{error}; strings in a list name files, and dspectral.Texts([...]) around the list makes them texts"
+        ) from error
+
+
+def _whole(url: str, path: str, unit: str | None, field: str | None, delimiter: str | None) -> Span:
+    """Return the whole of a file as a span, if unit and field fit its format."""
+    file_format, compression = format_of(path)
+    file_format = file_format or ("txt" if unit in ("line", "file") else None)
+    if file_format is None:
+        known = ", ".join(f".{name}" for name in FORMATS)
+        raise ValueError(
+            f"{url} ends in none of {known} (and .gz, .bz2 or .zst): unit='line' or 'file' reads it as text"
+        )
+    unit = unit or FORMATS[file_format]
+    if file_format == "txt" and (unit == "field" or field is not None):
+        raise ValueError(f"{url} is text without fields: unit must be 'line' or 'file', without field=")
+    if file_format != "txt" and (unit != "field" or field is None):
+        raise ValueError(f"{url} holds records: field= must name the one with the text, and unit be 'field'")
+    if delimiter is not None and file_format != "csv":
+        raise ValueError(f"delimiter is {delimiter!r}, but {url} is no csv file")
+    if file_format == "parquet" and compression:
+        raise ValueError(f"{url} is compressed from outside: Parquet files are read as they are")
+    return Span(url, file_format, compression, unit, field)
+
+
+def _spans(
+    whole: Span, size: int | None, span_bytes: int, delimiter: str | None, options: dict[str, Any]
+) -> list[Span]:
+    if whole.format == "parquet":
+        groups = range(row_groups(whole.url, options, str(whole.field)))
+        return [whole._replace(start=group, stop=group + 1) for group in groups]
+    if whole.format in ("csv", "tsv"):
+        whole = _with_column(whole, delimiter, options)
+    # A span starts with a seek, and its first line is found by a line end: that needs a file that seeks, and records
+    # that do not hold line ends, as those of CSV may.
+    wide = is_wide(whole.encoding)
+    streamed = whole.unit == "file" or whole.compression or whole.format == "csv" or wide
+    if streamed or size is None or size <= span_bytes:
+        return [whole._replace(n_bytes=size)]
+    borders = pairwise([*range(0, size, span_bytes), size])
+    return [whole._replace(start=start, stop=stop, n_bytes=stop - start) for start, stop in borders]
+
+
+def _together(spans: list[Span], span_bytes: int) -> Iterator[Span]:
+    """Yield spans, small files together: each would be a task and a block, however small."""
+    # Neighbors of one format, unit and column: `held` is the span so far, which the next file joins if it fits.
+    for _, group in groupby(spans, key=lambda span: span._replace(url="", n_bytes=None, stamps=())):
+        held, *others = group
+        for span in others:
+            n_bytes = _sum_of(held, span)
+            if n_bytes is not None and n_bytes <= span_bytes:
+                held = held._replace(
+                    n_bytes=n_bytes, also=(*held.also, span.url), stamps=(*held.stamps, *span.stamps)
+                )
+            else:
+                yield held
+                held = span
+        yield held
+
+
+def _sum_of(a: Span, b: Span) -> int | None:
+    """Return the bytes of two spans, if they are whole files of known sizes."""
+    whole = a.stop < 0 and b.stop < 0
+    return a.n_bytes + b.n_bytes if whole and a.n_bytes is not None and b.n_bytes is not None else None
+
+
+def _with_column(whole: Span, delimiter: str | None, options: dict[str, Any]) -> Span:
+    """Return the span with the number of its column, cut by the delimiter under which the header has that column."""
+    tried = DELIMITERS if delimiter is None and whole.format == "csv" else (delimiter or whole.delimiter,)
+    headers: list[list[str]] = []
+    errors: list[ValueError] = []
+    for cut in tried:
+        try:
+            names = _header(whole._replace(delimiter=cut), options)
+        except ValueError as error:  # quotes that stand where they may not under another delimiter
+            errors.append(error)
+            continue
+        if names is None:
+            return whole
+        if names.count(str(whole.field)) == 1:
+            column = names.index(str(whole.field))
+            return whole._replace(column=column, n_columns=len(names), delimiter=cut)
+        headers.append(names)
+    if not headers:
+        raise errors[0]
+    # The sentence shows the header cut in the most pieces: that is likely to be the right way.
+    names = max(headers, key=len)
+    remedy = "; delimiter= says what its fields are cut by" if len(tried) > 1 and len(names) == 1 else ""
+    raise ValueError(f"{whole.url} has no column {whole.field!r}, or several, but {', '.join(names)}{remedy}")
+
+
+def _header(whole: Span, options: dict[str, Any]) -> list[str] | None:
+    """Return the names of the columns of a CSV or TSV file, or None if it is empty."""
+    # Bytes that cannot be decoded are for the reader to refuse.
+    with (
+        open_bytes(whole.url, whole.compression, options) as raw,
+        in_utf8(raw, whole.url, whole.encoding, "replace") as file,
+    ):
+        pieces = whole_lines(file, whole.url, piece_bytes=PIECE_BYTES >> 4, longest=LONGEST_HEADER)
+        texts = (as_utf8(piece, whole.encoding, "replace") for piece in pieces)
+        if whole.format == "csv":
+            return next(
+                (record for _, record in csv_records(texts, whole.url, whole.delimiter, LONGEST_HEADER)), None
+            )
+        first = next(texts, None)
+        return first and split_lines(first.data).text(0).decode().split("\t")

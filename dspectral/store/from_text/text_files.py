@@ -1,0 +1,243 @@
+"""Text files as documents that are hashed block by block, each time that they are read."""
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from itertools import islice
+from os import PathLike, fspath
+from typing import Any, NamedTuple
+
+import dask.array as da
+from scipy import sparse
+
+from dspectral.engine import run_tasks
+from dspectral.store.checks import check_size
+from dspectral.store.facts import text_files_card
+from dspectral.store.from_text.changed_sources import text_digest
+from dspectral.store.from_text.long_documents import warn_of
+from dspectral.store.from_text.longest import MOST_BYTES, SHOWN, LongDocuments, Longest
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import SPAN_BYTES, Span, plan_spans
+from dspectral.store.opened import read_lazily
+from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
+from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
+
+
+class TextBlock(NamedTuple):
+    """A block of documents in a span of text.
+
+    Attributes
+    ----------
+    span : Span
+        The piece of a file, or the few small files, that the block is read from.
+    number : int
+        Number of the block in its span, from 0.
+    n_documents : int
+        Documents of the block.
+    digest : int
+        Digest of their text.
+    """
+
+    span: Span
+    number: int
+    n_documents: int
+    digest: int
+
+
+class TextFiles:
+    r"""Name text files as the documents of a transformer, which reads them block by block.
+
+    :class:`dspectral.NgramHashing` takes it where it takes a list of texts, and makes a Dask array whose blocks are
+    hashed whenever they are read: the text is never in memory as a whole, and neither are its rows.
+
+    Parameters
+    ----------
+    sources : str, path, or sequence of these
+        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2.
+    unit : {"line", "file", "field"}, default=None
+        Unit of text that is a document; None means a line of a txt file and a field of a record elsewhere.
+    field : str, default=None
+        Name of the field or column that holds the text; needed for records.
+    encoding : str, default=None
+        Encoding of the files, such as "latin-1", "cp1252" or "utf-16"; None means UTF-8, with or without a byte order
+        mark.
+    delimiter : str, default=None
+        What the fields of csv files are cut by; None means the first of comma, semicolon, tab and bar under which the
+        header has one column named ``field``.
+    block_bytes : int, default=16 MiB
+        Largest number of bytes of text behind a block of rows; a longer document is a block of its own.
+    errors : {"strict", "replace"}, default="strict"
+        Treatment of bytes that cannot be decoded.
+    max_document_bytes : int, default=16 MiB
+        Most bytes of a document; a record with all its fields may have twice as many, and 4 MiB at least.
+    long_documents : {"error", "skip", "truncate"}, default="error"
+        What becomes of a longer document: an error that names it, an empty document, or its beginning. How many there
+        were is said by ``n_long_documents`` and a warning.
+    storage_options : dict, default=None
+        Options of the files' file system.
+
+    Notes
+    -----
+    The first use counts the documents of each block, in one pass that hashes nothing, and the counts are kept. Each
+    later pass over the rows reads and hashes the text again: :func:`dspectral.build_store` keeps what was hashed,
+    in blocks that are cut alike, so that a fit on either gives the same bits. A compressed file is read from its
+    beginning for each of its blocks: large ones are better kept in a store. A task holds about five times
+    ``block_bytes``.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> with fsspec.open("memory://two-lines.txt", "w") as file:
+    ...     _ = file.write("the cat sat\nthe dog\n")
+    >>> TextFiles("memory://two-lines.txt").n_documents
+    2
+    """
+
+    def __init__(
+        self,
+        sources: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        unit: str | None = None,
+        field: str | None = None,
+        encoding: str | None = None,
+        delimiter: str | None = None,
+        block_bytes: int = SPAN_BYTES,
+        errors: str = "strict",
+        max_document_bytes: int = MOST_BYTES,
+        long_documents: str = "error",
+        storage_options: dict[str, Any] | None = None,
+    ) -> None:
+        every = [sources] if isinstance(sources, str | PathLike) else sources
+        self.sources = [fspath(source) for source in every]
+        self.unit = unit
+        self.field = field
+        self.encoding = encoding
+        self.delimiter = delimiter
+        self.block_bytes = block_bytes
+        self.errors = errors
+        self.max_document_bytes = max_document_bytes
+        self.long_documents = long_documents
+        self.storage_options = storage_options
+
+    def __repr__(self) -> str:
+        return f"TextFiles({', '.join(map(repr, self.sources))})"
+
+    def _repr_html_(self) -> str:
+        return text_files_card(self)
+
+    @cached_property
+    def blocks(self) -> tuple[TextBlock, ...]:
+        """The blocks of documents, in the order of the files; found by one pass over the text at the first use."""
+        spans = plan_spans(
+            self.sources,
+            unit=self.unit,
+            field=self.field,
+            encoding=self.encoding,
+            delimiter=self.delimiter,
+            span_bytes=self.block_bytes,
+            storage_options=self.storage_options,
+        )
+        settings = self._settings
+        counted = run_tasks(partial(_count, files=settings), spans, name="count-documents")
+        self._n_long = sum(found.count for _, found in counted)
+        if self._n_long:
+            places = [place for _, found in counted for place in found.places]
+            warn_of(settings["longest"], self._n_long, places[:SHOWN], stacklevel=3)
+        return tuple(
+            TextBlock(span, number, *block)
+            for span, (of_span, _) in zip(spans, counted, strict=True)
+            for number, block in enumerate(of_span)
+        )
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents in all files."""
+        return sum(block.n_documents for block in self.blocks)
+
+    @property
+    def n_long_documents(self) -> int:
+        """Number of documents that are too long and are skipped or truncated."""
+        return self._n_long if self.blocks else 0
+
+    def hashed(self, hashing: HashingSettings | HasSettings | None = None) -> da.Array:
+        """Return the n-grams of the documents, hashed as they are read.
+
+        Parameters
+        ----------
+        hashing : NgramHashing or HashingSettings, default=None
+            How n-grams become columns; None means the default settings.
+
+        Returns
+        -------
+        Dask array of CSR blocks of float32, shape (n_documents, n_features)
+            No text is hashed yet.
+
+        Raises
+        ------
+        FileNotFoundError
+            If a file is missing or a pattern matches none.
+        ValueError
+            If there is no document at all, or a file cannot be read: the file and place are named.
+        """
+        settings = as_settings(hashing)
+        if not self.blocks:
+            raise ValueError(f"no document at all in {', '.join(self.sources)}")
+        read = partial(_hash_block, files=self._settings, hashing=settings)
+        sizes = [block.n_documents for block in self.blocks]
+        return read_lazily(read, self.blocks, sizes, settings.n_features)
+
+    def kept_terms(
+        self, hashing: HashingSettings | HasSettings | None = None, *, n_terms: int = 100_000
+    ) -> KeptTerms:
+        """Return the n-grams that occur most, with the column of each: one pass over the text.
+
+        Parameters
+        ----------
+        hashing : NgramHashing or HashingSettings, default=None
+            How n-grams become columns; None means the default settings.
+        n_terms : int, default=100_000
+            Number of n-grams to keep.
+
+        Returns
+        -------
+        KeptTerms
+            Names of the columns.
+        """
+        settings, size = as_settings(hashing), check_size("n_terms", n_terms)
+        spans = list(dict.fromkeys(block.span for block in self.blocks))
+        sample = partial(_sample_span, files=self._settings, hashing=settings, size=size)
+        of_spans = run_tasks(sample, spans, name="sample-terms")
+        return KeptTerms.of(merged_samples(part for parts in of_spans for part in parts), settings)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """How spans are read: arguments of :func:`read_span`."""
+        return {
+            "block_bytes": self.block_bytes,
+            "errors": self.errors,
+            "storage_options": self.storage_options,
+            "longest": Longest.checked(self.max_document_bytes, self.long_documents),
+        }
+
+
+def _count(span: Span, *, files: dict[str, Any]) -> tuple[list[tuple[int, int]], LongDocuments]:
+    """Return the number of documents of each block of a span with the digest of their text, and those too long."""
+    found = LongDocuments()
+    blocks = read_span(span, **files, found=found)
+    return [(documents.n_documents, text_digest(documents)) for documents in blocks], found
+
+
+def _sample_span(
+    span: Span, *, files: dict[str, Any], hashing: HashingSettings, size: int
+) -> list[TermSample]:
+    """Return the most frequent terms of each block of a span."""
+    return [TermSample.of(documents, hashing, size) for documents in read_span(span, **files)]
+
+
+def _hash_block(block: TextBlock, *, files: dict[str, Any], hashing: HashingSettings) -> sparse.csr_array:
+    """Read a span up to one block, and hash that."""
+    documents = next(islice(read_span(block.span, **files), block.number, None), None)
+    if documents is None or text_digest(documents) != block.digest:
+        raise ValueError(
+            f"{block.span.url} has changed since its documents were counted: make TextFiles(...) again"
+        )
+    return hash_documents(documents, hashing)

@@ -1,0 +1,299 @@
+"""Texts that are no files: collections in memory, and Dask collections that are read partition by partition."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
+from os import PathLike
+from typing import Any, NamedTuple, Self, TypeAlias
+
+import dask
+import dask.array as da
+import numpy as np
+from scipy import sparse
+
+from dspectral.engine import summarize
+from dspectral.text.packing import encoded_texts, text_blocks
+from dspectral.types import Documents
+
+TextSources: TypeAlias = "str | PathLike[str] | Iterable[Any]"
+"""Files by their names, or texts: whatever :func:`texts_in` tells apart."""
+
+
+class Texts:
+    """Give texts in memory where a list of strings would name files.
+
+    :func:`dspectral.build_store` and :func:`dspectral.build_corpus` take a list or tuple of strings as the names of
+    files, for nothing else says which of the two it is. Every other collection is texts without this class.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        A list, tuple, generator, array or column of pandas, polars, Arrow or Hugging Face Datasets; a Dask Bag or
+        a column of a Dask DataFrame, which are read partition by partition; or a table or records with ``field``.
+    field : str, default=None
+        Name of the column of a table, or of the field of records, that holds the texts.
+
+    Examples
+    --------
+    >>> from dspectral import build_store
+    >>> build_store(Texts(["the cat sat", "the dog"]), "memory://two-texts").shape
+    (2, 262144)
+    >>> list(Texts([{"id": 1, "body": "the cat"}], field="body"))
+    ['the cat']
+    """
+
+    def __init__(self, texts: Iterable[Any], field: str | None = None) -> None:
+        self.texts = texts
+        self.field = field
+
+    def __repr__(self) -> str:
+        named = "" if self.field is None else f", field={self.field!r}"
+        return f"Texts({type(self.texts).__name__}{named})"
+
+    def __iter__(self) -> Iterator[Any]:
+        column = self.column
+        if dask.is_dask_collection(column):
+            raise TypeError(
+                f"{self!r} is lazy: build_store, build_corpus and NgramHashing read it by partitions"
+            )
+        return (text.decode() for text in encoded_texts(column))
+
+    @property
+    def column(self) -> Any:
+        """The collection of texts itself: of a table the column.
+
+        Raises
+        ------
+        ValueError
+            If there is no such column or field.
+        TypeError
+            If it is a table and no field is named.
+        """
+        return self.texts if self.field is None else _column(self.texts, self.field)
+
+
+def texts_in(sources: TextSources, field: str | None) -> "Texts | None":
+    """Return the texts that sources are, or None where they name files.
+
+    Parameters
+    ----------
+    sources : object
+        A string, a path, or a list, tuple or iterator of paths names files, and so does a list or tuple of strings.
+        All else is texts.
+    field : str or None
+        Name of a column or field.
+
+    Returns
+    -------
+    Texts or None
+        The texts; None for files.
+
+    Examples
+    --------
+    >>> texts_in(["a.txt", "b.txt"], None) is None
+    True
+    >>> texts_in((line for line in ["the cat", "the dog"]), None)
+    Texts(generator)
+    """
+    if isinstance(sources, Texts):
+        if field is not None and sources.field is not None:
+            raise ValueError(
+                f"field is {field!r}, but Texts(...) names {sources.field!r} already: name it once"
+            )
+        return sources if field is None else Texts(sources.texts, field)
+    if isinstance(sources, str | PathLike):
+        return None
+    if isinstance(sources, list | tuple) and all(isinstance(source, str | PathLike) for source in sources):
+        return None
+    return Texts(sources, field)
+
+
+def named_files(sources: TextSources) -> Any:
+    """Return sources with an iterator of paths, such as ``Path.glob`` gives, as the list of them.
+
+    Parameters
+    ----------
+    sources : object
+        Files or texts.
+
+    Returns
+    -------
+    object
+        The sources; an iterator of texts begins where it began.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> named_files(iter([Path("a.txt")]))
+    [PosixPath('a.txt')]
+    """
+    if not isinstance(sources, Iterator):
+        return sources
+    # One element is taken to see its kind, and put back in front: no more of a generator may be read here.
+    first = list(_first(sources))
+    if first and isinstance(first[0], PathLike):
+        return [*first, *sources]
+    return chain(first, sources)
+
+
+def partitions_of(column: Any) -> "da.Array | None":
+    """Return the partitions of a Dask collection of texts as a stream of blocks, or None for all else.
+
+    Parameters
+    ----------
+    column : object
+        Texts: a Dask Bag of strings, a column of a Dask DataFrame, a one-dimensional Dask array, or no Dask
+        collection.
+
+    Returns
+    -------
+    Dask array or None
+        One element a partition: its number, and its texts. Nothing is read.
+
+    Raises
+    ------
+    TypeError
+        If it is a Dask DataFrame or another Dask collection.
+    """
+    if not dask.is_dask_collection(column):
+        return None
+    kind = type(column).__name__
+    if getattr(column, "ndim", 1) == 2 and hasattr(column, "columns"):
+        raise TypeError(f"the texts are a Dask {kind}, of which field= must name the column")
+    if not hasattr(column, "to_delayed") or getattr(column, "ndim", 1) != 1:
+        raise TypeError(
+            f"the texts are a lazy {kind}, but a Dask Bag of strings or a column of a Dask DataFrame is needed"
+        )
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind not in "OSU":
+        raise TypeError(f"X is a {kind}, but it holds {dtype} and no texts")
+    # Impure: a pure call would hash the partition for its key. Each carries its number, since a block does not know
+    # where it stands.
+    number = dask.delayed(_numbered, pure=False)
+    parts = [
+        number(i, part) for i, part in enumerate(np.ravel(np.asarray(column.to_delayed(), dtype=object)))
+    ]
+    meta = np.empty((0, 0), dtype=object)  # of a stream of anything: nothing is promised about its blocks
+    return da.concatenate([da.from_delayed(part, (1, 1), meta=meta) for part in parts])
+
+
+class OfPartitions(NamedTuple):
+    """Values that were found, one for each partition, in their order.
+
+    Attributes
+    ----------
+    found : tuple
+        One value a partition.
+    """
+
+    found: tuple[Any, ...]
+
+    def merge(self, *others: Self) -> Self:
+        """Return what was found of all partitions."""
+        return type(self)(tuple(value for part in (self, *others) for value in part.found))
+
+
+def each_partition(
+    partitions: da.Array, function: Callable[[int, Any], Any], *, name: str
+) -> tuple[Any, ...]:
+    """Call a function of the number and texts of each partition, one task each.
+
+    Parameters
+    ----------
+    partitions : Dask array
+        Result of :func:`partitions_of`.
+    function : callable
+        ``function(number, texts)`` returns a small value.
+    name : str
+        Name of the tasks.
+
+    Returns
+    -------
+    tuple
+        The values, in the order of the partitions.
+    """
+    return summarize(partitions, of=partial(_of_partition, function=function), name=name).found
+
+
+def hashed_partitions(
+    partitions: da.Array, hash_block: Callable[[Documents], Any], n_columns: int
+) -> da.Array:
+    """Return the rows of each partition, made as they are read.
+
+    Parameters
+    ----------
+    partitions : Dask array
+        Result of :func:`partitions_of`.
+    hash_block : callable
+        Function from documents to as many rows.
+    n_columns : int
+        Number of columns of the rows.
+
+    Returns
+    -------
+    Dask array of CSR blocks of float32, shape (n_documents, n_columns)
+        One block a partition. The partitions were read once, to count their texts.
+
+    Raises
+    ------
+    ValueError
+        If there is no text at all.
+    """
+    sizes = each_partition(partitions, _count, name="count-documents")
+    if not sum(sizes):
+        raise ValueError("no document at all in the texts given")
+    rows_of = partial(_hash_partition, hash_block=hash_block)
+    meta, chunks = sparse.csr_array((0, 0), dtype=np.float32), (sizes, (n_columns,))
+    return da.map_blocks(rows_of, partitions, dtype=np.float32, chunks=chunks, meta=meta)
+
+
+def _of_partition(block: tuple[int, Any], *, function: Callable[[int, Any], Any]) -> OfPartitions:
+    return OfPartitions((function(*block),))
+
+
+def _hash_partition(block: tuple[int, Any], *, hash_block: Callable[[Documents], Any]) -> Any:
+    return hash_block(next(text_blocks(block[1], block_bytes=sys.maxsize), Documents.of([])))
+
+
+def _count(_number: int, texts: Iterable[Any]) -> int:
+    return sum(block.n_documents for block in text_blocks(texts))
+
+
+def _numbered(number: int, texts: Iterable[Any]) -> tuple[int, Iterable[Any]]:
+    return number, texts
+
+
+def _first(values: Iterator[Any]) -> Iterator[Any]:
+    for value in values:
+        yield value
+        return
+
+
+def _column(table: Any, field: str) -> Any:
+    """Return a column of a table, or a field of records, without reading what is lazy."""
+    if hasattr(table, "pluck") and dask.is_dask_collection(table):  # a Dask Bag of records
+        return table.pluck(field)
+    if hasattr(table, "collect") and not hasattr(table, "shape"):  # polars, which reads a whole query
+        raise TypeError(
+            f"the texts are a {type(table).__name__}: call its collect() first, or write Parquet files"
+        )
+    names = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    if names is not None and hasattr(table, "__getitem__"):
+        if field not in list(names):
+            raise ValueError(f"the table has no column {field!r}, but {', '.join(map(str, names))}")
+        return table[field]
+    if hasattr(table, "shape") or isinstance(table, str | bytes | Mapping) or not isinstance(table, Iterable):
+        raise TypeError(f"field is {field!r}, but the texts are a {type(table).__name__} without columns")
+    return _fields(table, field)
+
+
+def _fields(records: Iterable[Any], field: str) -> Iterator[Any]:
+    for number, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise TypeError(
+                f"field is {field!r}, but record {number} is a {type(record).__name__} without fields"
+            )
+        if field not in record:
+            raise ValueError(f"record {number} has no field {field!r}, but {', '.join(map(str, record))}")
+        yield record[field]

@@ -1,0 +1,147 @@
+"""Text becomes a store: the same matrix that scikit-learn counts, wherever the blocks are cut."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
+from dspectral.store.arrays import StoreError
+from dspectral.store.counts import open_store
+from dspectral.store.from_text.build import build_store
+from dspectral.store.matrix import write_counts
+from dspectral.store.vocabulary import VocabularySettings
+from dspectral.text.hashing import HashingSettings
+from tests.store.contents import contents
+
+HASHING = HashingSettings(n_features=256, ngram_range=(1, 2))
+LINES = [f"The cat word{i % 7} sat on mat {i}" if i % 10 else "" for i in range(90)]
+
+
+@pytest.fixture
+def text(tmp_path):
+    (tmp_path / "first.txt").write_text("\n".join(LINES[:60]) + "\n", encoding="utf-8")
+    (tmp_path / "second.txt").write_text("\n".join(LINES[60:]) + "\n", encoding="utf-8")
+    return [str(tmp_path / "first.txt"), str(tmp_path / "second.txt")]
+
+
+@pytest.fixture
+def url(tmp_path):
+    return str(tmp_path / "counts.zarr")
+
+
+def hashed(lines, settings=HASHING):
+    vectorizer = HashingVectorizer(
+        n_features=settings.n_features, ngram_range=settings.ngram_range, norm=None
+    )
+    return vectorizer.transform(lines).toarray()
+
+
+@pytest.mark.parametrize("block_bytes", [300, 1000, 1 << 20])
+def test_hashed_text_is_what_scikit_learn_counts(text, url, block_bytes):
+    store = build_store(text, url, hashing=HASHING, block_bytes=block_bytes)
+    assert np.array_equal(store.counts.compute().toarray(), hashed(LINES))
+    assert store.shape == (90, 256)
+    assert np.array_equal(store.column_sums, hashed(LINES).sum(axis=0))
+    assert np.array_equal(store.document_frequency, (hashed(LINES) != 0).sum(axis=0))
+    assert store.hashing == HASHING
+    assert store.vocabulary is None
+
+
+@pytest.mark.parametrize("block_bytes", [300, 1000, 1 << 20])
+def test_an_exact_vocabulary_is_what_scikit_learn_counts(text, url, block_bytes):
+    settings = VocabularySettings((1, 2), min_document_frequency=3, max_document_frequency=0.5)
+    store = build_store(text, url, vocabulary=settings, block_bytes=block_bytes)
+    vectorizer = CountVectorizer(ngram_range=(1, 2), min_df=3, max_df=0.5)
+    expected = vectorizer.fit_transform(LINES)
+    terms = store.vocabulary.terms
+    assert sorted(terms) == sorted(vectorizer.vocabulary_)
+    columns = [vectorizer.vocabulary_[term] for term in terms]
+    assert np.array_equal(store.counts.compute().toarray(), expected.toarray()[:, columns])
+    assert np.array_equal(store.vocabulary.document_frequency, store.document_frequency)
+    assert np.array_equal(store.vocabulary.counts, store.column_sums)
+    frequency = store.document_frequency
+    order = sorted(range(len(terms)), key=lambda i: (-frequency[i], terms[i].encode()))
+    assert order == list(range(len(terms)))
+
+
+def test_provenance_says_where_the_counts_come_from(text, url):
+    provenance = build_store(text, url, hashing=HASHING).provenance
+    for path in text:
+        assert path in str(provenance["sources"])
+    assert provenance["hashing"] == {**HASHING.record(), "ngram_range": [1, 2]}
+    assert {"dspectral", "numpy", "zarr"} == set(provenance["versions"])
+    assert open_store(url).provenance == provenance
+
+
+@pytest.mark.parametrize("settings", [{"hashing": HASHING}, {"vocabulary": VocabularySettings()}])
+def test_appended_text_comes_behind_with_the_same_columns(text, url, settings):
+    old = build_store(text[0], url, **settings)
+    terms = old.vocabulary and old.vocabulary.terms
+    new = build_store(text[1], url, append=True, block_bytes=200, **settings)
+    assert (old.counts.compute().shape[0], new.n_rows) == (60, 90)
+    if terms is None:
+        expected = hashed(LINES)
+    else:
+        expected = CountVectorizer(vocabulary=terms).transform(LINES).toarray()
+        assert new.vocabulary.terms == terms
+    assert np.array_equal(new.counts.compute().toarray(), expected)
+    assert np.array_equal(new.column_sums, expected.sum(axis=0))
+    assert len(new.provenance["appended"]) == 1
+
+
+def test_other_settings_are_not_appended(text, url):
+    build_store(text[0], url, hashing=HASHING)
+    before = contents(url)
+    other = HASHING._replace(n_features=512)
+    with pytest.raises(StoreError, match=r"hashing to append with is .*512.*was built with .*256"):
+        build_store(text[1], url, hashing=other, append=True)
+    with pytest.raises(StoreError, match="hashing to append with is None"):
+        build_store(text[1], url, vocabulary=VocabularySettings(), append=True)
+    assert contents(url) == before
+
+
+def test_an_append_of_text_that_is_not_utf8_leaves_the_store_as_it_was(text, url, tmp_path):
+    build_store(text[0], url, hashing=HASHING)
+    before = contents(url)
+    (tmp_path / "bad.txt").write_bytes(b"good\nb\xffad\n")
+    with pytest.raises(ValueError, match=r"bad\.txt"):
+        build_store(str(tmp_path / "bad.txt"), url, hashing=HASHING, append=True)
+    assert before.items() <= contents(url).items()
+    assert np.array_equal(open_store(url).counts.compute().toarray(), hashed(LINES[:60]))
+
+
+def test_a_store_of_no_document_is_refused(tmp_path, url):
+    (tmp_path / "nothing.txt").write_bytes(b"")
+    for settings in ({"hashing": HASHING}, {"vocabulary": VocabularySettings()}):
+        with pytest.raises(ValueError, match=r"no document at all in .*nothing\.txt"):
+            build_store(str(tmp_path / "nothing.txt"), f"{url}-{next(iter(settings))}", **settings)
+
+
+def test_a_vocabulary_that_nothing_is_in_is_refused(text, url):
+    with pytest.raises(ValueError, match=r"no n-gram of 90 document\(s\).*min_document_frequency = 1000"):
+        build_store(text, url, vocabulary=VocabularySettings(min_document_frequency=1000))
+
+
+def test_columns_are_numbered_in_one_way(text, url):
+    with pytest.raises(ValueError, match="give one of them"):
+        build_store(text, url, hashing=HASHING, vocabulary=VocabularySettings())
+
+
+def test_a_finished_or_another_unfinished_store_is_in_the_way(text, url, tmp_path):
+    build_store(text, url, hashing=HASHING)
+    with pytest.raises(StoreError, match="append=True adds to it"):
+        build_store(text, url, hashing=HASHING)
+    (tmp_path / "bad.txt").write_bytes(b"b\xffad\n")
+    with pytest.raises(ValueError, match="bad"):
+        build_store(str(tmp_path / "bad.txt"), f"{url}-2", hashing=HASHING)
+    with pytest.raises(StoreError, match="its errors differ"):
+        build_store(str(tmp_path / "bad.txt"), f"{url}-2", hashing=HASHING, errors="replace")
+    with pytest.raises(StoreError, match=r"its .*sources.* differ"):
+        write_counts(sparse.eye_array(3), f"{url}-2")
+
+
+def test_text_and_store_may_be_in_memory(text):
+    store = build_store(text, "memory://built/counts.zarr", vocabulary=VocabularySettings(), block_bytes=500)
+    opened = open_store("memory://built/counts.zarr")
+    assert opened.vocabulary.terms == store.vocabulary.terms
+    assert opened.counts.compute().shape == (90, len(store.vocabulary.terms))

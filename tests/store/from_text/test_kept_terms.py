@@ -1,0 +1,183 @@
+"""Names of hashed columns: the terms that a store keeps while it hashes."""
+
+import errno
+
+import dask
+import numpy as np
+import pytest
+
+from dspectral import NgramHashing, TextFiles, VocabularySettings
+from dspectral.store import StoreError, build_store, open_store
+from dspectral.store.draft import discard_unfinished
+from dspectral.store.from_text import build
+from dspectral.text import TermSample, TermTable
+from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.types import Documents
+from tests.store.contents import contents
+
+SETTINGS = HashingSettings(n_features=64, ngram_range=(1, 2))
+
+
+@pytest.fixture
+def text(tmp_path):
+    rng = np.random.default_rng(0)
+    words = [f"word{i}" for i in range(60)]
+    lines = [" ".join(rng.choice(words, size=8, p=np.arange(60, 0, -1) / 1830)) for _ in range(200)]
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def built(text, place, **more):
+    return build_store(str(text), str(place), hashing=SETTINGS, block_bytes=2000, **more)
+
+
+def counts_of(text, settings=SETTINGS):
+    table = TermTable.of(Documents.of(text.read_text().splitlines()), settings.ngram_range)
+    return {table.term(i): int(count) for i, count in enumerate(table.counts)}
+
+
+def test_each_kept_count_is_within_the_error_and_what_is_not_kept_occurs_no_more_often(text, tmp_path):
+    store = built(text, tmp_path / "store", keep_terms=50)
+    assert store.n_blocks > 3
+    kept, truth = store.kept_terms, counts_of(text)
+    found = {kept.table.term(i): int(count) for i, count in enumerate(kept.table.counts)}
+    assert len(found) == 50
+    assert all(0 <= truth[term] - count <= kept.error for term, count in found.items())
+    assert max(count for term, count in truth.items() if term not in found) <= kept.error
+    everything = built(text, tmp_path / "all", keep_terms=10**6).kept_terms
+    assert everything.error == 0
+    assert {everything.table.term(i): int(c) for i, c in enumerate(everything.table.counts)} == truth
+
+
+def test_columns_and_signs_are_those_that_the_text_is_hashed_to(text, tmp_path):
+    kept = built(text, tmp_path / "store", keep_terms=50).kept_terms
+    unigrams = [i for i in range(50) if " " not in kept.table.term(i)]
+    assert len(unigrams) > 10
+    for i in unigrams:
+        row = hash_documents(Documents.of([kept.table.term(i)]), SETTINGS)
+        assert row.indices.tolist() == [kept.columns[i]]
+        assert row.data.tolist() == [kept.signs[i]]
+
+
+def test_terms_that_share_a_column_are_joined_the_most_frequent_first(text, tmp_path):
+    kept = built(text, tmp_path / "store", keep_terms=100).kept_terms
+    names, signs = kept.names(), kept.column_signs()
+    assert set(names) == set(signs) == set(kept.columns.tolist())
+    assert any("/" in name for name in names.values())
+    column = next(column for column, name in names.items() if "/-" in name)
+    mine = np.flatnonzero(kept.columns == column)
+    best = mine[np.argmax(kept.table.counts[mine])]
+    assert names[column].split("/")[0] == kept.table.term(int(best))
+    assert signs[column] == kept.signs[best]
+    assert sorted(term.removeprefix("-") for term in names[column].split("/")) == sorted(
+        kept.table.term(int(i)) for i in mine
+    )
+
+
+def test_every_scheduler_and_text_files_keep_the_same_terms(text, tmp_path):
+    files = TextFiles(str(text), block_bytes=2000)
+    with dask.config.set(scheduler="sync"):
+        one = built(text, tmp_path / "one", keep_terms=40)
+    with dask.config.set(scheduler="threads"):
+        two = built(text, tmp_path / "two", keep_terms=40)
+        of_files = NgramHashing(64, (1, 2)).kept_terms(files, n_terms=40)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert of_files.names() == one.kept_terms.names() == two.kept_terms.names()
+    of_texts = NgramHashing(64, (1, 2)).kept_terms(text.read_text().splitlines(), n_terms=10**6)
+    assert of_texts.names() == built(text, tmp_path / "all", keep_terms=10**6).kept_terms.names()
+
+
+def test_a_build_that_goes_on_keeps_the_same_terms(text, tmp_path, monkeypatch):
+    whole = built(text, tmp_path / "whole", keep_terms=40)
+    calls, write = [], build.write_block
+
+    def fails_at_the_third(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 3:
+            raise OSError(errno.ENOSPC, "no space")
+        return write(*args, **kwargs)
+
+    monkeypatch.setattr(build, "write_block", fails_at_the_third)
+    with dask.config.set(scheduler="sync"), pytest.raises(OSError, match="no space"):
+        built(text, tmp_path / "store", keep_terms=40)
+    monkeypatch.undo()
+    with pytest.raises(StoreError, match="keep_terms differ"):
+        built(text, tmp_path / "store", keep_terms=41)
+    again = built(text, tmp_path / "store", keep_terms=40)
+    assert again.kept_terms.names() == whole.kept_terms.names()
+    assert not (tmp_path / "store" / "scratch").exists()
+
+
+def test_a_store_that_keeps_no_terms_is_what_it_was(text, tmp_path):
+    plain, named = built(text, tmp_path / "plain"), built(text, tmp_path / "named", keep_terms=5)
+    assert plain.kept_terms is None
+    assert "keep_terms" not in plain.provenance
+    ours, theirs = contents(tmp_path / "plain"), contents(tmp_path / "named")
+    assert {key for key in theirs if key not in ours and "totals/0000/term" not in key} == set()
+    assert not any("term" in key for key in ours)
+    assert plain.counts.compute().sum() == named.counts.compute().sum()
+    assert "up to 5 with names" in named._repr_html_()
+
+
+def test_rows_that_are_appended_add_their_terms(text, tmp_path):
+    more = tmp_path / "more.txt"
+    more.write_text("zebra zebra\n" * 500, encoding="utf-8")
+    built(text, tmp_path / "store", keep_terms=50)
+    store = built(more, tmp_path / "store", append=True)
+    assert any("zebra" in name.split("/") for name in store.kept_terms.names().values())
+    found = {store.kept_terms.table.term(i): int(c) for i, c in enumerate(store.kept_terms.table.counts)}
+    assert found["zebra"] == 1000
+    assert found["word0"] <= counts_of(text)["word0"]
+    with pytest.raises(StoreError, match=r"keep_terms to append with is 9, but store .* was built with 50"):
+        built(more, tmp_path / "store", append=True, keep_terms=9)
+    built(text, tmp_path / "plain")
+    with pytest.raises(StoreError, match="was built with None"):
+        built(more, tmp_path / "plain", append=True, keep_terms=9)
+    assert built(more, tmp_path / "plain", append=True).kept_terms is None
+
+
+def test_a_discarded_append_leaves_the_terms_as_they_were(text, tmp_path, monkeypatch):
+    store = built(text, tmp_path / "store", keep_terms=50)
+    monkeypatch.setattr(build, "finish", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        built(text, tmp_path / "store", append=True)
+    assert open_store(str(tmp_path / "store")).kept_terms.names() == store.kept_terms.names()
+    discard_unfinished(str(tmp_path / "store"))
+    assert open_store(str(tmp_path / "store")).kept_terms.names() == store.kept_terms.names()
+
+
+def test_a_vocabulary_and_numbers_out_of_range_are_refused(text, tmp_path):
+    with pytest.raises(ValueError, match="a vocabulary knows the terms of all columns"):
+        build_store(str(text), str(tmp_path / "x"), vocabulary=VocabularySettings(), keep_terms=5)
+    with pytest.raises(ValueError, match="keep_terms is 0"):
+        built(text, tmp_path / "x", keep_terms=0)
+    with pytest.raises(ValueError, match="keeps no terms"):
+        NgramHashing(64, (1, 2)).kept_terms(built(text, tmp_path / "plain"))
+    with pytest.raises(ValueError, match="no text"):
+        NgramHashing(64).kept_terms([])
+
+
+def test_samples_that_are_cut_say_what_they_may_miss():
+    documents = [Documents.of([text]) for text in ("aa aa bb cc", "bb bb cc dd", "cc cc cc")]
+    settings = HashingSettings(ngram_range=(1, 1))
+    parts = [TermSample.of(document, settings, 2) for document in documents]
+    assert [part.error for part in parts] == [1, 1, 0]
+    merged = parts[0].merge(*parts[1:])
+    found = {merged.table.term(i): int(count) for i, count in enumerate(merged.table.counts)}
+    assert found == {"bb": 3, "cc": 4}
+    assert merged.error == 4  # 1, 1 and what "aa" counts
+
+
+def letters(text):
+    return list(text.replace(" ", ""))
+
+
+@pytest.mark.skipif("tokenizer" not in HashingSettings._fields, reason="there is one rule of tokens alone")
+def test_terms_are_the_tokens_of_a_tokenizer_of_the_users_own():
+    settings = HashingSettings(ngram_range=(1, 1))._replace(tokenizer=letters).checked()
+    sample = TermSample.of(Documents.of(["ab a"]), settings, 9)
+    assert {sample.table.term(i): int(count) for i, count in enumerate(sample.table.counts)} == {
+        "a": 2,
+        "b": 1,
+    }

@@ -1,0 +1,340 @@
+"""Every kind of text: the same rows and ids as from a file with the same lines, wherever text is taken."""
+
+import bz2
+import gzip
+import io
+import json
+
+import dask.bag
+import dask.dataframe
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from dspectral import NgramHashing, TextFiles, Texts, VocabularySettings, build_corpus, build_store
+from dspectral.store import discard_unfinished, open_store
+from dspectral.store.arrays import StoreError
+from dspectral.store.from_text import build
+
+HASHING = NgramHashing(128, (1, 2))
+LINES = [f'The caf\xe9 word{i % 7} sat; on "mat" {i}' if i % 9 else "" for i in range(60)]
+FRAME = {"id": range(len(LINES)), "body": LINES}
+SMALL = 700
+"""Bytes of a block, so that there are several."""
+
+
+def generated():
+    yield from LINES
+
+
+def records():
+    yield from ({"id": i, "body": line} for i, line in enumerate(LINES))
+
+
+def hf(column):
+    datasets = pytest.importorskip("datasets", reason="Hugging Face Datasets is not installed")
+    table = datasets.Dataset.from_dict({"id": list(range(len(LINES))), "body": LINES})
+    return table["body"] if column else table
+
+
+def frame(n_partitions=3):
+    return dask.dataframe.from_pandas(pd.DataFrame(FRAME), npartitions=n_partitions)
+
+
+IN_MEMORY = {
+    "a list": lambda: (Texts(LINES), {}),
+    "a tuple": lambda: (Texts(tuple(LINES)), {}),
+    "bytes": lambda: (Texts([line.encode() for line in LINES]), {}),
+    "a generator": lambda: (generated(), {}),
+    "an iterator": lambda: (iter(LINES), {}),
+    "records in a list": lambda: (list(records()), {"field": "body"}),
+    "records of a generator": lambda: (records(), {"field": "body"}),
+    "numpy": lambda: (np.array(LINES), {}),
+    "numpy objects": lambda: (np.array(LINES, dtype=object), {}),
+    "a pandas column": lambda: (pd.Series(LINES), {}),
+    "a pandas table": lambda: (pd.DataFrame(FRAME), {"field": "body"}),
+    "a polars column": lambda: (pl.Series(LINES), {}),
+    "a polars table": lambda: (pl.DataFrame(FRAME), {"field": "body"}),
+    "an Arrow array": lambda: (pa.array(LINES), {}),
+    "an Arrow table": lambda: (pa.table(FRAME), {"field": "body"}),
+    "a column of a data set": lambda: (hf(column=True), {}),
+    "a data set": lambda: (hf(column=False), {"field": "body"}),
+    "a Dask Bag": lambda: (dask.bag.from_sequence(LINES, npartitions=4), {}),
+    "a Dask Bag of records": lambda: (dask.bag.from_sequence(records(), npartitions=2), {"field": "body"}),
+    "a column of a Dask DataFrame": lambda: (frame()["body"], {}),
+    "a Dask DataFrame": lambda: (frame(), {"field": "body"}),
+}
+TXT = "".join(f"{line}\n" for line in LINES)
+JSONL = "".join(json.dumps({"body": line}) + "\n" for line in LINES)
+
+
+def table(delimiter):
+    return pd.DataFrame(FRAME).to_csv(sep=delimiter, index=False)
+
+
+def parquet():
+    file = io.BytesIO()
+    pq.write_table(pa.table({"body": LINES}), file, row_group_size=25)
+    return file.getvalue()
+
+
+FILES = {
+    "a.txt": (TXT, {}),
+    "a.txt.gz": (TXT, {}),
+    "a.txt.bz2": (TXT, {}),
+    "a.txt.zst": (TXT, {}),
+    "a.log": (TXT, {"unit": "line"}),
+    "a.jsonl": (JSONL, {"field": "body"}),
+    "a.jsonl.gz": (JSONL, {"field": "body"}),
+    "a.csv": (table(","), {"field": "body"}),
+    "semicolons.csv": (table(";"), {"field": "body"}),
+    "tabs.csv": (table("\t"), {"field": "body"}),
+    "bars.csv.gz": (table("|"), {"field": "body"}),
+    "carets.csv": (table("^"), {"field": "body", "delimiter": "^"}),
+    "a.tsv": ("id\tbody\n" + "".join(f"{i}\t{line}\n" for i, line in enumerate(LINES)), {"field": "body"}),
+    "a.parquet": (parquet(), {"field": "body"}),
+    "latin.txt": (TXT.encode("latin-1"), {"encoding": "latin-1"}),
+    "windows.csv": (table(";").encode("cp1252"), {"encoding": "cp1252", "field": "body"}),
+    "mark.txt": (TXT.encode("utf-8-sig"), {"encoding": "utf-8"}),
+    "mark.csv": (table(",").encode("utf-8-sig"), {"field": "body", "encoding": "utf-8-sig"}),
+    "wide.txt": (TXT.encode("utf-16"), {"encoding": "utf-16"}),
+    "wide.tsv.gz": (
+        "body\n".encode("utf-16-le") + TXT.encode("utf-16-le"),
+        {"encoding": "utf-16-le", "field": "body"},
+    ),
+    "wide.csv": (table(",").encode("utf-32"), {"encoding": "utf-32", "field": "body"}),
+    "wide.jsonl": (JSONL.encode("utf-16-be"), {"encoding": "utf-16-be", "field": "body"}),
+}
+COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "zst": zstandard.compress}
+
+
+def put(path, content):
+    data = content if isinstance(content, bytes) else content.encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(COMPRESS.get(path.suffix[1:], bytes)(data))
+    return str(path)
+
+
+def given(kind, tmp_path):
+    if kind in IN_MEMORY:
+        return IN_MEMORY[kind]()
+    content, options = FILES[kind]
+    return put(tmp_path / "given" / kind, content), options
+
+
+def rows_of(store):
+    return store.counts.compute().toarray()
+
+
+def sentences_of(corpus):
+    blocks = [corpus.sentences.read(block) for block in corpus.blocks]
+    return [block.sentence(i).tolist() for block in blocks for i in range(block.n_sentences)]
+
+
+@pytest.fixture(scope="module")
+def of_file(tmp_path_factory):
+    """What is built of a file of lines."""
+    folder = tmp_path_factory.mktemp("file")
+    path = put(folder / "lines.txt", TXT)
+    corpus = build_corpus(path, str(folder / "c"), min_count=2, block_bytes=SMALL)
+    counted = build_store(path, str(folder / "v"), vocabulary=VocabularySettings((1, 2)), block_bytes=SMALL)
+    return {
+        "rows": HASHING.transform(LINES).toarray(),
+        "words": corpus.words,
+        "sentences": sentences_of(corpus),
+        "counted": rows_of(counted),
+        "terms": counted.vocabulary.terms,
+    }
+
+
+@pytest.mark.parametrize("kind", [*IN_MEMORY, *FILES])
+def test_every_kind_of_text_becomes_the_same_rows(tmp_path, kind, of_file):
+    sources, options = given(kind, tmp_path)
+    store = build_store(sources, str(tmp_path / "s"), hashing=HASHING, block_bytes=SMALL, **options)
+    np.testing.assert_array_equal(rows_of(store), of_file["rows"])
+    assert not (tmp_path / "s" / "scratch").exists()
+    if kind not in ("a.parquet", "wide.jsonl", "wide.csv", "a.csv"):
+        assert store.n_blocks > 1
+    assert json.loads(json.dumps(store.provenance)) == store.provenance
+
+
+@pytest.mark.parametrize("kind", [*IN_MEMORY, *FILES])
+def test_every_kind_of_text_becomes_the_same_corpus(tmp_path, kind, of_file):
+    sources, options = given(kind, tmp_path)
+    corpus = build_corpus(sources, str(tmp_path / "c"), min_count=2, block_bytes=SMALL, **options)
+    assert corpus.words == of_file["words"]
+    assert sentences_of(corpus) == of_file["sentences"]
+    assert not (tmp_path / "c" / "scratch").exists()
+
+
+@pytest.mark.parametrize(
+    "kind", ["a generator", "a Dask Bag", "a polars table", "semicolons.csv", "wide.txt"]
+)
+def test_a_vocabulary_is_counted_of_text_that_is_read_once(tmp_path, kind, of_file):
+    sources, options = given(kind, tmp_path)
+    store = build_store(
+        sources, str(tmp_path / "v"), vocabulary=VocabularySettings((1, 2)), block_bytes=SMALL, **options
+    )
+    assert store.vocabulary.terms == of_file["terms"]
+    np.testing.assert_array_equal(rows_of(store), of_file["counted"])
+
+
+@pytest.mark.parametrize("kind", [*IN_MEMORY, *FILES])
+def test_a_pipeline_hashes_every_kind_of_text(tmp_path, kind, of_file):
+    sources, options = given(kind, tmp_path)
+    if kind in FILES:
+        X = TextFiles(sources, block_bytes=SMALL, **options)
+    else:
+        X = Texts(sources, **options) if options else sources
+    rows = HASHING.fit_transform(X)
+    if hasattr(rows, "compute"):
+        rows = rows.compute()
+    np.testing.assert_array_equal(rows.toarray(), of_file["rows"])
+
+
+@pytest.mark.parametrize("kind", ["a generator", "a Dask Bag", "a pandas column"])
+def test_texts_are_appended_to_a_store(tmp_path, kind, of_file):
+    path = put(tmp_path / "lines.txt", TXT)
+    build_store(path, str(tmp_path / "s"), hashing=HASHING)
+    store = build_store(
+        IN_MEMORY[kind]()[0], str(tmp_path / "s"), hashing=HASHING, append=True, block_bytes=SMALL
+    )
+    np.testing.assert_array_equal(rows_of(store), np.vstack([of_file["rows"]] * 2))
+
+
+def test_a_generator_is_never_held_whole(tmp_path, monkeypatch):
+    alive, most = set(), [0]
+
+    class Counted(str):
+        __slots__ = ()
+
+        def __new__(cls, text):
+            made = super().__new__(cls, text)
+            alive.add(id(made))
+            most[0] = max(most[0], len(alive))
+            return made
+
+        def __del__(self):
+            alive.discard(id(self))
+
+    store = build_store(
+        (Counted(f"word{i} " * 20) for i in range(400)),
+        str(tmp_path / "s"),
+        hashing=HASHING,
+        block_bytes=2000,
+    )
+    assert store.n_rows == 400
+    assert most[0] < 50
+
+
+def test_a_dask_collection_is_read_partition_by_partition_and_once(tmp_path):
+    read = []
+
+    def noted(lines):
+        read.append(len(lines))
+        return lines
+
+    bag = dask.bag.from_sequence(LINES, npartitions=5).map_partitions(noted)
+    with dask.config.set(scheduler="synchronous"):
+        build_corpus(bag, str(tmp_path / "c"))
+    assert read == [12] * 5
+    rows = HASHING.transform(bag)
+    assert rows.chunks[0] == (12,) * 5
+
+
+def test_lines_of_records_and_texts_are_sentences_unless_the_unit_says_otherwise(tmp_path):
+    texts = ["the cat\nsat\r\non a mat\n", "", "the dog"]
+    whole = [["the", "cat", "sat", "on", "a", "mat"], [], ["the", "dog"]]
+    lines = [["the", "cat"], ["sat"], ["on", "a", "mat"], [], ["the", "dog"]]
+    path = put(tmp_path / "a.jsonl", "".join(json.dumps({"t": text}) + "\n" for text in texts))
+    for n, (sources, options) in enumerate([(path, {"field": "t"}), (Texts(texts), {})]):
+        for unit, expected in ((None, lines), ("line", lines), ("field", whole)):
+            corpus = build_corpus(sources, str(tmp_path / f"c{n}{unit}"), unit=unit, **options)
+            assert [[corpus.words[word] for word in ids] for ids in sentences_of(corpus)] == expected
+    files = [put(tmp_path / "texts" / f"{i}.txt", text) for i, text in enumerate(texts)]
+    corpus = build_corpus(files, str(tmp_path / "files"), unit="file")
+    assert [[corpus.words[word] for word in ids] for ids in sentences_of(corpus)] == whole
+
+
+def test_a_list_of_sentences_is_told_from_a_list_of_files(tmp_path):
+    for use in (build_store, build_corpus):
+        for lines in (["the cat sat", "the dog"], ("is it?", "the dog")):
+            with pytest.raises(
+                FileNotFoundError,
+                match=r"strings in a list name files, and dspectral\.Texts\(\[\.\.\.\]\) around the list",
+            ):
+                use(lines, str(tmp_path / "s"))
+    with pytest.raises(FileNotFoundError, match=r"no file .*the cat sat$"):
+        build_store("the cat sat", str(tmp_path / "s"))
+    put(tmp_path / "texts" / "a.txt", "a\n")
+    put(tmp_path / "texts" / "b.txt", "b\n")
+    assert build_store((tmp_path / "texts").glob("*.txt"), str(tmp_path / "s")).n_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("sources", "options", "sentence"),
+    [
+        (Texts("the cat"), {}, "X is one string"),
+        (Texts(["a", None]), {}, "document 1 is None, but it must be a string"),
+        (pd.Series(["a", float("nan")]), {}, "document 1 is nan, but it must be a string"),
+        (pd.DataFrame(FRAME), {}, "X is a DataFrame of 2 dimensions"),
+        (pd.DataFrame(FRAME), {"field": "text"}, "the table has no column 'text', but id, body"),
+        ([{"id": 1}], {"field": "body"}, "record 0 has no field 'body', but id"),
+        (pl.LazyFrame(FRAME), {"field": "body"}, r"the texts are a LazyFrame: call its collect\(\) first"),
+        (np.array(LINES), {"field": "body"}, "field is 'body', but the texts are a ndarray without columns"),
+        (frame(), {}, "the texts are a Dask DataFrame, of which field= must name the column"),
+        (Texts(LINES), {"unit": "line"}, "unit is 'line', but it is for files"),
+        (Texts(LINES), {"encoding": "latin-1"}, "encoding is 'latin-1', but it is for files"),
+        (Texts([]), {}, r"no document at all in Texts\(list\)"),
+        ({"a": 1}, {}, "X is a dict"),
+    ],
+)
+def test_what_is_no_text_is_named_and_can_be_mended_at_once(tmp_path, sources, options, sentence):
+    store = str(tmp_path / "s")
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        build_store(sources, store, hashing=HASHING, **options)
+    path = put(tmp_path / "lines.txt", TXT)
+    assert build_store(path, store, hashing=HASHING).n_rows == len(LINES)
+
+
+def stops_at(number):
+    for i, line in enumerate(LINES):
+        if i == number:
+            raise KeyboardInterrupt
+        yield line
+
+
+def test_a_build_that_was_stopped_goes_on_with_the_same_texts_alone(tmp_path, monkeypatch, of_file):
+    store = str(tmp_path / "s")
+    with pytest.raises(KeyboardInterrupt):  # while texts are kept: the next call begins anew
+        build_store(stops_at(40), store, hashing=HASHING, block_bytes=SMALL)
+    written, write = [], build.write_block
+
+    def stop(where, name, rows, **options):
+        written.append(name)
+        if len(written) == 3:
+            raise KeyboardInterrupt
+        return write(where, name, rows, **options)
+
+    monkeypatch.setattr(build, "write_block", stop)
+    with pytest.raises(KeyboardInterrupt):
+        build_store(Texts(LINES[::-1]), store, hashing=HASHING, block_bytes=SMALL)
+    monkeypatch.setattr(build, "write_block", write)
+    for others in (LINES, [*LINES[::-1], "one more"], LINES[::-1][:-1]):
+        with pytest.raises(StoreError, match="was begun with other texts than these"):
+            build_store(iter(others), store, hashing=HASHING, block_bytes=SMALL)
+    built = build_store(iter(LINES[::-1]), store, hashing=HASHING, block_bytes=SMALL)
+    np.testing.assert_array_equal(rows_of(built), of_file["rows"][::-1])
+    assert open_store(store).n_rows == len(LINES)
+
+
+def test_an_unfinished_build_of_texts_is_discarded(tmp_path):
+    store = str(tmp_path / "s")
+    with pytest.raises(KeyboardInterrupt):
+        build_corpus(stops_at(40), store, block_bytes=SMALL)
+    discard_unfinished(store)
+    assert build_corpus(iter(["a b"]), store).words == ["<?>", "a", "b"]

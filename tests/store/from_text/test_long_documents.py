@@ -1,0 +1,287 @@
+"""Documents that are longer than what is asked for: refused, read as empty, or cut, and said."""
+
+import io
+import json
+import resource
+import subprocess
+import sys
+import textwrap
+
+import dask.bag as db
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dspectral import TextFiles, Texts, build_corpus, build_store, explore
+from dspectral.preprocessing import NgramHashing
+from dspectral.store.from_text import longest as limits
+from dspectral.store.from_text.longest import LongDocuments, Longest
+from dspectral.store.from_text.pieces import whole_lines
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import plan_spans
+from dspectral.text.ngrams import sorted_words
+from dspectral.text.words import cut_words
+from dspectral.types import Documents
+from tests.store.from_text.texts import COMPRESS, put
+
+LINES = ["short", "x" * 30, "", "häuser " * 3, "end"]
+FORMATS = {
+    "txt": ("\n".join(LINES) + "\n", {}),
+    "jsonl": ("".join(json.dumps({"text": line}) + "\n" for line in LINES), {"field": "text"}),
+    "csv": ("id,text\n" + "".join(f'1,"{line}"\n' for line in LINES), {"field": "text"}),
+    "tsv": ("id\ttext\n" + "".join(f"1\t{line}\n" for line in LINES), {"field": "text"}),
+}
+
+
+@pytest.fixture
+def small_records(monkeypatch):
+    """Let records be as short as texts are in tests."""
+    monkeypatch.setattr(limits, "RECORD_BYTES", 48)
+
+
+def read(url, longest, *, block_bytes=1 << 20, span_bytes=16 << 20, **options):
+    found = LongDocuments()
+    spans = plan_spans(url, span_bytes=span_bytes, **options)
+    blocks = [b for s in spans for b in read_span(s, block_bytes=block_bytes, longest=longest, found=found)]
+    return [b.text(i).decode() for b in blocks for i in range(b.n_documents)], found
+
+
+def parquet(texts, path):
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=3)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_long_documents_are_skipped_truncated_or_an_error_in_every_format(kind, ending):
+    content, options = FORMATS[kind]
+    url = put(f"long.{kind}{ending}", COMPRESS[ending](content.encode())).replace("//", "///")
+    line = {"txt": 2, "jsonl": 2, "csv": 3, "tsv": 3}[kind]
+    assert read(url, Longest(30, "error"), **options)[0] == LINES
+    skipped, found = read(url, Longest(20, "skip"), **options)
+    assert skipped == ["short", "", "", "", "end"]
+    assert (found.count, found.places) == (
+        2,
+        [f"{url}, line {line}", f"{url}, line {line + 2}"],
+    )
+    cut, found = read(url, Longest(10, "truncate"), **options)
+    assert cut == ["short", "x" * 10, "", "häuser h", "end"]  # the tenth byte would be the first of two
+    assert found.count == 2
+    with pytest.raises(ValueError, match=rf"line {line}: a (line|text) of .* 29 bytes.*max_document_bytes"):
+        read(url, Longest(29, "error"), **options)
+
+
+def test_parquet_cells_and_whole_files_have_the_same_limit(tmp_path):
+    path = parquet(LINES, tmp_path / "a.parquet")
+    skipped, found = read(path, Longest(20, "skip"), field="text")
+    assert skipped == ["short", "", "", "", "end"]
+    assert found.places == [f"{path}, row group 0, row 1", f"{path}, row group 1, row 0"]
+    with pytest.raises(
+        ValueError, match="row group 0, row 1: a text of 30 bytes, but 29 bytes is the longest"
+    ):
+        read(path, Longest(29), field="text")
+    names = [
+        put(f"whole-{i}.txt", text).replace("//", "///")
+        for i, text in enumerate(["\ufeffto be", "or\nnot to be", ""])
+    ]
+    assert read(names, Longest(5, "truncate"), unit="file")[0] == ["to be", "or\nno", ""]
+    skipped, found = read(names, Longest(5, "skip"), unit="file")
+    assert (skipped, found.places) == (["to be", "", ""], [names[1]])
+    with pytest.raises(ValueError, match=r"whole-1.txt: a file of more than 5 bytes"):
+        read(names, Longest(5), unit="file")
+
+
+def test_row_groups_whose_texts_must_be_too_long_are_refused_before_they_are_read(tmp_path):
+    path = parquet(["a" * (1 << 20), "b" * (1 << 20)], tmp_path / "long.parquet")
+    with pytest.raises(ValueError, match=r"row group 0: a text \(of 2, which have .* bytes on average\)"):
+        read(path, Longest(1 << 10), field="text")
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 3, 64])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("span_bytes", [7, 1 << 20])
+def test_cuts_change_nothing_of_what_is_skipped(tmp_path, piece_bytes, end, span_bytes):
+    generator = np.random.default_rng(piece_bytes)
+    lines = ["".join(generator.choice(list("abé"), size=n)) for n in generator.integers(0, 14, 60)]
+    path = tmp_path / "a.txt"
+    path.write_bytes(end.join(lines).encode())
+    for treatment, of_long in (
+        ("skip", lambda _: ""),
+        ("truncate", lambda t: t.encode()[:8].decode("utf-8", "ignore")),
+    ):
+        expected = [line if len(line.encode()) <= 8 else of_long(line) for line in lines]
+        expected = expected[:-1] if not lines[-1] else expected
+        found = read(str(path), Longest(8, treatment), block_bytes=piece_bytes, span_bytes=span_bytes)
+        assert found[0] == expected
+        assert found[1].count == sum(len(line.encode()) > 8 for line in lines)
+
+
+def test_places_behind_a_long_line_stay_those_of_the_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"ok\n" + b"x" * 100 + b"\nok\nbad \xff\n")
+    for block_bytes in (4, 1 << 20):
+        with pytest.raises(ValueError, match=r"a.txt, line 4: not UTF-8"):
+            read(str(path), Longest(10, "skip"), block_bytes=block_bytes)
+    (_, second) = plan_spans(str(path), span_bytes=100)
+    with pytest.raises(ValueError, match=r"a.txt, byte 111: not UTF-8"):
+        list(read_span(second, block_bytes=64, longest=Longest(10, "skip")))
+
+
+def test_texts_of_other_encodings_are_cut_between_characters():
+    for encoding in ("utf-16", "shift_jis", "gb18030", "latin-1"):
+        text = "né" * 20 if encoding == "latin-1" else "日本" * 20
+        url = put("coded.txt", (text + "\nok").encode(encoding))
+        (cut, short), found = read(url, Longest(13, "truncate"), encoding=encoding)
+        assert (short, found.count) == ("ok", 1)
+        assert text.startswith(cut)
+        assert cut
+
+
+@pytest.mark.usefixtures("small_records")
+def test_records_that_are_too_long_cannot_be_truncated():
+    content = json.dumps({"id": "y" * 60, "text": "short"}) + '\n{"text": "ok"}\n'
+    url = put("record.jsonl", content)
+    assert read(url, Longest(20, "skip"), field="text")[0] == ["", "ok"]
+    with pytest.raises(ValueError, match=r"line 1: a line of more than 48 bytes.*'skip' reads on"):
+        read(url, Longest(20, "truncate"), field="text")
+
+
+@pytest.mark.usefixtures("small_records")
+@pytest.mark.parametrize("treatment", ["error", "skip", "truncate"])
+def test_a_quote_that_is_never_closed_is_an_error_before_the_file_is_in_memory(treatment):
+    url = put("open.csv", 'id,text\n1,ok\n2,"never closed\n' + "3,more\n" * 1000)
+    with pytest.raises(
+        ValueError, match=r"open.csv, line 3: a record \(is a quote never closed\?\) of more than"
+    ):
+        read(url, Longest(20, treatment), field="text")
+    url = put("header.csv", '"id,text\n' + "3,more\n" * (1 << 20))
+    with pytest.raises(ValueError, match=r"header.csv, line 1: a record \(is a quote never closed\?\)"):
+        plan_spans(url, field="text")
+
+
+def test_stores_and_corpora_say_what_was_skipped(tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join(LINES))
+    options = {"max_document_bytes": 20, "long_documents": "skip"}
+    for name, build in (("store", build_store), ("corpus", build_corpus)):
+        with pytest.warns(
+            UserWarning, match=r"2 document\(s\) of more than 20 bytes were read as empty: .*line 2"
+        ):
+            made = build(str(tmp_path / "a.txt"), str(tmp_path / name), **options)
+        assert made.provenance["n_long_documents"] == 2
+        assert made.provenance["long_documents_at"][0].endswith("a.txt, line 2")
+        assert made.provenance["long_documents"] == "skip"
+    with pytest.warns(UserWarning, match="were truncated"):
+        grown = build_store(
+            str(tmp_path / "a.txt"),
+            str(tmp_path / "store"),
+            append=True,
+            max_document_bytes=9,
+            long_documents="truncate",
+        )
+    assert grown.shape[0] == 10
+    assert grown.provenance["n_long_documents"] == 2
+    assert grown.provenance["appended"][0]["n_long_documents"] == 2
+    with pytest.raises(ValueError, match=r"a.txt, line 2: a line of more than 20 bytes"):
+        build_corpus(str(tmp_path / "a.txt"), str(tmp_path / "other"), max_document_bytes=20)
+    plain = build_store(str(tmp_path / "a.txt"), str(tmp_path / "plain"))
+    assert not {"max_document_bytes", "long_documents", "n_long_documents"} & set(plain.provenance)
+
+
+@pytest.mark.parametrize("given", [Texts(LINES), iter(LINES), db.from_sequence(LINES, npartitions=2)])
+def test_texts_in_memory_have_the_same_limit(given, tmp_path):
+    with pytest.warns(UserWarning, match=r"2 document\(s\).*document 1"):
+        store = build_store(given, str(tmp_path / "a"), max_document_bytes=20, long_documents="truncate")
+    assert (store.shape[0], store.provenance["n_long_documents"]) == (5, 2)
+    with pytest.raises(ValueError, match="document 1: a text of 30 bytes, but 20 bytes is the longest"):
+        build_store(Texts(LINES), str(tmp_path / "b"), max_document_bytes=20)
+
+
+def test_text_files_and_explorations_have_the_same_limit(tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join(LINES))
+    with pytest.raises(ValueError, match="line 2: a line of more than 20 bytes"):
+        _ = TextFiles(tmp_path / "a.txt", max_document_bytes=20).blocks
+    files = TextFiles(tmp_path / "a.txt", max_document_bytes=20, long_documents="skip")
+    with pytest.warns(UserWarning, match="were read as empty"):
+        rows = NgramHashing().fit_transform(files).compute()
+    assert (rows.sum(axis=1) > 0).tolist() == [True, False, False, False, True]
+    assert files.n_long_documents == 2
+    with pytest.raises(ValueError, match="line 2: a line of more than 20 bytes"):
+        explore(str(tmp_path / "a.txt"), max_document_bytes=20)
+
+
+def test_the_limit_and_its_treatment_are_checked():
+    with pytest.raises(ValueError, match="max_document_bytes is 0"):
+        build_store(Texts(["a"]), "memory://x", max_document_bytes=0)
+    with pytest.raises(
+        ValueError, match="long_documents is 'drop', but it must be 'error', 'skip' or 'truncate'"
+    ):
+        build_corpus(Texts(["a"]), "memory://x", long_documents="drop")
+
+
+def test_spans_inside_one_long_line_do_not_read_on(tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_bytes(b"x" * 3_000_000 + b"\nok\n")
+
+    class Counted:
+        def __init__(self):
+            self.file, self.n = io.BytesIO(path.read_bytes()), 0
+
+        def seek(self, place):
+            self.file.seek(place)
+
+        def read(self, n):
+            data = self.file.read(n)
+            self.n += len(data)
+            return data
+
+    file = Counted()
+    assert not list(whole_lines(file, "long.txt", start=1_000_000, stop=1_100_000))
+    assert file.n < 200_000
+
+
+def test_words_that_begin_alike_are_sorted_by_all_their_bytes():
+    generator = np.random.default_rng(0)
+    letters = "ab\0é"
+    sizes = generator.integers(1, 20, 3000)
+    words = sorted(
+        {"".join(letters[i] for i in generator.integers(0, 4, n)) for n in sizes},
+        key=str.encode,
+    )
+    shuffled = [words[i] for i in generator.permutation(len(words))]
+    tokens = cut_words(Documents.of([" ".join(shuffled)]))
+    order = sorted_words(tokens.text, tokens.starts, np.arange(len(shuffled)))
+    assert [shuffled[i] for i in order] == words
+
+
+MEMORY = """
+    import resource, sys
+    import dask, dspectral
+    dask.config.set(scheduler="sync")
+    build = getattr(dspectral, sys.argv[1])
+    build(dspectral.Texts(["the cat sat"]), "memory://warm")  # what is compiled and imported is in memory from here on
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        made = build(sys.argv[2], "memory://made", max_document_bytes=1 << 20, long_documents=sys.argv[3])
+    except ValueError as error:
+        print(error)
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.skipif(not hasattr(resource, "RUSAGE_SELF"), reason="peak memory is asked of the system")
+@pytest.mark.parametrize(("build", "treatment"), [("build_store", "skip"), ("build_corpus", "error")])
+def test_memory_is_bounded_by_the_longest_document_and_not_by_the_line(tmp_path, build, treatment):
+    path = tmp_path / "zeros.txt.gz"
+    path.write_bytes(COMPRESS[".gz"](b"\0" * (96 << 20)))
+    code = textwrap.dedent(MEMORY)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, build, str(path), treatment],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    *said, mebibytes = done.stdout.splitlines()
+    assert int(mebibytes) < 48
+    assert bool(said) == (treatment == "error")

@@ -1,0 +1,223 @@
+"""What is read: the documents as they were written, however the files are cut."""
+
+import csv
+import io
+import json
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dspectral.store.from_text.fields import csv_texts
+from dspectral.store.from_text.lines import split_lines
+from dspectral.store.from_text.parquet import _documents
+from dspectral.store.from_text.pieces import Piece, whole_lines
+from dspectral.store.from_text.readers import pack, read_span
+from dspectral.store.from_text.sources import plan_spans
+from dspectral.types import Documents
+from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, texts
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t"), max_size=12)
+LETTERS = st.text(
+    st.sampled_from(["a", "ö", "\u20ac", "\U0001f600", '"', ",", "\\", "\x85", "\u2028", "\0", " "])
+)
+LINES = st.lists(TEXTS | LETTERS, max_size=12)
+SIZES = st.integers(1, 40)
+PROPERTY = settings(
+    deadline=None, derandomize=True, max_examples=150, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def assert_packed(documents, block_bytes):
+    """Blocks are bounded, and none could have taken the document behind it."""
+    most = max(1, block_bytes // 8)
+    for block in documents:
+        assert block.data.dtype == np.uint8
+        assert block.offsets.dtype == np.int64
+        assert (block.offsets[0], block.offsets[-1]) == (0, len(block.data))
+        assert block.n_documents == 1 or (len(block.data) <= block_bytes and 1 < block.n_documents <= most)
+    for block, behind in pairwise(documents):
+        full = block.n_documents == most
+        assert full or len(block.data) + behind.offsets[1] > block_bytes
+
+
+def as_text(lines, end):
+    return end.join([*lines, ""]).encode()
+
+
+def as_jsonl(lines, end):
+    return as_text(
+        [json.dumps({"id": i, "text": line}, ensure_ascii=i % 2) for i, line in enumerate(lines)], end
+    )
+
+
+def as_tsv(lines, end):
+    return as_text(["id\ttext\tend", *(f"\u00e9{i}\t{line}\t" for i, line in enumerate(lines))], end)
+
+
+def as_csv(lines, end):
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows([("id", "text"), *enumerate(lines)])
+    return file.getvalue().encode()
+
+
+WRITERS = {"txt": as_text, "jsonl": as_jsonl, "tsv": as_tsv, "csv": as_csv}
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+@pytest.mark.parametrize("file_format", WRITERS)
+@PROPERTY
+@given(
+    lines=LINES,
+    span_bytes=SIZES,
+    block_bytes=SIZES,
+    end=st.sampled_from(["\n", "\r\n"]),
+    mark=st.booleans(),
+    ended=st.booleans(),
+)
+def test_documents_are_the_lines_whatever_the_cut(
+    file_format, compression, lines, span_bytes, block_bytes, end, mark, ended
+):
+    content = WRITERS[file_format](lines, end)
+    if not ended and lines and lines[-1]:
+        content = content.removesuffix(end.encode())
+    if mark:
+        content = b"\xef\xbb\xbf" + content
+    elif content.startswith(b"\xef\xbb\xbf"):  # a first line of that sign is not told from the mark
+        return
+    url = put(f"lines.{file_format}{compression}", COMPRESS[compression](content))
+    field = None if file_format == "txt" else "text"
+    of_spans = blocks(url, span_bytes=span_bytes, block_bytes=block_bytes, field=field)
+    assert texts(of_spans) == lines
+    for of_span in of_spans:
+        assert_packed(of_span, block_bytes)
+
+
+@PROPERTY
+@given(lines=LINES, block_bytes=SIZES, group=st.integers(1, 5), dictionary=st.booleans(), large=st.booleans())
+def test_documents_are_the_rows_of_a_parquet_column(lines, block_bytes, group, dictionary, large):
+    column = pa.array(lines, pa.large_string() if large else pa.string())
+    file = io.BytesIO()
+    table = pa.table({"id": range(len(lines)), "text": column.dictionary_encode() if dictionary else column})
+    pq.write_table(table, file, row_group_size=group)
+    of_spans = blocks(put("rows.parquet", file.getvalue()), block_bytes=block_bytes, field="text")
+    assert texts(of_spans) == lines
+    for of_span in of_spans:
+        assert_packed(of_span, block_bytes)
+
+
+@PROPERTY
+@given(content=st.binary(max_size=60), span_bytes=SIZES, block_bytes=SIZES)
+def test_bytes_that_are_no_text_are_mended_alike_whatever_the_cut(content, span_bytes, block_bytes):
+    url = put("bytes.txt", content)
+    mended = content.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
+    lines = mended.replace("\r\n", "\n").split("\n")
+    expected = lines if lines[-1] else lines[:-1]
+    assert texts(blocks(url, span_bytes=span_bytes, block_bytes=block_bytes, errors="replace")) == expected
+
+
+@PROPERTY
+@given(content=st.binary(max_size=60), cuts=st.lists(st.integers(1, 60), max_size=3), piece_bytes=SIZES)
+def test_each_line_is_in_the_span_where_it_begins(content, cuts, piece_bytes):
+    bounds = [0, *sorted(cuts), -1]
+    for start, stop in pairwise(bounds):
+        pieces = list(whole_lines(io.BytesIO(content), "", start=start, stop=stop, piece_bytes=piece_bytes))
+        begin = 0
+        expected = b""
+        for line in content.splitlines(keepends=True) if b"\r" not in content else io.BytesIO(content):
+            expected += line if start <= begin and (begin < stop or stop < 0) else b""
+            begin += len(line)
+        joined = b"".join(piece.data for piece in pieces)
+        assert joined == (expected if start else expected.removeprefix(b"\xef\xbb\xbf"))
+        assert all(content[piece.byte :].startswith(piece.data) for piece in pieces)
+
+
+@PROPERTY
+@given(parts=st.lists(LINES), block_bytes=SIZES)
+def test_the_cut_into_blocks_does_not_depend_on_the_parts(parts, block_bytes):
+    together = [text for part in parts for text in part]
+    packed = list(pack([Documents.of(part) for part in parts], block_bytes))
+    expected = list(pack([Documents.of(together)], block_bytes))
+    assert texts([packed]) == texts([expected]) == together
+    assert [len(block.offsets) for block in packed] == [len(block.offsets) for block in expected]
+    assert_packed(packed, block_bytes)
+
+
+def test_blank_lines_are_documents_and_the_last_line_needs_no_end():
+    assert texts(blocks(put("a.txt", "\n\na\r\n\r\n\nb"))) == ["", "", "a", "", "", "b"]
+    assert texts(blocks(put("a.txt", "\n"))) == [""]
+    assert texts(blocks(put("a.txt", "a\rb\r\r\nc\r"))) == ["a\rb\r", "c\r"]
+
+
+def test_a_long_document_is_a_block_of_its_own():
+    url = put("a.txt", "a\nb\n" + "c" * 30 + "\nd\n")
+    ((*found,),) = blocks(url, block_bytes=16)
+    assert [block.data.tobytes() for block in found] == [b"ab", b"c" * 30, b"d"]
+
+
+def test_a_long_csv_field_is_read(monkeypatch):
+    monkeypatch.setattr(csv, "field_size_limit", csv.field_size_limit)
+    long = "x" * 300_000
+    assert texts(blocks(put("a.csv", f'text\n"{long}\n"\n'), field="text")) == [f"{long}\n"]
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+def test_a_file_can_be_one_document(compression):
+    content = "a\n\nb \u20ac\r\n".encode()
+    url = put(f"a.txt{compression}", COMPRESS[compression](b"\xef\xbb\xbf" + content))
+    (((block,),)) = blocks(url, unit="file", block_bytes=2, span_bytes=1)
+    assert (block.n_documents, block.text(0)) == (1, content)
+    assert texts(blocks(put(f"a.txt{compression}", COMPRESS[compression](b"")), unit="file")) == [""]
+
+
+def test_a_quoted_field_may_hold_line_ends_quotes_and_commas():
+    url = put("a.csv", 'text,n\r\n"a\r\nb, ""c""",1\r\n,2\r\nd\x85e,3')
+    assert texts(blocks(url, field="text")) == ['a\r\nb, "c"', "", "d\x85e"]
+
+
+def test_several_compressed_streams_in_a_file_are_read_as_one():
+    for ending, compress in COMPRESS.items():
+        url = put(f"a.txt{ending}", compress(b"a\nb") + compress(b"c\n") + compress(b"d"))
+        assert texts(blocks(url)) == ["a", "bc", "d"]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_a_row_group_of_many_rows_is_read_in_parts(kind):
+    rows = [f"row {i}" for i in range(2500)]
+    assert texts(blocks(parquet_of(pa.array(rows).cast(kind)), field="text", block_bytes=300)) == rows
+    with pytest.raises(ValueError, match="row group 0, row 2499: column 'text' holds a null"):
+        blocks(parquet_of(pa.array([*rows[:-1], None]).cast(kind)), field="text")
+
+
+def test_a_column_that_begins_inside_its_buffers_is_read():
+    column = pa.array(["a", "bc", "", "d"], pa.large_string()).slice(1, 2)
+    documents = _documents(column)
+    assert [documents.text(i) for i in range(documents.n_documents)] == [b"bc", b""]
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_memory_follows_the_block_and_not_the_file(tmp_path, ending):
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(COMPRESS[ending](b"the same line of text again\n" * 1_000_000))
+    (span,) = plan_spans(str(path))
+    tracemalloc.start()
+    try:
+        n_bytes = sum(len(block.data) for block in read_span(span, block_bytes=1 << 20))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert n_bytes == 27_000_000
+    assert peak < 13 << 20
+
+
+def test_buffers_of_lines_and_csv_parts_are_what_they_say():
+    assert split_lines(b"").n_documents == 0
+    piece = Piece(b"text\n" + b"a\n" * 5000, "a.csv", 0, 1)
+    parts = [part.n_documents for part in csv_texts([piece], "a.csv", 0, ",")]
+    assert parts == [4096, 904]
