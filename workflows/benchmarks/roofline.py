@@ -19,6 +19,7 @@ from ._roofline.clock import Rate, measure
 from ._roofline.fits import FITS, profile, shares
 from ._roofline.limits import machine
 from ._roofline.loops import Loop
+from ._roofline.table import markdown
 
 LOOPS = {
     loop.name: loop for module in (reading, products, sketches, counting, chains) for loop in module.LOOPS
@@ -35,6 +36,7 @@ def main(argv: list[str] | None = None) -> None:
         worst_first(run, gaps)
         if not run.arguments.no_fits:
             measure_fits(run, chosen)
+        run.attach("table.md", markdown(run.report.rows, gap=GAP, share=SHARE))
         plot(run, gaps)
 
 

@@ -18,7 +18,7 @@ SIDE = 1024
 IN_CACHE = 1024
 """Numbers of a row that stays in a core's first cache beside another."""
 COLUMNS = 65536
-"""Rows of a factor, of which those of a block's columns are gathered."""
+"""Rows of a factor out of which rows are gathered."""
 
 
 @compiled
@@ -119,9 +119,9 @@ def hashing(text: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np
     return Run(lambda: hash_slices(text, begins, ends, out), float((ends - begins).sum()))
 
 
-def _uniform(width: int, dtype: type, seed: int) -> Run:
-    indices = np.random.default_rng(seed).integers(COLUMNS, size=1 << 20, dtype=np.int32)
-    return gathering(indices, np.ones((COLUMNS, width), dtype=dtype))
+def _uniform(width: int, size: int, seed: int) -> Run:
+    indices = np.random.default_rng(seed).integers(size, size=16 * size, dtype=np.int32)
+    return gathering(indices, np.ones((size, width), dtype=np.float32))
 
 
 def machine(size: int, seed: int) -> dict[str, tuple[str, Run]]:
@@ -147,5 +147,5 @@ def machine(size: int, seed: int) -> dict[str, tuple[str, Run]]:
         "random additions": ("byte", adding(drawn % size, 5, size)),
     }
     for width in (8, 56, 104):
-        found[f"random rows of {width} numbers"] = ("byte", _uniform(width, np.float32, seed))
+        found[f"random rows of {width} numbers"] = ("byte", _uniform(width, min(COLUMNS, size), seed))
     return found

@@ -69,9 +69,9 @@ def probes(size: int, seed: int) -> tuple[Run, Run]:
     """Make ``A' (A q)`` for the 8 columns of the certificate, summed in double."""
     A = counts(size, seed)
     q = np.random.default_rng(seed).standard_normal((A.shape[1], PROBES), dtype=np.float32)
-    multiply = kernel("linalg.sparse_products:gram_times_in_double")
-    amount = (4.0 + 8.0 + 8.0) * PROBES * A.nnz  # a row of q is read; one of doubles is read and written
-    return Run(lambda: multiply(A, q), amount), gathering(A.indices, q.astype(np.float64))
+    gram = kernel("linalg.gram_of_eight:GramOfEight")(A)
+    amount = 2 * 4.0 * PROBES * A.nnz  # a row of q for each entry, then a row of A q
+    return Run(lambda: gram @ q, amount), gathering(A.indices, q)
 
 
 LOOPS = (
@@ -105,8 +105,8 @@ LOOPS = (
     Loop(
         "probes of the certificate",
         "byte",
-        f"(4 + 8 + 8) bytes x {PROBES} columns x nnz: a row of q is read, a row of sums read and written",
-        "rows of 8 doubles gathered and added up, nothing else",
+        f"2 x 4 bytes x {PROBES} columns x nnz: each entry gathers a row of q, then a row of A q",
+        "the same rows of q gathered and added up, nothing else",
         probes,
         (Share(SKETCH, ("decomposition/block_sketch.py:largest_eigenvalue_bound",)),),
     ),

@@ -1,6 +1,8 @@
 """Text to hashed counts, and blocks of a store to rows."""
 
-from tempfile import TemporaryDirectory
+import shutil
+import weakref
+from tempfile import mkdtemp
 
 import numpy as np
 
@@ -31,14 +33,14 @@ def hash_ngrams(size: int, seed: int) -> tuple[Run, Run]:
 
 def decode(size: int, seed: int) -> tuple[Run, Run]:
     """Make the rows of one block of a store on this machine's disk, which the system has in memory."""
-    folder = TemporaryDirectory()
-    rows = counts(size, seed)
-    store = write_counts(rows, f"{folder.name}/counts", block_rows=size)
+    rows, folder = counts(size, seed), mkdtemp(prefix="roofline-")
+    store = write_counts(rows, f"{folder}/counts", block_rows=size)
     read, info = kernel("store.blocks:read_block"), store.blocks[0]
 
-    def call(_kept: object = folder) -> None:
+    def call() -> None:
         read(store.where, info)
 
+    weakref.finalize(call, shutil.rmtree, folder)  # the store goes with the run that reads it
     # What is in memory then: a value and an index for each entry, and where each row begins.
     return Run(call, float(info.n_bytes)), decompressing([rows.data, rows.indices, rows.indptr])
 
