@@ -11,6 +11,7 @@ from dspectral.decomposition.shrinking import Sketched, shrink_gram, shrink_stac
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import gram_of
 from dspectral.linalg.dense import column_norms, eigh_descending, rounding_floor
+from dspectral.linalg.gram_of_eight import EIGHT
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.panels import panels
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows, is_sparse
@@ -18,7 +19,7 @@ from dspectral.types import CSRRows, FloatArray, IntArray, Rows, is_sparse
 OVERSAMPLING = 20
 BLOCKS = 4
 """Each product takes a fourth of the capacity at once."""
-PROBES = 8
+PROBES = EIGHT
 PROBE_STEPS = 9
 FAILURE = 1e-8
 """Probability, block by block, that the measured bound is below the truth."""

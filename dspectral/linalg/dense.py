@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import DTypeLike, NDArray
 
-from dspectral.linalg.panels import column_gram, panels
+from dspectral.linalg.panels import PANEL, column_gram, panels, room_for
 from dspectral.types import FloatArray
 
 MARGIN = 16.0
@@ -191,9 +191,10 @@ def column_norms(Z: FloatArray) -> NDArray[np.float64]:
 def _times_in_place(Z: FloatArray, C: FloatArray) -> FloatArray:
     """Return ``Z C`` in the memory of Z, for C with no more columns than Z."""
     C, rank = C.astype(Z.dtype), C.shape[1]
+    room = np.empty((PANEL, rank), dtype=Z.dtype)
     for panel in panels(len(Z)):
-        # Safe in place, since the product is a new array: all of the panel is read before any of it is overwritten.
-        Z[panel, :rank] = Z[panel] @ C
+        # Safe in place, since the product lies elsewhere: all of the panel is read before any of it is overwritten.
+        Z[panel, :rank] = np.matmul(Z[panel], C, out=room_for(panel, room))
     return Z if rank == Z.shape[1] else np.ascontiguousarray(Z[:, :rank])
 
 

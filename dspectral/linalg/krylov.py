@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.linalg.dense import column_norms, leading_eigenpairs, orthonormal_columns
-from dspectral.linalg.panels import panels, subtract_product
+from dspectral.linalg.panels import PANEL, panels, room_for, subtract_product
 from dspectral.types import FloatArray, IntArray
 
 
@@ -208,8 +208,11 @@ class Approximation(NamedTuple):
         weights = (self.coefficients[:, : len(scale)] * scale).astype(dtype)
         # Tall, so that a panel of it is one piece of memory, touched when it is written.
         out = np.zeros((height if columns is None else n_columns, len(scale)), dtype=dtype)
+        room = np.empty((PANEL, len(weights)), dtype=np.result_type(*self.parts))
+        product = np.empty((PANEL, len(scale)), dtype=np.result_type(room, weights))
         for panel in panels(height):
-            rows = np.concatenate([part[panel] for part in self.parts], axis=1) @ weights
+            M = np.concatenate([part[panel] for part in self.parts], axis=1, out=room_for(panel, room))
+            rows = np.matmul(M, weights, out=room_for(panel, product))
             out[panel if columns is None else columns[panel]] = rows
             for part in self.parts if consume else ():
                 forget_rows(part, panel.start, panel.stop)
@@ -228,8 +231,9 @@ def _best_approximation(
     # All that is as long as d is summed in this one loop; what follows is as small as the space is wide.
     T = _assemble(columns, parts)
     inner = np.zeros((len(T), len(T)))
+    room = np.empty((PANEL, len(T)), dtype=np.result_type(*parts))
     for panel in panels(len(parts[0])):
-        M = np.concatenate([part[panel] for part in parts], axis=1)
+        M = np.concatenate([part[panel] for part in parts], axis=1, out=room_for(panel, room))
         inner += M.T @ M
     # `K'C K` is symmetric up to rounding, but the eigensolver reads one triangle alone: the mean takes both. Pairs
     # below the floor of rounding are dropped here, before the division by `sqrt(v)` would enlarge their errors.

@@ -5,6 +5,8 @@ is wide, ``A' Y`` goes through the transposed block: rows of Y are gathered and 
 which is nearly twice as fast as scattering into it.
 """
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -12,6 +14,7 @@ from scipy import sparse
 from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops
 from dspectral.linalg.csr_structure import csr_fault
+from dspectral.linalg.transposition import Room
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 WIDE = 32
@@ -55,7 +58,7 @@ def times(A: CSRRows, Z: FloatArray) -> FloatArray:
            [1., 0.]])
     """
     out = np.zeros((A.shape[0], Z.shape[1]), dtype=Z.dtype)
-    sparse_loops.gather(*_arrays(A), read_only(Z), out)
+    _add_times(A, Z, out)
     return out
 
 
@@ -120,35 +123,15 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
         return out
     # Piece by piece: A Z is then still in the cache when it is scattered into the result.
     step = max(1, CACHED_BYTES // (Z.shape[1] * Z.itemsize))
-    for start in range(0, A.shape[0], step):
-        piece = row_slice(A, start, min(start + step, A.shape[0]))
-        _add_transpose_times(piece, times(piece, Z), out)
-    return out
-
-
-def gram_times_in_double(A: CSRRows, Z: FloatArray) -> NDArray[np.float64]:
-    """Return ``A' (A Z)`` for narrow Z, summed over the rows of A in double precision.
-
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse block.
-    Z : ndarray, shape (d, r)
-        Dense factor of few columns.
-
-    Returns
-    -------
-    ndarray of float64, shape (d, r)
-        Product; ``A Z`` and its products with A are rounded to Z's precision, their sums are not.
-
-    Examples
-    --------
-    >>> ones = sparse.csr_array(np.ones((1000, 1), dtype=np.float32))
-    >>> gram_times_in_double(ones, np.full((1, 1), 0.5, dtype=np.float32))
-    array([[500.]])
-    """
-    out = np.zeros((A.shape[1], Z.shape[1]))
-    sparse_loops.gram_gather_scatter(*_arrays(A), read_only(Z), out)
+    cuts = [*range(0, A.shape[0], step), A.shape[0]]
+    # One piece of memory for all: what is asked for anew is mapped and cleared by the system page by page, each time.
+    product = np.empty((min(step, A.shape[0]), Z.shape[1]), dtype=Z.dtype)
+    room = Room.of(A, int(np.diff(A.indptr[cuts]).max(initial=0)))
+    for start, stop in pairwise(cuts):
+        piece, of_piece = row_slice(A, start, stop), product[: stop - start]
+        of_piece[:] = 0
+        _add_times(piece, Z, of_piece)
+        _add_transpose_times(piece, of_piece, out, room)
     return out
 
 
@@ -263,11 +246,16 @@ def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
     return rows
 
 
-def _add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
+def _add_times(A: CSRRows, Z: FloatArray, out: FloatArray) -> None:
+    sparse_loops.gather(*_arrays(A), read_only(Z), out)
+
+
+def _add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray, room: Room | None = None) -> None:
     if Y.shape[1] < WIDE:
         sparse_loops.scatter(*_arrays(A), read_only(Y), out)
     else:
-        sparse_loops.gather(*_arrays(A.T.tocsr()), read_only(Y), out)
+        columns = (room or Room.of(A, A.nnz)).transposed(A)
+        sparse_loops.gather(*map(read_only, columns), read_only(Y), out)
 
 
 def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:

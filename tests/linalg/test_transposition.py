@@ -1,0 +1,69 @@
+"""Blocks by columns, and products that need them."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspectral.linalg.gram_of_eight import GramOfEight
+from dspectral.linalg.sparse_products import gram_times, row_slice, transpose_times
+from dspectral.linalg.transposition import Room
+
+
+def rows_of(shape, *, density=0.2, dtype=np.float32, seed=0):
+    return sparse.csr_array(sparse.random_array(shape, density=density, rng=seed, dtype=dtype))
+
+
+@pytest.mark.parametrize("shape", [(30, 7), (7, 30), (1, 1), (5, 0), (0, 5)])
+def test_a_transpose_is_scipys(shape):
+    A = rows_of(shape)
+    expected = A.T.tocsr()
+    data, indices, indptr = Room.of(A, A.nnz).transposed(A)
+    np.testing.assert_array_equal(data, expected.data)
+    np.testing.assert_array_equal(indices, expected.indices)
+    np.testing.assert_array_equal(indptr, expected.indptr)
+    assert (data.dtype, indices.dtype) == (expected.data.dtype, expected.indices.dtype)
+
+
+def test_nothing_of_one_piece_is_left_in_the_next():
+    A = rows_of((40, 9), density=0.5)
+    room = Room.of(A, A.nnz)
+    room.transposed(A)
+    piece = row_slice(A, 11, 14)
+    data, indices, indptr = room.transposed(piece)
+    expected = sparse.csr_array((data, indices, indptr), shape=(9, 3))
+    np.testing.assert_array_equal(expected.toarray(), A.toarray()[11:14].T)
+
+
+def test_a_product_in_pieces_is_the_sum_over_its_pieces(monkeypatch):
+    # Pieces of 10, 10 and 3 rows, the first with the fewest entries: the memory that they share must fit each of them.
+    A = sparse.csr_array(sparse.vstack([rows_of((10, 50), density=0.02), rows_of((13, 50), density=0.6)]))
+    Z = np.random.default_rng(1).standard_normal((50, 40), dtype=np.float32)
+    whole = gram_times(A, Z)
+    monkeypatch.setattr("dspectral.linalg.sparse_products.CACHED_BYTES", 10 * Z[0].nbytes)
+    pieces = [row_slice(A, start, min(start + 10, 23)) for start in (0, 10, 20)]
+    expected = sum(transpose_times(piece, np.asarray(piece @ Z)) for piece in pieces)
+    np.testing.assert_allclose(gram_times(A, Z), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(gram_times(A, Z), whole, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_gram_matrix_times_eight_columns_adds_entry_by_entry_in_double(dtype):
+    A = rows_of((60, 25), dtype=dtype)
+    Z = np.random.default_rng(1).standard_normal((25, 8)).astype(dtype)
+    gram = GramOfEight(A)
+    found = gram @ Z
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, A.T @ (A @ Z), rtol=1e-5 if dtype == np.float32 else 1e-12, atol=1e-5)
+    np.testing.assert_array_equal(gram @ Z, found)
+
+
+def test_many_equal_rows_lose_nothing_in_their_sum():
+    # In single precision the sum stops to grow at 2^24 times a term.
+    A = sparse.csr_array(np.full((1 << 12, 1), 4097.0, dtype=np.float32))
+    Z = np.ones((1, 8), dtype=np.float32)
+    assert (GramOfEight(A) @ Z == (1 << 12) * np.float64(np.float32(4097.0) * np.float32(4097.0))).all()
+
+
+def test_other_than_eight_columns_are_refused():
+    with pytest.raises(ValueError, match="the factor has 3 columns, but must have 8"):
+        GramOfEight(rows_of((4, 4))) @ np.ones((4, 3), dtype=np.float32)

@@ -1,0 +1,113 @@
+"""Products of a block of counts with dense matrices, and what they need: rows gathered, a block transposed."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.linalg import sparse_products
+
+from .data import columns_of, counts
+from .limits import copying, gathering
+from .loops import Loop, Run, Share, kernel
+
+WIDTH = 104
+"""Columns of a product of Krylov's four passes for 100 components: 3 k + 10 in three blocks."""
+PROBES = 8
+PRODUCTS = "linalg/sparse_products.py:"
+KRYLOV, SKETCH = "krylov, 4 passes", "frequent directions"
+TRANSPOSED = ("linalg/transposition.py:transposed",)
+
+
+def pieces_of(size: int, seed: int, width: int) -> tuple[list, NDArray[np.float32]]:
+    """Return a block in the pieces that a product takes, and a factor with a row for each column."""
+    A = counts(size, seed)
+    step = max(1, kernel("linalg.sparse_products:CACHED_BYTES") // (4 * width))
+    row_slice = kernel("linalg.sparse_products:row_slice")
+    cuts = range(0, size, step)
+    pieces = [row_slice(A, start, min(start + step, size)) for start in cuts]
+    Z = np.random.default_rng(seed).standard_normal((columns_of(size), width), dtype=np.float32)
+    return pieces, Z
+
+
+def forward(size: int, seed: int) -> tuple[Run, Run]:
+    """Make ``A Z``."""
+    A = counts(size, seed)
+    Z = np.random.default_rng(seed).standard_normal((A.shape[1], WIDTH), dtype=np.float32)
+    amount = 4.0 * WIDTH * A.nnz  # a row of Z of 4 bytes a number for each entry
+    return Run(lambda: sparse_products.times(A, Z), amount), gathering(A.indices, Z)
+
+
+def backward(size: int, seed: int) -> tuple[Run, Run]:
+    """Make ``A' Y`` from the transposed pieces."""
+    pieces, Z = pieces_of(size, seed, WIDTH)
+    gather, room = kernel("linalg.sparse_products:_gather"), kernel("linalg.transposition:Room")
+    columns = [room.of(piece, piece.nnz).transposed(piece) for piece in pieces]
+    Y, out = Z[: pieces[0].shape[0]].copy(), np.zeros_like(Z)
+    Y = np.resize(Y, (pieces[0].shape[0], WIDTH))
+
+    def call() -> None:
+        for data, rows, starts in columns:
+            gather(data, rows, starts, Y, out)
+
+    amount = 4.0 * WIDTH * sum(piece.nnz for piece in pieces)  # a row of Y for each entry
+    return Run(call, amount), gathering(np.concatenate([rows for _, rows, _ in columns]), Y)
+
+
+def transposition(size: int, seed: int) -> tuple[Run, Run]:
+    """Make the transposition of a block, piece by piece."""
+    pieces, _ = pieces_of(size, seed, WIDTH)
+    room = kernel("linalg.transposition:Room").of(pieces[0], max(piece.nnz for piece in pieces))
+
+    def call() -> None:
+        for piece in pieces:
+            room.transposed(piece)
+
+    amount = 16.0 * sum(piece.nnz for piece in pieces)  # value and index, 8 bytes, are read and written
+    return Run(call, amount), copying(int(amount / 2))
+
+
+def probes(size: int, seed: int) -> tuple[Run, Run]:
+    """Make ``A' (A q)`` for the 8 columns of the certificate, summed in double."""
+    A = counts(size, seed)
+    q = np.random.default_rng(seed).standard_normal((A.shape[1], PROBES), dtype=np.float32)
+    gram = kernel("linalg.gram_of_eight:GramOfEight")(A)
+    amount = 2 * 4.0 * PROBES * A.nnz  # a row of q for each entry, then a row of A q
+    return Run(lambda: gram @ q, amount), gathering(A.indices, q)
+
+
+LOOPS = (
+    Loop(
+        "product A Z",
+        "byte",
+        f"4 bytes x {WIDTH} columns x nnz: each entry gathers a row of Z",
+        "the same rows gathered and added up, nothing else",
+        forward,
+        (Share(KRYLOV, (f"{PRODUCTS}_add_times",)), Share(SKETCH, (f"{PRODUCTS}_add_times",))),
+    ),
+    Loop(
+        "product A' Y",
+        "byte",
+        f"4 bytes x {WIDTH} columns x nnz: each entry gathers a row of Y, which fits a cache",
+        "the same rows gathered and added up, nothing else",
+        backward,
+        (
+            Share(KRYLOV, (f"{PRODUCTS}_add_transpose_times",), TRANSPOSED),
+            Share(SKETCH, (f"{PRODUCTS}_add_transpose_times",), TRANSPOSED),
+        ),
+    ),
+    Loop(
+        "transposition of a block",
+        "byte",
+        "16 bytes x nnz: value and index, 4 bytes each, are read once and written once",
+        "a copy of as many bytes",
+        transposition,
+        (Share(KRYLOV, TRANSPOSED), Share(SKETCH, TRANSPOSED)),
+    ),
+    Loop(
+        "probes of the certificate",
+        "byte",
+        f"2 x 4 bytes x {PROBES} columns x nnz: each entry gathers a row of q, then a row of A q",
+        "the same rows of q gathered and added up, nothing else",
+        probes,
+        (Share(SKETCH, ("decomposition/block_sketch.py:largest_eigenvalue_bound",)),),
+    ),
+)
