@@ -83,7 +83,7 @@ STEPS = {
         "document_products",
         "term_similarity",
     },
-    "multilabel": {"classifier", "leading_directions", "passes", "prediction"},
+    "multilabel": {"choosing", "classifier", "leading_directions", "passes", "prediction"},
     "sentences": {
         "intent",
         "cross_validation",

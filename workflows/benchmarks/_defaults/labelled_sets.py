@@ -54,7 +54,7 @@ def read_set(data: Path, name: str, scratch: str, seed: int) -> tuple[CountStore
         asked = {"format": "records", "text": ["title", "text"], "label": "topics", **sides}
     elif name == "goemotions":
         sides = {
-            side: _with_lists(data / "multilabel" / name / f"{side}.tsv.gz", Path(scratch) / f"{side}.jsonl")
+            side: _with_lists(data / "multilabel" / name / f"{side}.tsv.gz", Path(scratch) / f"{side}-records.jsonl")
             for side in ("train", "test")
         }
         asked = {"format": "records", "text": ["text"], "label": "labels", **sides}
