@@ -83,7 +83,7 @@ STEPS = {
         "document_products",
         "term_similarity",
     },
-    "multilabel": {"choosing", "classifier", "leading_directions", "passes", "prediction"},
+    "multilabel": {"checked_settings", "choosing", "classifier", "leading_directions", "passes", "prediction"},
     "sentences": {
         "intent",
         "cross_validation",

@@ -7,14 +7,9 @@ import numpy as np
 from dspectral.engine import expect_passes, is_lazy, told
 from dspectral.inputs.class_labels import label_names
 from dspectral.inputs.labelled_rows import checked_documents, labelled_streams
-from dspectral.inputs.parameters import (
-    RandomState,
-    check_integer,
-    check_option,
-    check_real,
-    resolve_seed,
-)
-from dspectral.methods.multilabel.choosing import ALPHAS, SMOOTHINGS, chosen
+from dspectral.inputs.parameters import RandomState
+from dspectral.methods.multilabel.checked_settings import settings_of
+from dspectral.methods.multilabel.choosing import chosen
 from dspectral.methods.multilabel.leading_directions import Leading, first_pass
 from dspectral.methods.multilabel.passes import (
     LabelModel,
@@ -29,8 +24,6 @@ from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
 from dspectral.registry import saved
 from dspectral.types import RowsLike, is_sparse
 
-N_STATES = 100
-"""States for ``"auto"``: twice as many as 50 gain up to 6 percent in the precision of the first label."""
 N_MOMENT_PASSES = 3
 """Passes before those of EM."""
 
@@ -52,8 +45,9 @@ class MomentMultiLabelClassifier(LabelPrediction):
         Share of the corpus' own distribution in every state's words, from 0 to 1. With 0 the algorithm is the
         printed one, and a word of probability 0 is floored at 1e-12. EM mixes labels as it does words.
         ``"auto"`` is chosen on documents held out: large for real documents, whose words are far from independent.
-    n_em_iter : int, default=0
-        Number of EM passes after the three of the moments.
+    n_em_iter : int or "auto", default="auto"
+        Number of EM passes after the three of the moments. ``"auto"`` is 0, or 2 where these rank documents that are
+        held out better.
     label_weight : float, default=16.0
         Weight of a label's log-likelihood relative to a word's in the E-step. 0 ignores labels; 1 is the model's
         likelihood; larger values make states follow the few labels rather than the many words.
@@ -72,11 +66,13 @@ class MomentMultiLabelClassifier(LabelPrediction):
         Number of states.
     smoothing_ : float
         Share of the corpus, as it was given or chosen.
+    n_em_iter_ : int
+        Number of EM passes, as it was given or chosen.
     alpha_ : float or None
         Ridge penalty of the linear correction, as it was given or chosen; None where there is no correction.
     n_held_out_ : int
         Number of documents that settings were chosen on, 0 where none were: there was nothing to choose, or fewer
-        than 30 documents for it, for which smoothing is 0.9 and the penalty 0.01.
+        than 30 documents in a quarter, for which smoothing is 0.9, the penalty 0.01, without EM.
     classes_ : ndarray, shape (n_labels,)
         Names of the labels: the columns of y if it was a DataFrame, else numbers.
     state_weights_ : ndarray of float64, shape (n_states_,)
@@ -109,7 +105,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
     n_documents_ : int
         Number of training documents.
     n_passes_ : int
-        Reads of each block: 3, and ``n_em_iter``.
+        Reads of each block: 3, and ``n_em_iter_``.
     solver_ : str
         Solver of the first pass.
     random_state_ : int
@@ -125,8 +121,9 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
     What is chosen is chosen from a sample that the first pass keeps: at most 8,192 documents of at most 2 million
     entries, those with the smallest hashes of their words, so that neither blocks nor their order matter. After the
-    second pass three quarters of them learn in memory with each candidate, the rest are ranked, and the largest sum
-    of the area under the curve and the precision of the first label wins: no further pass.
+    second pass each quarter of them in turn is ranked by what the others teach, in memory, with each candidate. Of
+    those that are as good as the best within a standard error, by the sum of the area under the curve and the
+    precision of the first label, the first is taken: smoothing 0.9 and no EM come first. There is no further pass.
 
     More states than the words have independent directions are refused, as scikit-learn's mixtures refuse more
     components than samples; a label that is absent from a fold is never predicted.
@@ -149,7 +146,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         n_states: int | Literal["auto"] = "auto",
         *,
         smoothing: float | Literal["auto"] = "auto",
-        n_em_iter: int = 0,
+        n_em_iter: int | Literal["auto"] = "auto",
         label_weight: float = 16.0,
         correction_rank: int | None = None,
         recipe: MultiLabelRecipe | None = None,
@@ -211,55 +208,24 @@ class MomentMultiLabelClassifier(LabelPrediction):
         """
         # Each pass reads all blocks and merges their summaries; what a pass finds is the input of the next. Only
         # the model and the summaries grow with words, labels and states, nothing grows with the documents.
-        settings = self._settings()
+        settings = settings_of(self)
+        self.random_state_ = settings.seed
         X = checked_documents(self, X, reset=True)
         y = getattr(X, "labels", None) if y is None else y
         data = labelled_streams(X, _checked_labels(y))
-        expect_passes(N_MOMENT_PASSES + self.n_em_iter)
+        expect_passes(N_MOMENT_PASSES + settings.n_em_iter)
         leading = first_pass(data, settings)
         states = second_pass(data, leading, settings)
         settings, self.n_held_out_ = chosen(leading, states, settings, data.n_rows)
+        expect_passes(1 + settings.n_em_iter, anew=True)
         model = third_pass(data, leading, states, settings)
-        for _ in range(self.n_em_iter):
+        for _ in range(settings.n_em_iter):
             model = em_pass(data, leading, model, settings)
         self.classes_ = label_names(y, data.n_labels)
         self.indicator_dtype_ = None if is_lazy(y) or is_sparse(y) else np.asarray(y).dtype.str
         self.n_documents_ = data.n_rows
         self._set(leading, states, model, settings)
         return self
-
-    def _settings(self) -> Settings:
-        """Return the settings of a fit, once they are found to make sense."""
-        recipe = MultiLabelRecipe() if self.recipe is None else self.recipe
-        if not isinstance(recipe, MultiLabelRecipe):
-            raise TypeError(f"recipe is {recipe!r:.60}, but it must be a MultiLabelRecipe, or None")
-        fewer, undecided = _is_auto(self.n_states), []
-        n_states = N_STATES if fewer else check_integer("n_states", self.n_states, at_least=1)
-        check_integer("n_em_iter", self.n_em_iter, at_least=0)
-        check_option("moments", recipe.moments, ("paper", "unbiased"))
-        check_option("tensor", recipe.tensor, ("power", "diagonalise"))
-        check_option("solver", recipe.solver, ("auto", "gram", "frequent_directions", "range"))
-        if recipe.sketch_size is not None:
-            check_integer("sketch_size", recipe.sketch_size, at_least=1 if fewer else n_states)
-        rank = n_states if self.correction_rank is None else self.correction_rank
-        check_integer("correction_rank", rank, at_least=0)
-        smoothing, alpha = SMOOTHINGS[0], ALPHAS[0]
-        if _is_auto(self.smoothing):
-            undecided.append("smoothing")
-        else:
-            smoothing = check_real("smoothing", self.smoothing, at_least=0.0, at_most=1.0)
-        if not _is_auto(recipe.alpha):
-            alpha = check_real("alpha", recipe.alpha)
-        elif rank:
-            undecided.append("alpha")
-        label_weight = check_real("label_weight", self.label_weight, at_least=0.0)
-        if alpha <= 0:
-            raise ValueError(f"alpha is {recipe.alpha}, but a ridge penalty is above 0")
-        self.random_state_ = resolve_seed(self.random_state)
-        return Settings(
-            n_states, recipe, smoothing, label_weight, rank, self.random_state_, alpha, self.n_em_iter, fewer,
-            tuple(undecided),
-        )  # fmt: skip
 
     def _set(self, leading: Leading, states: States, model: LabelModel, settings: Settings) -> None:
         """Keep what the passes found, the most probable state first."""
@@ -280,11 +246,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.n_negative_ = {name: part.n_negative for name, part in parts.items()}
         self.negative_mass_ = {name: part.negative_mass for name, part in parts.items()}
         self.log_likelihood_ = model.log_likelihood
-        self.n_passes_ = N_MOMENT_PASSES + self.n_em_iter
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
+        self.n_em_iter_ = settings.n_em_iter
+        self.n_passes_ = N_MOMENT_PASSES + self.n_em_iter_
 
 
 def _checked_labels(y: Any) -> Any:

@@ -101,9 +101,10 @@ class DocumentSample(NamedTuple):
         kept = order[: min(fits, self.bounds.n_documents)]
         return self._replace(hashes=self.hashes[kept], words=self.words[kept], labels=self.labels[kept])
 
-    def held_out(self) -> NDArray[np.bool_]:
-        """Return which documents are held out: a quarter, by the hash, so that copies are on the same side."""
-        return np.asarray(_mixed(self.hashes + ODD) >> np.uint64(62) == 0)
+    def quarters(self) -> list[NDArray[np.bool_]]:
+        """Return which documents are in each of four parts, by the hash, so that copies are in the same one."""
+        part = _mixed(self.hashes + ODD) >> np.uint64(62)
+        return [np.asarray(part == number) for number in range(4)]
 
 
 def hashes_of(words: CSRRows) -> NDArray[np.uint64]:
