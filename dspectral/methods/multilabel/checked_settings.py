@@ -51,9 +51,7 @@ def settings_of(estimator: Any) -> Settings:
     asked = {"smoothing": estimator.smoothing, "n_em_iter": estimator.n_em_iter, "alpha": recipe.alpha}
     undecided = tuple(name for name, value in asked.items() if _is_auto(value) and (rank or name != "alpha"))
     seed = resolve_seed(estimator.random_state)
-    return Settings(
-        n_states, recipe, smoothing, label_weight, rank, seed, alpha, n_em_iter, fewer, undecided
-    )
+    return Settings(n_states, recipe, smoothing, label_weight, rank, seed, alpha, n_em_iter, fewer, undecided)
 
 
 def _check_recipe(recipe: MultiLabelRecipe, least_size: int) -> None:

@@ -80,7 +80,7 @@ class DocumentSample(NamedTuple):
         hashes = hashes_of(words)
         # Hashes spread over all of the 64 bits; a share of 1 lets the largest through as well.
         low = np.flatnonzero(hashes.astype(np.float64) <= bounds.share * 2.0**64)
-        return cls(hashes[low], words[low], labels[low], bounds)._trimmed()
+        return cls(hashes[low], words[low], labels[low], bounds).trimmed()
 
     def merge(self, *others: Self) -> Self:
         """Return the sample of all documents."""
@@ -90,9 +90,9 @@ class DocumentSample(NamedTuple):
             sparse.csr_array(sparse.vstack([part.words for part in parts], format="csr")),
             sparse.csr_array(sparse.vstack([part.labels for part in parts], format="csr")),
             self.bounds,
-        )._trimmed()
+        ).trimmed()
 
-    def _trimmed(self) -> Self:
+    def trimmed(self) -> Self:
         """Return the first documents in the order of their hashes, up to the bounds."""
         order = np.argsort(self.hashes, kind="stable")
         entries = np.diff(self.words.indptr)[order] + np.diff(self.labels.indptr)[order].astype(np.int64)

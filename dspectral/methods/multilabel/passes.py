@@ -253,6 +253,4 @@ def linear_correction(model: LabelModel, alpha: float) -> FloatArray:
         Coefficients; the last column is the intercept.
     """
     sums = model.regression
-    return latent_states.residual_regression(
-        sums.gram, sums.states, sums.labels, model.labels.columns, alpha
-    )
+    return latent_states.residual_regression(sums.gram, sums.states, sums.labels, model.labels.columns, alpha)

@@ -18,6 +18,7 @@ from dspectral.datasets import sample_labelled_documents, state_parameters
 from dspectral.inputs.labelled_rows import labelled_streams
 from dspectral.linalg.tensors import contract, from_cubes, power_method, simultaneous_diagonalization
 from dspectral.methods.multilabel import MultiLabelRecipe, latent_states
+from dspectral.methods.multilabel.checked_settings import settings_of
 from dspectral.methods.multilabel.latent_states import Whitening
 from dspectral.methods.multilabel.leading_directions import first_pass
 from dspectral.methods.multilabel.passes import em_pass, second_pass, third_pass
@@ -172,7 +173,7 @@ def test_steps_of_em_are_those_of_the_formula(small, label_weight):
 
 
 def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
-    settings = MomentMultiLabelClassifier(K, correction_rank=0)._settings()
+    settings = settings_of(MomentMultiLabelClassifier(K, smoothing=0.01, n_em_iter=0, correction_rank=0))
     data = labelled_streams(*small)
     leading = first_pass(data, settings)
     model = third_pass(data, leading, second_pass(data, leading, settings), settings)

@@ -48,22 +48,20 @@ def read_set(data: Path, name: str, scratch: str, seed: int) -> tuple[CountStore
     Path(scratch).mkdir(parents=True, exist_ok=True)
     if name == "reuters21578":
         folder = data / name
-        sides: Any = {
-            side: str(folder / f"modapte_{side}.jsonl.gz") for side in ("train", "test")
-        }
+        sides: Any = {side: str(folder / f"modapte_{side}.jsonl.gz") for side in ("train", "test")}
         asked = {"format": "records", "text": ["title", "text"], "label": "topics", **sides}
     elif name == "goemotions":
         sides = {
-            side: _with_lists(data / "multilabel" / name / f"{side}.tsv.gz", Path(scratch) / f"{side}-records.jsonl")
+            side: _with_lists(
+                data / "multilabel" / name / f"{side}.tsv.gz", Path(scratch) / f"{side}-records.jsonl"
+            )
             for side in ("train", "test")
         }
         asked = {"format": "records", "text": ["text"], "label": "labels", **sides}
     else:
         folder = data / "multilabel" / name
         whole = folder / "all.txt.gz"
-        train, test = (
-            (whole, None) if whole.exists() else (folder / "train.txt.gz", folder / "test.txt.gz")
-        )
+        train, test = (whole, None) if whole.exists() else (folder / "train.txt.gz", folder / "test.txt.gz")
         asked = {"format": "extreme", "train": str(train), "test": None if test is None else str(test)}
     shared = {"one_based": False, "test_share": 0.5, "seed": seed, "min_documents": 2, "terms": TERMS}
     return stores(argparse.Namespace(**shared, **asked), f"{scratch}")
