@@ -9,7 +9,7 @@ from dspectral.inputs.class_labels import label_names
 from dspectral.inputs.labelled_rows import checked_documents, labelled_streams
 from dspectral.inputs.parameters import RandomState
 from dspectral.methods.multilabel.checked_settings import settings_of
-from dspectral.methods.multilabel.choosing import chosen
+from dspectral.methods.multilabel.choosing import EM_PASSES, chosen
 from dspectral.methods.multilabel.leading_directions import Leading, first_pass
 from dspectral.methods.multilabel.passes import (
     LabelModel,
@@ -213,7 +213,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         X = checked_documents(self, X, reset=True)
         y = getattr(X, "labels", None) if y is None else y
         data = labelled_streams(X, _checked_labels(y))
-        expect_passes(N_MOMENT_PASSES + settings.n_em_iter)
+        most = max(EM_PASSES) if "n_em_iter" in settings.undecided else settings.n_em_iter
+        expect_passes(N_MOMENT_PASSES + most)
         leading = first_pass(data, settings)
         states = second_pass(data, leading, settings)
         settings, self.n_held_out_ = chosen(leading, states, settings, data.n_rows)

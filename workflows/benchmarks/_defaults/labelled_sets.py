@@ -42,8 +42,8 @@ def read_set(data: Path, name: str, scratch: str, seed: int) -> tuple[CountStore
 
     Returns
     -------
-    train, test : CountStore
-        Stores with labels.
+    tuple of CountStore
+        Stores of training and of test documents, with labels.
     """
     Path(scratch).mkdir(parents=True, exist_ok=True)
     if name == "reuters21578":

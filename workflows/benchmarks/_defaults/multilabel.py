@@ -17,7 +17,7 @@ from .family import Family, Found
 from .labelled_sets import NAMES, read_set
 
 N_STATES = 100
-"""States, and the rank of the peer."""
+"""Rank of the peer: as many as there are states."""
 METRICS = ("auc", "precision_at_1")
 GRID: dict[str, tuple[Any, ...]] = {
     "smoothing": (0.3, 0.6, 0.9),
@@ -54,8 +54,8 @@ def found(run: form.Run, data: Path, name: str, scratch: str) -> Iterator[Found]
     most = min(N_STATES, train.n_rows, train.n_columns)
     default = MomentMultiLabelClassifier(random_state=seed)
     yield _scored(run, name, "default", default, train, test)
-    settings = _tuned(run, name, parted(train, HELD_OUT, seed, f"{scratch}/held-out"), default.n_states_)
-    tuned = _made(default.n_states_, seed, settings)
+    settings = _tuned(run, name, parted(train, HELD_OUT, seed, f"{scratch}/held-out"))
+    tuned = _made(seed, settings)
     yield _scored(run, name, "tuned", tuned, train, test)
     published = MomentMultiLabelClassifier.as_published(default.n_states_, random_state=seed)
     yield _scored(run, name, "as published", published, train, test)
@@ -63,24 +63,24 @@ def found(run: form.Run, data: Path, name: str, scratch: str) -> Iterator[Found]
     yield _scored(run, name, "one-vs-rest", OneVsRest(), train, test)
 
 
-def _tuned(run: form.Run, name: str, parts: tuple[CountStore, CountStore], n_states: int) -> dict[str, Any]:
+def _tuned(run: form.Run, name: str, parts: tuple[CountStore, CountStore]) -> dict[str, Any]:
     """Return the settings with the largest sum of area and precision of the first label on documents held out."""
     train, held_out = parts
     best: tuple[float, dict[str, Any]] = (-1.0, {})
     with run.measure(f"{name}: tune"):
         for values in product(*GRID.values()):
             settings = dict(zip(GRID, values, strict=True))
-            model = _made(n_states, run.arguments.seed, settings).fit(train)
+            model = _made(run.arguments.seed, settings).fit(train)
             run.passes += model.n_passes_
             reached = scores(model, train, held_out)
             best = max(best, (sum(reached[metric] for metric in METRICS), settings), key=lambda one: one[0])
     return best[1]
 
 
-def _made(n_states: int, seed: int, settings: dict[str, Any]) -> MomentMultiLabelClassifier:
+def _made(seed: int, settings: dict[str, Any]) -> MomentMultiLabelClassifier:
     given = dict(settings)
     recipe = MultiLabelRecipe(alpha=given.pop("alpha"))
-    return MomentMultiLabelClassifier(n_states, recipe=recipe, random_state=seed, **given)
+    return MomentMultiLabelClassifier(recipe=recipe, random_state=seed, **given)
 
 
 def _scored(run: form.Run, name: str, method: str, model: Any, train: CountStore, test: CountStore) -> Found:
