@@ -1,6 +1,6 @@
 """Settings that are chosen on documents held out, before the pass that needs them, from a sample in memory."""
 
-from itertools import groupby, product
+from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -199,29 +199,39 @@ def _tried(fold: Fold, leading: Leading, states: States, candidates: list[Settin
     )
     words = word_rows(held_out.words, counts=False, dtype=states.words.columns.dtype)
     features = linear_features(words, leading.column_weights, leading.directions)
-    found = []
-    for _, alike in groupby(candidates, key=lambda one: (one.n_em_iter, one.smoothing)):
-        several = list(alike)
-        model = _learned(fitted, leading, states, several[0])
-        scorer = LabelScorer(
-            model.log_words, np.log(model.weights), model.labels.columns, leading.column_weights,
-            leading.directions, None, settings.counts,
-        )  # fmt: skip
-        scores = scorer.scores(held_out.words)
-        for one in several:
+    gains = np.zeros((len(candidates), len(words.indptr) - 1))
+    for several in _alike(candidates):
+        model = third_pass(fitted, leading, states, candidates[several[0]])
+        n_done, scores = 0, _states_scores(model, leading, settings, held_out.words)
+        for number in several:
+            one = candidates[number]
+            # Candidates come with growing numbers of passes of EM: each goes on where the last one was.
+            for _ in range(n_done, one.n_em_iter):
+                model = em_pass(fitted, leading, model, one)
+            if one.n_em_iter > n_done:
+                n_done, scores = one.n_em_iter, _states_scores(model, leading, settings, held_out.words)
             ranked = scores
             if one.rank:
                 linear = linear_correction(model, one.alpha)
                 ranked = scores + features @ linear[:, :-1].T + linear[:, -1]
-            found.append(gains_of(ranked, held_out.labels))
-    return np.array(found)
+            gains[number] = gains_of(ranked, held_out.labels)
+    return gains
 
 
-def _learned(data: DocumentsInMemory, leading: Leading, states: States, settings: Settings) -> LabelModel:
-    model = third_pass(data, leading, states, settings)
-    for _ in range(settings.n_em_iter):
-        model = em_pass(data, leading, model, settings)
-    return model
+def _alike(candidates: list[Settings]) -> list[list[int]]:
+    """Return the numbers of the candidates of each smoothing."""
+    return [
+        [number for number, one in enumerate(candidates) if one.smoothing == smoothing]
+        for smoothing in dict.fromkeys(one.smoothing for one in candidates)
+    ]
+
+
+def _states_scores(model: LabelModel, leading: Leading, settings: Settings, words: CSRRows) -> FloatArray:
+    """Score labels by the states alone."""
+    return LabelScorer(
+        model.log_words, np.log(model.weights), model.labels.columns, leading.column_weights, leading.directions,
+        None, settings.counts,
+    ).scores(words)  # fmt: skip
 
 
 def _narrowed(leading: Leading, words: NDArray[np.integer[Any]]) -> Leading:
