@@ -25,6 +25,7 @@ from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoment
 from dspectral.methods.lsi.class_products import ClassGramProduct, CrossProduct
 from dspectral.methods.lsi.local_regions import LocalSpaces
 from dspectral.methods.lsi.squared_hinge import Relevancy, SquaredHinge, TopScores
+from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
 from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
 from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
@@ -181,6 +182,20 @@ CASES = [
     case(DocumentFrequencies, (csr,), lambda n: 8 * D),
     case(ColumnTotals, (csr,), lambda n: 16 * D),
     case(FirstMoments, (csr, labels), lambda n: 8 * (D * D + 2 * D + 2 * D + L), **FIRST),
+    case(
+        FirstMoments,
+        (csr, labels),
+        lambda n: 8 * (D * D + 2 * D + 2 * D + L + 5 * 30),
+        " with a sample",
+        bounds=SampleBounds(5, 30, 1.0),
+        **FIRST,
+    ),
+    case(
+        DocumentSample,
+        (csr, lambda rng, n: Rows(sparse.csr_array(rng.integers(2, size=(n, L)).astype(np.float32)))),
+        lambda n: 16 * 40 + 24 * 7,
+        bounds=SampleBounds(7, 40, 0.7),
+    ),
     case(ThirdMoment, (csr,), lambda n: 8 * (K * K + K * K * (K + 1) // 2), **THIRD),
     case(Regression, (features, posterior, labels), lambda n: 8 * (K + 1) * (K + 1 + K + L)),
     case(StateStatistics, (csr, labels), lambda n: 8 * (K + K * L + K * D + 3 * (3 + K + L)), **STATES),

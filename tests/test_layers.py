@@ -85,7 +85,14 @@ STEPS = {
         "document_products",
         "term_similarity",
     },
-    "multilabel": {"classifier", "leading_directions", "passes", "prediction"},
+    "multilabel": {
+        "checked_settings",
+        "choosing",
+        "classifier",
+        "leading_directions",
+        "passes",
+        "prediction",
+    },
     "sentences": {
         "intent",
         "cross_validation",

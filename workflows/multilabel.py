@@ -1,7 +1,8 @@
 """Learn many labels by the method of moments, beside low-rank regression and one-vs-rest.
 
 Training and test documents are read from extreme-classification or svmlight text, or from records of text, into
-stores; every method learns from the same one. Methods: `moments` is the algorithm as printed, `moments-unbiased`
+stores; every method learns from the same one. Methods: `default` is the classifier as its name alone makes it, which
+chooses smoothing, passes of EM and ridge itself, `moments` is the algorithm as printed, `moments-unbiased`
 pairs distinct words only and smooths, `moments+em` smooths and adds passes of EM, `moments+linear` and
 `moments+em+linear` add the linear correction from the same passes, `low-rank` is alternating least squares,
 `one-vs-rest` logistic regressions.
@@ -36,6 +37,7 @@ from ._parts.multilabel_baselines import LowRank, OneVsRest
 from ._parts.multilabel_stores import parted, stores
 
 CHOICES = {
+    "default": (),
     "moments": (),
     "moments-unbiased": ("smoothing",),
     "moments+em": ("smoothing", "polish", "label_weight"),
@@ -92,21 +94,30 @@ def options() -> argparse.ArgumentParser:
     add("--iterations", type=form.positive, default=10, help="turns of low-rank")
     chosen = parser.add_argument_group(
         "settings",
-        "of several values the best is chosen for each method, at the middle K, by AUC on documents held out",
+        "of several values the best is chosen for each method, at the middle K, by AUC on documents held out; "
+        "with auto the classifier itself chooses, and the report says what it chose",
     )
     add = chosen.add_argument
     values: Any = {"nargs": "+", "metavar": "X"}
     words = "share of the corpus in the states' words"
-    add("--smoothing", type=float, default=[0.01], help=words, **values)
-    add("--polish", type=form.positive, default=[1], help="passes of EM of the em methods", **values)
+    add("--smoothing", type=number_or_auto, default=["auto"], help=words, **values)
+    add("--polish", type=form.positive, default=[2], help="passes of EM of the em methods", **values)
     weight = "what a document's labels count for in EM, a word 1"
     add("--label-weight", type=float, default=[16.0], help=weight, **values)
-    add("--alpha", type=float, default=[0.1], help="ridge of the linear correction", **values)
+    add("--alpha", type=number_or_auto, default=["auto"], help="ridge of the linear correction", **values)
     add("--penalty", type=float, default=[10.0], help="ridge of low-rank", **values)
     add("--inverse-penalty", type=float, default=[10.0], help="of one-vs-rest", **values)
     held = "of the training documents, to choose by; what is chosen learns from all"
     add("--held-out", type=float, default=0.25, metavar="S", help=held)
     return parser
+
+
+def number_or_auto(text: str) -> float | str:
+    """Read a number, or ``auto``, as a ``type`` of argparse."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
 
 
 def made(arguments: argparse.Namespace, method: str, n_states: int, settings: dict[str, Any]) -> Any:
@@ -115,13 +126,16 @@ def made(arguments: argparse.Namespace, method: str, n_states: int, settings: di
         return LowRank(n_states, iterations=arguments.iterations, seed=arguments.seed, **settings)
     if method == "one-vs-rest":
         return OneVsRest(settings["inverse_penalty"])
+    if method == "default":
+        recipe = MultiLabelRecipe(tensor=arguments.tensor)
+        return MomentMultiLabelClassifier(n_states, recipe=recipe, random_state=arguments.seed)
     settings = {"n_em_iter" if name == "polish" else name: value for name, value in settings.items()}
-    recipe = {"alpha": settings.pop("alpha")} if "alpha" in settings else {}
+    own = {"alpha": settings.pop("alpha")} if "alpha" in settings else {}
     moments = "unbiased" if method == "moments-unbiased" else "paper"
     return MomentMultiLabelClassifier.as_published(
         n_states,
         correction_rank=None if method.endswith("+linear") else 0,
-        recipe=MultiLabelRecipe(moments=moments, tensor=arguments.tensor, **recipe),
+        recipe=MultiLabelRecipe(moments=moments, tensor=arguments.tensor, **own),
         random_state=arguments.seed,
         **settings,
     )
@@ -172,6 +186,13 @@ def passes_of(model: Any) -> int:
     return int(getattr(model, "n_passes_", None) or model.n_passes)
 
 
+def decided(model: Any, method: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return what the classifier chose itself of the settings that were left to it."""
+    if method == "default":
+        return {"smoothing": model.smoothing_, "polish": model.n_em_iter_, "alpha": model.alpha_}
+    return {name: getattr(model, f"{name}_") for name, value in settings.items() if value == "auto"}
+
+
 def learn(
     run: form.Run, method: str, n_states: int, choose: Chooser, train: CountStore, test: CountStore
 ) -> list[Scored]:
@@ -193,7 +214,7 @@ def learn(
         "cpu_seconds": used.cpu_seconds,
         "peak_memory_bytes": used.peak_memory_bytes,
     }
-    shown: Any = {"n_states": n_states, "passes": n_passes, **settings}
+    shown: Any = {"n_states": n_states, "passes": n_passes, **settings, **decided(model, method, settings)}
     for metric, value in metrics.items():
         run.row(data=name_of(arguments.train), method=method, metric=metric, value=value, **shown)
     if isinstance(model, MomentMultiLabelClassifier):

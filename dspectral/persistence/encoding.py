@@ -214,12 +214,13 @@ def _record(decoder: Decoder, node: Node) -> Any:
 
 def _estimator(decoder: Decoder, node: Node) -> Any:
     kind = decoder.class_named(node["class"])
-    made = kind(**parameters_of_today(kind, decoder.values(node["parameters"])))
+    parameters = parameters_of_today(kind, decoder.values(node["parameters"]))
+    made = kind(**parameters)
     attributes = decoder.values(node["attributes"])
     if "_sklearn_version" in attributes:  # it warns of models that another version has fitted
         made.__setstate__({**vars(made), **attributes})
         return made
-    for name, of in attributes_of_today(kind, attributes).items():
+    for name, of in attributes_of_today(kind, attributes, parameters).items():
         setattr(made, name, of)
     return made
 

@@ -78,7 +78,7 @@ def parameters_of_today(kind: type, saved: dict[str, Any]) -> dict[str, Any]:
     return {**today, "recipe": (today.get("recipe") or recipe())._replace(**fields)} if fields else today
 
 
-def attributes_of_today(kind: type, saved: dict[str, Any]) -> dict[str, Any]:
+def attributes_of_today(kind: type, saved: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
     """Return fitted attributes under the names of today, with those that older versions did not keep.
 
     Parameters
@@ -87,6 +87,8 @@ def attributes_of_today(kind: type, saved: dict[str, Any]) -> dict[str, Any]:
         Class of the estimator.
     saved : dict
         Attributes by the names that they were saved under.
+    parameters : dict
+        Parameters of the estimator under the names of today.
 
     Returns
     -------
@@ -96,10 +98,24 @@ def attributes_of_today(kind: type, saved: dict[str, Any]) -> dict[str, Any]:
     today = {ATTRIBUTES.get((kind.__name__, name), name): value for name, value in saved.items()}
     added: dict[str, Any] = {}
     if kind.__name__ == "MomentMultiLabelClassifier":
-        added = {"classes_": np.arange(len(saved["label_totals_"])), "indicator_dtype_": None}
+        added = _once_given(saved, parameters)
     if kind.__name__ == "VectorQuantizer":
         added = {"n_features_in_": len(saved["mean_"])}
     return {**added, **today}
+
+
+def _once_given(saved: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return what a classifier of many labels chooses today, of one for which it was given or the default of then."""
+    alpha = getattr(parameters.get("recipe"), "alpha", 0.1)
+    return {
+        "classes_": np.arange(len(saved["label_totals_"])),
+        "indicator_dtype_": None,
+        "n_states_": len(saved["state_weights_"]),
+        "smoothing_": parameters.get("smoothing", 0.01),
+        "n_em_iter_": parameters.get("n_em_iter", 0),
+        "alpha_": alpha if saved.get("linear_") is not None else None,
+        "n_held_out_": 0,
+    }
 
 
 def _recipe_class(kind: type) -> Any:

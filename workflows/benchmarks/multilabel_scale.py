@@ -147,8 +147,10 @@ def learn_part(
     documents = replace(store, blocks=store.blocks[:n_blocks])
     model = MomentMultiLabelClassifier(
         arguments.n_states,
+        smoothing=0.01,
+        n_em_iter=0,
         correction_rank=arguments.correction_rank,
-        recipe=MultiLabelRecipe(sketch_size=arguments.sketch_size),
+        recipe=MultiLabelRecipe(sketch_size=arguments.sketch_size, alpha=0.1),
         random_state=arguments.seed,
     )
     with run.measure(f"learn from {part}/8") as used, timed_passes() as timed:

@@ -1,21 +1,24 @@
 """Classifier of any number of labels by the method of moments, with the interface of scikit-learn."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from dspectral.engine import expect_passes, is_lazy, told
 from dspectral.inputs.class_labels import label_names
 from dspectral.inputs.labelled_rows import checked_documents, labelled_streams
-from dspectral.inputs.parameters import (
-    RandomState,
-    check_integer,
-    check_option,
-    check_real,
-    resolve_seed,
-)
+from dspectral.inputs.parameters import RandomState
+from dspectral.methods.multilabel.checked_settings import settings_of
+from dspectral.methods.multilabel.choosing import EM_PASSES, chosen
 from dspectral.methods.multilabel.leading_directions import Leading, first_pass
-from dspectral.methods.multilabel.passes import LabelModel, States, em_pass, second_pass, third_pass
+from dspectral.methods.multilabel.passes import (
+    LabelModel,
+    States,
+    em_pass,
+    linear_correction,
+    second_pass,
+    third_pass,
+)
 from dspectral.methods.multilabel.prediction import LabelPrediction
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
 from dspectral.registry import saved
@@ -36,14 +39,15 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
     Parameters
     ----------
-    n_states : int, default=50
-        Number of states k.
-    smoothing : float, default=0.01
+    n_states : int or "auto", default="auto"
+        Number of states k. ``"auto"`` is 100, or as many as the words have independent directions.
+    smoothing : float or "auto", default="auto"
         Share of the corpus' own distribution in every state's words, from 0 to 1. With 0 the algorithm is the
-        printed one, and a word of probability 0 is floored at 1e-12. EM mixes labels as it does words; real
-        documents, whose words are far from independent, are then ranked best by 0.3 to 0.8.
-    n_em_iter : int, default=0
-        Number of EM passes after the three of the moments.
+        printed one, and a word of probability 0 is floored at 1e-12. EM mixes labels as it does words.
+        ``"auto"`` is chosen on documents held out: large for real documents, whose words are far from independent.
+    n_em_iter : int or "auto", default="auto"
+        Number of EM passes after the three of the moments. ``"auto"`` is 0, or 2 where these rank documents that are
+        held out better.
     label_weight : float, default=16.0
         Weight of a label's log-likelihood relative to a word's in the E-step. 0 ignores labels; 1 is the model's
         likelihood; larger values make states follow the few labels rather than the many words.
@@ -52,22 +56,33 @@ class MomentMultiLabelClassifier(LabelPrediction):
         alone.
     recipe : MultiLabelRecipe, optional
         How the moments are taken and decomposed, by default as in the paper, and the ridge penalty of the linear
-        correction. See :class:`~dspectral.MultiLabelRecipe`.
+        correction, by default chosen on documents held out. See :class:`~dspectral.MultiLabelRecipe`.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.
 
     Attributes
     ----------
+    n_states_ : int
+        Number of states.
+    smoothing_ : float
+        Share of the corpus, as it was given or chosen.
+    n_em_iter_ : int
+        Number of EM passes, as it was given or chosen.
+    alpha_ : float or None
+        Ridge penalty of the linear correction, as it was given or chosen; None where there is no correction.
+    n_held_out_ : int
+        Number of documents that settings were chosen on, 0 where none were: there was nothing to choose, or fewer
+        than 30 documents in a quarter, for which smoothing is 0.9, the penalty 0.01, without EM.
     classes_ : ndarray, shape (n_labels,)
         Names of the labels: the columns of y if it was a DataFrame, else numbers.
-    state_weights_ : ndarray of float64, shape (n_states,)
+    state_weights_ : ndarray of float64, shape (n_states_,)
         Probabilities pi of the states, largest first.
-    word_distributions_ : ndarray, shape (n_words, n_states)
+    word_distributions_ : ndarray, shape (n_words, n_states_)
         Probabilities mu of the words in each state, before smoothing.
-    label_distributions_ : ndarray, shape (n_labels, n_states)
+    label_distributions_ : ndarray, shape (n_labels, n_states_)
         Probabilities gamma of the labels in each state. A label never seen has probability 0 (or its share of the
         prior, after EM, half a count in each state).
-    log_words_ : ndarray, shape (n_words, n_states)
+    log_words_ : ndarray, shape (n_words, n_states_)
         Logarithms of the words' probabilities after smoothing.
     directions_ : ndarray, shape (n_words, r)
         Directions of the linear correction's features.
@@ -90,7 +105,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
     n_documents_ : int
         Number of training documents.
     n_passes_ : int
-        Reads of each block: 3, and ``n_em_iter``.
+        Reads of each block: 3, and ``n_em_iter_``.
     solver_ : str
         Solver of the first pass.
     random_state_ : int
@@ -103,6 +118,12 @@ class MomentMultiLabelClassifier(LabelPrediction):
     A task holds its block and ``n_words (sketch_size + r)`` numbers in the first pass, ``n_words n_states`` in
     the second, with ``(n_words + n_labels) (n_states + r)`` in later ones; nothing grows with the documents. A
     document without words gets the scores of the states' weights alone; one without labels counts for words.
+
+    What is chosen is chosen from a sample that the first pass keeps: at most 8,192 documents of at most 2 million
+    entries, those with the smallest hashes of their words, so that neither blocks nor their order matter. After the
+    second pass each quarter of them in turn is ranked by what the others teach, in memory, with each candidate. Of
+    those that are as good as the best within a standard error, by the sum of the area under the curve and the
+    precision of the first label, the first is taken: smoothing 0.9 and no EM come first. There is no further pass.
 
     More states than the words have independent directions are refused, as scikit-learn's mixtures refuse more
     components than samples; a label that is absent from a fold is never predicted.
@@ -122,10 +143,10 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
     def __init__(
         self,
-        n_states: int = 50,
+        n_states: int | Literal["auto"] = "auto",
         *,
-        smoothing: float = 0.01,
-        n_em_iter: int = 0,
+        smoothing: float | Literal["auto"] = "auto",
+        n_em_iter: int | Literal["auto"] = "auto",
         label_weight: float = 16.0,
         correction_rank: int | None = None,
         recipe: MultiLabelRecipe | None = None,
@@ -187,44 +208,27 @@ class MomentMultiLabelClassifier(LabelPrediction):
         """
         # Each pass reads all blocks and merges their summaries; what a pass finds is the input of the next. Only
         # the model and the summaries grow with words, labels and states, nothing grows with the documents.
-        settings = self._settings()
+        settings = settings_of(self)
+        self.random_state_ = settings.seed
         X = checked_documents(self, X, reset=True)
         y = getattr(X, "labels", None) if y is None else y
         data = labelled_streams(X, _checked_labels(y))
-        expect_passes(N_MOMENT_PASSES + self.n_em_iter)
+        most = max(EM_PASSES) if "n_em_iter" in settings.undecided else settings.n_em_iter
+        expect_passes(N_MOMENT_PASSES + most)
         leading = first_pass(data, settings)
         states = second_pass(data, leading, settings)
+        settings, self.n_held_out_ = chosen(leading, states, settings, data.n_rows)
+        expect_passes(1 + settings.n_em_iter, anew=True)
         model = third_pass(data, leading, states, settings)
-        for _ in range(self.n_em_iter):
+        for _ in range(settings.n_em_iter):
             model = em_pass(data, leading, model, settings)
         self.classes_ = label_names(y, data.n_labels)
         self.indicator_dtype_ = None if is_lazy(y) or is_sparse(y) else np.asarray(y).dtype.str
         self.n_documents_ = data.n_rows
-        self._set(leading, states, model)
+        self._set(leading, states, model, settings)
         return self
 
-    def _settings(self) -> Settings:
-        """Return the settings of a fit, once they are found to make sense."""
-        recipe = MultiLabelRecipe() if self.recipe is None else self.recipe
-        if not isinstance(recipe, MultiLabelRecipe):
-            raise TypeError(f"recipe is {recipe!r:.60}, but it must be a MultiLabelRecipe, or None")
-        n_states = check_integer("n_states", self.n_states, at_least=1)
-        check_integer("n_em_iter", self.n_em_iter, at_least=0)
-        check_option("moments", recipe.moments, ("paper", "unbiased"))
-        check_option("tensor", recipe.tensor, ("power", "diagonalise"))
-        check_option("solver", recipe.solver, ("auto", "gram", "frequent_directions", "range"))
-        if recipe.sketch_size is not None:
-            check_integer("sketch_size", recipe.sketch_size, at_least=n_states)
-        rank = n_states if self.correction_rank is None else self.correction_rank
-        check_integer("correction_rank", rank, at_least=0)
-        smoothing = check_real("smoothing", self.smoothing, at_least=0.0, at_most=1.0)
-        label_weight = check_real("label_weight", self.label_weight, at_least=0.0)
-        if check_real("alpha", recipe.alpha) <= 0:
-            raise ValueError(f"alpha is {recipe.alpha}, but a ridge penalty is above 0")
-        self.random_state_ = resolve_seed(self.random_state)
-        return Settings(n_states, recipe, smoothing, label_weight, rank, self.random_state_)
-
-    def _set(self, leading: Leading, states: States, model: LabelModel) -> None:
+    def _set(self, leading: Leading, states: States, model: LabelModel, settings: Settings) -> None:
         """Keep what the passes found, the most probable state first."""
         # The tensor's order of states is an accident of its decomposition; the weights' order means something.
         order = np.argsort(-model.weights, kind="stable")
@@ -232,7 +236,10 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.word_distributions_ = model.words.columns[:, order]
         self.label_distributions_ = model.labels.columns[:, order]
         self.log_words_ = model.log_words[:, order]
-        self.directions_, self.linear_ = leading.directions, model.linear
+        self.directions_ = leading.directions
+        self.linear_ = linear_correction(model, settings.alpha) if settings.rank else None
+        self.n_states_, self.smoothing_ = len(order), settings.smoothing
+        self.alpha_ = settings.alpha if settings.rank else None
         self.document_frequency_, self.label_totals_ = leading.document_frequency, leading.label_totals
         self.certificate_, self.solver_ = leading.certificate, leading.solver
         self.tensor_residual_ = states.tensor.residual
@@ -240,7 +247,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.n_negative_ = {name: part.n_negative for name, part in parts.items()}
         self.negative_mass_ = {name: part.negative_mass for name, part in parts.items()}
         self.log_likelihood_ = model.log_likelihood
-        self.n_passes_ = N_MOMENT_PASSES + self.n_em_iter
+        self.n_em_iter_ = settings.n_em_iter
+        self.n_passes_ = N_MOMENT_PASSES + self.n_em_iter_
 
 
 def _checked_labels(y: Any) -> Any:

@@ -52,20 +52,24 @@ class Whitening(NamedTuple):
         roots = np.sqrt(values).astype(axes.dtype)
         return cls(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots))
 
-    def corrected(self, second: NDArray[np.float64]) -> tuple["Whitening", NDArray[np.float64]]:
+    def corrected(
+        self, second: NDArray[np.float64], *, fewer: bool = False
+    ) -> tuple["Whitening", NDArray[np.float64]]:
         """Return a whitening for which the second moment is the identity, within the same directions.
 
         Parameters
         ----------
         second : ndarray of float64, shape (k, k)
             Moment ``W'M2 W`` in these coordinates: the identity, if the directions were exact.
+        fewer : bool, default=False
+            Whether directions in which the moment is not positive are left out, and no error.
 
         Returns
         -------
         whitening : Whitening
             The whitening ``W R``.
-        rotation : ndarray of float64, shape (k, k)
-            Symmetric R with ``R' second R = I``, the inverse root of ``second``.
+        rotation : ndarray of float64, shape (k, k) or (k, fewer)
+            Matrix R with ``R' second R = I``: the symmetric inverse root of ``second``, if no direction is left out.
 
         Raises
         ------
@@ -76,14 +80,18 @@ class Whitening(NamedTuple):
         # Whitening divides by the roots of these values: a direction with less than a thousandth of the largest would
         # blow noise up to unit size.
         usable = int(np.sum(values > 1e-3 * values[0])) if values[0] > 0 else 0
-        if usable < len(values):
+        if 0 < usable < len(values) and fewer:
+            values, vectors = values[:usable], vectors[:, :usable]
+            R, inverse = vectors / np.sqrt(values), vectors * np.sqrt(values)
+        elif usable < len(values):
             raise ValueError(
                 f"n_states is {len(values)}, but the words have only {usable} independent direction(s): "
                 f"ask for at most {usable} states"
             )
-        # The symmetric root turns the directions least; any R with R' second R = I would whiten.
-        R = (vectors / np.sqrt(values)) @ vectors.T
-        inverse = (vectors * np.sqrt(values)) @ vectors.T
+        else:
+            # The symmetric root turns the directions least; any R with R' second R = I would whiten.
+            R = (vectors / np.sqrt(values)) @ vectors.T
+            inverse = (vectors * np.sqrt(values)) @ vectors.T
         dtype = self.forward.dtype
         return Whitening(self.forward @ R.astype(dtype), self.back @ inverse.astype(dtype)), R
 

@@ -4,7 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.plan import GRAM_COLUMNS, Plan
@@ -13,11 +13,15 @@ from dspectral.decomposition.spectrum import Certificate, of_summary, summary_of
 from dspectral.engine import summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
 from dspectral.linalg.dense import eigh_descending, fixed_signs, orthonormal_columns
+from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
 from dspectral.methods.multilabel.latent_states import Whitening
-from dspectral.methods.multilabel.moments import FirstMoments
+from dspectral.methods.multilabel.moments import NO_SAMPLE, FirstMoments
 from dspectral.methods.multilabel.recipe import Settings
 from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import FloatArray
+
+SAMPLE = (8192, 1 << 21)
+"""Most documents that settings are chosen by, and most entries of their words and labels: 16 MiB."""
 
 
 class Leading(NamedTuple):
@@ -39,6 +43,8 @@ class Leading(NamedTuple):
         Error bound of the words' sketch; None where a diagonal was taken off a random range.
     solver : str
         Solver that was used.
+    sample : DocumentSample
+        Documents to choose settings by.
     """
 
     whitening: Whitening
@@ -48,6 +54,7 @@ class Leading(NamedTuple):
     directions: FloatArray
     certificate: Certificate | None
     solver: str
+    sample: DocumentSample
 
 
 def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
@@ -82,6 +89,7 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
         distinct=settings.distinct,
         rank=min(settings.rank, data.n_words),
         seed=settings.seed,
+        bounds=SampleBounds.of(data.n_rows, *SAMPLE) if settings.undecided else NO_SAMPLE,
     )
     found = summarize(data.words, data.labels, of=of, name="first-moments")
     if not found.label_totals.any():
@@ -90,18 +98,38 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
         raise ValueError("no document has two words, so words have no second moment")
     axes, values, certificate = _leading(found, plan, settings)
     weights = inverse_document_frequency(found.document_frequency, data.n_rows)
-    # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
-    scaled = found.label_range * weights[:, None].astype(np.float32)
-    directions = orthonormal_columns(scaled.astype(data.dtype, copy=False))
     return Leading(
         Whitening.of(axes, values / found.pairs),
         found.document_frequency,
         found.label_totals,
         weights,
-        directions,
+        directions_of(found.label_range, weights, data.dtype),
         certificate,
         solver,
+        found.sample,
     )
+
+
+def directions_of(label_range: FloatArray, weights: NDArray[np.float64], dtype: DTypeLike) -> FloatArray:
+    """Return the directions of the linear correction's features.
+
+    Parameters
+    ----------
+    label_range : ndarray of float32, shape (d, r)
+        Range of words' moment with labels.
+    weights : ndarray of float64, shape (d,)
+        Inverse document frequencies.
+    dtype : dtype
+        Type of the result.
+
+    Returns
+    -------
+    ndarray, shape (d, r)
+        Orthonormal columns.
+    """
+    # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
+    scaled = label_range * weights[:, None].astype(np.float32)
+    return orthonormal_columns(scaled.astype(dtype, copy=False))
 
 
 def _width(plan: Plan, data: LabelledStreams) -> int:
@@ -111,7 +139,10 @@ def _width(plan: Plan, data: LabelledStreams) -> int:
 def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
     """Return the plan of the first pass and its solver; a diagonal is taken off afterwards."""
     most = min(data.n_rows, data.n_words)
-    if not 1 <= settings.n_states <= most:
+    k, size = settings.n_states, settings.recipe.sketch_size
+    if settings.fewer:
+        k = min(k, most, k if size is None else size)
+    if not 1 <= k <= most:
         raise ValueError(
             f"n_states is {settings.n_states}, but it must be from 1 to {most}: "
             f"n_samples = {data.n_rows} documents, n_features = {data.n_words} words"
@@ -121,7 +152,6 @@ def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
         # Without its diagonal the moment is indefinite, and one random product says too little about it.
         sketch = "frequent_directions" if settings.distinct else "range"
         solver = "gram" if data.n_words <= GRAM_COLUMNS else sketch
-    k, size = settings.n_states, settings.recipe.sketch_size
     plan = Plan(k, solver=solver, sketch_size=size, seed=settings.seed, dtype=data.dtype)
     # Taking a diagonal off reorders the eigenvalues: all that the sketch holds are kept until then.
     kept = most if solver == "gram" else min(most, plan.rows_of_sketch)
@@ -141,7 +171,7 @@ def _leading(
     # The unbiased moment is A'A less its diagonal of a word paired with itself, D = diag(sum of the rows). A Gram
     # matrix gives it exactly; a random range multiplies by it; a Frequent Directions sketch V diag(s) V' is corrected
     # within its own directions, diag(s) - V' D V.
-    k, sketch = settings.n_states, found.sketch
+    k, sketch = min(plan.n_components, settings.n_states), found.sketch
     if isinstance(sketch, RandomRange):
         # The bound is what the found directions leave of the trace; it holds for a positive semidefinite moment, which
         # that without its diagonal is not.
@@ -161,7 +191,9 @@ def _leading(
             axes = fixed_signs(vectors.T.astype(axes.dtype) @ axes)
     # Whitening divides by the roots of the eigenvalues: directions of rounding would be blown up to unit size.
     usable = int(np.sum(values > 1e-7 * values[0])) if len(values) else 0
-    if usable < k:
+    if settings.fewer:
+        k = min(k, usable)
+    if usable < max(k, 1):
         raise ValueError(
             f"n_states is {k}, but the words have only {usable} independent direction(s): "
             f"ask for at most {usable} states"

@@ -17,11 +17,14 @@ from dspectral.engine.summary import add_fields
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import total_of
 from dspectral.methods.multilabel.document_rows import label_rows, lengths_of, word_rows
+from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
 from dspectral.types import CSRRows, FloatArray, Rows
 
 WordSketch: TypeAlias = FrequentDirections | Moments | RandomRange
 STEP = 1024
 """Rows whose pairwise products are held at a time."""
+NO_SAMPLE = SampleBounds(0, 0, 0.0)
+"""Bounds of a sample that nothing is to be chosen by."""
 
 
 class FirstMoments(NamedTuple):
@@ -39,6 +42,8 @@ class FirstMoments(NamedTuple):
         Number of documents that have each label.
     label_range : ndarray of float32, shape (d, r)
         ``A_u' (Y Omega)``: A_u the rows at unit length, Y the labels, Omega random (the identity where L <= r).
+    sample : DocumentSample
+        Documents to choose settings by.
     """
 
     sketch: WordSketch
@@ -46,6 +51,7 @@ class FirstMoments(NamedTuple):
     document_frequency: NDArray[np.int64]
     label_totals: NDArray[np.int64]
     label_range: FloatArray
+    sample: DocumentSample
 
     @classmethod
     def of(
@@ -58,6 +64,7 @@ class FirstMoments(NamedTuple):
         distinct: bool,
         rank: int,
         seed: int = 0,
+        bounds: SampleBounds = NO_SAMPLE,
     ) -> Self:
         """Summarize one block.
 
@@ -77,6 +84,8 @@ class FirstMoments(NamedTuple):
             Number of columns r of Omega, at least 0.
         seed : int, default=0
             Seed of Omega.
+        bounds : SampleBounds, optional
+            What the sample of documents may hold; nothing by default.
 
         Returns
         -------
@@ -91,17 +100,14 @@ class FirstMoments(NamedTuple):
         words = word_rows(rows, counts=counts)
         Y = label_rows(labels, words.shape[0])
         length = lengths_of(words)
-        # A_u' (Y Omega) for rows of unit length: dividing the labels' rows by the lengths is dividing the words' rows,
-        # and Y Omega is far narrower.
-        present = word_rows(words, counts=False, dtype=np.float32)
-        sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
-        mixed = np.divide(_mixed_labels(Y, rank, seed), sizes, dtype=np.float32)
+        taken = slice(None) if bounds.n_documents else slice(0)
         return cls(
             sketch(words),
             float(np.sum(length * (length - 1.0 if distinct else length))),
             np.bincount(words.indices, minlength=words.shape[1]),
             np.bincount(Y.indices, minlength=Y.shape[1]),
-            sparse_products.transpose_times(present, mixed),
+            label_range(words, Y, rank, seed),
+            DocumentSample.of(words[taken], Y[taken], bounds=bounds),
         )
 
     def merge(self, *others: Self) -> Self:
@@ -180,6 +186,33 @@ def whitened(words: CSRRows, whitening: FloatArray) -> NDArray[np.float64]:
     """Return ``A W`` in double precision, shape (n, k)."""
     # Coordinates are cubed and summed over all documents: these sums are in double precision whatever the words are.
     return np.asarray(sparse_products.times(words, whitening), dtype=np.float64)
+
+
+def label_range(words: CSRRows, Y: CSRRows, rank: int, seed: int) -> FloatArray:
+    """Return ``A_u' (Y Omega)``, the range of words' moment with labels, shape (d, r) or (d, L).
+
+    Parameters
+    ----------
+    words : csr_array, shape (n, d)
+        Rows whose entries say which words occur.
+    Y : csr_array, shape (n, L)
+        Ones where a document has a label.
+    rank : int
+        Number of columns r of Omega.
+    seed : int
+        Seed of Omega.
+
+    Returns
+    -------
+    ndarray of float32, shape (d, r) or (d, L)
+        Sums over the documents; Omega is the identity where L is no larger than r.
+    """
+    # For rows of unit length: dividing the labels' rows by the lengths is dividing the words' rows, and Y Omega is far
+    # narrower.
+    present = word_rows(words, counts=False, dtype=np.float32)
+    sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
+    mixed = np.divide(_mixed_labels(Y, rank, seed), sizes, dtype=np.float32)
+    return sparse_products.transpose_times(present, mixed)
 
 
 def _mixed_labels(Y: CSRRows, rank: int, seed: int) -> FloatArray:

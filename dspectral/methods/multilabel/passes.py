@@ -1,7 +1,7 @@
 """The second and third pass of the method of moments for many labels, and passes of EM after them."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,8 @@ from dspectral.methods.multilabel.latent_states import Simplex, Whitening
 from dspectral.methods.multilabel.leading_directions import Leading
 from dspectral.methods.multilabel.moments import ThirdMoment
 from dspectral.methods.multilabel.recipe import Settings
-from dspectral.methods.multilabel.state_statistics import StateStatistics
-from dspectral.types import FloatArray
+from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
+from dspectral.types import CSRRows, FloatArray
 
 LABEL_PRIOR = 0.5
 """Count that EM adds to each label of each state: sweeps over few documents would else leave exact zeros."""
@@ -84,7 +84,7 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
         raise ValueError("no document has three words, so words have no third moment")
     # The sketch of the first pass errs in the size of its directions; the exact second moment within them, from the
     # same pass as the third, mends the whitening, and the tensor is turned along with it.
-    whitening, rotation = leading.whitening.corrected(moments.second / moments.pairs)
+    whitening, rotation = leading.whitening.corrected(moments.second / moments.pairs, fewer=settings.fewer)
     T = contract(unfolded_symmetric(moments.third / moments.triples), rotation)
     decompose = power_method if settings.recipe.tensor == "power" else simultaneous_diagonalization
     tensor = decompose(T, seed=settings.seed)
@@ -92,8 +92,24 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
     return States(whitening, tensor, words, latent_states.state_weights(tensor.values))
 
 
+class DocumentsInMemory(NamedTuple):
+    """Documents that a pass reads in this process, at once.
+
+    Attributes
+    ----------
+    words, labels : csr_array
+        Rows of word counts, and rows of labels.
+    dtype : type
+        Precision of what is made from the words.
+    """
+
+    words: CSRRows
+    labels: CSRRows
+    dtype: Any
+
+
 class LabelModel(NamedTuple):
-    """States and linear correction, as prediction needs them.
+    """States, and the sums that the linear correction is solved from.
 
     Attributes
     ----------
@@ -103,8 +119,8 @@ class LabelModel(NamedTuple):
         Probability of each state.
     words, labels : Simplex
         Distributions over the words, shape (d, k), and over the labels, shape (L, k).
-    linear : ndarray, shape (L, r + 1), or None
-        Coefficients of the correction; the last column is the intercept.
+    regression : Regression
+        Cross products for the linear correction.
     log_likelihood : float
         Mean log-likelihood of a training document's words under the states that the pass began with.
     """
@@ -113,16 +129,18 @@ class LabelModel(NamedTuple):
     weights: NDArray[np.float64]
     words: Simplex
     labels: Simplex
-    linear: FloatArray | None
+    regression: Regression
     log_likelihood: float
 
 
-def third_pass(data: LabelledStreams, leading: Leading, states: States, settings: Settings) -> LabelModel:
-    """Estimate the labels of each state from the cross moment, and the linear correction.
+def third_pass(
+    data: LabelledStreams | DocumentsInMemory, leading: Leading, states: States, settings: Settings
+) -> LabelModel:
+    """Estimate the labels of each state from the cross moment, and sum what the linear correction is solved from.
 
     Parameters
     ----------
-    data : LabelledStreams
+    data : LabelledStreams or DocumentsInMemory
         Words and labels.
     leading : Leading
         Results of the first pass.
@@ -144,17 +162,18 @@ def third_pass(data: LabelledStreams, leading: Leading, states: States, settings
     )
     found = _state_statistics(data, log_words, states.weights, leading, settings, squares=directions)
     labels = latent_states.on_simplex(found.labels)
-    linear = _correction(found, labels, settings)
     likelihood = found.log_likelihood / max(1, found.n_rows)
-    return LabelModel(log_words, states.weights, states.words, labels, linear, likelihood)
+    return LabelModel(log_words, states.weights, states.words, labels, found.regression, likelihood)
 
 
-def em_pass(data: LabelledStreams, leading: Leading, model: LabelModel, settings: Settings) -> LabelModel:
-    """Take one step of EM on words and weighted labels, and compute the linear correction anew.
+def em_pass(
+    data: LabelledStreams | DocumentsInMemory, leading: Leading, model: LabelModel, settings: Settings
+) -> LabelModel:
+    """Take one step of EM on words and weighted labels, and sum anew what the linear correction is solved from.
 
     Parameters
     ----------
-    data : LabelledStreams
+    data : LabelledStreams or DocumentsInMemory
         Words and labels.
     leading : Leading
         Results of the first pass.
@@ -185,14 +204,14 @@ def em_pass(data: LabelledStreams, leading: Leading, model: LabelModel, settings
     log_words = latent_states.smoothed_logarithms(
         words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
     )
-    linear = _correction(found, labels, settings)
     # A state that no document is in keeps a weight whose logarithm is finite.
     weights = np.maximum(found.weights / found.weights.sum(), 1e-300)
-    return LabelModel(log_words, weights, words, labels, linear, found.log_likelihood / max(1, found.n_rows))
+    likelihood = found.log_likelihood / max(1, found.n_rows)
+    return LabelModel(log_words, weights, words, labels, found.regression, likelihood)
 
 
 def _state_statistics(
-    data: LabelledStreams,
+    data: LabelledStreams | DocumentsInMemory,
     log_words: FloatArray,
     weights: NDArray[np.float64],
     leading: Leading,
@@ -212,15 +231,26 @@ def _state_statistics(
         counts=settings.counts,
         distinct=settings.distinct,
     )
+    if isinstance(data, DocumentsInMemory):
+        return of(data.words, data.labels)
     name = "state-labels" if squares is not None else "expectation"
     return summarize(data.words, data.labels, of=of, name=name)
 
 
-def _correction(found: StateStatistics, labels: Simplex, settings: Settings) -> FloatArray | None:
-    """Return the linear model of what the states leave of the labels; None if there is to be none."""
-    if not settings.rank:
-        return None
-    sums = found.regression
-    return latent_states.residual_regression(
-        sums.gram, sums.states, sums.labels, labels.columns, settings.recipe.alpha
-    )
+def linear_correction(model: LabelModel, alpha: float) -> FloatArray:
+    """Return the linear model of what the states leave of the labels.
+
+    Parameters
+    ----------
+    model : LabelModel
+        Model with the sums of the last pass.
+    alpha : float
+        Ridge penalty, in units of the features' mean eigenvalue.
+
+    Returns
+    -------
+    ndarray, shape (L, r + 1)
+        Coefficients; the last column is the intercept.
+    """
+    sums = model.regression
+    return latent_states.residual_regression(sums.gram, sums.states, sums.labels, model.labels.columns, alpha)

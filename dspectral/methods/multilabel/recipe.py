@@ -31,8 +31,9 @@ class MultiLabelRecipe(NamedTuple):
         in direction, the second pass mends.
     sketch_size : int or None
         Rows of the sketch, or columns of the product; None for ``2 n_states + 10``.
-    alpha : float, default=0.1
-        Ridge penalty of the linear correction, in units of the features' mean eigenvalue; above 0.
+    alpha : float or "auto", default="auto"
+        Ridge penalty of the linear correction, in units of the features' mean eigenvalue; above 0. ``"auto"`` is chosen
+        on documents held out.
     """
 
     moments: MomentKind = "paper"
@@ -40,7 +41,7 @@ class MultiLabelRecipe(NamedTuple):
     tensor: TensorMethod = "power"
     solver: FirstSolver = "auto"
     sketch_size: int | None = None
-    alpha: float = 0.1
+    alpha: float | Literal["auto"] = "auto"
 
 
 class Settings(NamedTuple):
@@ -49,7 +50,7 @@ class Settings(NamedTuple):
     Attributes
     ----------
     n_states : int
-        Number of states.
+        Number of states, or the most of them.
     recipe : MultiLabelRecipe
         How the moments are taken and decomposed.
     smoothing : float
@@ -60,6 +61,15 @@ class Settings(NamedTuple):
         Directions of the linear correction.
     seed : int
         Seed of all draws.
+    alpha : float
+        Penalty of the linear correction.
+    n_em_iter : int
+        Passes of EM.
+    fewer : bool
+        Whether states are as many as the words have directions for, where these are fewer than ``n_states``.
+    undecided : tuple of str
+        Names of those settings that are to be chosen on documents held out, and have a value for the case that there
+        are too few documents for that.
     """
 
     n_states: int
@@ -68,6 +78,10 @@ class Settings(NamedTuple):
     label_weight: float
     rank: int
     seed: int
+    alpha: float
+    n_em_iter: int = 0
+    fewer: bool = False
+    undecided: tuple[str, ...] = ()
 
     @property
     def distinct(self) -> bool:

@@ -18,6 +18,7 @@ from dspectral.datasets import sample_labelled_documents, state_parameters
 from dspectral.inputs.labelled_rows import labelled_streams
 from dspectral.linalg.tensors import contract, from_cubes, power_method, simultaneous_diagonalization
 from dspectral.methods.multilabel import MultiLabelRecipe, latent_states
+from dspectral.methods.multilabel.checked_settings import settings_of
 from dspectral.methods.multilabel.latent_states import Whitening
 from dspectral.methods.multilabel.leading_directions import first_pass
 from dspectral.methods.multilabel.passes import em_pass, second_pass, third_pass
@@ -154,7 +155,7 @@ def test_a_step_of_em_does_not_lower_the_likelihood(small):
 def test_steps_of_em_are_those_of_the_formula(small, label_weight):
     words, labels = (part.toarray().astype(np.float64) for part in small)
     words = (words > 0).astype(np.float64)
-    start = MomentMultiLabelClassifier(K, smoothing=0.2, correction_rank=0).fit(words, labels)
+    start = MomentMultiLabelClassifier(K, smoothing=0.2, n_em_iter=0, correction_rank=0).fit(words, labels)
     found = clone(start).set_params(n_em_iter=2, label_weight=label_weight).fit(words, labels)
     mu, gamma, pi = start.word_distributions_, start.label_distributions_, start.state_weights_
     for _ in range(2):
@@ -172,7 +173,7 @@ def test_steps_of_em_are_those_of_the_formula(small, label_weight):
 
 
 def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
-    settings = MomentMultiLabelClassifier(K, correction_rank=0)._settings()
+    settings = settings_of(MomentMultiLabelClassifier(K, smoothing=0.01, n_em_iter=0, correction_rank=0))
     data = labelled_streams(*small)
     leading = first_pass(data, settings)
     model = third_pass(data, leading, second_pass(data, leading, settings), settings)
@@ -186,10 +187,12 @@ def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
 
 def test_the_linear_correction_is_the_ridge_regression_of_what_the_states_leave(small):
     words, labels = small
-    model = MomentMultiLabelClassifier(K, n_em_iter=1, recipe=MultiLabelRecipe(alpha=0.2)).fit(
+    asked = {"n_states": K, "smoothing": 0.01}
+    model = MomentMultiLabelClassifier(**asked, n_em_iter=1, recipe=MultiLabelRecipe(alpha=0.2)).fit(
         words.astype(np.float64), labels
     )
-    plain = MomentMultiLabelClassifier(K, correction_rank=0).fit(words.astype(np.float64), labels)
+    plain = MomentMultiLabelClassifier(**asked, n_em_iter=0, correction_rank=0)
+    plain.fit(words.astype(np.float64), labels)
     idf = np.log((1 + words.shape[0]) / (1 + (words > 0).sum(axis=0))) + 1
     rows = (words > 0).toarray() * idf
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
@@ -318,7 +321,7 @@ def test_the_best_labels_are_sparse_and_their_shares_are_of_all_scores(small):
 def test_documents_without_words_or_labels_have_their_documented_result(small):
     words, labels = (part.toarray() for part in small)
     words[:10], labels[5:20], labels[:, 3] = 0, 0, 0
-    model = MomentMultiLabelClassifier(K, correction_rank=0).fit(words, labels)
+    model = MomentMultiLabelClassifier(K, n_em_iter=0, correction_rank=0).fit(words, labels)
     assert (model.label_distributions_[3] == 0).all()  # a label that is never seen
     prior = model.label_distributions_ @ model.state_weights_
     np.testing.assert_allclose(model.decision_function(np.zeros((1, D)))[0], prior, rtol=1e-5)

@@ -74,7 +74,8 @@ def summaries(rng):
 def flat(summary):
     out = []
     for field in summary:
-        out += flat(field) if isinstance(field, tuple) else [np.asarray(field, dtype=float)]
+        plain = field.toarray() if sparse.issparse(field) else field
+        out += flat(field) if isinstance(field, tuple) else [np.asarray(plain, dtype=float)]
     return out
 
 

@@ -1,0 +1,1 @@
+"""What a person gets without tuning: one file for each family of methods."""
