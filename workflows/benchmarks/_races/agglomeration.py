@@ -123,7 +123,10 @@ class Window:
     def part(self, k: int) -> Table:
         """Return what merging each two clusters loses of their information with cluster k."""
         total = np.zeros_like(self.across)
-        for p, own, other in ((self.p[:, k], self.left, self.right[k]), (self.p[k], self.right, self.left[k])):
+        for p, own, other in (
+            (self.p[:, k], self.left, self.right[k]),
+            (self.p[k], self.right, self.left[k]),
+        ):
             alone = information(p, own, other)
             total += alone[:, None] + alone - information(p[:, None] + p, own[:, None] + own, other)
         return total

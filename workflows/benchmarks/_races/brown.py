@@ -6,9 +6,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import dspectral
 import numpy as np
 from scipy import sparse
+
+import dspectral
 
 from .race import Contender, Found, Race, Settings
 

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-import dspectral
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
+
+import dspectral
 
 from .race import Contender, Found, Race, Settings
 

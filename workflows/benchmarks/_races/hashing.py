@@ -6,8 +6,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import dspectral
 import numpy as np
+
+import dspectral
 
 from .race import Contender, Found, Race, Settings
 from .texts import documents

@@ -166,14 +166,13 @@ def ratios(lane: Lane, first: Lane, metric: str = OVER) -> np.ndarray:
 
     Examples
     --------
-    >>> runs = [[{"repetition": i, "cpu_seconds": float(s)} for i, s in enumerate(own)] for own in ((2, 6, 4), (1, 2, 2))]
+    >>> seconds = (2, 6, 4), (1, 2, 2)
+    >>> runs = [[{"repetition": i, "cpu_seconds": own[i]} for i in range(3)] for own in seconds]
     >>> ratios(Lane(runs[0]), Lane(runs[1])).tolist()
     [2.0, 2.0, 2.5]
     """
     ours = {run["repetition"]: run[metric] for run in first.runs}
     found = [
-        run[metric] / max(ours[run["repetition"]], 1e-9)
-        for run in lane.runs
-        if run["repetition"] in ours
+        run[metric] / max(ours[run["repetition"]], 1e-9) for run in lane.runs if run["repetition"] in ours
     ]
     return np.quantile(found, [0.25, 0.5, 0.75]) if found else np.full(3, np.nan)

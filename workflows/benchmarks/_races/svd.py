@@ -10,10 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import dspectral
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import svds
+
+import dspectral
 
 from .race import Contender, Found, Race, Settings
 from .texts import documents

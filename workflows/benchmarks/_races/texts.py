@@ -3,8 +3,9 @@
 import itertools
 from collections.abc import Iterator
 
-import dspectral
 import fsspec
+
+import dspectral
 
 from .race import Settings
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import dspectral
 import numpy as np
+
+import dspectral
 
 from .hashing import held, sums
 from .hashing import make as hashed
@@ -68,7 +69,9 @@ RACE = Race(
     },
     make,
     {
-        "dspectral, file to store": Contender("dspectral", ours, lambda store: ordered(store.counts.compute())),
+        "dspectral, file to store": Contender(
+            "dspectral", ours, lambda store: ordered(store.counts.compute())
+        ),
         "scikit-learn CountVectorizer, in memory": Contender(
             "sklearn.feature_extraction.text", scikit_learn, ordered
         ),
