@@ -32,7 +32,9 @@ def main(argv: list[str] | None = None) -> None:
     arguments = options().parse_args(argv)
     with form.run(arguments) as run, dask.config.set(scheduler="synchronous"):
         sections = []
-        for name in arguments.races:
+        for name in (
+            () if arguments.plan else arguments.races
+        ):  # processes of their own have nothing to plan here
             with tempfile.TemporaryDirectory(prefix="dspectral-", dir=arguments.scratch) as scratch:
                 sections.append(one_race(run, name, Path(scratch)))
         run.attach("races.md", "\n".join([heading(), *sections]))

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from functools import cache
 
 import fsspec
 
@@ -31,10 +32,15 @@ def documents(settings: Settings) -> list[str]:
     if settings["text"]:
         found = list(itertools.islice(_lines(settings["text"]), settings["documents"]))
     else:
-        found = dspectral.datasets.standard_library_documents().texts[: settings["documents"]]
+        found = _docstrings()[: settings["documents"]]
     if not found:
         raise ValueError(f"no line of {' '.join(settings['text'])} holds any text")
     return found
+
+
+@cache
+def _docstrings() -> list[str]:
+    return dspectral.datasets.standard_library_documents().texts
 
 
 def _lines(patterns: list[str]) -> Iterator[str]:
