@@ -105,8 +105,8 @@ def report(run: form.Run, name: str, lanes: dict[str, Lane]) -> None:
                     )
         if lane.out:
             run.note(f"{name}: {method}: {lane.out}")
-    for method, ratio in lost(lanes):
-        run.note(f"{name}: {method} took {ratio:.2f} of the CPU seconds of {next(iter(lanes))}")
+    for sentence in lost(lanes):
+        run.note(f"{name}: {sentence}")
     draw(run, name, {method: lane for method, lane in lanes.items() if lane.runs})
 
 

@@ -54,7 +54,7 @@ def _written(folder: Path, rows: Any, k: int) -> str:
     values = svds(matrix.astype(np.float64), k=k, return_singular_vectors=False, tol=1e-7)
     np.savez(folder / "truth.npz", best=np.sum(values**2), all=np.sum(matrix.data.astype(np.float64) ** 2))
     shape = f"{matrix.shape[0]:,} x {matrix.shape[1]:,}"
-    return f"{shape}, {matrix.nnz:,} entries, {n_blocks} blocks, k = {k}"
+    return f"{shape}, {matrix.nnz:,} entries, {n_blocks} block(s), k = {k}"
 
 
 def accuracy(folder: Path, _s: Settings, found: Found) -> dict[str, float]:

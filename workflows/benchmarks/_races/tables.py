@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from ..._form.table import quantity
 from .racing import Lane, ratios
 
@@ -76,15 +74,26 @@ def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def lost(lanes: Mapping[str, Lane]) -> list[tuple[str, float]]:
-    """Return the contenders who took fewer CPU seconds than the first, and their ratios.
+def lost(lanes: Mapping[str, Lane]) -> list[str]:
+    """Return a sentence for each peer who took fewer CPU seconds than the first contender, with the scores of both.
 
     Examples
     --------
-    >>> runs = {name: Lane([{"repetition": 0, "cpu_seconds": s}]) for name, s in (("a", 2.0), ("b", 1.0), ("c", 3.0))}
-    >>> lost(runs)
-    [('b', 0.5)]
+    >>> taken = (("dspectral", 2.0, 0.75), ("peer", 1.0, 0.5), ("slow", 3.0, 0.5))
+    >>> runs = {who: [{"repetition": 0, "cpu_seconds": s, "auc": auc}] for who, s, auc in taken}
+    >>> lost({who: Lane(own) for who, own in runs.items()})
+    ['peer took 0.5 of the CPU seconds of dspectral; auc 0.5 against 0.75']
     """
-    first = next(iter(lanes.values()))
-    middles = {name: float(ratios(lane, first)[1]) for name, lane in lanes.items()}
-    return [(name, ratio) for name, ratio in middles.items() if np.isfinite(ratio) and ratio < 1.0]
+    (name, first), *others = lanes.items()
+    said = []
+    for peer, lane in others:
+        ratio = float(ratios(lane, first)[1])
+        if peer.startswith("dspectral") or not ratio < 1.0:
+            continue
+        scores = [metric for metric in metrics_of(lane) if metric not in COSTS]
+        both = [
+            f"{score} {quantity(score, lane.middle(score))} against {quantity(score, first.middle(score))}"
+            for score in scores
+        ]
+        said.append("; ".join([f"{peer} took {ratio:.2g} of the CPU seconds of {name}", *both]))
+    return said
