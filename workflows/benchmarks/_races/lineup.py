@@ -6,6 +6,7 @@ from .race import Race
 RACES: dict[str, Race] = {
     "svd-topics": svd.TOPICS,
     "svd-text": svd.TEXT,
+    "svd-wide-text": svd.WIDE_TEXT,
     "frequent-directions": frequent_directions.RACE,
     "store-write": store.WRITE,
     "store-read": store.READ,

@@ -155,15 +155,20 @@ TOPICS = Race(
     _contenders(tfidf=False),
     accuracy,
 )
-TEXT = Race(
-    "Find the leading right singular vectors of tf-idf weights of real text, hashed to columns: a flat spectrum.",
-    {
-        "toy": {"documents": 300, "bits": 10, "k": 5},
-        "small": {"documents": 5_000, "bits": 16, "k": 20},
-        "middle": {"documents": None, "bits": 18, "k": 50},
-        "full": {"documents": None, "bits": 18, "k": 100},
-    },
-    make_text,
-    _contenders(tfidf=True),
-    accuracy,
-)
+
+
+def _of_text(*bits: int) -> Race:
+    """Return the race on text that is hashed to ``2^bits`` columns, at each size."""
+    documents_and_k = ((300, 5), (5_000, 20), (None, 50), (None, 100))
+    sizes = zip(("toy", "small", "middle", "full"), documents_and_k, bits, strict=True)
+    return Race(
+        "Find the leading right singular vectors of tf-idf weights of real text, hashed to columns: a flat spectrum.",
+        {size: {"documents": n, "bits": wide, "k": k} for size, (n, k), wide in sizes},
+        make_text,
+        _contenders(tfidf=True),
+        accuracy,
+    )
+
+
+TEXT = _of_text(10, 16, 18, 18)
+WIDE_TEXT = _of_text(12, 18, 20, 20)
