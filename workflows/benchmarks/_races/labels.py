@@ -58,16 +58,16 @@ def one_vs_rest(library: ModuleType, folder: Path, _s: Settings) -> Callable[[],
 
 def low_rank(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
     """Learn a linear model of as many dimensions by alternating least squares."""
-    return _learned(library.LowRank(s["states"]), folder)
+    return _learned(library.LowRank(s["states"], iterations=s["turns"]), folder)
 
 
 RACE = Race(
     f"Learn to rank labels, and rank those of up to {MOST_SCORED} further documents.",
     {
-        "toy": {"documents": 400, "words": 200, "labels": 12, "states": 4},
-        "small": {"documents": 4_000, "words": 3_000, "labels": 100, "states": 20},
-        "middle": {"documents": 15_000, "words": 10_000, "labels": 300, "states": 50},
-        "full": {"documents": 300_000, "words": 200_000, "labels": 13_330, "states": 50},
+        "toy": {"documents": 400, "words": 200, "labels": 12, "states": 4, "turns": 1},
+        "small": {"documents": 4_000, "words": 3_000, "labels": 100, "states": 20, "turns": 10},
+        "middle": {"documents": 15_000, "words": 10_000, "labels": 300, "states": 50, "turns": 10},
+        "full": {"documents": 300_000, "words": 200_000, "labels": 13_330, "states": 50, "turns": 10},
     },
     make,
     {
