@@ -104,7 +104,7 @@ RACE = Race(
     {
         "toy": {"sentences": 200, "classes": 4, "words": 40},
         "small": {"sentences": 5_000, "classes": 20, "words": 500},
-        "middle": {"sentences": 50_000, "classes": 50, "words": 3_000},
+        "middle": {"sentences": 20_000, "classes": 50, "words": 2_000},
         "full": {"sentences": 350_000, "classes": 200, "words": 20_000},
     },
     make,

@@ -65,7 +65,7 @@ RACE = Race(
     {
         "toy": {"sentences": 300, "classes": 4, "words": 60, "length": 8},
         "small": {"sentences": 10_000, "classes": 20, "words": 2_000, "length": 50},
-        "middle": {"sentences": 40_000, "classes": 50, "words": 5_000, "length": 100},
+        "middle": {"sentences": 20_000, "classes": 40, "words": 4_000, "length": 100},
         "full": {"sentences": 350_000, "classes": 100, "words": 50_000, "length": 300},
     },
     make,

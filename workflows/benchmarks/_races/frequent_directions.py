@@ -70,7 +70,7 @@ RACE = Race(
     {
         "toy": {"rows": 300, "columns": 200, "row_length": 20, "sketch": 10},
         "small": {"rows": 4_000, "columns": 3_000, "row_length": 50, "sketch": 30},
-        "middle": {"rows": 20_000, "columns": 5_000, "row_length": 80, "sketch": 50},
+        "middle": {"rows": 10_000, "columns": 5_000, "row_length": 80, "sketch": 50},
         "full": {"rows": 200_000, "columns": 50_000, "row_length": 100, "sketch": 200},
     },
     make,

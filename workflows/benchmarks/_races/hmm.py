@@ -104,7 +104,7 @@ RACE = Race(
     {
         "toy": {"sentences": 300, "states": 3, "words": 40, "passes": 3},
         "small": {"sentences": 3_000, "states": 6, "words": 500, "passes": 10},
-        "middle": {"sentences": 20_000, "states": 12, "words": 5_000, "passes": 20},
+        "middle": {"sentences": 10_000, "states": 8, "words": 2_000, "passes": 20},
         "full": {"sentences": 300_000, "states": 12, "words": 20_000, "passes": 100},
     },
     make,

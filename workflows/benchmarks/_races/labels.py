@@ -66,7 +66,7 @@ RACE = Race(
     {
         "toy": {"documents": 400, "words": 200, "labels": 12, "states": 4, "turns": 1},
         "small": {"documents": 4_000, "words": 3_000, "labels": 100, "states": 20, "turns": 10},
-        "middle": {"documents": 15_000, "words": 10_000, "labels": 300, "states": 50, "turns": 10},
+        "middle": {"documents": 8_000, "words": 5_000, "labels": 200, "states": 30, "turns": 10},
         "full": {"documents": 300_000, "words": 200_000, "labels": 13_330, "states": 50, "turns": 10},
     },
     make,
