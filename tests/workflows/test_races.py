@@ -13,13 +13,11 @@ from workflows.benchmarks._races.lineup import RACES
 from workflows.benchmarks._races.race import Contender, Race
 from workflows.benchmarks._races.racing import Course, Lane
 
-COMPILES = "brown-clustering"
-"""The package whose loops are compiled anew in every process, for twenty seconds."""
 ENTRIES = [
     (race, contender)
     for race, of in RACES.items()
     for contender in of.contenders
-    if contender != COMPILES and race != "svd-wide-text"  # as svd-text, with more columns
+    if race != "svd-wide-text"  # as svd-text, with more columns
 ]
 GOOD = {
     "energy_lost": (-1e-4, 0.1),

@@ -1,4 +1,8 @@
-"""Brown clusters of sentences drawn from a Brown model: the mutual information of adjacent clusters."""
+"""Brown clusters of sentences drawn from a Brown model: the mutual information of adjacent clusters.
+
+The package brown-clustering has the exact algorithm too, and finds the same; it is not here, for it compiles its loops
+anew in every process, which takes twenty seconds.
+"""
 
 import tempfile
 from collections.abc import Callable
@@ -83,22 +87,6 @@ def exact(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]
     return run
 
 
-def package(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
-    """Read the text, and run the same algorithm as the package brown-clustering has it, without smoothing."""
-
-    def run() -> Any:
-        corpus = library.BigramCorpus(sentences(folder), alpha=1e-9, min_count=0)
-        return library.BrownClustering(corpus, m=s["classes"]).train()
-
-    return run
-
-
-def their_clusters(clusters: list[list[str]]) -> Found:
-    """Return words and clusters."""
-    pairs = [(word, number) for number, words in enumerate(clusters) for word in words]
-    return {"words": np.array([word for word, _ in pairs]), "labels": np.array([label for _, label in pairs])}
-
-
 RACE = Race(
     "Cluster words by what stands beside them, from a file of text.",
     {
@@ -111,7 +99,6 @@ RACE = Race(
     {
         "dspectral": Contender("dspectral", ours, our_clusters),
         "exact agglomeration, in NumPy": Contender(f"{__package__}.agglomeration", exact),
-        "brown-clustering": Contender("brown_clustering", package, their_clusters),
     },
     accuracy,
 )

@@ -148,7 +148,7 @@ TOPICS = Race(
     {
         "toy": {"rows": 400, "columns": 300, "topics": 5, "row_length": 20, "k": 5},
         "small": {"rows": 10_000, "columns": 5_000, "topics": 30, "row_length": 60, "k": 30},
-        "middle": {"rows": 100_000, "columns": 20_000, "topics": 50, "row_length": 100, "k": 50},
+        "middle": {"rows": 40_000, "columns": 20_000, "topics": 50, "row_length": 100, "k": 50},
         "full": {"rows": 1_000_000, "columns": 100_000, "topics": 100, "row_length": 120, "k": 100},
     },
     make_topics,
