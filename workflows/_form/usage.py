@@ -1,21 +1,20 @@
 """What a stretch of work takes: seconds, CPU seconds and peak memory, over this process and all workers."""
 
 import os
-import resource
 import socket
-import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psutil
 from distributed import Client
 
 from dspectral.engine import asked
+
+from .resident import peak_bytes, reset_peak
 
 HERE = "this process"
 
@@ -114,26 +113,6 @@ def read_usage() -> dict[str, Any]:
         "cpu_seconds": sum(os.times()[:4]),
         "peak_bytes": peak,
     }
-
-
-def peak_bytes() -> int:
-    """Return this process's largest resident memory since it started, or since :func:`reset_peak`."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Not getrusage: a child begins with its parent's maximum there.
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def reset_peak() -> bool:
-    """Let the peak start anew from what is resident now; False where the system offers no such thing."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-        return True
-    return False
 
 
 def _of_workers(client: Client) -> dict[str, dict[str, Any]]:

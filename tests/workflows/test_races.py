@@ -1,0 +1,214 @@
+import itertools
+import json
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from workflows.benchmarks import races
+from workflows.benchmarks._races import hmm, racing, texts
+from workflows.benchmarks._races.agglomeration import agglomerated, information
+from workflows.benchmarks._races.lineup import RACES
+from workflows.benchmarks._races.race import Contender, Race
+from workflows.benchmarks._races.racing import Course, Lane
+
+ENTRIES = [
+    (race, contender)
+    for race, of in RACES.items()
+    for contender in of.contenders
+    if race != "svd-wide-text"  # as svd-text, with more columns
+]
+GOOD = {
+    "energy_lost": (-1e-4, 0.1),
+    "excess": (-1e-4, 0.1),
+    "error_over_energy": (0.0, 0.1),
+    "sum_differs_by": (0.0, 0.0),
+    "bytes_per_entry": (0.5, 100.0),
+    "differing_columns": (0.0, 0.0),
+    "same_class_nearest": (0.0, 1.0),
+    "average_mutual_information_bits": (0.01, 2.0),
+    "v_measure": (0.0, 1.0),
+    "log_likelihood": (-5.0, -2.0),
+    "below_true_model": (-0.01, 1.5),
+    "auc": (0.6, 1.0),
+    "precision_at_1": (0.1, 1.0),
+    "accuracy": (0.5, 1.0),
+}
+"""From what to what each score may be on the toy data."""
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory):
+    """Folder and settings of the toy data of a race, made once."""
+    made, text = {}, tmp_path_factory.mktemp("text") / "lines.txt"
+    rng = np.random.default_rng(0)
+    drawn = [" ".join(f"w{i}" for i in rng.zipf(1.3, 20).clip(max=500)) for _ in range(300)]
+    text.write_text("\n".join(drawn), encoding="utf-8")
+
+    def toy(name):
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            settings = {"seed": 0, "text": [str(text)], **RACES[name].sizes["toy"]}
+            RACES[name].make(folder, settings)
+            made[name] = folder, settings
+        return made[name]
+
+    return toy
+
+
+@pytest.mark.filterwarnings("default")  # peers warn of what is theirs
+@pytest.mark.parametrize(("name", "contender"), ENTRIES)
+def test_every_contender_does_the_toy_task_well(name, contender, toys):
+    entry = RACES[name].contenders[contender]
+    library = pytest.importorskip(entry.module)
+    folder, settings = toys(name)
+    found = entry.tell(entry.prepare(library, folder, settings)())
+    scores = RACES[name].accuracy(folder, settings, found)
+    assert scores
+    for metric, value in scores.items():
+        low, high = GOOD[metric]
+        assert low <= value <= high, f"{metric}: {value}"
+
+
+def test_every_race_has_every_size_and_ours_first():
+    for race in RACES.values():
+        assert tuple(race.sizes) == races.SIZES
+        assert next(iter(race.contenders)).startswith("dspectral")
+        assert len({frozenset(of) for of in race.sizes.values()}) == 1
+
+
+def report(tmp_path, *options):
+    (tmp_path / "lines.txt").write_text(
+        "one line of words\nand another line of words\n" * 50, encoding="utf-8"
+    )
+    text = ["--text", str(tmp_path / "lines.txt")]
+    races.main(["--out", str(tmp_path / "out"), "--size", "toy", *text, *options])
+    return json.loads((tmp_path / "out" / "report.json").read_text())
+
+
+def test_a_race_in_processes_of_their_own_leaves_rows_details_and_a_page(tmp_path):
+    found = report(tmp_path, "--races", "hashing", "--repetitions", "1")
+    value = {(row["method"], row["metric"]): row["value"] for row in found["rows"] if "repetition" not in row}
+    ours, theirs = "dspectral", "scikit-learn HashingVectorizer"
+    assert value[ours, "cpu_ratio"] == 1.0
+    assert value[theirs, "cpu_ratio"] == pytest.approx(
+        value[theirs, "cpu_seconds"] / max(value[ours, "cpu_seconds"], 1e-9)
+    )
+    assert value[theirs, "differing_columns"] == 0
+    assert 2e7 < value[ours, "peak_memory_bytes"] < 1e9
+    once = [row for row in found["rows"] if row.get("repetition") == 0 and row["metric"] == "seconds"]
+    assert [row["method"] for row in once] == [ours, theirs]
+    page = (tmp_path / "out" / "races.md").read_text()
+    assert "## hashing" in page
+    assert "| scikit-learn HashingVectorizer |" in page
+
+
+def test_a_peer_that_is_not_installed_is_a_row_that_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(racing, "find_spec", lambda package: None if package == "gensim" else True)
+    took = {"cpu_seconds": 2.0, "seconds": 3.0, "peak_memory_bytes": 5e6, "working_memory_bytes": 1e6}
+    monkeypatch.setattr(Course, "run", lambda _self, _contender: {**took, "same_class_nearest": 0.5})
+    found = report(tmp_path, "--races", "embeddings", "--repetitions", "2")
+    out = {row["method"]: row["value"] for row in found["rows"] if row["metric"] == "not_run"}
+    assert set(out.values()) == {"gensim is not installed"}
+    assert len(out) == 3
+    page = (tmp_path / "out" / "races.md").read_text()
+    assert "| gensim CBOW, 20 epochs | gensim is not installed |" in page
+    assert any("gensim is not installed" in note for note in found["notes"])
+
+
+def test_an_unknown_race_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        races.main(["--races", "chess"])
+    assert "chess" in capsys.readouterr().err
+
+
+def fake_race(*names):
+    contenders = {name: Contender("json", lambda *_: dict) for name in names}
+    return Race("Do it.", {}, lambda *_: "", contenders, lambda *_: {})
+
+
+def test_contenders_run_in_turn_and_back_and_who_fails_runs_no_more(monkeypatch):
+    course, ran = Course("fake", fake_race("a", "b", "c"), [], 1.0), []
+
+    def run(_self, contender):
+        ran.append(contender)
+        return "stopped after 1 s" if contender == "b" else {"cpu_seconds": float(len(ran))}
+
+    monkeypatch.setattr(Course, "run", run)
+    lanes = racing.hold(course, 3, lambda *_: nullcontext())
+    assert ran == ["a", "b", "c", "c", "a", "a", "c"]
+    assert lanes["b"] == Lane([], "stopped after 1 s")
+    assert lanes["a"].of("repetition").tolist() == [0, 1, 2]
+
+
+def test_ratios_are_within_repetitions_and_leave_out_what_one_did_not_end():
+    ours = Lane([{"repetition": i, "cpu_seconds": s} for i, s in enumerate((1.0, 10.0, 100.0))])
+    theirs = Lane([{"repetition": i, "cpu_seconds": s} for i, s in ((0, 2.0), (2, 400.0))])
+    assert racing.ratios(theirs, ours).tolist() == [2.5, 3.0, 3.5]
+    assert np.isnan(racing.ratios(Lane(), ours)).all()
+
+
+def test_a_contender_that_takes_too_long_or_fails_says_so(tmp_path):
+    race = RACES["hashing"]
+    settings = {"seed": 0, "text": None, **race.sizes["toy"]}
+    late = Course("hashing", race, [(tmp_path, settings)], 0.05)
+    assert late.run("dspectral") == "stopped after 0.05 s"
+    wrong = Course("hashing", race, [(tmp_path, settings)], 60.0)  # the data was never made
+    assert "FileNotFoundError" in wrong.run("dspectral")
+
+
+def test_documents_are_the_lines_of_files(tmp_path):
+    (tmp_path / "a.txt").write_text("one line\n\n  two \n", encoding="utf-8")
+    settings = {"text": [str(tmp_path / "*.txt")], "documents": None}
+    assert texts.documents(settings) == ["one line", "two"]
+    assert texts.documents({**settings, "documents": 1}) == ["one line"]
+    (tmp_path / "a.txt").write_text("\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"no line of .*txt holds any text"):
+        texts.documents(settings)
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        texts.documents({**settings, "text": [str(tmp_path / "*.csv")]})
+
+
+def information_of(p, labels):
+    """Mutual information of adjacent clusters of the words so far, by the definition."""
+    names = sorted(set(labels[labels >= 0]))
+    pick = np.array([labels == name for name in names], dtype=float)
+    return information(pick @ p @ pick.T, (pick @ p.sum(axis=1))[:, None], pick @ p.sum(axis=0)).sum()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_exact_agglomeration_merges_the_pair_that_loses_least(seed):
+    rng, n = np.random.default_rng(seed), 4
+    counts = rng.poisson(rng.gamma(0.4, 3.0, (14, 14))).astype(float)
+    p, labels = counts / counts.sum(), np.full(14, -1)
+    for word in range(14):
+        labels[word] = word
+        names = sorted(set(labels[labels >= 0]))
+        if len(names) > n:
+            merged = [np.where(labels == b, a, labels) for a, b in itertools.combinations(names, 2)]
+            labels = max(merged, key=lambda one: information_of(p, one))
+    found = agglomerated(sparse.csr_array(counts), n)
+    assert len(set(zip(found.tolist(), labels.tolist(), strict=True))) == n
+
+
+def test_the_likelihood_of_sentences_is_the_sum_over_all_paths():
+    rng = np.random.default_rng(0)
+    model = {
+        "start": rng.dirichlet(np.ones(2)),
+        "transition": rng.dirichlet(np.ones(2), 2),
+        "emission": rng.dirichlet(np.ones(3), 2),
+    }
+    sentences = [[0, 2, 1], [1], [2, 2]]
+    total = 0.0
+    for words in sentences:
+        paths = itertools.product(range(2), repeat=len(words))
+        total += np.log(sum(probability(model, words, path) for path in paths))
+    ids, lengths = np.concatenate(sentences), np.array([3, 1, 2])
+    assert hmm.log_likelihood(model, ids, lengths) == pytest.approx(total / 6)
+
+
+def probability(model, words, path):
+    steps = [model["transition"][a, b] for a, b in itertools.pairwise(path)]
+    emitted = [model["emission"][state, word] for state, word in zip(path, words, strict=True)]
+    return model["start"][path[0]] * np.prod(steps) * np.prod(emitted)

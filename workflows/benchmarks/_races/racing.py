@@ -1,0 +1,178 @@
+"""How contenders are compared: in turn, each in a process of its own, on one thread, as often as asked for.
+
+What else runs on a machine slows all who run in the same hour, so a ratio is taken within a repetition, and the median
+of these ratios stands with its quartiles. Every other repetition runs in the reverse order.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .race import Race
+
+ROOT = Path(__file__).parents[3]
+ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
+    "DASK_SCHEDULER": "sync",
+    "MALLOC_TRIM_THRESHOLD_": "65536",  # memory that is free is given back, whoever freed it
+    "PYTHONHASHSEED": "0",  # gensim's vectors start from it
+}
+"""Environment of every contender's process."""
+OVER = "cpu_seconds"
+"""What ratios are of."""
+
+
+@dataclass
+class Lane:
+    """What one contender did.
+
+    Attributes
+    ----------
+    runs : list of dict
+        Seconds, memory and accuracy of each repetition.
+    out : str
+        Why it does not run, or runs no more.
+    """
+
+    runs: list[dict[str, float]] = field(default_factory=list)
+    out: str = ""
+
+    def of(self, metric: str) -> np.ndarray:
+        """Return one metric of all repetitions."""
+        return np.array([run[metric] for run in self.runs if metric in run])
+
+    def middle(self, metric: str) -> float:
+        """Return the median of a metric."""
+        return float(np.median(self.of(metric)))
+
+
+@dataclass(frozen=True)
+class Course:
+    """Where a race is run.
+
+    Attributes
+    ----------
+    name : str
+        Of the race.
+    race : Race
+        What it is.
+    stages : list of tuple
+        Folders and settings: the toy data to practice on, unless that is what is measured, and the data.
+    limit : float
+        Seconds after which a contender is stopped.
+    """
+
+    name: str
+    race: Race
+    stages: list[tuple[Path, dict[str, Any]]]
+    limit: float
+
+    def run(self, contender: str) -> dict[str, float] | str:
+        """Run one contender once; return what it took and found, or why it did not end."""
+        folder, settings = self.stages[-1]
+        out = folder / "found.npz"
+        orders = {"stages": [(str(place), how) for place, how in self.stages], "out": str(out)}
+        command = [sys.executable, "-m", f"{__package__}.contender", self.name, contender, json.dumps(orders)]
+        try:
+            done = subprocess.run(  # noqa: S603  our own
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=ROOT,
+                env={**os.environ, **ONE_THREAD},
+                timeout=self.limit,
+            )
+        except subprocess.TimeoutExpired:
+            return f"stopped after {self.limit:g} s"
+        if done.returncode:
+            return " ".join((done.stderr.strip() or f"ended with code {done.returncode}").splitlines()[-1:])
+        with np.load(out) as found:
+            scores = self.race.accuracy(folder, settings, dict(found))
+        return {**json.loads(done.stdout.splitlines()[-1]), **scores}
+
+
+def line_up(race: Race) -> dict[str, Lane]:
+    """Return a lane for each contender; who is not installed is out."""
+    return {name: Lane(out=missing(of.module)) for name, of in race.contenders.items()}
+
+
+def missing(module: str) -> str:
+    """Say which package is not installed; nothing where it is.
+
+    Examples
+    --------
+    >>> missing("json.decoder"), missing("no_such_package.models")
+    ('', 'no_such_package is not installed')
+    """
+    package = module.partition(".")[0]
+    return "" if find_spec(package) else f"{package} is not installed"
+
+
+def repetitions(lanes: dict[str, Lane], n: int) -> Iterator[tuple[int, str]]:
+    """Yield who runs next: in turn, forth and back, without those who are out.
+
+    Examples
+    --------
+    >>> [name for _, name in repetitions({"a": Lane(), "b": Lane(), "c": Lane(out="no")}, 2)]
+    ['a', 'b', 'b', 'a']
+    """
+    for repetition in range(n):
+        for name in list(lanes) if repetition % 2 == 0 else list(reversed(lanes)):
+            if not lanes[name].out:
+                yield repetition, name
+
+
+def hold(course: Course, n: int, step: Callable[[str, int], Any]) -> dict[str, Lane]:
+    """Run all contenders of a race.
+
+    Parameters
+    ----------
+    course : Course
+        The race, and where its data is.
+    n : int
+        Number of repetitions.
+    step : callable
+        From a contender and the repetition to a context that each run is in.
+
+    Returns
+    -------
+    dict of str to Lane
+        By contender.
+    """
+    lanes = line_up(course.race)
+    for repetition, name in repetitions(lanes, n):
+        with step(name, repetition):
+            took = course.run(name)
+        if isinstance(took, str):
+            lanes[name].out = took  # it would not end the next time either
+        else:
+            lanes[name].runs.append({**took, "repetition": repetition})
+    return lanes
+
+
+def ratios(lane: Lane, first: Lane, metric: str = OVER) -> np.ndarray:
+    """Return quartiles, the median in the middle, of how often a contender takes what the first takes.
+
+    Only repetitions that both ended count.
+
+    Examples
+    --------
+    >>> seconds = (2, 6, 4), (1, 2, 2)
+    >>> runs = [[{"repetition": i, "cpu_seconds": own[i]} for i in range(3)] for own in seconds]
+    >>> ratios(Lane(runs[0]), Lane(runs[1])).tolist()
+    [2.0, 2.0, 2.5]
+    """
+    ours = {run["repetition"]: run[metric] for run in first.runs}
+    found = [
+        run[metric] / max(ours[run["repetition"]], 1e-9) for run in lane.runs if run["repetition"] in ours
+    ]
+    return np.quantile(found, [0.25, 0.5, 0.75]) if found else np.full(3, np.nan)

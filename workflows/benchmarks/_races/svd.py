@@ -1,0 +1,174 @@
+"""Truncated SVD of two matrices: planted topics, and real text hashed to columns, whose spectrum is flat.
+
+Ours reads the store on disk, pass by pass; the others hold the same matrix in memory, in single precision, and gensim
+is handed it in chunks.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import svds
+
+import dspectral
+
+from .race import Contender, Found, Race, Settings
+from .texts import documents
+
+CHUNK = 20_000
+"""Rows that gensim is handed at a time."""
+DENSE_BYTES = 1 << 26
+"""Of a block that Dask multiplies: it has no sparse products, so blocks are made dense, one at a time."""
+
+
+def make_topics(folder: Path, s: Settings) -> str:
+    """Write counts of planted topics, columns in the order that they are drawn in."""
+    counts = dspectral.datasets.low_rank_counts(
+        s["rows"],
+        s["columns"],
+        s["topics"],
+        row_length=s["row_length"],
+        block_rows=min(16_384, -(-s["rows"] // 4)),
+        seed=s["seed"],
+    )
+    store = dspectral.write_counts(counts, str(folder / "counts.zarr"))
+    return _written(folder, store.counts, s["k"])
+
+
+def make_text(folder: Path, s: Settings) -> str:
+    """Hash words and their sequences to columns; the matrix is the tf-idf weights."""
+    texts, hashing = dspectral.Texts(documents(s)), dspectral.NgramHashing(1 << s["bits"])
+    store = dspectral.build_store(texts, str(folder / "counts.zarr"), hashing=hashing, block_bytes=1 << 21)
+    return _written(folder, store.tfidf(), s["k"])
+
+
+def _written(folder: Path, rows: Any, k: int) -> str:
+    """Write the matrix for those who hold it, and the energy that no k components can exceed."""
+    n_blocks = rows.numblocks[0]
+    matrix = sparse.csr_matrix(rows.compute())
+    sparse.save_npz(folder / "counts.npz", matrix, compressed=False)
+    values = svds(matrix.astype(np.float64), k=k, return_singular_vectors=False, tol=1e-7)
+    np.savez(folder / "truth.npz", best=np.sum(values**2), all=np.sum(matrix.data.astype(np.float64) ** 2))
+    shape = f"{matrix.shape[0]:,} x {matrix.shape[1]:,}"
+    return f"{shape}, {matrix.nnz:,} entries, {n_blocks} block(s), k = {k}"
+
+
+def accuracy(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
+    """Return the share of the best energy that is lost, and how far the residual is above the optimal one."""
+    axes, _ = np.linalg.qr(found["components"].T.astype(np.float64))
+    matrix = sparse.load_npz(folder / "counts.npz")
+    starts = range(0, matrix.shape[0], CHUNK)
+    held = sum(float(np.sum((matrix[start : start + CHUNK] @ axes) ** 2)) for start in starts)
+    with np.load(folder / "truth.npz") as truth:
+        best, energy = float(truth["best"]), float(truth["all"])
+    return {"energy_lost": 1.0 - held / best, "excess": (best - held) / (energy - best)}
+
+
+def ours(
+    library: ModuleType, folder: Path, s: Settings, *, tfidf: bool, n_passes: int
+) -> Callable[[], Found]:
+    """Block Krylov passes over the store, or one of Frequent Directions."""
+    store = library.open_store(str(folder / "counts.zarr"))
+    solver = "krylov" if n_passes > 1 else "frequent_directions"
+    sketch_size = None if n_passes > 1 else 2 * s["k"]
+    model = library.TruncatedSVD(s["k"], solver=solver, n_passes=n_passes, sketch_size=sketch_size)
+    return lambda: {"components": model.fit(store.tfidf() if tfidf else store).components_}
+
+
+def randomized(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
+    """Run scikit-learn's default, five power iterations."""
+    rows, model = sparse.load_npz(folder / "counts.npz"), library.TruncatedSVD(s["k"], random_state=0)
+    return lambda: {"components": model.fit(rows).components_}
+
+
+def scipy_svds(library: ModuleType, folder: Path, s: Settings, *, solver: str) -> Callable[[], Found]:
+    """Run SciPy's Lanczos methods to the precision of their defaults."""
+    rows = sparse.load_npz(folder / "counts.npz")
+    return lambda: {"components": library.svds(rows, k=s["k"], solver=solver, rng=0)[2]}
+
+
+def gensim_lsi(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
+    """Merge chunks in one pass."""
+    columns = sparse.load_npz(folder / "counts.npz").T.tocsc()
+    names, chunk = library.utils.FakeDict(columns.shape[0]), min(CHUNK, columns.shape[1])
+
+    def run() -> Found:
+        model = library.models.LsiModel(num_topics=s["k"], chunksize=chunk, dtype=np.float32, id2word=names)
+        for start in range(0, columns.shape[1], chunk):
+            model.add_documents(columns[:, start : start + chunk])
+        return {"components": model.projection.u[:, : s["k"]].T}
+
+    return run
+
+
+def compressed(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
+    """Run Dask's randomized SVD with two power iterations, on blocks made dense one at a time."""
+    rows = sparse.load_npz(folder / "counts.npz")
+    step = max(s["k"] + 10, DENSE_BYTES // (4 * rows.shape[1]))
+    # The last block takes what would be too few rows for a factor of a tall block.
+    cuts = [*range(0, max(1, rows.shape[0] - step), step), rows.shape[0]]
+    chunks = (tuple(int(n) for n in np.diff(cuts)), (rows.shape[1],))
+
+    def dense(block_info: Any) -> Any:
+        (start, stop), _ = block_info[None]["array-location"]
+        return rows[start:stop].toarray()
+
+    array = library.map_blocks(dense, chunks=chunks, dtype=rows.dtype, meta=np.empty((0, 0), rows.dtype))
+
+    def run() -> Found:
+        _, _, components = library.linalg.svd_compressed(array, s["k"], n_power_iter=2, seed=0)
+        return {"components": components.compute()}
+
+    return run
+
+
+def _contenders(tfidf: bool) -> dict[str, Contender]:
+    passes = {
+        f"dspectral, {n} pass{'es' * (n > 1)}": Contender("dspectral", partial(ours, tfidf=tfidf, n_passes=n))
+        for n in (4, 6, 1)
+    }
+    peers = {
+        f"SciPy {solver.upper()}": Contender("scipy.sparse.linalg", partial(scipy_svds, solver=solver))
+        for solver in ("arpack", "propack")
+    }
+    return passes | {
+        "scikit-learn randomized": Contender("sklearn.decomposition", randomized),
+        **peers,
+        "gensim LsiModel": Contender("gensim", gensim_lsi),
+        "Dask svd_compressed": Contender("dask.array", compressed),
+    }
+
+
+TOPICS = Race(
+    "Find the leading right singular vectors of counts with planted topics.",
+    {
+        "toy": {"rows": 400, "columns": 300, "topics": 5, "row_length": 20, "k": 5},
+        "small": {"rows": 10_000, "columns": 5_000, "topics": 30, "row_length": 60, "k": 30},
+        "middle": {"rows": 40_000, "columns": 20_000, "topics": 50, "row_length": 100, "k": 50},
+        "full": {"rows": 1_000_000, "columns": 100_000, "topics": 100, "row_length": 120, "k": 100},
+    },
+    make_topics,
+    _contenders(tfidf=False),
+    accuracy,
+)
+
+
+def _of_text(*bits: int) -> Race:
+    """Return the race on text that is hashed to ``2^bits`` columns, at each size."""
+    documents_and_k = ((300, 5), (5_000, 20), (None, 50), (None, 100))
+    sizes = zip(("toy", "small", "middle", "full"), documents_and_k, bits, strict=True)
+    return Race(
+        "Find the leading right singular vectors of tf-idf weights of real text, hashed to columns: a flat spectrum.",
+        {size: {"documents": n, "bits": wide, "k": k} for size, (n, k), wide in sizes},
+        make_text,
+        _contenders(tfidf=True),
+        accuracy,
+    )
+
+
+TEXT = _of_text(10, 16, 18, 18)
+WIDE_TEXT = _of_text(12, 18, 20, 20)

@@ -1,0 +1,134 @@
+"""Race dspectral against the libraries that do the same: SVD, sketches, stores, text, words, tags and labels.
+
+Contenders of a race work on the same data, in turn, each in a process of its own and on one thread, as often as asked
+for; who is not installed is a row that says so. Measured are CPU and wall seconds, the peak memory of the process (and
+of that what it took beside libraries and practice on toy data), and how well it did. Ratios of CPU seconds are over
+the first contender, within a repetition: their median and quartiles. Data is drawn from known models, or is text of the
+standard library, or of files that are named.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import dask
+
+from .._form import form
+from .._form.plots import COLOURS, new_plot
+from ._races.lineup import RACES
+from ._races.race import Race
+from ._races.racing import Course, Lane, hold, ratios
+from ._races.tables import lost, rows_of, section
+
+SIZES = ("toy", "small", "middle", "full")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the races."""
+    arguments = options().parse_args(argv)
+    with form.run(arguments) as run, dask.config.set(scheduler="synchronous"):
+        sections = []
+        for name in (
+            () if arguments.plan else arguments.races
+        ):  # processes of their own have nothing to plan here
+            with tempfile.TemporaryDirectory(prefix="dspectral-", dir=arguments.scratch) as scratch:
+                sections.append(one_race(run, name, Path(scratch)))
+        run.attach("races.md", "\n".join([heading(), *sections]))
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("benchmarks.races", __doc__, fits=False)
+    add = parser.add_argument
+    add(
+        "--races", nargs="+", choices=tuple(RACES), default=list(RACES), metavar="NAME", help=", ".join(RACES)
+    )
+    add("--repetitions", type=form.positive, default=5, metavar="N", help="of each race")
+    add("--size", choices=SIZES, default="small", help="of the data; small takes a few seconds a contender")
+    add(
+        "--text", nargs="+", metavar="FILE", help="a document a line, also .gz (default: Python's docstrings)"
+    )
+    add(
+        "--limit",
+        type=form.positive,
+        default=600,
+        metavar="SECONDS",
+        help="after which a contender is stopped",
+    )
+    add("--scratch", type=Path, help="folder for the data (default: the system's)")
+    return parser
+
+
+def one_race(run: form.Run, name: str, scratch: Path) -> str:
+    """Make the data, run a race, and report it; return its section of the page."""
+    arguments, race = run.arguments, RACES[name]
+    with run.measure(f"{name}: make the data"):
+        course, data = prepared(name, race, arguments, scratch)
+
+    def step(contender: str, repetition: int) -> AbstractContextManager[Any]:
+        return run.measure(f"{name}, {repetition + 1}/{arguments.repetitions}: {contender}")
+
+    load = os.getloadavg()[0]
+    lanes = hold(course, arguments.repetitions, step)
+    busy = f"load average {load:.1f} before, {os.getloadavg()[0]:.1f} after"
+    run.note(f"{name}: {data}; {busy}")
+    report(run, name, lanes)
+    return section(name, race.task, f"{data}; {len(lanes)} contenders, {busy}", lanes)
+
+
+def prepared(name: str, race: Race, arguments: argparse.Namespace, scratch: Path) -> tuple[Course, str]:
+    """Write the data, and the toy data to practice on."""
+    stages, data = [], ""
+    for size in dict.fromkeys(("toy", arguments.size)):
+        folder = scratch / size
+        folder.mkdir()
+        settings = {"seed": arguments.seed, "text": arguments.text, **race.sizes[size]}
+        data = race.make(folder, settings)
+        stages.append((folder, settings))
+    return Course(name, race, stages, arguments.limit), data
+
+
+def report(run: form.Run, name: str, lanes: dict[str, Lane]) -> None:
+    """Add rows, each repetition as a detail, what was lost, and a plot."""
+    for row in rows_of(lanes):
+        run.row(data=name, **row)
+    for method, lane in lanes.items():
+        for once in lane.runs:
+            for metric, value in once.items():
+                if metric != "repetition":
+                    run.detail(
+                        data=name, method=method, metric=metric, value=value, repetition=once["repetition"]
+                    )
+        if lane.out:
+            run.note(f"{name}: {method}: {lane.out}")
+    for sentence in lost(lanes):
+        run.note(f"{name}: {sentence}")
+    draw(run, name, {method: lane for method, lane in lanes.items() if lane.runs})
+
+
+def draw(run: form.Run, name: str, lanes: dict[str, Lane]) -> None:
+    """Draw CPU seconds and the ratio of each contender."""
+    if not lanes:
+        return
+    first = next(iter(lanes.values()))
+    figure, axes = new_plot(name, x="CPU seconds", y="")
+    for i, (method, lane) in enumerate(lanes.items()):
+        bar = axes.barh(
+            method, lane.middle("cpu_seconds"), color=COLOURS[int(method.startswith("dspectral"))]
+        )
+        axes.bar_label(bar, [f"{ratios(lane, first)[1]:.2g} x" if i else ""], padding=3)
+    axes.invert_yaxis()
+    run.plot(name, figure, f"CPU seconds of {name}; beside each bar how many times those of the first.")
+
+
+def heading() -> str:
+    """Return the head of the page."""
+    return f"# Races\n\n{time.strftime('%Y-%m-%d')}, {os.cpu_count()} processors.\n"
+
+
+if __name__ == "__main__":
+    main()
