@@ -225,3 +225,56 @@ def test_a_loss_against_words_alone_is_a_warning_also_with_vectors_that_were_giv
     assert rows["tmpca+svm", "1", "error_rate"]["over_words"] > 0.3
     assert any(note.startswith("Warning: on these texts words alone are better") for note in report["notes"])
     assert not any("learned from" in note for note in report["notes"])  # vectors were given
+
+
+def test_a_question_is_classified_by_its_question_word_unless_stop_words_are_asked_for(tmp_path):
+    train, test = questions(tmp_path / "train.tsv", 300, 1), questions(tmp_path / "test.tsv", 90, 2)
+    options = ["--train", train, "--test", test, "--dimensions", "8", "--length", "8"]
+    errors = {}
+    for how, more in (("default", []), ("english", ["--stop-words", "english"])):
+        tmpca_classification.main([*options, *more, "--out", str(tmp_path / how)])
+        _, rows = rows_of(tmp_path / how)
+        errors[how] = {
+            method: row["value"] for (method, _, metric), row in rows.items() if metric == "error_rate"
+        }
+    for method in ("mean+svm", "pca+svm", "tmpca+svm", "tmpca-pooled+svm"):
+        assert errors["default"][method] < 0.1
+        assert errors["english"][method] > 0.4
+
+
+def test_every_word_of_a_question_is_kept_by_default():
+    question = ["what", "is", "the", "name", "of", "how", "many", "of", "them", "?"]
+    stop_words = tmpca_classification.options().parse_args(["--train", "x.tsv"]).stop_words
+    assert content([question], stop_words) == [question]
+
+
+def test_the_nodes_of_all_levels_and_the_pooled_ones_are_features_too(tmp_path, vectors):
+    train, test = write_tsv(tmp_path / "train.tsv", 200, 1), write_tsv(tmp_path / "test.tsv", 100, 2)
+    options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "9", "--arity", "3"]
+    methods = ["tmpca-levels+svm", "tmpca-pooled+svm"]
+    tmpca_classification.main([*options, "--whiten", "--methods", *methods, "--out", str(tmp_path / "out")])
+    _, rows = rows_of(tmp_path / "out")
+    assert rows["tmpca-levels+svm", "1", "error_rate"]["value"] <= 0.1
+    assert rows["tmpca-pooled+svm", "1", "error_rate"]["value"] <= 0.1
+
+
+def test_the_column_of_the_label_may_have_another_name(tmp_path, vectors):
+    train = write_tsv(tmp_path / "train.tsv", 100, 1)
+    other = tmp_path / "other.tsv"
+    other.write_text((tmp_path / "train.tsv").read_text().replace("text\tlabel", "text\tintent"))
+    for file, more in ((train, []), (str(other), ["--label", "intent"])):
+        options = [
+            "--train",
+            file,
+            "--vectors",
+            vectors,
+            "--length",
+            "8",
+            "--folds",
+            "2",
+            "--methods",
+            "mean+svm",
+        ]
+        tmpca_classification.main([*options, *more, "--out", str(tmp_path / "out")])
+        _, rows = rows_of(tmp_path / "out")
+        assert rows["mean+svm", "1", "error_rate"]["value"] <= 0.1
