@@ -110,7 +110,7 @@ def options() -> argparse.ArgumentParser:
     add("--forms", nargs="+", type=form.positive, default=[1], metavar="n", help="n-gram forms")
     add("--plain-test", action="store_true", help="n-gram forms of the training texts alone, as the paper's")
     add(
-        "--stop-words", choices=["none", "english", "weak"], default="weak", help="left out of vectors' texts"
+        "--stop-words", choices=["none", "english", "weak"], default="none", help="left out of vectors' texts"
     )
     add("--zero-digits", action="store_true", help="read each digit as 0")
     add("--methods", nargs="+", choices=METHODS, default=list(USUAL), metavar="METHOD", help="to compare")
@@ -134,9 +134,8 @@ class Vectorizer:
     def settings(self, train: Texts) -> Settings:
         """Return what all methods share, vectors included."""
         arguments = self.arguments
-        words, matrix = self.given or self._learn(train)
-        known = [i for i, word in enumerate(words) if word != RARE]  # an unknown word says nothing: zeros
-        words, matrix = [words[i] for i in known], matrix[known, : arguments.dimensions]
+        words, matrix = known_words(self.given or self._learn(train))
+        matrix = matrix[:, : arguments.dimensions]
         cut = content(train.words, arguments.stop_words)
         return Settings(
             (words, matrix - mean_vector(words, matrix, cut)),
@@ -179,6 +178,13 @@ class Vectorizer:
                 "than its words do; more text of the same kind helps (--corpus MORE), and so do vectors that were "
                 "learned elsewhere (--vectors)."
             )
+
+
+def known_words(vectors: Vectors) -> Vectors:
+    """Leave the vector of rare words out: an unknown word says nothing, and has zeros."""
+    words, matrix = vectors
+    known = [i for i, word in enumerate(words) if word != RARE]
+    return [words[i] for i in known], matrix[known]
 
 
 def mean_vector(words: list[str], matrix: NDArray[np.float32], texts: list[list[str]]) -> NDArray[np.float32]:
@@ -247,11 +253,12 @@ def note_task(run: form.Run, split: Split, settings: Settings, *, cross_validate
     cut = content(split.train.words, settings.stop_words)
     known = set(settings.vectors[0])
     n_words = sum(map(len, cut))
+    less = "" if settings.stop_words == "none" else " without stop words"
     covered = sum(word in known for words in cut for word in words) / max(1, n_words)
     run.note(
         f"{name_of(run.arguments.train)}: {len(split.train.words)} training and {len(split.test.words)} test "
-        f"texts{' in the first split' if cross_validated else ''}, {n_words / len(cut):.1f} words each without stop "
-        f"words, {covered:.1%} of them with a vector of {settings.vectors[1].shape[1]} numbers"
+        f"texts{' in the first split' if cross_validated else ''}, {n_words / len(cut):.1f} words each{less}, "
+        f"{covered:.1%} of them with a vector of {settings.vectors[1].shape[1]} numbers"
     )
 
 

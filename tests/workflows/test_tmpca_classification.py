@@ -57,6 +57,7 @@ def test_a_test_file_is_scored_by_every_method_and_form(tmp_path, vectors):
     report, rows = rows_of(out)
     shown = {(method, form) for method, form, _ in rows}
     trees = {("tmpca+svm", form) for form in ("1", "2", "1+2", "chosen")}
+    trees |= {("tmpca-pooled+svm", "1")}
     assert shown == {("svm", "words"), ("mean+svm", "1"), ("pca+svm", "1")} | trees
     for method, form in shown:
         assert rows[method, form, "cpu_seconds"]["value"] > 0
@@ -68,7 +69,7 @@ def test_a_test_file_is_scored_by_every_method_and_form(tmp_path, vectors):
     model = load(str(out / "model"))
     assert isinstance(model, TreePCA)
     assert model.length == 8
-    assert report["passes"] == 1 + 0 + 4 + 2 + 2 + 4
+    assert report["passes"] == 1 + 0 + 4 + 2 + 2 + 4 + 2
 
 
 def test_without_a_test_file_every_text_is_classified_once_by_the_folds_of_the_file(tmp_path, vectors):
@@ -204,7 +205,7 @@ def test_vectors_of_little_text_are_warned_of_and_held_against_words_alone(tmp_p
     out = tmp_path / "out"
     tmpca_classification.main(["--train", train, "--test", test, "--dimensions", "8", "--out", str(out)])
     report, rows = rows_of(out)
-    assert "learned from the training texts alone: 1,500 tokens of 11 word types." in " ".join(
+    assert "learned from the training texts alone: 1,800 tokens of 12 word types." in " ".join(
         report["notes"]
     )
     assert any(note.startswith("Warning: fewer than 1,000,000 tokens") for note in report["notes"])
@@ -229,7 +230,10 @@ def test_a_loss_against_words_alone_is_a_warning_also_with_vectors_that_were_giv
 
 def test_a_question_is_classified_by_its_question_word_unless_stop_words_are_asked_for(tmp_path):
     train, test = questions(tmp_path / "train.tsv", 300, 1), questions(tmp_path / "test.tsv", 90, 2)
-    options = ["--train", train, "--test", test, "--dimensions", "8", "--length", "8"]
+    words = [*FILLER, "who", "where", "when"]
+    write_word2vec(str(tmp_path / "v.bin"), words, np.eye(len(words)))
+    options = ["--train", train, "--test", test, "--vectors", str(tmp_path / "v.bin"), "--length", "8"]
+    options += ["--methods", "mean+svm", "tmpca-levels+svm", "tmpca-pooled+svm"]
     errors = {}
     for how, more in (("default", []), ("english", ["--stop-words", "english"])):
         tmpca_classification.main([*options, *more, "--out", str(tmp_path / how)])
@@ -237,7 +241,7 @@ def test_a_question_is_classified_by_its_question_word_unless_stop_words_are_ask
         errors[how] = {
             method: row["value"] for (method, _, metric), row in rows.items() if metric == "error_rate"
         }
-    for method in ("mean+svm", "pca+svm", "tmpca+svm", "tmpca-pooled+svm"):
+    for method in ("mean+svm", "tmpca-levels+svm", "tmpca-pooled+svm"):
         assert errors["default"][method] < 0.1
         assert errors["english"][method] > 0.4
 
