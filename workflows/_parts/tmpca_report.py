@@ -10,7 +10,6 @@ from .._form import form
 from .._form.plots import new_bars
 from .labelled_documents import name_of
 
-
 TREES = ("tmpca+svm", "tmpca-levels+svm", "tmpca-pooled+svm")
 
 
