@@ -55,14 +55,14 @@ METHODS: dict[str, dict[str, Any]] = {
     "mean": {},
     "pca": {},
     "root": {},
-    "root, not centered": {"center": False},
-    "root, whitened": {"whiten": True},
-    "root, arity 3": {"arity": 3},
-    "root, arity 4": {"arity": 4},
+    "root-not-centered": {"center": False},
+    "root-whitened": {"whiten": True},
+    "root-arity-3": {"arity": 3},
+    "root-arity-4": {"arity": 4},
     "levels": {},
-    "levels, whitened": {"whiten": True},
+    "levels-whitened": {"whiten": True},
     "pooled": {},
-    "pooled, whitened": {"whiten": True},
+    "pooled-whitened": {"whiten": True},
 }
 """What a method changes in the settings."""
 PENALTIES = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1)
@@ -86,7 +86,13 @@ def main(argv: list[str] | None = None) -> None:
         help="to compare",
     )
     add("--dimensions", type=form.positive, metavar="D", help="of a vector, the first ones (default: all)")
-    add("--length", type=form.positive, default=32, metavar="N", help="words of a sentence, a power of 4")
+    add(
+        "--length",
+        type=form.positive,
+        default=32,
+        metavar="N",
+        help="words of a sentence, a power of 2; trees of arity 3 and 4 take their next power",
+    )
     add("--stop-words", choices=["none", "english", "weak"], default="none", help="left out of texts")
     add("--most", type=form.positive, default=6000, metavar="M", help="training texts that are learned from")
     with form.run(parser.parse_args(argv)) as run:
@@ -216,7 +222,7 @@ def features_of(method: str, settings: Settings) -> Any:
         return Average(changed)
     if method == "pca":
         return Concatenated(changed)
-    output: Any = method.partition(",")[0]
+    output: Any = method.partition("-")[0]
     return Tree(changed._replace(length=length_of(settings.length, changed.arity)), [1], output=output)
 
 
