@@ -3,9 +3,11 @@
 Methods, each with a linear SVM whose penalty is cross-validated on the training texts: `svm` takes words and pairs
 of words by TF-IDF, `mean+svm` the average of the words' vectors, `pca+svm` principal components of the first N
 vectors one after the other, `tmpca+svm` the one vector that a tree leaves of them, for each n-gram form asked for
-and for all of them side by side. Without `--vectors`, vectors are learned from the training texts, without their
-labels, and from the lines of `--corpus`. Without `--test` the training file is cross-validated, by its column
-cv_fold or in ten stratified folds. `--scaling` measures time and memory against N instead.
+and for all of them side by side; `tmpca-levels+svm` the nodes of all levels of that tree, `tmpca-pooled+svm` the
+first node, the mean, the least and the largest of each level. Without `--vectors`, vectors are learned from the
+training texts, without their labels, and from the lines of `--corpus`. Without `--test` the training file is
+cross-validated, by its column cv_fold or in ten stratified folds. `--scaling` measures time and memory against N
+instead.
 """
 
 import argparse
@@ -28,6 +30,7 @@ from ._parts.text_classifiers import (
     Average,
     Classifier,
     Concatenated,
+    Output,
     Settings,
     Tree,
     Vectors,
@@ -39,14 +42,17 @@ from .tmpca_scaling import measure_scaling
 RARE = "<?>"
 LITTLE = 1_000_000
 """Tokens below which word vectors are poor."""
-METHODS = ("svm", "mean+svm", "pca+svm", "tmpca+svm")
+METHODS = ("svm", "mean+svm", "pca+svm", "tmpca+svm", "tmpca-levels+svm", "tmpca-pooled+svm")
+USUAL = tuple(method for method in METHODS if method != "tmpca-levels+svm")
+"""All but the one of very many features."""
+OUTPUTS: dict[str, Output] = {"tmpca-levels+svm": "levels", "tmpca-pooled+svm": "pooled"}
 
 
 def main(argv: list[str] | None = None) -> None:
     """Learn, classify, report."""
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
-        zero = {"zero_digits": arguments.zero_digits}
+        zero = {"zero_digits": arguments.zero_digits, "label": arguments.label}
         texts = read_texts(arguments.train, **zero)
         if arguments.scaling:
             source = Vectorizer(run)
@@ -65,6 +71,7 @@ def options() -> argparse.ArgumentParser:
     add(
         "--test", metavar="TSV", help="the same, to be classified (default: cross-validate the training file)"
     )
+    add("--label", default="label", metavar="COLUMN", help="of what a text is classified as")
     add("--folds", type=form.positive, default=10, metavar="F", help="where the file names none")
     add(
         "--vectors",
@@ -92,13 +99,21 @@ def options() -> argparse.ArgumentParser:
         help="of PCA and TMPCA (default: as many as dimensions)",
     )
     add("--length", type=form.positive, default=64, metavar="N", help="words of a text, a power of 2")
+    add(
+        "--arity",
+        type=form.positive,
+        default=2,
+        metavar="P",
+        help="neighbours that a tree joins, N a power of it",
+    )
+    add("--whiten", action="store_true", help="scale the components of each level of a tree to unit variance")
     add("--forms", nargs="+", type=form.positive, default=[1], metavar="n", help="n-gram forms")
     add("--plain-test", action="store_true", help="n-gram forms of the training texts alone, as the paper's")
     add(
-        "--stop-words", choices=["none", "english", "weak"], default="weak", help="left out of vectors' texts"
+        "--stop-words", choices=["none", "english", "weak"], default="none", help="left out of vectors' texts"
     )
     add("--zero-digits", action="store_true", help="read each digit as 0")
-    add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="to compare")
+    add("--methods", nargs="+", choices=METHODS, default=list(USUAL), metavar="METHOD", help="to compare")
     add("--scaling", action="store_true", help="time and memory against N, of the training texts")
     add("--lengths", nargs="+", type=form.positive, default=[8, 16, 32, 64, 128], help="N of --scaling")
     add("--sentences", type=form.positive, default=10_000, metavar="M", help="of --scaling")
@@ -119,9 +134,8 @@ class Vectorizer:
     def settings(self, train: Texts) -> Settings:
         """Return what all methods share, vectors included."""
         arguments = self.arguments
-        words, matrix = self.given or self._learn(train)
-        known = [i for i, word in enumerate(words) if word != RARE]  # an unknown word says nothing: zeros
-        words, matrix = [words[i] for i in known], matrix[known, : arguments.dimensions]
+        words, matrix = known_words(self.given or self._learn(train))
+        matrix = matrix[:, : arguments.dimensions]
         cut = content(train.words, arguments.stop_words)
         return Settings(
             (words, matrix - mean_vector(words, matrix, cut)),
@@ -129,6 +143,8 @@ class Vectorizer:
             arguments.length,
             arguments.stop_words,
             arguments.seed,
+            arguments.arity,
+            arguments.whiten,
         )
 
     def _learn(self, train: Texts) -> Vectors:
@@ -162,6 +178,13 @@ class Vectorizer:
                 "than its words do; more text of the same kind helps (--corpus MORE), and so do vectors that were "
                 "learned elsewhere (--vectors)."
             )
+
+
+def known_words(vectors: Vectors) -> Vectors:
+    """Leave the vector of rare words out: an unknown word says nothing, and has zeros."""
+    words, matrix = vectors
+    known = [i for i, word in enumerate(words) if word != RARE]
+    return [words[i] for i in known], matrix[known]
 
 
 def mean_vector(words: list[str], matrix: NDArray[np.float32], texts: list[list[str]]) -> NDArray[np.float32]:
@@ -217,6 +240,8 @@ def candidates(arguments: argparse.Namespace, settings: Settings) -> Iterator[tu
             yield method, "1", Average(settings)
         elif method == "pca+svm":
             yield method, "1", Concatenated(settings)
+        elif method in OUTPUTS:
+            yield method, "1", tree([1], output=OUTPUTS[method])
         else:
             yield from ((method, str(n), tree([n])) for n in arguments.forms)
             if len(arguments.forms) > 1:
@@ -228,11 +253,12 @@ def note_task(run: form.Run, split: Split, settings: Settings, *, cross_validate
     cut = content(split.train.words, settings.stop_words)
     known = set(settings.vectors[0])
     n_words = sum(map(len, cut))
+    less = "" if settings.stop_words == "none" else " without stop words"
     covered = sum(word in known for words in cut for word in words) / max(1, n_words)
     run.note(
         f"{name_of(run.arguments.train)}: {len(split.train.words)} training and {len(split.test.words)} test "
-        f"texts{' in the first split' if cross_validated else ''}, {n_words / len(cut):.1f} words each without stop "
-        f"words, {covered:.1%} of them with a vector of {settings.vectors[1].shape[1]} numbers"
+        f"texts{' in the first split' if cross_validated else ''}, {n_words / len(cut):.1f} words each{less}, "
+        f"{covered:.1%} of them with a vector of {settings.vectors[1].shape[1]} numbers"
     )
 
 

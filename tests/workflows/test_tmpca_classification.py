@@ -57,6 +57,7 @@ def test_a_test_file_is_scored_by_every_method_and_form(tmp_path, vectors):
     report, rows = rows_of(out)
     shown = {(method, form) for method, form, _ in rows}
     trees = {("tmpca+svm", form) for form in ("1", "2", "1+2", "chosen")}
+    trees |= {("tmpca-pooled+svm", "1")}
     assert shown == {("svm", "words"), ("mean+svm", "1"), ("pca+svm", "1")} | trees
     for method, form in shown:
         assert rows[method, form, "cpu_seconds"]["value"] > 0
@@ -68,7 +69,7 @@ def test_a_test_file_is_scored_by_every_method_and_form(tmp_path, vectors):
     model = load(str(out / "model"))
     assert isinstance(model, TreePCA)
     assert model.length == 8
-    assert report["passes"] == 1 + 0 + 4 + 2 + 2 + 4
+    assert report["passes"] == 1 + 0 + 4 + 2 + 2 + 4 + 2
 
 
 def test_without_a_test_file_every_text_is_classified_once_by_the_folds_of_the_file(tmp_path, vectors):
@@ -204,7 +205,7 @@ def test_vectors_of_little_text_are_warned_of_and_held_against_words_alone(tmp_p
     out = tmp_path / "out"
     tmpca_classification.main(["--train", train, "--test", test, "--dimensions", "8", "--out", str(out)])
     report, rows = rows_of(out)
-    assert "learned from the training texts alone: 1,500 tokens of 11 word types." in " ".join(
+    assert "learned from the training texts alone: 1,800 tokens of 12 word types." in " ".join(
         report["notes"]
     )
     assert any(note.startswith("Warning: fewer than 1,000,000 tokens") for note in report["notes"])
@@ -225,3 +226,59 @@ def test_a_loss_against_words_alone_is_a_warning_also_with_vectors_that_were_giv
     assert rows["tmpca+svm", "1", "error_rate"]["over_words"] > 0.3
     assert any(note.startswith("Warning: on these texts words alone are better") for note in report["notes"])
     assert not any("learned from" in note for note in report["notes"])  # vectors were given
+
+
+def test_a_question_is_classified_by_its_question_word_unless_stop_words_are_asked_for(tmp_path):
+    train, test = questions(tmp_path / "train.tsv", 300, 1), questions(tmp_path / "test.tsv", 90, 2)
+    words = [*FILLER, "who", "where", "when"]
+    write_word2vec(str(tmp_path / "v.bin"), words, np.eye(len(words)))
+    options = ["--train", train, "--test", test, "--vectors", str(tmp_path / "v.bin"), "--length", "8"]
+    options += ["--methods", "mean+svm", "tmpca-levels+svm", "tmpca-pooled+svm"]
+    errors = {}
+    for how, more in (("default", []), ("english", ["--stop-words", "english"])):
+        tmpca_classification.main([*options, *more, "--out", str(tmp_path / how)])
+        _, rows = rows_of(tmp_path / how)
+        errors[how] = {
+            method: row["value"] for (method, _, metric), row in rows.items() if metric == "error_rate"
+        }
+    for method in ("mean+svm", "tmpca-levels+svm", "tmpca-pooled+svm"):
+        assert errors["default"][method] < 0.1
+        assert errors["english"][method] > 0.4
+
+
+def test_every_word_of_a_question_is_kept_by_default():
+    question = ["what", "is", "the", "name", "of", "how", "many", "of", "them", "?"]
+    stop_words = tmpca_classification.options().parse_args(["--train", "x.tsv"]).stop_words
+    assert content([question], stop_words) == [question]
+
+
+def test_the_nodes_of_all_levels_and_the_pooled_ones_are_features_too(tmp_path, vectors):
+    train, test = write_tsv(tmp_path / "train.tsv", 200, 1), write_tsv(tmp_path / "test.tsv", 100, 2)
+    options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "9", "--arity", "3"]
+    methods = ["tmpca-levels+svm", "tmpca-pooled+svm"]
+    tmpca_classification.main([*options, "--whiten", "--methods", *methods, "--out", str(tmp_path / "out")])
+    _, rows = rows_of(tmp_path / "out")
+    assert rows["tmpca-levels+svm", "1", "error_rate"]["value"] <= 0.1
+    assert rows["tmpca-pooled+svm", "1", "error_rate"]["value"] <= 0.1
+
+
+def test_the_column_of_the_label_may_have_another_name(tmp_path, vectors):
+    train = write_tsv(tmp_path / "train.tsv", 100, 1)
+    other = tmp_path / "other.tsv"
+    other.write_text((tmp_path / "train.tsv").read_text().replace("text\tlabel", "text\tintent"))
+    for file, more in ((train, []), (str(other), ["--label", "intent"])):
+        options = [
+            "--train",
+            file,
+            "--vectors",
+            vectors,
+            "--length",
+            "8",
+            "--folds",
+            "2",
+            "--methods",
+            "mean+svm",
+        ]
+        tmpca_classification.main([*options, *more, "--out", str(tmp_path / "out")])
+        _, rows = rows_of(tmp_path / "out")
+        assert rows["mean+svm", "1", "error_rate"]["value"] <= 0.1

@@ -88,20 +88,20 @@ def words_of(text: str, *, zero_digits: bool = False) -> list[str]:
     return _WORD.findall(_DIGIT.sub("0", text) if zero_digits else text)
 
 
-def read_texts(path: str, *, zero_digits: bool = False) -> Texts:
-    """Read a TSV with a header that has the columns text and label, perhaps also cv_fold.
+def read_texts(path: str, *, label: str = "label", zero_digits: bool = False) -> Texts:
+    """Read a TSV with a header that has the columns text and ``label``, perhaps also cv_fold.
 
     Raises
     ------
     ValueError
         If a column is missing, a line has another number of them (file and line are named), or there is none.
     """
-    rows = read_tsv(path, ("text", "label"))
+    rows = read_tsv(path, ("text", label))
     if not rows:
         raise ValueError(f"{path} has a header, but no text")
     folds = np.array([row["cv_fold"] for row in rows]) if "cv_fold" in rows[0] else None
     words = [words_of(row["text"], zero_digits=zero_digits) for row in rows]
-    return Texts(words, np.array([row["label"] for row in rows]), folds)
+    return Texts(words, np.array([row[label] for row in rows]), folds)
 
 
 def splits(texts: Texts, n_folds: int, seed: int) -> Iterator[Split]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +24,21 @@ DENSE_C = (0.0003, 0.001, 0.003, 0.01)
 INNER_FOLDS = 3
 
 Vectors = tuple[list[str], NDArray[np.float32]]
+Output = Literal["root", "levels", "pooled"]
+"""Which nodes of a tree are features."""
 
 
 class Settings(NamedTuple):
-    """What all methods share."""
+    """What all methods share, and (from ``arity`` on) what trees do."""
 
     vectors: Vectors
     n_components: int
     length: int
     stop_words: StopWords
     seed: int
+    arity: int = 2
+    whiten: bool = False
+    center: bool = True
 
 
 class Words:
@@ -105,16 +110,34 @@ class Tree:
         One tree for each, side by side.
     plain_test : bool
         Whether texts to be classified stay as they are, as the paper's.
+    output : {"root", "levels", "pooled"}
+        Which nodes of a tree are features.
     """
 
-    def __init__(self, settings: Settings, forms: Sequence[int], *, plain_test: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        forms: Sequence[int],
+        *,
+        plain_test: bool = False,
+        output: Output = "root",
+    ) -> None:
         self.settings, self.forms, self.plain_test = settings, tuple(forms), plain_test
+        self.output = output
 
     def fit(self, sentences: Sequence[Sequence[str]]) -> "Tree":
         """Find the components of each level of each tree."""
         s, texts = self.settings, content(sentences, self.settings.stop_words)
         self.models = [
-            TreePCA(s.n_components, length=n * s.length, vectors=s.vectors).fit(_in_form(texts, n))
+            TreePCA(
+                s.n_components,
+                length=n * s.length,
+                arity=s.arity,
+                vectors=s.vectors,
+                whiten=s.whiten,
+                center=s.center,
+                output=self.output,
+            ).fit(_in_form(texts, n))
             for n in self.forms
         ]
         self.n_passes = sum(model.n_passes_ for model in self.models)

@@ -10,6 +10,8 @@ from .._form import form
 from .._form.plots import new_bars
 from .labelled_documents import name_of
 
+TREES = ("tmpca+svm", "tmpca-levels+svm", "tmpca-pooled+svm")
+
 
 class Outcome(NamedTuple):
     """What a method did in one split."""
@@ -21,11 +23,12 @@ class Outcome(NamedTuple):
 
 
 def report(run: form.Run, found: dict[tuple[str, str], list[Outcome]]) -> None:
-    """Add a row for each method and form; the form with the least error in training is chosen for TMPCA."""
-    forms = {shown: outcomes for (method, shown), outcomes in found.items() if method == "tmpca+svm"}
-    if len(forms) > 1:
-        chosen = [min(split, key=lambda one: one.inner_error) for split in zip(*forms.values(), strict=True)]
-        found["tmpca+svm", "chosen"] = chosen
+    """Add a row for each method and form; of all trees the one with the least error in training is chosen."""
+    trees = [outcomes for (method, _), outcomes in found.items() if method in TREES]
+    if len(trees) > 1:
+        found["tmpca+svm", "chosen"] = [
+            min(split, key=lambda one: one.inner_error) for split in zip(*trees, strict=True)
+        ]
     data = name_of(run.arguments.train)
     words = found.get(("svm", "words"))
     for (method, shown), outcomes in found.items():
@@ -69,13 +72,13 @@ def answer(run: form.Run, found: dict[tuple[str, str], list[Outcome]]) -> None:
     """Say which method errs least, and whether a tree is worth its while against words alone."""
     rates = {key: error_rate(outcomes)[0] for key, outcomes in found.items()}
     best = min(rates, key=lambda key: rates[key])
-    trees = [key for key in ("chosen", "1") if ("tmpca+svm", key) in found] or [key[1] for key in found]
-    tree, words = ("tmpca+svm", trees[0]), ("svm", "words")
+    trees = [key for key in (("tmpca+svm", "chosen"), *((method, "1") for method in TREES)) if key in found]
+    tree, words = (trees or list(found))[0], ("svm", "words")
     sentence = f"`{best[0]}` errs least, on {rates[best]:.1%} of the test texts"
-    if tree in found and words in found:
+    if trees and words in found:
         over, error = difference(found[tree], found[words])
         sentence = (
-            f"`tmpca+svm` errs on {rates[tree]:.1%} of the test texts, an SVM on words alone on {rates[words]:.1%}: "
+            f"`{tree[0]}` errs on {rates[tree]:.1%} of the test texts, an SVM on words alone on {rates[words]:.1%}: "
             f"{100 * over:+.1f} ± {100 * error:.1f} points"
         )
         if over > 2 * error:

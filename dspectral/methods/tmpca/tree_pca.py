@@ -17,8 +17,8 @@ from dspectral.inputs.sequences import is_corpus
 from dspectral.inputs.shared_parameters import clone_sharing
 from dspectral.inputs.token_lists import TokenLists, token_lists
 from dspectral.methods.tmpca.levels import FirstLevel, LevelSettings, find_levels, n_levels_of
-from dspectral.methods.tmpca.moments import roots
 from dspectral.methods.tmpca.nodes import Trees
+from dspectral.methods.tmpca.outputs import OUTPUTS, Output, left_of, n_columns
 from dspectral.methods.tmpca.streams import SentencesLike, TreeSettings, block_of_lists, is_text, stream_of
 from dspectral.methods.tmpca.token_vectors import WordVectors
 from dspectral.registry import saved
@@ -63,6 +63,11 @@ class TreePCA(
         follows by the vectors of the words: exact sums, the same bits for any blocks, in memory for the distinct
         pairs. ``"vectors"`` joins the vectors themselves. ``"auto"`` takes pairs for texts and arity 2, where alone
         they exist.
+    output : {"root", "levels", "pooled"}, default="root"
+        What is left of a sentence, out of n = ``n_components``: ``"root"``, the one vector of n numbers (the
+        paper's); ``"levels"``, the nodes of all levels in their places, ``n * (length - 1) / (arity - 1)`` numbers;
+        ``"pooled"``, of each level, the given vectors included, the first node, the mean, the least and the largest
+        over the sentence, ``4 * (n_dimensions_ + n * L)`` numbers.
 
     Attributes
     ----------
@@ -118,6 +123,7 @@ class TreePCA(
         center: bool = True,
         whiten: bool = False,
         first_level: FirstLevel = "auto",
+        output: Output = "root",
     ) -> None:
         self.n_components = n_components
         self.length = length
@@ -126,6 +132,7 @@ class TreePCA(
         self.center = center
         self.whiten = whiten
         self.first_level = first_level
+        self.output = output
 
     @told
     def fit(self, X: SentencesLike, y: object = None) -> Self:
@@ -170,7 +177,7 @@ class TreePCA(
         return self
 
     def fit_transform(self, X: SentencesLike, y: object = None, **fit_params: Any) -> Any:
-        """Find the components, then return the one vector that is left of each sentence.
+        """Find the components, then return what is left of each sentence.
 
         Parameters
         ----------
@@ -183,14 +190,14 @@ class TreePCA(
 
         Returns
         -------
-        ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components)
+        ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components), or as ``output`` says
             As :meth:`transform` returns it.
         """
         X = token_lists(cast("TokenLists", X)) if is_text(X) and not is_corpus(X) else X
         return self.fit(X, y).transform(X)
 
     def transform(self, X: SentencesLike) -> Any:
-        """Return the one vector that is left of each sentence.
+        """Return what is left of each sentence.
 
         Parameters
         ----------
@@ -199,7 +206,7 @@ class TreePCA(
 
         Returns
         -------
-        ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components)
+        ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components), or as ``output`` says
             Zeros for an empty text.
 
         Raises
@@ -210,6 +217,7 @@ class TreePCA(
             If a number is not finite, or X has another shape than what was fitted.
         """
         check_is_fitted(self)
+        check_option("output", self.output, OUTPUTS)  # it may be set after the fit, which is the same for all
         scaled = self._level_settings().scaled
         axes = list(map(scaled, self.components_, self.explained_variance_))
         # Token lists are numbered by their own words, so a vector is looked up once for each distinct one; and they
@@ -218,15 +226,17 @@ class TreePCA(
             block, trees = block_of_lists(cast("TokenLists", X), self._settings())
             self._check_fitted(trees)
             with blas_in_one_thread():
-                return roots(block, trees=trees, axes=axes)
+                return left_of(block, trees=trees, axes=axes, output=self.output)
         stream = stream_of(X, self._settings())
         self._check_fitted(stream.trees)
-        project = partial(roots, trees=stream.trees, axes=axes)
-        return map_rows(stream.blocks, project, n_columns=len(axes[-1]), name="climb", n_rows=stream.n_rows)
+        project = partial(left_of, trees=stream.trees, axes=axes, output=self.output)
+        width = n_columns(self.output, stream.trees, axes)
+        return map_rows(stream.blocks, project, n_columns=width, name="climb", n_rows=stream.n_rows)
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.components_[-1])
+        trees = Trees(self.length, self.arity, self.n_dimensions_)
+        return n_columns(self.output, trees, self.components_)
 
     def __sklearn_clone__(self) -> Self:
         """Return a clone that shares the vectors, which may be those of a fitted embedding."""
@@ -260,6 +270,7 @@ class TreePCA(
                 f"of {trees.n_dimensions} dimensions are joined"
             )
         check_option("first_level", self.first_level, ("auto", "pairs", "vectors"))
+        check_option("output", self.output, OUTPUTS)
         if self.first_level == "pairs" and (trees.table is None or self.arity != 2):
             raise ValueError(
                 f"first_level is 'pairs', but arity is {self.arity}: pairs of tokens are of texts, and of arity 2"

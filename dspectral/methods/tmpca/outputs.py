@@ -1,0 +1,157 @@
+"""What is left of each sentence: the root of its tree, the nodes of all levels in their places, or pooled."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from dspectral.methods.tmpca.moments import roots
+from dspectral.methods.tmpca.nodes import Block, Nodes, Trees, climb, places
+from dspectral.types import FloatArray
+
+Output: TypeAlias = Literal["root", "levels", "pooled"]
+OUTPUTS: tuple[str, ...] = get_args(Output)
+
+
+def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
+    """Return how many numbers are left of a sentence.
+
+    Parameters
+    ----------
+    output : {"root", "levels", "pooled"}
+        What is left.
+    trees : Trees
+        Shape of the trees.
+    axes : sequence of ndarray
+        Axes of all levels, each of shape (k, arity * d).
+
+    Returns
+    -------
+    int
+        Number of columns.
+
+    Examples
+    --------
+    >>> axes = [np.ones((3, 4)), np.ones((3, 6))]
+    >>> [n_columns(output, Trees(4, 2, 2), axes) for output in ("root", "levels", "pooled")]
+    [3, 9, 32]
+    """
+    k = len(axes[-1])
+    if output == "root":
+        return k
+    if output == "levels":
+        return k * sum(_counts(trees, axes))
+    return 4 * (trees.n_dimensions + k * len(axes))
+
+
+def left_of(block: Block, *, trees: Trees, axes: Sequence[FloatArray], output: Output) -> FloatArray:
+    """Return what is left of each sentence of a block.
+
+    Parameters
+    ----------
+    block : Sentences, Nodes or ndarray of shape (n, length * n_dimensions)
+        A block as ``trees`` says.
+    trees : Trees
+        Shape of the trees, and the vectors of their leaves.
+    axes : sequence of ndarray
+        Axes of all levels, each of shape (k, arity * d).
+    output : {"root", "levels", "pooled"}
+        Which nodes, and how: see :class:`~dspectral.TreePCA`.
+
+    Returns
+    -------
+    ndarray, shape (n, n_columns)
+        Zeros for an empty sentence.
+    """
+    if output == "root":
+        return roots(block, trees=trees, axes=axes)
+    of: Callable[[Nodes, Trees, Sequence[FloatArray]], FloatArray] = (
+        in_places if output == "levels" else pooled
+    )
+    parts = [np.zeros((0, n_columns(output, trees, axes)), dtype=np.result_type(*axes))]
+    parts += [of(piece, trees, axes) for piece in trees.pieces(block)]
+    return np.concatenate(parts)
+
+
+def in_places(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
+    """Return the nodes of all levels side by side, the lowest level first, each in its place.
+
+    Parameters
+    ----------
+    leaves : Nodes
+        The lowest level.
+    trees : Trees
+        Shape of the trees.
+    axes : sequence of ndarray
+        Axes of all levels, each of shape (k, arity * d).
+
+    Returns
+    -------
+    ndarray, shape (n_trees, k * (length - 1) / (arity - 1))
+        Zeros for a node with only padding below.
+
+    Examples
+    --------
+    >>> sums = [np.ones((1, 2))] * 2
+    >>> in_places(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), Trees(4, 2, 1), sums)
+    array([[3., 3., 6.]])
+    """
+    counts = _counts(trees, axes)
+    out = np.zeros((len(leaves.sizes), sum(counts), len(axes[-1])), dtype=np.result_type(*axes))
+    first = 0
+    # Nodes of a level are out[:, first : first + count]; those that are not stored stay zero.
+    for nodes, count in zip(_levels(leaves, trees, axes), counts, strict=True):
+        out[np.repeat(np.arange(len(out)), nodes.sizes), first + places(nodes.sizes)] = nodes.rows
+        first += count
+    return out.reshape(len(out), -1)
+
+
+def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
+    """Return the first node of each level, and the mean, the least and the largest over all of its nodes.
+
+    Parameters
+    ----------
+    leaves : Nodes
+        The lowest level, which is pooled too.
+    trees : Trees
+        Shape of the trees.
+    axes : sequence of ndarray
+        Axes of all levels, each of shape (k, arity * d).
+
+    Returns
+    -------
+    ndarray, shape (n_trees, 4 * (n_dimensions + k * n_levels))
+        The lowest level first, and of each the first node, the means, the minima and the maxima. Nodes with only
+        padding below are left out.
+
+    Examples
+    --------
+    >>> sums = [np.ones((1, 2))] * 2
+    >>> pooled(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), Trees(4, 2, 1), sums)
+    array([[1., 2., 1., 3., 3., 3., 3., 3., 6., 6., 6., 6.]])
+    """
+    full = leaves.sizes > 0
+    out = np.zeros((len(full), n_columns("pooled", trees, axes)), dtype=np.result_type(*axes))
+    if not full.any():
+        return out
+    parts = []
+    for rows, sizes in (leaves, *_levels(leaves, trees, axes)):
+        # reduceat sums from each start to the next one: an empty tree has no start, so that none is counted twice.
+        starts = (np.cumsum(sizes) - sizes)[full]
+        wide = rows.astype(out.dtype, copy=False)
+        parts += [wide[starts], np.add.reduceat(wide, starts) / sizes[full, None]]
+        parts += [np.minimum.reduceat(wide, starts), np.maximum.reduceat(wide, starts)]
+    out[full] = np.hstack(parts)
+    return out
+
+
+def _levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator[Nodes]:
+    nodes = leaves
+    for level in axes:
+        nodes = climb(nodes, [level], trees.arity)
+        yield nodes
+
+
+def _counts(trees: Trees, axes: Sequence[FloatArray]) -> list[int]:
+    """Return the number of nodes of each level above the leaves."""
+    return [trees.length // trees.arity**level for level in range(1, len(axes) + 1)]

@@ -1,0 +1,139 @@
+"""What is left of a sentence: against a transcription, node by node, over texts, arrays, cuts and empty sentences."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+from dspectral import TreePCA, load, save
+from dspectral.methods.tmpca import nodes
+from dspectral.store.location import Location
+from dspectral.store.records import read_record, write_record
+
+WORDS = ["a", "b", "c", "d", "e", "f"]
+
+
+def vectors(d=3, seed=0):
+    return WORDS, np.random.default_rng(seed).standard_normal((len(WORDS), d))
+
+
+def texts(n=30, most=11, seed=1):
+    rng = np.random.default_rng(seed)
+    return [[], *([WORDS[i] for i in rng.integers(0, 6, size=rng.integers(0, most))] for _ in range(n)), []]
+
+
+def levels_of(tree, leaves, n_leaves):
+    """Nodes of each level of one sentence, as the paper says it, and how many are not padding alone."""
+    found, now, used = [], np.asarray(leaves, dtype=float), n_leaves
+    for axes, variances in zip(tree.components_, tree.explained_variance_, strict=True):
+        scale = np.sqrt(variances) if tree.whiten else np.ones(len(axes))
+        joined = [np.concatenate(now[i : i + tree.arity]) for i in range(0, len(now), tree.arity)]
+        now = np.array([[row @ one / s for row, s in zip(axes, scale, strict=True)] for one in joined])
+        used = -(-used // tree.arity)
+        found.append((now, used))
+    return found
+
+
+def expected(tree, leaves, n_leaves):
+    found = levels_of(tree, leaves, n_leaves)
+    if tree.output == "root":
+        return found[-1][0][0]
+    if tree.output == "levels":
+        return np.concatenate([node for level, _ in found for node in level])
+    parts = []
+    for level, used in [(np.asarray(leaves, dtype=float), n_leaves), *found]:
+        some = level[:used] if used else np.zeros((1, level.shape[1]))
+        parts += [some[0], some.mean(axis=0), some.min(axis=0), some.max(axis=0)]
+    return np.concatenate(parts)
+
+
+def padded(sentence, length, pair):
+    words, matrix = pair
+    out = np.zeros((length, matrix.shape[1]))
+    for place, word in enumerate(sentence[:length]):
+        out[place] = matrix[words.index(word)]
+    return out
+
+
+@pytest.mark.parametrize("output", ["root", "levels", "pooled"])
+@pytest.mark.parametrize(
+    ("arity", "length", "k", "whiten"),
+    [(2, 8, None, False), (2, 8, 2, True), (3, 9, 5, False), (4, 4, 3, True)],
+)
+def test_texts_give_what_the_transcription_gives_node_by_node(output, arity, length, k, whiten):
+    pair, sentences = vectors(), texts()
+    tree = TreePCA(k, length=length, arity=arity, vectors=pair, whiten=whiten, output=output).fit(sentences)
+    found = tree.transform(sentences)
+    for row, sentence in zip(found, sentences, strict=True):
+        theirs = expected(tree, padded(sentence, length, pair), min(len(sentence), length))
+        np.testing.assert_allclose(row, theirs, atol=1e-9)
+    assert not found[[not sentence for sentence in sentences]].any()
+    assert found.shape[1] == len(tree.get_feature_names_out())
+
+
+@pytest.mark.parametrize("output", ["levels", "pooled"])
+def test_arrays_in_memory_and_lazily_give_what_the_transcription_gives(output, monkeypatch):
+    X = np.random.default_rng(2).standard_normal((25, 8, 3)).cumsum(axis=1)
+    tree = TreePCA(length=8, output=output).fit(X)
+    theirs = np.array([expected(tree, one, 8) for one in X])
+    np.testing.assert_allclose(tree.transform(X), theirs, atol=1e-9)
+    lazy = da.from_array(X, chunks=(7, -1, -1))
+    got = tree.transform(lazy)
+    assert got.shape == theirs.shape
+    np.testing.assert_allclose(got.compute(), theirs, atol=1e-9)
+    monkeypatch.setattr(nodes, "PIECE", 48)  # two sentences at a time
+    np.testing.assert_allclose(tree.transform(X), theirs, atol=1e-9)
+    assert tree.transform(X[:0]).shape == (0, theirs.shape[1])
+
+
+def test_pooled_levels_do_not_know_the_order_of_pairs_after_the_first():
+    tree = TreePCA(length=8, vectors=vectors(), output="pooled").fit(texts())
+    n = 4 * (3 + 3)  # of the words and of the pairs
+    one, other = tree.transform([["a", "b", "c", "d", "e", "f"], ["a", "b", "e", "f", "c", "d"]])
+    np.testing.assert_allclose(one[:n], other[:n])
+    assert not np.allclose(one[n:], other[n:])  # the level above joins other pairs
+    turned = tree.transform([["a", "d", "c", "b", "e", "f"]])[0]
+    np.testing.assert_allclose(one[:12], turned[:12])
+    assert not np.allclose(one[12:n], turned[12:n])
+
+
+def test_what_is_left_may_be_set_after_the_fit_which_is_the_same(tmp_path):
+    tree = TreePCA(length=8, vectors=vectors()).fit(texts())
+    for output, width in (("root", 3), ("levels", 21), ("pooled", 48)):
+        tree.set_params(output=output)
+        asked = TreePCA(length=8, vectors=vectors(), output=output).fit(texts())
+        np.testing.assert_array_equal(tree.transform(texts()), asked.transform(texts()))
+        assert tree.transform(texts()).shape == (len(texts()), width)
+        save(asked, str(tmp_path / output))
+        loaded = load(str(tmp_path / output))
+        assert loaded.output == output
+        np.testing.assert_array_equal(loaded.transform(texts()), asked.transform(texts()))
+    with pytest.raises(ValueError, match="output is 'top', but it must be"):
+        tree.set_params(output="top").transform(texts())
+    with pytest.raises(ValueError, match="output is 'top', but it must be"):
+        tree.fit(texts())
+
+
+@pytest.mark.parametrize("output", ["levels", "pooled"])
+def test_the_same_blocks_give_the_same_bits_under_every_scheduler(output):
+    X = da.from_array(np.random.default_rng(3).standard_normal((40, 8, 3)), chunks=(9, -1, -1))
+    tree = TreePCA(length=8, output=output).fit(X)
+    found = []
+    for scheduler in ("sync", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            found.append(tree.transform(X).compute().tobytes())
+    assert found[0] == found[1]
+
+
+def test_a_model_that_was_saved_before_there_was_a_choice_leaves_the_root(tmp_path):
+    tree = TreePCA(length=8, vectors=vectors()).fit(texts())
+    save(tree, str(tmp_path / "model"))
+    where = Location(str(tmp_path / "model"))
+    record = read_record(where)
+    head = record.attributes["dspectral_model"]
+    del head["parameters"]["output"]
+    n_arrays = len(list((tmp_path / "model").glob("arrays-*/[0-9]*")))
+    write_record(where, {"dspectral_model": head}, [record.array(i) for i in range(n_arrays)])
+    loaded = load(str(tmp_path / "model"))
+    assert loaded.output == "root"
+    np.testing.assert_array_equal(loaded.transform(texts()), tree.transform(texts()))
