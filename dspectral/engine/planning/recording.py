@@ -170,6 +170,7 @@ class Recorder(Callback):
         """
         if isinstance(event, PassBegan):
             self.between()
+            give_back()  # not before each task, which would then wait for the same pages again
             one = PassRecord(
                 event.name,
                 event.n_blocks,
@@ -200,7 +201,6 @@ class Recorder(Callback):
     def _pretask(self, key: Hashable, *_others: Any) -> None:
         if self._level(key) is None:
             return
-        give_back()
         reset_peak()
         self._before = resident_bytes()
         self._began = time.perf_counter()
