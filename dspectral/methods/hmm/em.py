@@ -27,15 +27,19 @@ class EMRecipe(NamedTuple):
         Whether ``predict`` gives the most probable state of each token, or the most probable path.
     tol : float, default=1e-5
         Fitting ends when a pass raises the log-likelihood by less than this fraction of it.
+    smoothing : float, default=0.0
+        Number added to each type's expected count in each state. With 0, no pass lowers the likelihood; above 0, no
+        sentence is impossible because of a word.
 
     Examples
     --------
     >>> EMRecipe(tol=1e-3)
-    EMRecipe(decoding='posterior', tol=0.001)
+    EMRecipe(decoding='posterior', tol=0.001, smoothing=0.0)
     """
 
     decoding: Decoding = "posterior"
     tol: float = 1e-5
+    smoothing: float = 0.0
 
 
 @saved
@@ -48,13 +52,10 @@ class EMHMM(StateDecoder):
         Number of hidden states.
     n_iter : int, default=100
         Largest number of passes.
-    smoothing : float, default=0.0
-        Number added to each type's expected count in each state. With 0, no pass lowers the likelihood; above 0, no
-        sentence is impossible because of a word.
     min_count : int, default=1
         Rarer words become one type, ``"<?>"``; unknown words are of that type too.
     recipe : EMRecipe or None, default=None
-        Settings of the decoding and of the end of the passes; None takes ``EMRecipe()``.
+        Settings of the decoding, of the end of the passes and of the smoothing; None takes ``EMRecipe()``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the start: all probabilities are drawn at random.
 
@@ -93,14 +94,12 @@ class EMHMM(StateDecoder):
         n_states: int = 12,
         *,
         n_iter: int = 100,
-        smoothing: float = 0.0,
         min_count: int = 1,
         recipe: EMRecipe | None = None,
         random_state: RandomState = 0,
     ) -> None:
         self.n_states = n_states
         self.n_iter = n_iter
-        self.smoothing = smoothing
         self.min_count = min_count
         self.recipe = recipe
         self.random_state = random_state
@@ -140,7 +139,7 @@ class EMHMM(StateDecoder):
         for _ in range(self.n_iter):
             of = partial(ExpectedCounts.of, model=self.model_)
             found = summarize(corpus.sentences, of=of, name="expect")
-            self.model_ = m_step(found.counts, smoothing=self.smoothing, lengths=False)
+            self.model_ = m_step(found.counts, smoothing=self._recipe.smoothing, lengths=False)
             self.log_likelihoods_.append(found.log_likelihood)
             if has_converged(self.log_likelihoods_, self._recipe.tol):
                 break
@@ -150,11 +149,11 @@ class EMHMM(StateDecoder):
     def _check(self) -> None:
         for name in ("n_states", "n_iter", "min_count"):
             check_integer(name, getattr(self, name), at_least=1)
-        check_real("smoothing", self.smoothing, at_least=0.0)
         if not isinstance(self._recipe, EMRecipe):
             raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an EMRecipe, or None")
         check_option("decoding", self._recipe.decoding, DECODINGS)
         check_real("tol", self._recipe.tol)
+        check_real("smoothing", self._recipe.smoothing, at_least=0.0)
 
     def _start(self, counts: NDArray[np.int64]) -> HiddenMarkov:
         """Draw parameters around the words' own frequencies, so that no state begins without words."""

@@ -30,7 +30,9 @@ WORDS = [["the", "cat", "sees", "a", "dog"], ["a", "cat", "likes", "the", "bird"
 TAGS = [["D", "N", "V", "D", "N"], ["D", "N", "V", "D", "N"], ["D", "N"]] * 6
 MAKE = {
     "AnchorHMM": lambda **options: AnchorHMM(**{"n_states": 3, "min_count": 1, "n_em_iter": 1, **options}),
-    "EMHMM": lambda **options: EMHMM(**{"n_states": 3, "n_iter": 3, "smoothing": 0.1, **options}),
+    "EMHMM": lambda **options: EMHMM(
+        **{"n_states": 3, "n_iter": 3, "recipe": EMRecipe(smoothing=0.1), **options}
+    ),
     "RefinementHMM": lambda **options: RefinementHMM(**{"n_refinements": 2, "n_em_iter": 1, **options}),
 }
 STATES = ["AnchorHMM", "EMHMM"]
@@ -101,7 +103,7 @@ def test_an_unknown_word_is_type_0_and_without_smoothing_a_sentence_with_one_is_
     model = EMHMM(2, n_iter=3).fit(WORDS)
     assert model.encode([["zebra", "the"]]).ids.tolist() == [0, model.words_.index("the")]
     assert model.score([["zebra"]]) == -np.inf
-    assert np.isfinite(EMHMM(2, n_iter=3, smoothing=0.1).fit(WORDS).score([["zebra"]]))
+    assert np.isfinite(EMHMM(2, n_iter=3, recipe=EMRecipe(smoothing=0.1)).fit(WORDS).score([["zebra"]]))
     assert np.isfinite(EMHMM(2, n_iter=3, min_count=7).fit(WORDS).score([["zebra"]]))
 
 
@@ -208,7 +210,7 @@ def test_what_is_no_list_of_token_lists_is_one_sentence(name, X):
         ("AnchorHMM", "recipe", AnchorRecipe(count_transform=0.0)),
         ("EMHMM", "recipe", EMRecipe(tol="small")),
         ("EMHMM", "recipe", "viterbi"),
-        ("EMHMM", "smoothing", -1.0),
+        ("EMHMM", "recipe", EMRecipe(smoothing=-1.0)),
         ("RefinementHMM", "n_em_iter", 1.5),
         ("RefinementHMM", "recipe", {"memory": (0.5,)}),
         ("RefinementHMM", "recipe", RefinementRecipe(n_dimensions=0)),
