@@ -193,7 +193,8 @@ def test_three_samples_say_along_which_power_of_the_data_a_time_grows(power):
     assert expected(scale, times) == pytest.approx(5.3)
     assert expected(scale, times[::-1]) == times[0]  # never less than the largest sample
     two = Scale(100, (2, 4), (0.02, 0.04))
-    assert expected(two, times[:2]) == along(two, times[:2])
+    assert expected(two, times[:2]) == pytest.approx(along(two, times[:2]))
+    assert expected(two, times[:2], usual_power=power) == pytest.approx(5.3)
 
 
 def test_a_probe_goes_the_way_of_the_whole_where_only_the_probe_would_fit_in_memory():

@@ -11,6 +11,9 @@ from dspectral.engine.planning.recording import PassRecord, Took
 POWERS = (0.5, 0.75, 1.0)
 """Powers of the data along which times and sizes may grow."""
 
+OF_DISTINCT = 0.75
+"""The one for tasks whose number does not grow: they put together what is distinct, such as counts of pairs."""
+
 
 class Scale(NamedTuple):
     """How much larger the whole is than the samples.
@@ -80,11 +83,11 @@ def along(scale: Scale, values: Sequence[float]) -> float:
     return last + max(0.0, slope) * (1.0 - scale.weights[-1])
 
 
-def expected(scale: Scale, values: Sequence[float]) -> float:
+def expected(scale: Scale, values: Sequence[float], *, usual_power: float = 1.0) -> float:
     """Extend values of samples to the whole along the power of the data that fits them best.
 
     What is made of counts grows with the number of distinct things, as a root of the data (Heaps' law); what is made
-    of rows grows with the data itself. Three samples tell these apart; two are taken as a straight line.
+    of rows grows with the data itself. Three samples tell these apart.
 
     Parameters
     ----------
@@ -92,6 +95,8 @@ def expected(scale: Scale, values: Sequence[float]) -> float:
         How much larger the whole is.
     values : sequence of float
         One for each sample, the smallest sample first.
+    usual_power : float, default=1.0
+        Power that two samples are extended along; by default a straight line.
 
     Returns
     -------
@@ -105,10 +110,10 @@ def expected(scale: Scale, values: Sequence[float]) -> float:
     >>> round(expected(Scale(16, (1, 2, 4), (1 / 16, 1 / 8, 1 / 4)), (1.0, 2.0, 4.0)), 6)
     16.0
     """
-    if len(values) < 3 or scale.weights[-1] <= scale.weights[0]:
+    if len(values) < 2 or scale.weights[-1] <= scale.weights[0]:
         return along(scale, values)
     errors, ends = [], []
-    for power in POWERS:
+    for power in POWERS if len(values) > 2 else (usual_power,):
         grown = np.power(scale.weights, power)
         slope, level = np.polyfit(grown, values, 1)
         errors.append(float(np.sum((level + slope * grown - values) ** 2)))
@@ -160,7 +165,7 @@ def grown(passes: Sequence[PassRecord], scale: Scale) -> Took:
     blocks = [usual([task for task in one.tasks if task.level == 0]) for one in passes]
     return Took(
         0,
-        expected(scale, [one.seconds for one in blocks]),
-        int(expected(scale, [one.rise for one in blocks])),
-        int(expected(scale, [one.result for one in blocks])),
+        expected(scale, [one.seconds for one in blocks], usual_power=OF_DISTINCT),
+        int(expected(scale, [one.rise for one in blocks], usual_power=OF_DISTINCT)),
+        int(expected(scale, [one.result for one in blocks], usual_power=OF_DISTINCT)),
     )
