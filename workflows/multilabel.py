@@ -117,7 +117,7 @@ def number_or_auto(text: str) -> float | str:
     try:
         return text if text == "auto" else float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, nor auto") from None
 
 
 def made(arguments: argparse.Namespace, method: str, n_states: int, settings: dict[str, Any]) -> Any:

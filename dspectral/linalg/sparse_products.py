@@ -254,8 +254,8 @@ def _add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray, room: Room 
     if Y.shape[1] < WIDE:
         sparse_loops.scatter(*_arrays(A), read_only(Y), out)
     else:
-        columns = (room or Room.of(A, A.nnz)).transposed(A)
-        sparse_loops.gather(*map(read_only, columns), read_only(Y), out)
+        data, indices, indptr = (room or Room.of(A, A.nnz)).transposed(A)
+        sparse_loops.gather(read_only(data), read_only(indices), read_only(indptr), read_only(Y), out)
 
 
 def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:

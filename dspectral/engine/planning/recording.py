@@ -105,7 +105,7 @@ class RunRecord:
 
     @property
     def serial(self) -> float:
-        """Seconds between the passes."""
+        """Wall time between the passes, in seconds."""
         return self.seconds - sum(one.seconds for one in self.passes)
 
 
