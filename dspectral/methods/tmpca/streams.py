@@ -111,7 +111,9 @@ def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
     # A lazy result needs the rows of each block; a corpus in a store knows them, other streams may not.
     known = all(hasattr(item, "n_sentences") for item in items)
     n_rows = [item.n_sentences for item in items] if known else None
-    n_tokens = sum(item.n_tokens for item in items) if known else int(corpus.counts.sum())
+    # Those of the blocks in view: a corpus of some of its blocks keeps the counts of all.
+    told = all(hasattr(item, "n_tokens") for item in items)
+    n_tokens = sum(item.n_tokens for item in items) if told else int(corpus.counts.sum())
     return Stream(corpus.sentences, trees, n_rows, n_tokens)
 
 
