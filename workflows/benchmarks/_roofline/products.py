@@ -39,7 +39,7 @@ def forward(size: int, seed: int) -> tuple[Run, Run]:
 def backward(size: int, seed: int) -> tuple[Run, Run]:
     """Make ``A' Y`` from the transposed pieces."""
     pieces, Z = pieces_of(size, seed, WIDTH)
-    gather, room = kernel("linalg.sparse_products:_gather"), kernel("linalg.transposition:Room")
+    gather, room = kernel("linalg.sparse_loops:gather"), kernel("linalg.transposition:Room")
     columns = [room.of(piece, piece.nnz).transposed(piece) for piece in pieces]
     Y, out = Z[: pieces[0].shape[0]].copy(), np.zeros_like(Z)
     Y = np.resize(Y, (pieces[0].shape[0], WIDTH))
