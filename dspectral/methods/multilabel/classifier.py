@@ -179,7 +179,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         Examples
         --------
         >>> MomentMultiLabelClassifier.as_published(3)
-        MomentMultiLabelClassifier(correction_rank=0, n_states=3, smoothing=0.0)
+        MomentMultiLabelClassifier(correction_rank=0, n_em_iter=0, n_states=3,
+                                   smoothing=0.0)
         """
         return cls(n_states, **{"smoothing": 0.0, "n_em_iter": 0, "correction_rank": 0, **parameters})
 

@@ -143,8 +143,12 @@ def test_a_stream_with_labels_is_scored_and_decoded_block_by_block():
 @pytest.mark.parametrize("name", MAKE)
 @pytest.mark.parametrize("cv", [3, None])
 def test_a_grid_is_searched_over_lists_of_sentences_with_any_number_of_folds(name, cv):
-    weight = "spelling" if name == "AnchorHMM" else "smoothing"
-    grid = {weight: [0.1, 1.0], "random_state": [0, 1]}
+    weights: dict[str, dict[str, list[object]]] = {
+        "AnchorHMM": {"spelling": [0.1, 1.0]},
+        "EMHMM": {"recipe": [EMRecipe(smoothing=weight) for weight in (0.1, 1.0)]},
+        "RefinementHMM": {"smoothing": [0.1, 1.0]},
+    }
+    grid = {**weights[name], "random_state": [0, 1]}
     search = GridSearchCV(MAKE[name](), grid, cv=cv, error_score="raise").fit(WORDS, TAGS)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert len(search.predict(WORDS)) == len(WORDS)
