@@ -75,14 +75,14 @@ class MomentMultiLabelClassifier(LabelPrediction):
         than 30 documents in a quarter, for which smoothing is 0.9, the penalty 0.01, without EM.
     classes_ : ndarray, shape (n_labels,)
         Names of the labels: the columns of y if it was a DataFrame, else numbers.
-    state_weights_ : ndarray of float64, shape (n_states_,)
+    state_weights_ : ndarray of float64, shape (n_states,)
         Probabilities pi of the states, largest first.
-    word_distributions_ : ndarray, shape (n_words, n_states_)
+    word_distributions_ : ndarray, shape (n_words, n_states)
         Probabilities mu of the words in each state, before smoothing.
-    label_distributions_ : ndarray, shape (n_labels, n_states_)
+    label_distributions_ : ndarray, shape (n_labels, n_states)
         Probabilities gamma of the labels in each state. A label never seen has probability 0 (or its share of the
         prior, after EM, half a count in each state).
-    log_words_ : ndarray, shape (n_words, n_states_)
+    log_words_ : ndarray, shape (n_words, n_states)
         Logarithms of the words' probabilities after smoothing.
     directions_ : ndarray, shape (n_words, r)
         Directions of the linear correction's features.
