@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import subprocess
@@ -5,6 +6,8 @@ import sys
 import time
 
 import pytest
+
+from workflows._form.interrupts import USUAL, one_interrupt
 
 PROGRAM = """
 import signal
@@ -44,3 +47,42 @@ def test_a_program_that_is_stopped_closes_its_workers_and_leaves_no_semaphore(si
     assert said[-1] == "python -m workflows.rivers: interrupted, nothing is written to out"
     assert all(line.startswith("stopping") for line in said[:-1]), error
     assert list(tmp_path.iterdir()) == [tmp_path / "rivers.py"]
+
+
+@pytest.fixture
+def _usual_handlers():
+    """Let the main thread answer signals as a program does, and as before afterwards."""
+    before = {number: signal.signal(number, handler) for number, handler in USUAL.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_usual_handlers")
+def test_an_interrupt_that_falls_into_a_collection_of_garbage_is_not_lost():
+    def interrupt(phase, _info):
+        if phase == "stop":
+            gc.callbacks.remove(interrupt)
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), one_interrupt():  # noqa: PT012  what comes after is what is asked
+        gc.callbacks.append(interrupt)
+        gc.collect()
+        time.sleep(60.0)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+@pytest.mark.usefixtures("_usual_handlers")
+def test_what_else_python_drops_is_told_as_before(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda ignored: told.append(str(ignored.exc_value)))
+
+    class River:
+        def __del__(self):
+            raise ValueError("dry")
+
+    with one_interrupt():
+        river = River()
+        del river
+        gc.collect()
+    assert told == ["dry"]

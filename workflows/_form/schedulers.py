@@ -3,13 +3,10 @@
 import argparse
 import logging
 import os
-import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from multiprocessing import resource_tracker
 
 import cloudpickle
 import dask
@@ -17,6 +14,7 @@ from distributed import Client, LocalCluster, Security
 
 from dspectral.dashboard import add_page
 
+from .interrupts import interrupts_held_back, one_interrupt
 from .options import PACKAGE
 
 WAIT_SECONDS = 60
@@ -75,44 +73,13 @@ def scheduler(arguments: argparse.Namespace) -> Iterator[Client | None]:
         with dask.config.set(scheduler="threads"):
             yield None
         return
-    with _one_interrupt():
+    with one_interrupt():
         if arguments.scheduler:
             with _existing_cluster(arguments.scheduler) as client:
                 yield client
         else:
             with _local_cluster(arguments.workers, arguments.memory_limit, debug=arguments.debug) as client:
                 yield client
-
-
-@contextmanager
-def _one_interrupt() -> Iterator[None]:
-    """Let Ctrl-C, or the request to terminate, end the body; further ones are not heard while workers are closed.
-
-    One that is heard then would end this process before its workers, and leave their semaphores behind. This process
-    stays deaf: all that is left to it is to exit.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    heard: list[int] = []
-
-    def end(number: int, _frame: object) -> None:
-        heard.append(number)
-        for one in found:
-            signal.signal(one, signal.SIG_IGN)
-        print("stopping: the workers are being closed", file=sys.stderr, flush=True)
-        raise KeyboardInterrupt
-
-    # One that is ignored, or that somebody else handles, stays so.
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    found = {number: usual[number] for number in usual if signal.getsignal(number) is usual[number]}
-    for number in found:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in () if heard else found.items():
-            signal.signal(number, handler)
 
 
 def _is_worth_telling(record: logging.LogRecord) -> bool:
@@ -125,7 +92,7 @@ def _is_worth_telling(record: logging.LogRecord) -> bool:
 def _local_cluster(n_workers: int, memory_limit: str, *, debug: bool) -> Iterator[Client]:
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(OF_SCHEDULER))
-        with _interrupts_held_back():
+        with interrupts_held_back():
             cluster = LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=1,
@@ -149,30 +116,6 @@ def _shown(client: Client, workers: str) -> Iterator[None]:
     print(f"runs on {workers}; dashboard: {client.dashboard_link}\n{told}")
     with dask.config.set({"dspectral.dashboard": True} if link else {}):
         yield
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Let Ctrl-C wait until the cluster stands, for one half started cannot be closed.
-
-    The workers inherit the blocked signal: it is not theirs to obey, they end with the cluster.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    resource_tracker.ensure_running()  # it unblocks the signal when it starts
-    caught: list[int] = []
-    held = (signal.SIGINT, signal.SIGTERM)
-    handlers = {one: signal.signal(one, lambda number, _frame: caught.append(number)) for one in held}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for one, handler in handlers.items():
-            signal.signal(one, handler)
-    if caught:
-        signal.raise_signal(caught[0])
 
 
 def _dashboard_address() -> str:
