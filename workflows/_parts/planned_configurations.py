@@ -13,245 +13,63 @@ import numpy as np
 import dspectral
 
 Asked = dict[str, Any]
+
+
+def _asked(method: str, workers: int, data: Asked, **settings: Any) -> Asked:
+    return {"method": method, "workers": workers, "settings": settings, **data}
+
+
+def _of(data: str, *names: str) -> Callable[..., Asked]:
+    return lambda *sizes: {"data": data, "data_size": dict(zip(names, sizes, strict=True))}
+
+
+def _corpus(megabytes: int, block_megabytes: int) -> Asked:
+    return {"data": "corpus", "data_size": {"megabytes": megabytes, "block_bytes": block_megabytes << 20}}
+
+
+_text = _of("text", "megabytes")
+_counts, _dense = (_of(data, "columns", "rows", "blocks") for data in ("counts", "dense"))
+_labels, _classes = (_of(data, "columns", "labels", "rows", "blocks") for data in ("labels", "classes"))
+SKETCH, GRAM = {"solver": "frequent_directions"}, {"solver": "gram"}
 CONFIGURATIONS: dict[str, Asked] = {
-    "sketch-1": {
-        "method": "SketchedPCA",
-        "workers": 1,
-        "settings": {"n_components": 40, "solver": "frequent_directions"},
-        "data": "counts",
-        "data_size": {"columns": 1 << 16, "rows": 4000, "blocks": 20},
-    },
-    "sketch-2": {
-        "method": "SketchedPCA",
-        "workers": 2,
-        "settings": {"n_components": 30, "solver": "frequent_directions", "sketch_size": 120},
-        "data": "counts",
-        "data_size": {"columns": 1 << 17, "rows": 3000, "blocks": 24},
-    },
-    "sketch-3": {
-        "method": "SketchedPCA",
-        "workers": 2,
-        "settings": {"n_components": 50, "solver": "frequent_directions", "random_state": 5},
-        "data": "counts",
-        "data_size": {"columns": 3 << 15, "rows": 2500, "blocks": 18},
-    },
-    "krylov-1": {
-        "method": "TruncatedSVD",
-        "workers": 1,
-        "settings": {"n_components": 100, "n_passes": 5},
-        "data": "counts",
-        "data_size": {"columns": 1 << 17, "rows": 20000, "blocks": 24},
-    },
-    "krylov-2": {
-        "method": "TruncatedSVD",
-        "workers": 2,
-        "settings": {"n_components": 60, "n_passes": 6},
-        "data": "counts",
-        "data_size": {"columns": 1 << 16, "rows": 30000, "blocks": 30},
-    },
-    "gram-2": {
-        "method": "SketchedPCA",
-        "workers": 2,
-        "settings": {"n_components": 20, "solver": "gram"},
-        "data": "dense",
-        "data_size": {"columns": 1500, "rows": 8000, "blocks": 24},
-    },
-    "hashing-1": {
-        "method": "build_store",
-        "workers": 1,
-        "settings": {"block_bytes": 4 << 20},
-        "data": "text",
-        "data_size": {"megabytes": 100},
-    },
-    "vocabulary-2": {
-        "method": "build_vocabulary",
-        "workers": 2,
-        "settings": {"block_bytes": 4 << 20},
-        "data": "text",
-        "data_size": {"megabytes": 100},
-    },
-    "corpus-2": {
-        "method": "build_corpus",
-        "workers": 2,
-        "settings": {"block_bytes": 8 << 20},
-        "data": "text",
-        "data_size": {"megabytes": 200},
-    },
-    "embedding-1": {
-        "method": "WordEmbedding",
-        "workers": 1,
-        "settings": {"n_components": 50, "window": 5},
-        "data": "corpus",
-        "data_size": {"megabytes": 60, "block_bytes": 2 << 20},
-    },
-    "brown-2": {
-        "method": "SpectralBrownClustering",
-        "workers": 2,
-        "settings": {"n_clusters": 50},
-        "data": "corpus",
-        "data_size": {"megabytes": 120, "block_bytes": 4 << 20},
-    },
-    "anchor-2": {
-        "method": "AnchorHMM",
-        "workers": 2,
-        "settings": {"n_states": 12},
-        "data": "corpus",
-        "data_size": {"megabytes": 60, "block_bytes": 2 << 20},
-    },
-    "anchor-3": {
-        "method": "AnchorHMM",
-        "workers": 2,
-        "settings": {"n_states": 20, "random_state": 5},
-        "data": "corpus",
-        "data_size": {"megabytes": 40, "block_bytes": 1 << 20},
-    },
-    "multilabel-2": {
-        "method": "MomentMultiLabelClassifier",
-        "workers": 2,
-        "settings": {"n_states": 20},
-        "data": "labels",
-        "data_size": {"columns": 20000, "labels": 400, "rows": 4000, "blocks": 24},
-    },
-    "hybrid-1": {
-        "method": "HybridLSI",
-        "workers": 1,
-        "settings": {"n_components": 40},
-        "data": "classes",
-        "data_size": {"columns": 30000, "labels": 10, "rows": 8000, "blocks": 20},
-    },
-    "tree-2": {
-        "method": "TreePCA",
-        "workers": 2,
-        "settings": {"n_components": 40, "length": 16},
-        "data": "corpus",
-        "data_size": {"megabytes": 60, "block_bytes": 2 << 20},
-    },
-    "sketch-4": {
-        "method": "SketchedPCA",
-        "workers": 1,
-        "settings": {"n_components": 60, "solver": "frequent_directions"},
-        "data": "counts",
-        "data_size": {"columns": 1 << 15, "rows": 5000, "blocks": 22},
-    },
-    "krylov-3": {
-        "method": "TruncatedSVD",
-        "workers": 2,
-        "settings": {"n_components": 80, "n_passes": 4},
-        "data": "counts",
-        "data_size": {"columns": 3 << 15, "rows": 15000, "blocks": 26},
-    },
-    "gram-1": {
-        "method": "SketchedPCA",
-        "workers": 1,
-        "settings": {"n_components": 30, "solver": "gram"},
-        "data": "dense",
-        "data_size": {"columns": 1200, "rows": 10000, "blocks": 20},
-    },
-    "hashing-2": {
-        "method": "build_store",
-        "workers": 2,
-        "settings": {"block_bytes": 8 << 20},
-        "data": "text",
-        "data_size": {"megabytes": 150},
-    },
-    "vocabulary-1": {
-        "method": "build_vocabulary",
-        "workers": 1,
-        "settings": {"block_bytes": 4 << 20},
-        "data": "text",
-        "data_size": {"megabytes": 60},
-    },
-    "corpus-1": {
-        "method": "build_corpus",
-        "workers": 1,
-        "settings": {"block_bytes": 8 << 20},
-        "data": "text",
-        "data_size": {"megabytes": 100},
-    },
-    "embedding-2": {
-        "method": "WordEmbedding",
-        "workers": 2,
-        "settings": {"n_components": 100, "window": 8},
-        "data": "corpus",
-        "data_size": {"megabytes": 90, "block_bytes": 3 << 20},
-    },
-    "brown-1": {
-        "method": "SpectralBrownClustering",
-        "workers": 1,
-        "settings": {"n_clusters": 100},
-        "data": "corpus",
-        "data_size": {"megabytes": 80, "block_bytes": 4 << 20},
-    },
-    "anchor-1": {
-        "method": "AnchorHMM",
-        "workers": 1,
-        "settings": {"n_states": 16},
-        "data": "corpus",
-        "data_size": {"megabytes": 80, "block_bytes": 2 << 20},
-    },
-    "multilabel-1": {
-        "method": "MomentMultiLabelClassifier",
-        "workers": 1,
-        "settings": {"n_states": 30},
-        "data": "labels",
-        "data_size": {"columns": 30000, "labels": 300, "rows": 6000, "blocks": 20},
-    },
-    "hybrid-2": {
-        "method": "HybridLSI",
-        "workers": 2,
-        "settings": {"n_components": 60},
-        "data": "classes",
-        "data_size": {"columns": 40000, "labels": 8, "rows": 10000, "blocks": 24},
-    },
-    "tree-1": {
-        "method": "TreePCA",
-        "workers": 1,
-        "settings": {"n_components": 30, "length": 32},
-        "data": "corpus",
-        "data_size": {"megabytes": 50, "block_bytes": 2 << 20},
-    },
-    "brown-3": {
-        "method": "SpectralBrownClustering",
-        "workers": 2,
-        "settings": {"n_clusters": 80},
-        "data": "corpus",
-        "data_size": {"megabytes": 150, "block_bytes": 4 << 20},
-    },
-    "anchor-4": {
-        "method": "AnchorHMM",
-        "workers": 1,
-        "settings": {"n_states": 14},
-        "data": "corpus",
-        "data_size": {"megabytes": 100, "block_bytes": 3 << 20},
-    },
-    "tree-3": {
-        "method": "TreePCA",
-        "workers": 2,
-        "settings": {"n_components": 25, "length": 32},
-        "data": "corpus",
-        "data_size": {"megabytes": 70, "block_bytes": 2 << 20},
-    },
-    "embedding-3": {
-        "method": "WordEmbedding",
-        "workers": 1,
-        "settings": {"n_components": 80, "window": 6},
-        "data": "corpus",
-        "data_size": {"megabytes": 110, "block_bytes": 3 << 20},
-    },
-    "embedding-4": {
-        "method": "WordEmbedding",
-        "workers": 2,
-        "settings": {"n_components": 120, "window": 5},
-        "data": "corpus",
-        "data_size": {"megabytes": 130, "block_bytes": 4 << 20},
-    },
-    "embedding-5": {
-        "method": "WordEmbedding",
-        "workers": 2,
-        "settings": {"n_components": 60, "window": 7},
-        "data": "corpus",
-        "data_size": {"megabytes": 120, "block_bytes": 4 << 20},
-    },
+    "sketch-1": _asked("SketchedPCA", 1, _counts(1 << 16, 4000, 20), n_components=40, **SKETCH),
+    "sketch-2": _asked(
+        "SketchedPCA", 2, _counts(1 << 17, 3000, 24), n_components=30, sketch_size=120, **SKETCH
+    ),
+    "sketch-3": _asked(
+        "SketchedPCA", 2, _counts(3 << 15, 2500, 18), n_components=50, random_state=5, **SKETCH
+    ),
+    "krylov-1": _asked("TruncatedSVD", 1, _counts(1 << 17, 20000, 24), n_components=100, n_passes=5),
+    "krylov-2": _asked("TruncatedSVD", 2, _counts(1 << 16, 30000, 30), n_components=60, n_passes=6),
+    "gram-2": _asked("SketchedPCA", 2, _dense(1500, 8000, 24), n_components=20, **GRAM),
+    "hashing-1": _asked("build_store", 1, _text(100), block_bytes=4 << 20),
+    "vocabulary-2": _asked("build_vocabulary", 2, _text(100), block_bytes=4 << 20),
+    "corpus-2": _asked("build_corpus", 2, _text(200), block_bytes=8 << 20),
+    "embedding-1": _asked("WordEmbedding", 1, _corpus(60, 2), n_components=50, window=5),
+    "brown-2": _asked("SpectralBrownClustering", 2, _corpus(120, 4), n_clusters=50),
+    "anchor-2": _asked("AnchorHMM", 2, _corpus(60, 2), n_states=12),
+    "anchor-3": _asked("AnchorHMM", 2, _corpus(40, 1), n_states=20, random_state=5),
+    "multilabel-2": _asked("MomentMultiLabelClassifier", 2, _labels(20000, 400, 4000, 24), n_states=20),
+    "hybrid-1": _asked("HybridLSI", 1, _classes(30000, 10, 8000, 20), n_components=40),
+    "tree-2": _asked("TreePCA", 2, _corpus(60, 2), n_components=40, length=16),
+    "sketch-4": _asked("SketchedPCA", 1, _counts(1 << 15, 5000, 22), n_components=60, **SKETCH),
+    "krylov-3": _asked("TruncatedSVD", 2, _counts(3 << 15, 15000, 26), n_components=80, n_passes=4),
+    "gram-1": _asked("SketchedPCA", 1, _dense(1200, 10000, 20), n_components=30, **GRAM),
+    "hashing-2": _asked("build_store", 2, _text(150), block_bytes=8 << 20),
+    "vocabulary-1": _asked("build_vocabulary", 1, _text(60), block_bytes=4 << 20),
+    "corpus-1": _asked("build_corpus", 1, _text(100), block_bytes=8 << 20),
+    "embedding-2": _asked("WordEmbedding", 2, _corpus(90, 3), n_components=100, window=8),
+    "brown-1": _asked("SpectralBrownClustering", 1, _corpus(80, 4), n_clusters=100),
+    "anchor-1": _asked("AnchorHMM", 1, _corpus(80, 2), n_states=16),
+    "multilabel-1": _asked("MomentMultiLabelClassifier", 1, _labels(30000, 300, 6000, 20), n_states=30),
+    "hybrid-2": _asked("HybridLSI", 2, _classes(40000, 8, 10000, 24), n_components=60),
+    "tree-1": _asked("TreePCA", 1, _corpus(50, 2), n_components=30, length=32),
+    "brown-3": _asked("SpectralBrownClustering", 2, _corpus(150, 4), n_clusters=80),
+    "anchor-4": _asked("AnchorHMM", 1, _corpus(100, 3), n_states=14),
+    "tree-3": _asked("TreePCA", 2, _corpus(70, 2), n_components=25, length=32),
+    "embedding-3": _asked("WordEmbedding", 1, _corpus(110, 3), n_components=80, window=6),
+    "embedding-4": _asked("WordEmbedding", 2, _corpus(130, 4), n_components=120, window=5),
+    "embedding-5": _asked("WordEmbedding", 2, _corpus(120, 4), n_components=60, window=7),
 }
 UNSEEN = (
     "sketch-4",

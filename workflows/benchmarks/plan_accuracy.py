@@ -22,7 +22,7 @@ import dspectral
 from .._form import form
 from .._form.schedulers import scheduler
 from .._form.usage import Meter
-from .._parts.planned_configurations import CONFIGURATIONS, drawn, prepared
+from .._parts.planned_configurations import CONFIGURATIONS, UNSEEN, drawn, prepared
 
 MEMORY, SECONDS = 0.15, 0.25
 """Largest shares by which a plan may be off."""
@@ -53,13 +53,21 @@ def options() -> argparse.ArgumentParser:
     parser = form.parser("benchmarks.plan_accuracy", __doc__)
     add = parser.add_argument
     names = sorted(CONFIGURATIONS)
-    add(
+    known = parser.add_mutually_exclusive_group()
+    known.add_argument(
         "--configurations",
         nargs="+",
         choices=names,
         default=names,
         metavar="NAME",
         help="of " + ", ".join(names),
+    )
+    known.add_argument(
+        "--unseen",
+        dest="configurations",
+        action="store_const",
+        const=list(UNSEEN),
+        help=f"the {len(UNSEEN)} for which no law was changed: " + ", ".join(UNSEEN),
     )
     add("--random", type=form.positive, metavar="N", help="draw N configurations (default: those above)")
     add("--scratch", type=Path, metavar="DIR", help="folder for data, which is kept (default: a new one)")
