@@ -9,19 +9,26 @@ squares, which takes thousands of features and a hundred labels in seconds, and 
 machine.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import solve
 from sklearn.model_selection import StratifiedKFold, train_test_split
-from sklearn.preprocessing import normalize
 
 from .._form import form
 from .._parts.labelled_texts import Split, Texts, content, read_texts
-from .._parts.text_classifiers import Average, Classifier, Concatenated, Settings, Tree, Words, concatenated
+from .._parts.least_squares import LeastSquares
+from .._parts.text_classifiers import (
+    Average,
+    Classifier,
+    Concatenated,
+    Settings,
+    SupportVectors,
+    Tree,
+    Words,
+    concatenated,
+)
 from .._parts.tmpca_report import Outcome, difference, error_rate
 from ..tmpca_classification import known_words, mean_vector, read_pair
 
@@ -65,8 +72,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "pooled-whitened": {"whiten": True},
 }
 """What a method changes in the settings."""
-PENALTIES = (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1)
-INNER_PARTS = 5
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -152,8 +157,8 @@ def outcomes(
     """Yield each method with what it did."""
     for method in run.arguments.methods:
         features = features_of(method, settings)
-        kind = Classifier if method == "words" else LeastSquares
-        classifier = kind(features, run.arguments.seed)
+        machine = SupportVectors if method == "words" else LeastSquares
+        classifier = Classifier(features, machine(run.arguments.seed))
         with run.measure(f"{name}, {method}") as used:
             classifier.fit(split.train)
         run.passes += features.n_passes
@@ -165,52 +170,6 @@ def outcomes(
         if method in ("pca", "root"):
             share = retained(features, split.train, settings)
             run.row(data=name, method=method, metric="retained_share", value=round(share, 4))
-
-
-class LeastSquares:
-    """Ridge regression on each label, 1 for its own texts and else -1; a fifth of the texts chooses the penalty."""
-
-    def __init__(self, features: Any, seed: int) -> None:
-        self.features, self.seed = features, seed
-
-    def fit(self, train: Texts) -> "LeastSquares":
-        """Learn from labelled texts."""
-        X = self._unit(self.features.fit(train.words).transform(train.words))
-        self.labels, y = np.unique(train.labels, return_inverse=True)
-        folds = StratifiedKFold(INNER_PARTS, shuffle=True, random_state=self.seed)
-        rest, held = next(folds.split(np.zeros(len(y)), y))
-        tried = [
-            float(np.mean(scores.argmax(axis=1) != y[held]))
-            for scores in self._solve(X[rest], y[rest], X[held], PENALTIES)
-        ]
-        self.inner_error = min(tried)
-        self.penalty = PENALTIES[int(np.argmin(tried))]
-        self.rows, self.y = X, y
-        return self
-
-    def wrong(self, test: Texts) -> NDArray[np.bool_]:
-        """Say which texts are classified wrongly."""
-        X = self._unit(self.features.transform(test.words))
-        (scores,) = self._solve(self.rows, self.y, X, [self.penalty])
-        return np.asarray(self.labels[scores.argmax(axis=1)] != test.labels)
-
-    @staticmethod
-    def _unit(X: NDArray[Any]) -> NDArray[np.float32]:
-        return normalize(np.asarray(X, dtype=np.float32), copy=False)
-
-    def _solve(
-        self, X: NDArray[np.float32], y: NDArray[np.int64], Z: NDArray[np.float32], penalties: Sequence[float]
-    ) -> Iterator[NDArray[np.float32]]:
-        """Yield the scores of Z by what X says, for each penalty, a share of the squares of all features."""
-        mean, scale = X.mean(axis=0), np.maximum(X.std(axis=0), 1e-12)
-        A, B = (X - mean) / scale, (Z - mean) / scale
-        Y = np.where(y[:, None] == np.arange(len(self.labels)), 1.0, -1.0).astype(np.float32)
-        wide = A.shape[1] > len(A)  # the smaller of the two Gram matrices is solved
-        gram, right = (A @ A.T, Y - Y.mean(axis=0)) if wide else (A.T @ A, A.T @ (Y - Y.mean(axis=0)))
-        for penalty in penalties:
-            shifted = gram + np.float32(penalty * A.size) * np.eye(len(gram), dtype=np.float32)
-            weights = solve(shifted, right, assume_a="pos", overwrite_a=True)
-            yield B @ (A.T @ weights if wide else weights) + Y.mean(axis=0)
 
 
 def features_of(method: str, settings: Settings) -> Any:
