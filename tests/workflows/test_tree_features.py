@@ -58,15 +58,20 @@ def test_what_is_chosen_on_holds_no_test_text(data):
 
 def test_each_method_is_told_beside_pca(data):
     methods = ["words", "mean", "pca", "root", "root-arity-3", "levels", "pooled", "pooled-whitened"]
+    methods += ["sliding", "pca-kernel", "sliding-kernel"]
     options = ["--data", str(data), "--vectors", str(data / "v.bin"), "--sets", "trec", "--length", "4"]
     tree_features.main([*options, "--methods", *methods, "--out", str(data / "out")])
     rows = json.loads((data / "out" / "report.json").read_text())["rows"]
     errors = {row["method"]: row for row in rows if row["metric"] == "error_rate"}
     assert list(errors) == methods
-    assert errors["pooled"]["value"] == 0  # the first word is among them
+    for method in ("pooled", "sliding", "sliding-kernel"):
+        assert errors[method]["value"] == 0  # the first word is among them
     assert errors["mean"]["value"] > 0.05  # where a word stands is not in it
     assert errors["pca"]["over_pca"] == 0
     assert {row["half"] for row in errors.values()} == {"chosen on"}
+    inner = {row["method"]: row["value"] for row in rows if row["metric"] == "inner_error_rate"}
+    assert list(inner) == methods
+    assert inner["sliding"] < inner["mean"]
     kept = {row["method"]: row["value"] for row in rows if row["metric"] == "retained_share"}
     assert kept["root"] <= kept["pca"] + 1e-3
 
