@@ -3,16 +3,19 @@
 Methods, each with a linear SVM whose penalty is cross-validated on the training texts: `svm` takes words and pairs
 of words by TF-IDF, `mean+svm` the average of the words' vectors, `pca+svm` principal components of the first N
 vectors one after the other, `tmpca+svm` the one vector that a tree leaves of them, for each n-gram form asked for
-and for all of them side by side; `tmpca-levels+svm` the nodes of all levels of that tree, `tmpca-pooled+svm` the
-first node, the mean, the least and the largest of each level. Without `--vectors`, vectors are learned from the
-training texts, without their labels, and from the lines of `--corpus`. Without `--test` the training file is
-cross-validated, by its column cv_fold or in ten stratified folds. `--scaling` measures time and memory against N
-instead.
+and for all of them side by side. `tmpca-levels` takes the nodes of all levels of that tree, `tmpca-pooled` the first
+node, the mean, the least and the largest of each level, `tmpca-sliding` the same of nodes that begin at every word.
+These are thousands of features, and what learns from them stands behind: `+ridge`, least squares with a
+cross-validated penalty, takes seconds; `+kernel`, least squares with products of two features too, goes with the cube
+of the texts, a minute for ten thousand; `+svm` takes minutes for five thousand. Without `--vectors`, vectors are
+learned from the training texts, without their labels, and from the lines of `--corpus`. Without `--test` the training
+file is cross-validated, by its column cv_fold or in ten stratified folds. `--scaling` measures time and memory
+against N instead.
 """
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -26,12 +29,14 @@ from dspectral import EmbeddingRecipe, WordEmbedding, read_word2vec
 from ._form import form
 from ._parts.labelled_documents import name_of
 from ._parts.labelled_texts import Split, Texts, content, read_texts, splits, words_of
+from ._parts.least_squares import DEGREE, LeastSquares
 from ._parts.text_classifiers import (
     Average,
     Classifier,
     Concatenated,
     Output,
     Settings,
+    SupportVectors,
     Tree,
     Vectors,
     Words,
@@ -42,10 +47,17 @@ from .tmpca_scaling import measure_scaling
 RARE = "<?>"
 LITTLE = 1_000_000
 """Tokens below which word vectors are poor."""
-METHODS = ("svm", "mean+svm", "pca+svm", "tmpca+svm", "tmpca-levels+svm", "tmpca-pooled+svm")
-USUAL = tuple(method for method in METHODS if method != "tmpca-levels+svm")
-"""All but the one of very many features."""
-OUTPUTS: dict[str, Output] = {"tmpca-levels+svm": "levels", "tmpca-pooled+svm": "pooled"}
+OUTPUTS: dict[str, Output] = {"tmpca-levels": "levels", "tmpca-pooled": "pooled", "tmpca-sliding": "sliding"}
+"""What trees leave of a text besides the root: thousands of features."""
+MACHINES: dict[str, Callable[[int], SupportVectors | LeastSquares]] = {
+    "svm": SupportVectors,
+    "ridge": LeastSquares,
+    "kernel": partial(LeastSquares, degree=DEGREE),
+}
+"""What learns from them, given a seed."""
+USUAL = ("svm", "mean+svm", "pca+svm", "tmpca+svm", "tmpca-sliding+ridge")
+"""None that takes minutes: no SVM on thousands of dense features, no kernel of all texts with all."""
+METHODS = (*USUAL, *(f"{tree}+{how}" for tree in OUTPUTS for how in MACHINES if f"{tree}+{how}" not in USUAL))
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -73,6 +85,21 @@ def options() -> argparse.ArgumentParser:
     )
     add("--label", default="label", metavar="COLUMN", help="of what a text is classified as")
     add("--folds", type=form.positive, default=10, metavar="F", help="where the file names none")
+    _add_options_of_vectors(parser)
+    _add_options_of_trees(parser)
+    add(
+        "--stop-words", choices=["none", "english", "weak"], default="none", help="left out of vectors' texts"
+    )
+    add("--zero-digits", action="store_true", help="read each digit as 0")
+    add("--methods", nargs="+", choices=METHODS, default=list(USUAL), metavar="METHOD", help="to compare")
+    add("--scaling", action="store_true", help="time and memory against N, of the training texts")
+    add("--lengths", nargs="+", type=form.positive, default=[8, 16, 32, 64, 128], help="N of --scaling")
+    add("--sentences", type=form.positive, default=10_000, metavar="M", help="of --scaling")
+    return parser
+
+
+def _add_options_of_vectors(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--vectors",
         metavar="W2V",
@@ -92,6 +119,10 @@ def options() -> argparse.ArgumentParser:
         metavar="D",
         help="take the first D numbers of each vector (default: all)",
     )
+
+
+def _add_options_of_trees(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--n-components",
         type=form.positive,
@@ -109,15 +140,6 @@ def options() -> argparse.ArgumentParser:
     add("--whiten", action="store_true", help="scale the components of each level of a tree to unit variance")
     add("--forms", nargs="+", type=form.positive, default=[1], metavar="n", help="n-gram forms")
     add("--plain-test", action="store_true", help="n-gram forms of the training texts alone, as the paper's")
-    add(
-        "--stop-words", choices=["none", "english", "weak"], default="none", help="left out of vectors' texts"
-    )
-    add("--zero-digits", action="store_true", help="read each digit as 0")
-    add("--methods", nargs="+", choices=METHODS, default=list(USUAL), metavar="METHOD", help="to compare")
-    add("--scaling", action="store_true", help="time and memory against N, of the training texts")
-    add("--lengths", nargs="+", type=form.positive, default=[8, 16, 32, 64, 128], help="N of --scaling")
-    add("--sentences", type=form.positive, default=10_000, metavar="M", help="of --scaling")
-    return parser
 
 
 class Vectorizer:
@@ -214,7 +236,8 @@ def classify(run: form.Run, parts: Any, *, cross_validated: bool) -> None:
         if not number:
             note_task(run, split, settings, cross_validated=cross_validated)
         for method, shown, features in candidates(run.arguments, settings):
-            classifier = Classifier(features, run.arguments.seed)
+            machine = MACHINES[method.rpartition("+")[2]](run.arguments.seed)
+            classifier = Classifier(features, machine)
             with run.measure(f"{method} {shown}, split {number + 1}") as used:
                 classifier.fit(split.train)
             run.passes += features.n_passes
@@ -240,8 +263,8 @@ def candidates(arguments: argparse.Namespace, settings: Settings) -> Iterator[tu
             yield method, "1", Average(settings)
         elif method == "pca+svm":
             yield method, "1", Concatenated(settings)
-        elif method in OUTPUTS:
-            yield method, "1", tree([1], output=OUTPUTS[method])
+        elif method != "tmpca+svm":
+            yield method, "1", tree([1], output=OUTPUTS[method.partition("+")[0]])
         else:
             yield from ((method, str(n), tree([n])) for n in arguments.forms)
             if len(arguments.forms) > 1:

@@ -2,11 +2,12 @@ import json
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from dspectral import TreePCA, load, write_word2vec
 from workflows import tmpca_classification
 from workflows._parts.labelled_texts import content, gram_form, read_texts, splits, words_of
-from workflows._parts.text_classifiers import Average, Settings, concatenated
+from workflows._parts.text_classifiers import Average, Settings, SupportVectors, concatenated
 from workflows.tmpca_scaling import exponent
 
 GOOD, BAD = ["good", "fine", "lovely", "bright"], ["bad", "dull", "awful", "poor"]
@@ -57,7 +58,7 @@ def test_a_test_file_is_scored_by_every_method_and_form(tmp_path, vectors):
     report, rows = rows_of(out)
     shown = {(method, form) for method, form, _ in rows}
     trees = {("tmpca+svm", form) for form in ("1", "2", "1+2", "chosen")}
-    trees |= {("tmpca-pooled+svm", "1")}
+    trees |= {("tmpca-sliding+ridge", "1")}
     assert shown == {("svm", "words"), ("mean+svm", "1"), ("pca+svm", "1")} | trees
     for method, form in shown:
         assert rows[method, form, "cpu_seconds"]["value"] > 0
@@ -233,7 +234,14 @@ def test_a_question_is_classified_by_its_question_word_unless_stop_words_are_ask
     words = [*FILLER, "who", "where", "when"]
     write_word2vec(str(tmp_path / "v.bin"), words, np.eye(len(words)))
     options = ["--train", train, "--test", test, "--vectors", str(tmp_path / "v.bin"), "--length", "8"]
-    options += ["--methods", "mean+svm", "tmpca-levels+svm", "tmpca-pooled+svm"]
+    methods = [
+        "mean+svm",
+        "tmpca-levels+svm",
+        "tmpca-pooled+svm",
+        "tmpca-sliding+ridge",
+        "tmpca-sliding+kernel",
+    ]
+    options += ["--methods", *methods]
     errors = {}
     for how, more in (("default", []), ("english", ["--stop-words", "english"])):
         tmpca_classification.main([*options, *more, "--out", str(tmp_path / how)])
@@ -241,7 +249,7 @@ def test_a_question_is_classified_by_its_question_word_unless_stop_words_are_ask
         errors[how] = {
             method: row["value"] for (method, _, metric), row in rows.items() if metric == "error_rate"
         }
-    for method in ("mean+svm", "tmpca-levels+svm", "tmpca-pooled+svm"):
+    for method in methods:
         assert errors["default"][method] < 0.1
         assert errors["english"][method] > 0.4
 
@@ -255,11 +263,29 @@ def test_every_word_of_a_question_is_kept_by_default():
 def test_the_nodes_of_all_levels_and_the_pooled_ones_are_features_too(tmp_path, vectors):
     train, test = write_tsv(tmp_path / "train.tsv", 200, 1), write_tsv(tmp_path / "test.tsv", 100, 2)
     options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "9", "--arity", "3"]
-    methods = ["tmpca-levels+svm", "tmpca-pooled+svm"]
+    methods = ["tmpca-levels+svm", "tmpca-pooled+svm", "tmpca-levels+ridge", "tmpca-sliding+kernel"]
     tmpca_classification.main([*options, "--whiten", "--methods", *methods, "--out", str(tmp_path / "out")])
     _, rows = rows_of(tmp_path / "out")
-    assert rows["tmpca-levels+svm", "1", "error_rate"]["value"] <= 0.1
-    assert rows["tmpca-pooled+svm", "1", "error_rate"]["value"] <= 0.1
+    for method in methods:
+        assert rows[method, "1", "error_rate"]["value"] <= 0.1
+
+
+def test_no_machine_whose_time_grows_with_dense_features_gets_thousands_of_them_by_default(
+    tmp_path, vectors, monkeypatch
+):
+    widths = []
+
+    class Watched(SupportVectors):
+        def fit(self, rows, labels):
+            if not sparse.issparse(rows):
+                widths.append(rows.shape[1])
+            return super().fit(rows, labels)
+
+    monkeypatch.setitem(tmpca_classification.MACHINES, "svm", Watched)
+    train, test = write_tsv(tmp_path / "train.tsv", 100, 1), write_tsv(tmp_path / "test.tsv", 20, 2)
+    options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "8"]
+    tmpca_classification.main([*options, "--out", str(tmp_path / "out")])
+    assert widths == [6, 6, 6]  # as long as a vector: of the mean, PCA and the root
 
 
 def test_the_column_of_the_label_may_have_another_name(tmp_path, vectors):

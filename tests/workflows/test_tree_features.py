@@ -1,4 +1,4 @@
-"""The comparison of what is left of trees: who is chosen on what, and its least squares against a transcription."""
+"""The comparison of what is left of trees: who is chosen on what."""
 
 import gzip
 import json
@@ -9,7 +9,7 @@ import pytest
 from dspectral import write_word2vec
 from workflows._parts.labelled_texts import Texts
 from workflows.benchmarks import tree_features
-from workflows.benchmarks.tree_features import CHOSEN_ON, REPORTED_ON, SETS, LeastSquares, fifth, sides
+from workflows.benchmarks.tree_features import CHOSEN_ON, REPORTED_ON, SETS, fifth, sides
 
 WORDS = ["who", "where", "sat", "ran", "cat", "mat"]
 
@@ -56,31 +56,22 @@ def test_what_is_chosen_on_holds_no_test_text(data):
     assert len(chosen.train.words) + len(chosen.test.words) == len(told.train.words)
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_least_squares_are_those_of_the_normal_equations(wide):
-    rng = np.random.default_rng(0)
-    n, d = (20, 40) if wide else (40, 6)
-    X, Z, y = rng.standard_normal((n, d)), rng.standard_normal((5, d)), rng.integers(0, 3, n)
-    machine = LeastSquares(None, 0)
-    machine.labels = np.arange(3)
-    (found,) = machine._solve(X.astype(np.float32), y, Z.astype(np.float32), [0.01])
-    mean, scale = X.mean(axis=0), X.std(axis=0)
-    A, B, Y = (X - mean) / scale, (Z - mean) / scale, np.where(y[:, None] == np.arange(3), 1.0, -1.0)
-    W = np.linalg.inv(A.T @ A + 0.01 * n * d * np.eye(d)) @ A.T @ (Y - Y.mean(axis=0))
-    np.testing.assert_allclose(found, B @ W + Y.mean(axis=0), atol=1e-4)
-
-
 def test_each_method_is_told_beside_pca(data):
     methods = ["words", "mean", "pca", "root", "root-arity-3", "levels", "pooled", "pooled-whitened"]
+    methods += ["sliding", "pca-kernel", "sliding-kernel"]
     options = ["--data", str(data), "--vectors", str(data / "v.bin"), "--sets", "trec", "--length", "4"]
     tree_features.main([*options, "--methods", *methods, "--out", str(data / "out")])
     rows = json.loads((data / "out" / "report.json").read_text())["rows"]
     errors = {row["method"]: row for row in rows if row["metric"] == "error_rate"}
     assert list(errors) == methods
-    assert errors["pooled"]["value"] == 0  # the first word is among them
+    for method in ("pooled", "sliding", "sliding-kernel"):
+        assert errors[method]["value"] == 0  # the first word is among them
     assert errors["mean"]["value"] > 0.05  # where a word stands is not in it
     assert errors["pca"]["over_pca"] == 0
     assert {row["half"] for row in errors.values()} == {"chosen on"}
+    inner = {row["method"]: row["value"] for row in rows if row["metric"] == "inner_error_rate"}
+    assert list(inner) == methods
+    assert inner["sliding"] < inner["mean"]
     kept = {row["method"]: row["value"] for row in rows if row["metric"] == "retained_share"}
     assert kept["root"] <= kept["pca"] + 1e-3
 

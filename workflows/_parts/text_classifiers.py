@@ -1,4 +1,4 @@
-"""A linear support vector machine on what texts are turned into: words, averages, or principal components."""
+"""What texts are turned into, words, averages or principal components, and the linear classifiers on that."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -17,14 +17,14 @@ from dspectral import SketchedPCA, TreePCA
 from dspectral.methods.tmpca import token_table
 
 from .labelled_texts import StopWords, Texts, content, gram_form
+from .least_squares import INNER_FOLDS, LeastSquares
 
 SPARSE_C = (0.1, 0.3, 1.0, 3.0)
 DENSE_C = (0.0003, 0.001, 0.003, 0.01)
 """Inverse penalties that are tried."""
-INNER_FOLDS = 3
 
 Vectors = tuple[list[str], NDArray[np.float32]]
-Output = Literal["root", "levels", "pooled"]
+Output = Literal["root", "levels", "pooled", "sliding"]
 """Which nodes of a tree are features."""
 
 
@@ -110,7 +110,7 @@ class Tree:
         One tree for each, side by side.
     plain_test : bool
         Whether texts to be classified stay as they are, as the paper's.
-    output : {"root", "levels", "pooled"}
+    output : {"root", "levels", "pooled", "sliding"}
         Which nodes of a tree are features.
     """
 
@@ -154,15 +154,22 @@ class Tree:
         return np.hstack(parts)
 
 
-class Classifier:
-    """Features and the machine on them, its penalty chosen by cross-validation of the training texts."""
+class SupportVectors:
+    """A linear support vector machine, its penalty chosen by cross-validation.
 
-    def __init__(self, features: Any, seed: int) -> None:
-        self.features, self.seed = features, seed
+    Its time grows with the number of dense features times the number of labels: a few hundred features are seconds.
 
-    def fit(self, train: Texts) -> "Classifier":
-        """Learn from labelled texts."""
-        rows = self.features.fit(train.words).transform(train.words)
+    Parameters
+    ----------
+    seed : int
+        Of the folds and of the solver.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def fit(self, rows: Any, labels: NDArray[Any]) -> "SupportVectors":
+        """Learn from labelled rows, sparse or dense."""
         is_sparse = sparse.issparse(rows)
         machine = LinearSVC(dual="auto", random_state=self.seed, max_iter=10_000)
         model = (
@@ -170,19 +177,44 @@ class Classifier:
         )
         inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=self.seed)
         grid = {"linearsvc__C": SPARSE_C if is_sparse else DENSE_C}
-        self.model = GridSearchCV(model, grid, cv=inner).fit(rows, train.labels)
+        self.model = GridSearchCV(model, grid, cv=inner).fit(rows, labels)
+        self.inner_error = float(1.0 - self.model.best_score_)
+        return self
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """Return the label of each row."""
+        return np.asarray(self.model.predict(rows))
+
+
+class Classifier:
+    """Features of texts and the machine on them, which has chosen its penalty on the training texts.
+
+    Parameters
+    ----------
+    features : Words, Average, Concatenated or Tree
+        What texts are turned into.
+    machine : SupportVectors or LeastSquares
+        What learns from that.
+    """
+
+    def __init__(self, features: Any, machine: SupportVectors | LeastSquares) -> None:
+        self.features, self.machine = features, machine
+
+    def fit(self, train: Texts) -> "Classifier":
+        """Learn from labelled texts."""
+        self.machine.fit(self.features.fit(train.words).transform(train.words), train.labels)
         return self
 
     @property
     def inner_error(self) -> float:
         """Error rate in the cross-validation of the training texts, at the penalty chosen."""
-        return float(1.0 - self.model.best_score_)
+        return self.machine.inner_error
 
     def wrong(self, test: Texts) -> NDArray[np.bool_]:
         """Say which texts are classified wrongly."""
         is_tree = isinstance(self.features, Tree)
         rows = self.features.transform(test.words, **({"test": True} if is_tree else {}))
-        return np.asarray(self.model.predict(rows) != test.labels)
+        return np.asarray(self.machine.predict(rows) != test.labels)
 
 
 def concatenated(sentences: Sequence[Sequence[str]], settings: Settings) -> NDArray[np.float32]:

@@ -10,7 +10,8 @@ from .._form import form
 from .._form.plots import new_bars
 from .labelled_documents import name_of
 
-TREES = ("tmpca+svm", "tmpca-levels+svm", "tmpca-pooled+svm")
+TREE = "tmpca"
+"""How the names of methods that take a tree begin."""
 
 
 class Outcome(NamedTuple):
@@ -24,7 +25,7 @@ class Outcome(NamedTuple):
 
 def report(run: form.Run, found: dict[tuple[str, str], list[Outcome]]) -> None:
     """Add a row for each method and form; of all trees the one with the least error in training is chosen."""
-    trees = [outcomes for (method, _), outcomes in found.items() if method in TREES]
+    trees = [outcomes for (method, _), outcomes in found.items() if method.startswith(TREE)]
     if len(trees) > 1:
         found["tmpca+svm", "chosen"] = [
             min(split, key=lambda one: one.inner_error) for split in zip(*trees, strict=True)
@@ -72,8 +73,9 @@ def answer(run: form.Run, found: dict[tuple[str, str], list[Outcome]]) -> None:
     """Say which method errs least, and whether a tree is worth its while against words alone."""
     rates = {key: error_rate(outcomes)[0] for key, outcomes in found.items()}
     best = min(rates, key=lambda key: rates[key])
-    trees = [key for key in (("tmpca+svm", "chosen"), *((method, "1") for method in TREES)) if key in found]
-    tree, words = (trees or list(found))[0], ("svm", "words")
+    trees = [key for key in found if key[0].startswith(TREE)]
+    chosen, words = ("tmpca+svm", "chosen"), ("svm", "words")
+    tree = chosen if chosen in found else (trees or list(found))[0]
     sentence = f"`{best[0]}` errs least, on {rates[best]:.1%} of the test texts"
     if trees and words in found:
         over, error = difference(found[tree], found[words])

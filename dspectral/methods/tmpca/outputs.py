@@ -1,7 +1,7 @@
 """What is left of each sentence: the root of its tree, the nodes of all levels in their places, or pooled."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from dspectral.methods.tmpca.moments import roots
 from dspectral.methods.tmpca.nodes import Block, Nodes, Trees, climb, places
 from dspectral.types import FloatArray
 
-Output: TypeAlias = Literal["root", "levels", "pooled"]
+Output: TypeAlias = Literal["root", "levels", "pooled", "sliding"]
 OUTPUTS: tuple[str, ...] = get_args(Output)
 
 
@@ -18,7 +18,7 @@ def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
 
     Parameters
     ----------
-    output : {"root", "levels", "pooled"}
+    output : {"root", "levels", "pooled", "sliding"}
         What is left.
     trees : Trees
         Shape of the trees.
@@ -33,8 +33,8 @@ def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
     Examples
     --------
     >>> axes = [np.ones((3, 4)), np.ones((3, 6))]
-    >>> [n_columns(output, Trees(4, 2, 2), axes) for output in ("root", "levels", "pooled")]
-    [3, 9, 32]
+    >>> [n_columns(output, Trees(4, 2, 2), axes) for output in ("root", "levels", "pooled", "sliding")]
+    [3, 9, 32, 32]
     """
     k = len(axes[-1])
     if output == "root":
@@ -55,7 +55,7 @@ def left_of(block: Block, *, trees: Trees, axes: Sequence[FloatArray], output: O
         Shape of the trees, and the vectors of their leaves.
     axes : sequence of ndarray
         Axes of all levels, each of shape (k, arity * d).
-    output : {"root", "levels", "pooled"}
+    output : {"root", "levels", "pooled", "sliding"}
         Which nodes, and how: see :class:`~dspectral.TreePCA`.
 
     Returns
@@ -65,9 +65,12 @@ def left_of(block: Block, *, trees: Trees, axes: Sequence[FloatArray], output: O
     """
     if output == "root":
         return roots(block, trees=trees, axes=axes)
-    of: Callable[[Nodes, Trees, Sequence[FloatArray]], FloatArray] = (
-        in_places if output == "levels" else pooled
-    )
+    kinds: dict[str, Callable[[Nodes, Trees, Sequence[FloatArray]], FloatArray]] = {
+        "levels": in_places,
+        "pooled": pooled,
+        "sliding": sliding,
+    }
+    of = kinds[output]
     parts = [np.zeros((0, n_columns(output, trees, axes)), dtype=np.result_type(*axes))]
     parts += [of(piece, trees, axes) for piece in trees.pieces(block)]
     return np.concatenate(parts)
@@ -130,12 +133,47 @@ def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArra
     >>> pooled(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), Trees(4, 2, 1), sums)
     array([[1., 2., 1., 3., 3., 3., 3., 3., 6., 6., 6., 6.]])
     """
+    return _pool(
+        leaves, _levels(leaves, trees, axes), n_columns("pooled", trees, axes), np.result_type(*axes)
+    )
+
+
+def sliding(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
+    """Return what :func:`pooled` does, but over nodes that begin at every leaf, not at each ``arity ** level``-th.
+
+    Parameters
+    ----------
+    leaves : Nodes
+        The lowest level, which is pooled too.
+    trees : Trees
+        Shape of the trees.
+    axes : sequence of ndarray
+        Axes of all levels, each of shape (k, arity * d).
+
+    Returns
+    -------
+    ndarray, shape (n_trees, 4 * (n_dimensions + k * n_levels))
+        The lowest level first, and of each the first node, the means, the minima and the maxima. What a node has
+        beyond the last stored leaf is zero.
+
+    Examples
+    --------
+    >>> sums = [np.ones((1, 2))] * 2
+    >>> sliding(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), Trees(4, 2, 1), sums).round(1)
+    array([[1. , 2. , 1. , 3. , 3. , 3.7, 3. , 5. , 6. , 4.7, 3. , 6. ]])
+    """
+    levels = _sliding_levels(leaves, trees, axes)
+    return _pool(leaves, levels, n_columns("sliding", trees, axes), np.result_type(*axes))
+
+
+def _pool(leaves: Nodes, levels: Iterator[Nodes], width: int, dtype: np.dtype[Any]) -> FloatArray:
+    """Return the first node, the mean, the least and the largest of each tree, of the leaves and of all levels."""
     full = leaves.sizes > 0
-    out = np.zeros((len(full), n_columns("pooled", trees, axes)), dtype=np.result_type(*axes))
+    out = np.zeros((len(full), width), dtype=dtype)
     if not full.any():
         return out
     parts = []
-    for rows, sizes in (leaves, *_levels(leaves, trees, axes)):
+    for rows, sizes in (leaves, *levels):
         # reduceat sums from each start to the next one: an empty tree has no start, so that none is counted twice.
         starts = (np.cumsum(sizes) - sizes)[full]
         wide = rows.astype(out.dtype, copy=False)
@@ -150,6 +188,23 @@ def _levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator
     for level in axes:
         nodes = climb(nodes, [level], trees.arity)
         yield nodes
+
+
+def _sliding_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator[Nodes]:
+    """Yield the nodes of each level that begin at every leaf: children are ``arity ** (level - 1)`` leaves apart."""
+    rows, sizes = leaves
+    after = np.repeat(sizes, sizes) - places(
+        sizes
+    )  # leaves from here to the end of the tree, this one included
+    for level, axis in enumerate(axes):
+        width = rows.shape[1]
+        above = rows @ axis[:, :width].T
+        for child in range(1, trees.arity):
+            shift = child * trees.arity**level
+            at = np.flatnonzero(after > shift)
+            above[at] += rows[at + shift] @ axis[:, child * width : (child + 1) * width].T
+        rows = above
+        yield Nodes(rows, sizes)
 
 
 def _counts(trees: Trees, axes: Sequence[FloatArray]) -> list[int]:

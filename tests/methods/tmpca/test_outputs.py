@@ -22,20 +22,27 @@ def texts(n=30, most=11, seed=1):
     return [[], *([WORDS[i] for i in rng.integers(0, 6, size=rng.integers(0, most))] for _ in range(n)), []]
 
 
-def levels_of(tree, leaves, n_leaves):
-    """Nodes of each level of one sentence, as the paper says it, and how many are not padding alone."""
+def levels_of(tree, leaves, n_leaves, step=None):
+    """Nodes of each level of one sentence, as the paper says it, and how many are not padding alone.
+
+    Nodes of a level begin ``step`` nodes of the level below apart, by default as many as they join.
+    """
     found, now, used = [], np.asarray(leaves, dtype=float), n_leaves
+    apart, step = 1, step or tree.arity
     for axes, variances in zip(tree.components_, tree.explained_variance_, strict=True):
         scale = np.sqrt(variances) if tree.whiten else np.ones(len(axes))
-        joined = [np.concatenate(now[i : i + tree.arity]) for i in range(0, len(now), tree.arity)]
+        beyond = np.vstack([now, np.zeros((apart * tree.arity, now.shape[1]))])
+        joined = [
+            np.concatenate(beyond[i : i + apart * tree.arity : apart]) for i in range(0, len(now), step)
+        ]
         now = np.array([[row @ one / s for row, s in zip(axes, scale, strict=True)] for one in joined])
-        used = -(-used // tree.arity)
+        apart, used = apart * tree.arity // step, -(-used // step)
         found.append((now, used))
     return found
 
 
 def expected(tree, leaves, n_leaves):
-    found = levels_of(tree, leaves, n_leaves)
+    found = levels_of(tree, leaves, n_leaves, step=1 if tree.output == "sliding" else None)
     if tree.output == "root":
         return found[-1][0][0]
     if tree.output == "levels":
@@ -55,7 +62,7 @@ def padded(sentence, length, pair):
     return out
 
 
-@pytest.mark.parametrize("output", ["root", "levels", "pooled"])
+@pytest.mark.parametrize("output", ["root", "levels", "pooled", "sliding"])
 @pytest.mark.parametrize(
     ("arity", "length", "k", "whiten"),
     [(2, 8, None, False), (2, 8, 2, True), (3, 9, 5, False), (4, 4, 3, True)],
@@ -71,7 +78,7 @@ def test_texts_give_what_the_transcription_gives_node_by_node(output, arity, len
     assert found.shape[1] == len(tree.get_feature_names_out())
 
 
-@pytest.mark.parametrize("output", ["levels", "pooled"])
+@pytest.mark.parametrize("output", ["levels", "pooled", "sliding"])
 def test_arrays_in_memory_and_lazily_give_what_the_transcription_gives(output, monkeypatch):
     X = np.random.default_rng(2).standard_normal((25, 8, 3)).cumsum(axis=1)
     tree = TreePCA(length=8, output=output).fit(X)
@@ -97,9 +104,20 @@ def test_pooled_levels_do_not_know_the_order_of_pairs_after_the_first():
     assert not np.allclose(one[12:n], turned[12:n])
 
 
+def test_sliding_levels_find_a_pair_at_any_place():
+    tree = TreePCA(length=8, vectors=vectors(), output="sliding").fit(texts())
+    pairs = slice(12 + 6, 12 + 12)  # the least and the largest of the first level
+    one, other = tree.transform([["a", "a", "b", "c", "a", "a"], ["a", "b", "c", "a", "a", "a"]])
+    np.testing.assert_allclose(one[pairs], other[pairs])
+    one, other = tree.set_params(output="pooled").transform(
+        [["a", "a", "b", "c", "a", "a"], ["a", "b", "c", "a", "a", "a"]]
+    )
+    assert not np.allclose(one[pairs], other[pairs])
+
+
 def test_what_is_left_may_be_set_after_the_fit_which_is_the_same(tmp_path):
     tree = TreePCA(length=8, vectors=vectors()).fit(texts())
-    for output, width in (("root", 3), ("levels", 21), ("pooled", 48)):
+    for output, width in (("root", 3), ("levels", 21), ("pooled", 48), ("sliding", 48)):
         tree.set_params(output=output)
         asked = TreePCA(length=8, vectors=vectors(), output=output).fit(texts())
         np.testing.assert_array_equal(tree.transform(texts()), asked.transform(texts()))
@@ -114,7 +132,7 @@ def test_what_is_left_may_be_set_after_the_fit_which_is_the_same(tmp_path):
         tree.fit(texts())
 
 
-@pytest.mark.parametrize("output", ["levels", "pooled"])
+@pytest.mark.parametrize("output", ["levels", "pooled", "sliding"])
 def test_the_same_blocks_give_the_same_bits_under_every_scheduler(output):
     X = da.from_array(np.random.default_rng(3).standard_normal((40, 8, 3)), chunks=(9, -1, -1))
     tree = TreePCA(length=8, output=output).fit(X)
