@@ -1,0 +1,180 @@
+"""How seconds and memory grow with the text: count a corpus of a known model, and learn from it, at several sizes.
+
+Text of a chain of word classes is drawn once into compressed files. Each number of tokens is counted into a corpus,
+from which embeddings, clusters and an anchor HMM are learned. How many words' nearest neighbor is of their own class,
+and how much of the classes the clusters tell, says whether more text was worth it.
+"""
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import homogeneity_score
+
+from dspectral import AnchorHMM, SpectralBrownClustering, WordEmbedding, build_corpus
+from dspectral.store import Corpus
+
+from .._form import form
+from .._form.plots import new_plot
+from .._form.usage import Used
+from .._parts.class_chain import ClassChain
+
+N_ASKED = 2000
+"""Words whose nearest neighbors are looked for: the most frequent ones that the model has."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Count and learn at each size."""
+    parser = options()
+    arguments = parser.parse_args(argv)
+    if not arguments.workers and not arguments.scheduler:
+        parser.error("peak memory is each worker's own: give --workers N or --scheduler ADDRESS")
+    with ExitStack() as stack:
+        run = stack.enter_context(form.run(arguments))
+        scratch = arguments.scratch or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="dspectral-"))
+        )
+        chain = ClassChain(arguments.types, arguments.classes, arguments.seed)
+        for n_tokens in sorted(arguments.tokens):
+            learn(run, chain, n_tokens, scratch)
+        for stage in ("corpus", *arguments.methods):
+            describe(run, stage)
+        plot(run)
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("benchmarks.large_corpus", __doc__)
+    add = parser.add_argument
+    sizes = [10_000_000, 100_000_000, 1_000_000_000]
+    add("--tokens", type=form.positive, nargs="+", default=sizes, metavar="N", help="numbers of tokens")
+    add("--types", type=form.positive, default=100_000, metavar="N", help="words of the model")
+    add("--classes", type=form.positive, default=1000, metavar="N", help="classes of the model")
+    add("--components", type=form.positive, default=300, metavar="K", help="numbers of a word's vector")
+    add("--clusters", type=form.positive, default=1000, metavar="N", help="clusters to find")
+    add("--states", type=form.positive, default=12, metavar="N", help="hidden states of the anchor HMM")
+    add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type")
+    add("--methods", nargs="+", choices=list(MODELS), default=list(MODELS), help="to learn")
+    add(
+        "--scratch",
+        type=Path,
+        metavar="DIR",
+        help="folder of the text, which is kept (default: a new one)",
+    )
+    return parser
+
+
+def learn(run: form.Run, chain: ClassChain, n_tokens: int, scratch: Path) -> None:
+    """Count one number of tokens, and learn everything from them."""
+    with run.measure(f"draw {n_tokens:,} tokens"):
+        text = chain.write(scratch / "text", n_tokens)
+    path = scratch / "corpus.zarr"
+    shutil.rmtree(path, ignore_errors=True)
+    with run.measure(f"corpus, {n_tokens:,} tokens") as used:
+        corpus = build_corpus(text, str(path), min_count=run.arguments.min_count)
+    run.passes += 2
+    report(run, "corpus", corpus, used)
+    for method in run.arguments.methods:
+        model = MODELS[method](run.arguments)
+        with run.measure(f"{method}, {n_tokens:,} tokens") as used:
+            model.fit(corpus)
+        run.passes += model.n_passes_
+        report(run, method, corpus, used)
+        if method in SCORES:
+            metric, score = SCORES[method]
+            row(run, method, corpus, metric, score(model, chain))
+    shutil.rmtree(path)
+
+
+def report(run: form.Run, method: str, corpus: Corpus, used: Used) -> None:
+    """Add what a stage took."""
+    peak = max((peak for name, peak in used.peaks.items() if name != "this process"), default=0)
+    row(run, method, corpus, "seconds", used.seconds)
+    row(run, method, corpus, "cpu_seconds", used.cpu_seconds)
+    row(run, method, corpus, "tokens_per_second", corpus.n_tokens / used.seconds)
+    row(run, method, corpus, "peak_memory_bytes", peak)
+    row(run, method, corpus, "client_memory_bytes", used.peaks.get("this process", 0))
+
+
+def row(run: form.Run, method: str, corpus: Corpus, metric: str, value: float) -> None:
+    """Add one figure."""
+    run.row(
+        data="drawn",
+        method=method,
+        metric=metric,
+        value=value,
+        tokens=corpus.n_tokens,
+        types=len(corpus.words),
+    )
+
+
+def neighbors_of_own_class(model: WordEmbedding, chain: ClassChain) -> float:
+    """Return the share of frequent words whose nearest neighbor has the same class."""
+    known = [i for i in np.argsort(-model.word_counts_, kind="stable") if model.words_[i].startswith("w")]
+    asked = known[:N_ASKED]
+    classes = np.array([chain.class_of(model.words_[i]) for i in known])
+    vectors = model.vectors_[known]
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    near = vectors[: len(asked)] @ vectors.T
+    np.fill_diagonal(near, -np.inf)
+    return float(np.mean(classes[near.argmax(axis=1)] == classes[: len(asked)]))
+
+
+def told_by_clusters(model: SpectralBrownClustering, chain: ClassChain) -> float:
+    """Return the share of what there is to know of the classes that the clusters tell, each word once."""
+    known = [i for i, word in enumerate(model.words_) if word.startswith("w")]
+    classes = [chain.class_of(model.words_[i]) for i in known]
+    return float(homogeneity_score(classes, model.labels_[known]))
+
+
+MODELS: dict[str, Callable[[argparse.Namespace], Any]] = {
+    "embedding": lambda asked: WordEmbedding(asked.components, random_state=asked.seed),
+    "clusters": lambda asked: SpectralBrownClustering(asked.clusters, random_state=asked.seed),
+    "anchor": lambda asked: AnchorHMM(asked.states, random_state=asked.seed),
+}
+SCORES: dict[str, tuple[str, Callable[[Any, ClassChain], float]]] = {
+    "embedding": ("nearest_neighbor_of_own_class", neighbors_of_own_class),
+    "clusters": ("homogeneity", told_by_clusters),
+}
+
+
+def of(run: form.Run, method: str, metric: str) -> tuple[list[int], list[float]]:
+    """Return tokens and values of one figure."""
+    found = [each for each in run.report.rows if (each["method"], each["metric"]) == (method, metric)]
+    return [each["tokens"] for each in found], [each["value"] for each in found]
+
+
+def describe(run: form.Run, method: str) -> None:
+    """Say how a stage grows from the smallest number of tokens to the largest."""
+    tokens, seconds = of(run, method, "seconds")
+    _, peaks = of(run, method, "peak_memory_bytes")
+    if len(tokens) < 2:
+        return
+    growth = np.log(tokens[-1] / tokens[0])
+    run.note(
+        f"{method}: {tokens[-1] / tokens[0]:.3g} times the tokens take {seconds[-1] / seconds[0]:.3g} times the "
+        f"seconds (power {np.log(seconds[-1] / seconds[0]) / growth:.2f}) and {peaks[-1] / peaks[0]:.2f} times the "
+        f"memory of a worker; {tokens[-1] / seconds[-1]:,.0f} tokens a second"
+    )
+
+
+def plot(run: form.Run) -> None:
+    """Draw seconds and memory against tokens."""
+    for metric, unit, divisor in (("seconds", "seconds", 1.0), ("peak_memory_bytes", "MB", 1e6)):
+        figure, axes = new_plot(
+            f"{unit} of each stage", x="tokens", y=unit, log="xy" if divisor == 1.0 else "x"
+        )
+        for method in ("corpus", *run.arguments.methods):
+            tokens, values = of(run, method, metric)
+            axes.plot(tokens, [value / divisor for value in values], marker="o", label=method)
+        axes.legend(frameon=False)
+        run.plot(metric, figure, f"{unit} of each stage against the tokens.")
+
+
+if __name__ == "__main__":
+    main()
