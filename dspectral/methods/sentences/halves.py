@@ -11,9 +11,9 @@ from dspectral.linalg.dense import unit_rows
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows
 
-Half: TypeAlias = Literal["sent", "sketch", "idf"]
-HALVES: tuple[Half, ...] = ("sent", "sketch", "idf")
-"""Both parts, the directions alone, the rarity alone."""
+Half: TypeAlias = Literal["sent", "sketch", "idf", "idf+sent"]
+HALVES: tuple[Half, ...] = ("sent", "sketch", "idf", "idf+sent")
+"""Directions weighed by rarity, directions alone, rarity alone, and rarity beside directions weighed by it."""
 
 
 def half_of(present: CSRRows, projection: NDArray[np.float32], kind: Half) -> CSRRows:
@@ -26,13 +26,14 @@ def half_of(present: CSRRows, projection: NDArray[np.float32], kind: Half) -> CS
     projection : ndarray of float32, shape (n_words, n_components)
         P of equation 2. The length of a word's row is its inverse document frequency, its direction what the sketch
         says of it.
-    kind : {"sent", "sketch", "idf"}
+    kind : {"sent", "sketch", "idf", "idf+sent"}
         ``"sent"`` is ``b P / ||b P||``; ``"sketch"`` takes each row of P at length 1; ``"idf"`` takes the lengths of
-        the rows alone, each word in a column of its own, so that no direction is used.
+        the rows alone, each word in a column of its own, so that no direction is used; ``"idf+sent"`` puts the two
+        side by side.
 
     Returns
     -------
-    csr_array of float64, shape (n_sentences, n_components), or (n_sentences, n_words) for "idf"
+    csr_array of float64, shape (n_sentences, n_components); for "idf" n_words columns, for "idf+sent" both
         Rows of unit length, or of zeros where no word is known.
 
     Examples
@@ -44,6 +45,10 @@ def half_of(present: CSRRows, projection: NDArray[np.float32], kind: Half) -> CS
            [1., 0.]]), array([[0.6, 0.8],
            [0. , 1. ]]))
     """
+    if kind == "idf+sent":
+        sides = [half_of(present, projection, side) for side in ("idf", "sent")]
+        # Each of length one, both together too.
+        return sparse.csr_array(sparse.hstack(sides, format="csr") * np.sqrt(0.5))
     if kind == "idf":
         lengths = np.sqrt(np.einsum("ij,ij->i", projection, projection, dtype=np.float64))
         return Weighting(column_weights=lengths, norm="l2").apply(present.astype(np.float64))

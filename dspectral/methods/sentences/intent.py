@@ -53,9 +53,10 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         Inverse penalty of the SVM. Cross-validation chooses from a sequence; a number is taken as it is.
     weights : float or sequence of float, default=(0.5, 1.0)
         Weight of the representation beside the counts, a number or a sequence as ``C``.
-    half : {"sent", "sketch", "idf", "auto"}, default="sent"
+    half : {"sent", "sketch", "idf", "idf+sent", "auto"}, default="sent"
         What of a sketched representation stands beside the counts: ``"sketch"`` the directions of words alone,
-        ``"idf"`` their rarity alone, each word in a column of its own, ``"sent"`` both, as equation 2 has it.
+        ``"idf"`` their rarity alone, each word in a column of its own, ``"sent"`` directions weighed by rarity, as
+        equation 2 has it, and ``"idf+sent"`` two of them side by side.
         ``"auto"`` takes the one of highest cross-validated accuracy, and leaves the representation out where the
         counts alone are no worse.
     n_folds : int, default=3

@@ -60,11 +60,12 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
             Sentences, as for :meth:`transform`.
         kind : {"sent", "sketch", "idf"}, default="sent"
             One of :attr:`halves`: ``"sent"`` is what :meth:`embed` returns; where words have learned directions,
-            ``"sketch"`` leaves out their rarity, and ``"idf"`` the directions.
+            ``"sketch"`` leaves out their rarity, ``"idf"`` the directions, and ``"idf+sent"`` puts ``"idf"`` and
+            ``"sent"`` side by side.
 
         Returns
         -------
-        csr_array of float64, shape (n_sentences, n_components), or (n_sentences, n_words) for "idf"
+        csr_array of float64, shape (n_sentences, n_components); for "idf" n_words columns, for "idf+sent" both
             Rows of unit length, or of zeros where no word is known.
 
         Raises

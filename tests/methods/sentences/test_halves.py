@@ -35,6 +35,14 @@ def test_both_parts_are_what_the_representation_is_by_default():
     np.testing.assert_array_equal(SENT.second_half(texts).toarray(), SENT.embed(texts))
 
 
+def test_rarity_and_directions_stand_side_by_side_at_unit_length():
+    texts, _ = sentences(10, seed=5)
+    found = SENT.second_half(texts, "idf+sent").toarray()
+    rarity, both = (SENT.second_half(texts, kind).toarray() for kind in ("idf", "sent"))
+    np.testing.assert_allclose(found, np.hstack([rarity, both]) / 2**0.5)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, atol=1e-6)
+
+
 def test_the_half_of_the_best_cross_validation_is_chosen_and_its_model_kept():
     texts, labels = sentences(24, seed=6)
     alone = {half: IntentClassifier(SENT, half=half).fit(texts, labels) for half in HALVES}
@@ -48,14 +56,17 @@ def test_the_half_of_the_best_cross_validation_is_chosen_and_its_model_kept():
 
 
 def test_a_representation_that_is_worse_than_counts_is_left_out():
-    """Each intent is a word that the unlabeled text does not have; what it has says nothing of the intents."""
-    rng = np.random.default_rng(8)
-    labels = np.array(["on", "off"] * 20)
-    noise = [" ".join(rng.choice(UNLABELLED[0].split(), 4)) for _ in labels]
-    texts = [f"{label}word {words}" for label, words in zip(labels, noise, strict=True)]
-    model = IntentClassifier(SENT, half="auto", weights=100.0).fit(texts, labels)
+    """Each intent is a word without a vector; each sentence also has a word of its own, whose vector is noise."""
+    own = [f"word{number}" for number in range(40)]
+    vectors = np.random.default_rng(8).normal(size=(40, 30)).astype(np.float32)
+    noise = WordVectorRepresentation(own, vectors, n_features=2**12)
+    intents = np.array(["on", "off"] * 20)
+    texts = [f"{intent} {word}" for intent, word in zip(intents, own, strict=True)]
+    asked = {"C": 1.0, "weights": 3.0}
+    model = IntentClassifier(noise, half="auto", **asked).fit(texts, intents)
     assert model.half_ == "none"
-    assert model.score(texts, labels) == 1.0
+    assert model.score(texts, intents) == 1.0
+    assert IntentClassifier(noise, **asked).fit(texts, intents).half_ == "sent"
 
 
 def test_single_settings_of_several_halves_are_compared_too():
