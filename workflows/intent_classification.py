@@ -7,7 +7,8 @@ sketched: at 0 the labelled sentences alone. Methods: `none` is a Crammer-Singer
 `vectors` adds averaged word vectors, `sent` the sketched representation (equation 2 of the paper), `sent+`
 also the first two words and the scores of a supervised model. Of the sketched representation `sketch` takes the
 directions of words alone, `idf` their rarity alone, `idf+sent` has both side by side; `auto` is whichever of these,
-`sent` and `none` is best in the cross-validation, and is what is saved. Every choice (C, weights) is cross-validated on the training side.
+`sent` and `none` is best in the cross-validation, and is what is saved. Every choice (C, weights) is cross-validated
+on the training side.
 """
 
 import argparse

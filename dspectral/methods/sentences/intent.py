@@ -57,8 +57,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         What of a sketched representation stands beside the counts: ``"sketch"`` the directions of words alone,
         ``"idf"`` their rarity alone, each word in a column of its own, ``"sent"`` directions weighed by rarity, as
         equation 2 has it, and ``"idf+sent"`` two of them side by side.
-        ``"auto"`` takes the one of highest cross-validated accuracy, and leaves the representation out where the
-        counts alone are no worse.
+        ``"auto"`` takes the one of highest cross-validated accuracy, or none where the counts alone are better.
     n_folds : int, default=3
         Number of folds of the cross-validation; at most 3,000 training sentences are held out of each fit.
     random_state : int, RandomState, Generator or None, default=0
@@ -69,7 +68,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     classes_ : ndarray, shape (n_classes,)
         The intents in ascending order.
     half_ : str
-        What stands beside the counts: ``half``, or what was chosen; ``"none"`` where nothing does.
+        ``half``, or what was chosen; ``"none"`` where nothing stands beside the counts.
     choice_ : Choice
         Settings that cross-validation chose.
     score_ : float
