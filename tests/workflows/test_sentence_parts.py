@@ -103,7 +103,6 @@ def test_every_other_set_of_intents_is_designed_on():
 
 def test_defaults_of_sentences_stand_beside_tuned_published_and_peers(data, tmp_path, monkeypatch):
     monkeypatch.setattr(family, "GRID", {"C": (1.0,), "weights": (0.5, 1.0)})
-    monkeypatch.setattr(family, "LENGTHS", (4,))
     monkeypatch.setattr(family, "N_COMPONENTS", 6)
     monkeypatch.setattr(family, "DRAWS", 1)
     out = tmp_path / "out"
