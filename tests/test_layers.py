@@ -95,6 +95,7 @@ STEPS = {
     },
     "sentences": {
         "intent",
+        "intent_settings",
         "cross_validation",
         "recipe",
         "representation",

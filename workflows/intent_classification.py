@@ -5,8 +5,10 @@ in one pass; the test side is never looked at. With `--labelled N`, all training
 each intent are unlabelled text. With `--shares`, the labelled sentences and a share of the unlabelled text are
 sketched: at 0 the labelled sentences alone. Methods: `none` is a Crammer-Singer SVM on hashed n-grams,
 `vectors` adds averaged word vectors, `sent` the sketched representation (equation 2 of the paper), `sent+`
-also the first two words and the scores of a supervised model. Every choice (C, weights) is cross-validated on
-the training side.
+also the first two words and the scores of a supervised model. Of the sketched representation `sketch` takes the
+directions of words alone, `idf` their rarity alone, `idf+sent` has both side by side; `auto` is whichever of these,
+`sent` and `none` is best in the cross-validation, and is what is saved. Every choice (C, weights) is cross-validated
+on the training side.
 """
 
 import argparse
@@ -31,6 +33,9 @@ from ._form import form
 from ._form.tsv import read_tsv
 from ._parts.intent_scores import Labelled, Scores, Task
 from ._parts.labelled_documents import name_of
+
+METHODS = ("auto", *SentenceRepresentation.halves, "sent+")
+"""Methods that the unlabelled text teaches; `sent` and `sent+` are always fitted."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -72,6 +77,12 @@ def add_choices(parser: argparse.ArgumentParser) -> None:
     add("--shares", nargs="+", type=form.share, default=[1.0], metavar="S", help="of the unlabelled text")
     add("--labelled", type=form.positive, metavar="N", help="labelled sentences an intent (default: all)")
     add("--draws", type=form.positive, default=1, metavar="R", help="random draws of the N")
+    add(
+        "--method",
+        choices=METHODS,
+        default="auto",
+        help="whose model is saved; auto is the best in the cross-validation, for which all of them are fitted",
+    )
     add("--n-components", type=form.positive, default=200, metavar="K", help="length of a word's vector")
     add("--columns-bits", type=form.bits, default=18, metavar="B", help="hash to 2^B columns")
 
@@ -95,20 +106,39 @@ def classify(run: form.Run, task: Task) -> SentenceRepresentation:
     for draw in range(arguments.draws if arguments.labelled else 1):
         rows = drawn(task.train.intents, arguments.labelled, arguments.seed + draw)
         train = task.train.at(rows)
-        scores.fit("none", train, IntentClassifier(C=(0.3, 1.0, 3.0, 10.0)), shares)
+        none = scores.fit("none", train, IntentClassifier(C=(0.3, 1.0, 3.0, 10.0)), shares)
         if arguments.vectors:
             words, table = read_word2vec(arguments.vectors, errors="replace")
             vectors = WordVectorRepresentation(words, table, n_features=full.n_features)
             scores.fit("vectors", train, IntentClassifier(vectors), shares)
         for part in shares:
             learned = full if part == 1.0 else sketched(run, task, rows, part, arguments.seed + draw)
-            sent = scores.fit("sent", train, IntentClassifier(learned), [part]).choice_
-            # C and weight would be chosen in the same way again: before the others.
-            plus = IntentClassifier(learned, plus=True, C=sent.C, weights=sent.weight)
-            model = scores.fit("sent+", train, plus, [part])
+            model = compared(scores, arguments.method, train, learned, part, none)
         run.save(lambda path, model=model: dspectral.save(model, path))
     scores.report()
     return full
+
+
+def compared(
+    scores: Scores,
+    method: str,
+    train: Labelled,
+    learned: SentenceRepresentation,
+    part: float,
+    none: IntentClassifier,
+) -> IntentClassifier:
+    """Fit the methods that a share of the text has taught, and return the one to save."""
+    found = {"sent": scores.fit("sent", train, IntentClassifier(learned), [part])}
+    # C and weight would be chosen in the same way again: before the others.
+    choice = found["sent"].choice_
+    plus = IntentClassifier(learned, plus=True, C=choice.C, weights=choice.weight)
+    plus = scores.fit("sent+", train, plus, [part])
+    for half in SentenceRepresentation.halves:
+        if half != "sent" and method in ("auto", half):
+            found[half] = scores.fit(half, train, IntentClassifier(learned, half=half), [part])
+    if method == "auto":
+        return scores.choose({**found, "none": none}, part)
+    return {**found, "sent+": plus}[method]
 
 
 def representation_of(arguments: argparse.Namespace, task: Task) -> SentenceRepresentation:

@@ -61,7 +61,20 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     accuracy = {
         (r["method"], r["unlabeled"]): r["value"] for r in report["rows"] if r["metric"] == "accuracy"
     }
-    assert set(accuracy) == {(m, s) for m in ("none", "vectors", "sent", "sent+") for s in (0.0, 0.5, 1.0)}
+    methods = ("none", "vectors", "sent", "sent+", "sketch", "idf", "idf+sent", "auto")
+    assert set(accuracy) == {(m, s) for m in methods for s in (0.0, 0.5, 1.0)}
+    chosen = {
+        r["unlabeled"]: r["settings"] for r in report["rows"] if r["method"] == "auto" and "settings" in r
+    }
+    for part, said in chosen.items():
+        counted = {
+            name: int(times or 2) for name, _, times in (one.partition(" ") for one in said.split(", "))
+        }
+        assert sum(counted.values()) == 2, part
+        among = [accuracy[name, part] for name in counted]
+        assert min(among) - 0.1 <= accuracy["auto", part] <= max(among) + 0.1
+    assert set(chosen) == {0.0, 0.5, 1.0}
+    assert f"Cross-validation chose {chosen[1.0]}" in report["answer"]
     assert accuracy["sent", 1.0] > accuracy["none", 1.0]
     intents = {r["intent"] for r in report["rows"] if r["metric"] == "recall" and r["method"] == "sent"}
     assert intents == {"music", "travel", "food"}
@@ -73,6 +86,18 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     assert "paired over 2 draws" in report["answer"]
     model = load(str(out / "model"))
     assert np.mean(model.predict(sentences(50, 3)[0]) == sentences(50, 3)[1]) > 0.5
+
+
+@pytest.mark.parametrize(("method", "half", "plus"), [("sent+", "sent", True), ("idf", "idf", False)])
+def test_the_model_of_the_method_that_is_asked_for_is_saved(files, tmp_path, method, half, plus):
+    out = tmp_path / "out"
+    options = [f"--{name}={value}" for name, value in files.items() if name != "vectors"]
+    small = ["--n-components", "6", "--columns-bits", "12"]
+    intent_classification.main([*options, *small, "--method", method, "--out", str(out)])
+    report = json.loads((out / "report.json").read_text())
+    assert {row["method"] for row in report["rows"]} == {"none", "sent", "sent+", method}
+    model = load(str(out / "model"))
+    assert (model.half_, model.plus) == (half, plus)
 
 
 def test_at_share_zero_only_the_labelled_sentences_are_sketched(files, tmp_path):

@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from typing import Any, NamedTuple
@@ -48,6 +49,7 @@ class Scores:
     def __init__(self, run: form.Run, task: Task) -> None:
         self.run, self.task = run, task
         self.right: dict[tuple[str, float], list[NDArray[np.bool_]]] = {}
+        self.chosen: dict[float, list[str]] = {}
 
     def fit(
         self, method: str, train: Labelled, classifier: IntentClassifier, shares: list[float]
@@ -63,15 +65,25 @@ class Scores:
             self.right.setdefault((method, part), []).append(right)
         return classifier
 
+    def choose(self, models: dict[str, IntentClassifier], part: float) -> IntentClassifier:
+        """Keep as `auto` the last fit of the method of highest cross-validated accuracy, the first of equals."""
+        # NaN where there was too little to hold anything out.
+        best = max(models, key=lambda method: np.nan_to_num(models[method].score_, nan=-1.0))
+        self.chosen.setdefault(part, []).append(best)
+        self.right.setdefault(("auto", part), []).append(self.right[best, part][-1])
+        return models[best]
+
     def report(self) -> None:
         """Add rows: accuracy and its margins over `none` and over share 0, then each intent's recall with all text."""
         labelled = self.run.arguments.labelled or "all"
         for (method, part), draws in sorted(self.right.items(), key=lambda entry: entry[0][1]):
             over_none, none_error = margin(draws, self.right["none", part])
-            fields = {"over_none": over_none, "standard_error": none_error}
+            fields: dict[str, Any] = {"over_none": over_none, "standard_error": none_error}
             if (method, 0.0) in self.right:
                 gain, gain_error = margin(draws, self.right[method, 0.0])
                 fields |= {"over_share_0": gain, "over_share_0_error": gain_error}
+            if method == "auto":
+                fields |= {"settings": most_frequent_first(self.chosen[part])}
             accuracy, accuracy_error = mean_and_error(draws)
             self.run.row(
                 data=self.task.name,
@@ -115,7 +127,12 @@ class Scores:
                 f", against {mean_and_error(before)[0]:.1%} with none of it: {100 * gain:+.1f} ± {100 * error:.1f} "
                 f"points (standard error, paired over {paired_over(before)})"
             )
-        self.run.answer(f"{sentence}; an SVM on n-grams alone classifies {none:.1%}.")
+        sentence += f"; an SVM on n-grams alone classifies {none:.1%}"
+        if 1.0 in self.chosen:
+            auto, _ = mean_and_error(self.right["auto", 1.0])
+            chosen = most_frequent_first(self.chosen[1.0])
+            sentence += f". Cross-validation chose {chosen}, which classifies {auto:.1%}"
+        self.run.answer(f"{sentence}.")
 
     def _plot(self) -> None:
         figure, axes = new_plot(self.task.name, x="share of the unlabelled text", y="accuracy")
@@ -139,6 +156,19 @@ class Scores:
             "Accuracy on the test sentences against the share of unlabelled text; bars are standard errors over "
             f"{over}.",
         )
+
+
+def most_frequent_first(chosen: Sequence[str]) -> str:
+    """Say what was chosen how often.
+
+    Examples
+    --------
+    >>> most_frequent_first(["idf", "sent", "sent"]), most_frequent_first(["sent"])
+    ('sent 2, idf 1', 'sent')
+    """
+    if len(chosen) == 1:
+        return chosen[0]
+    return ", ".join(f"{part} {times}" for part, times in Counter(chosen).most_common())
 
 
 def paired_over(draws: list[NDArray[np.bool_]]) -> str:

@@ -9,12 +9,11 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
+from dspectral.inputs.parameters import RandomState, check_integer, check_option, resolve_seed
 from dspectral.inputs.shared_parameters import clone_sharing, is_fitted
 from dspectral.inputs.text_columns import TextColumn, as_documents
 from dspectral.methods.sentences.cross_validation import (
@@ -29,6 +28,8 @@ from dspectral.methods.sentences.cross_validation import (
     soften,
     weigh_parts,
 )
+from dspectral.methods.sentences.halves import HALVES
+from dspectral.methods.sentences.intent_settings import checked_labels, numbers
 from dspectral.methods.sentences.representation import SentenceRepresentation
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
@@ -52,6 +53,11 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         Inverse penalty of the SVM. Cross-validation chooses from a sequence; a number is taken as it is.
     weights : float or sequence of float, default=(0.5, 1.0)
         Weight of the representation beside the counts, a number or a sequence as ``C``.
+    half : {"sent", "sketch", "idf", "idf+sent", "auto"}, default="sent"
+        What of a sketched representation stands beside the counts: ``"sketch"`` the directions of words alone,
+        ``"idf"`` their rarity alone, each word in a column of its own, ``"sent"`` directions weighed by rarity, as
+        equation 2 has it, and ``"idf+sent"`` two of them side by side.
+        ``"auto"`` takes the one of highest cross-validated accuracy, or none where the counts alone are better.
     n_folds : int, default=3
         Number of folds of the cross-validation; at most 3,000 training sentences are held out of each fit.
     random_state : int, RandomState, Generator or None, default=0
@@ -61,6 +67,8 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray, shape (n_classes,)
         The intents in ascending order.
+    half_ : str
+        ``half``, or what was chosen; ``"none"`` where nothing stands beside the counts.
     choice_ : Choice
         Settings that cross-validation chose.
     score_ : float
@@ -99,6 +107,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         plus: bool = False,
         C: float | Sequence[float] = (0.3, 1.0, 3.0),
         weights: float | Sequence[float] = (0.5, 1.0),
+        half: str = "sent",
         n_folds: int = 3,
         random_state: RandomState = 0,
     ) -> None:
@@ -106,10 +115,12 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         self.plus = plus
         self.C = C
         self.weights = weights
+        self.half = half
         self.n_folds = n_folds
         self.random_state = random_state
 
     _own_representation: SentenceFeatures | None = None
+    half_: str = "sent"  # of models that were saved when there was nothing else
 
     @property
     def representation_(self) -> SentenceFeatures | None:
@@ -138,18 +149,18 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
             If X is a single string, a table or a matrix, or a parameter is of another type.
         ValueError
             If there are fewer than two intents, as many labels as sentences are not given, ``plus`` is asked for
-            without a representation, or a parameter is out of range.
+            without a representation, ``half`` for one that has no such part, or a parameter is out of range.
         """
         texts = as_documents(X)
-        labels = self._check_labels(y, texts.n_documents)
+        labels = checked_labels(y, texts.n_documents)
         choices = self._choices()
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise ValueError(f"there is only one intent in the training labels: {self.classes_.tolist()}")
         self.random_state_ = resolve_seed(self.random_state)
         self._fit_representation(texts)
-        parts = self._parts(texts)
-        self.choice_, self.score_ = self._best(parts, labels, choices)
+        self.half_, self.choice_, self.score_ = self._best_half(texts, labels, choices)
+        parts = self._parts(texts, self.half_)
         if self.plus:
             # The weights of SENT+ are chosen after C and the weight of the representation, not jointly: with them,
             # a search over all of them would take four times as many fits.
@@ -191,32 +202,22 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         features = self._features(X)
         return np.asarray(self.svm_.decision_function(features))
 
-    def _check_labels(self, y: ArrayLike, n_texts: int) -> NDArray[Any]:
-        labels = np.asarray(y)
-        if labels.ndim != 1:
-            raise ValueError(f"y has shape {labels.shape}, but it must hold one label a sentence")
-        if len(labels) != n_texts:
-            raise ValueError(f"there are {n_texts} sentences, but {len(labels)} labels")
-        if labels.dtype.kind == "O":
-            missing = [i for i, label in enumerate(labels.tolist()) if _is_missing(label)]
-            if missing:
-                raise ValueError(
-                    f"label {missing[0]} is {labels[missing[0]]}, but each sentence needs an intent"
-                )
-        check_classification_targets(labels)
-        return labels
-
-    def _choices(self) -> list[Choice]:
-        """Return what to choose from, the first of equals first."""
+    def _choices(self) -> dict[str, list[Choice]]:
+        """Return what to choose from under each half, the first of equals first."""
         check_integer("n_folds", self.n_folds, at_least=2)
+        check_option("half", self.half, (*HALVES, "auto"))
         if self.plus and self.representation is None:
             raise ValueError("plus=True adds to a representation, but none is given")
-        penalties = _numbers("C", self.C, at_least=np.nextafter(0.0, 1.0))
-        weights = _numbers("weights", self.weights, at_least=0.0)
-        if self.representation is None:
-            weights = [0.0]
+        penalties = numbers("C", self.C, at_least=np.nextafter(0.0, 1.0))
+        weights = numbers("weights", self.weights, at_least=0.0)
         # The first of equals wins, so weights and penalties are preferred in the order in which they are given.
-        return [Choice(C, weight) for weight in weights for C in penalties]
+        alone = [Choice(C) for C in penalties]
+        beside = [Choice(C, weight) for weight in weights for C in penalties]
+        if self.representation is None:
+            return {"none": alone}
+        if self.half == "auto":
+            return {**dict.fromkeys(self.representation.halves, beside), "none": alone}
+        return {self.half: beside}
 
     def _fit_representation(self, texts: Documents) -> None:
         # Beside the parameter, which fit must not change; a given one is not kept twice in a saved model.
@@ -227,7 +228,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     def _features(self, X: TextColumn) -> CSRRows:
         check_is_fitted(self)
         texts = as_documents(X)
-        parts = self._parts(texts)
+        parts = self._parts(texts, self.half_)
         if self.plus:
             scores = scores_of_classes(self.scorer_, parts[0], self.classes_)
             parts = [*parts, self._base.positions(texts), soften(scores)]
@@ -238,17 +239,30 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         """The representation that turns text into counts, with or without a fit."""
         return SentenceRepresentation() if self.representation_ is None else self.representation_
 
-    def _parts(self, texts: Documents) -> list[CSRRows]:
-        """Return the halves of equation 2; the second is left out where there is no representation."""
+    def _parts(self, texts: Documents, half: str) -> list[CSRRows]:
+        """Return the halves of equation 2; where there is no representation the second has no entry."""
         counts = self._base.counts(texts)
-        if self.representation_ is None:
-            return [counts]
-        return [counts, sparse.csr_array(self.representation_.embed(texts).astype(np.float64))]
+        if self.representation_ is None or half == "none":
+            return [counts, sparse.csr_array((counts.shape[0], 0))]
+        return [counts, self.representation_.second_half(texts, half)]
 
-    def _best(self, parts: list[CSRRows], y: NDArray[Any], choices: list[Choice]) -> tuple[Choice, float]:
+    def _best_half(
+        self, texts: Documents, y: NDArray[Any], choices: dict[str, list[Choice]]
+    ) -> tuple[str, Choice, float]:
+        """Return the half of highest mean accuracy over the folds, the first of equals, with its best choice."""
+        found = [
+            (half, *self._best(self._parts(texts, half), y, of_half, compared=len(choices) > 1))
+            for half, of_half in choices.items()
+        ]
+        # Where nothing can be held out no score is a number, and the first stays.
+        return max(found, key=lambda one: -1.0 if np.isnan(one[2]) else one[2])
+
+    def _best(
+        self, parts: list[CSRRows], y: NDArray[Any], choices: list[Choice], *, compared: bool = False
+    ) -> tuple[Choice, float]:
         """Return the choice of highest mean accuracy over the folds, the first of equals."""
         usable = [fold for fold in folds(y, self.n_folds, self.random_state_) if can_learn(y, *fold)]
-        if len(choices) == 1 or not usable:
+        if (len(choices) == 1 and not compared) or not usable:
             return choices[0], float("nan")
         score = partial(accuracy, parts, y, seed=self.random_state_)
         scores = Parallel()(
@@ -283,16 +297,3 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
-
-
-def _is_missing(label: object) -> bool:
-    return not isinstance(label, str) and str(label) in ("None", "nan", "<NA>", "NaT")
-
-
-def _numbers(name: str, value: float | Sequence[float], *, at_least: float) -> list[float]:
-    """Return a parameter that is one number or several as a list."""
-    # As objects: a text stays a text and None stays None, for check_real to name.
-    numbers = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
-    if not numbers:
-        raise ValueError(f"{name} is empty, but it must be a number or a sequence of numbers")
-    return [check_real(name, number, at_least=at_least) for number in numbers]

@@ -16,6 +16,7 @@ from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_document
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
+from dspectral.methods.sentences.halves import HALVES, Half, half_of
 from dspectral.methods.sentences.recipe import SentenceRecipe
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
@@ -101,6 +102,8 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     True
     """
 
+    halves = HALVES
+
     def __init__(
         self,
         n_components: int = 200,
@@ -182,11 +185,16 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         ndarray of float32, shape (n_sentences, n_components)
             ``b P / ||b P||``; zeros where no word is known.
         """
+        return unit_rows(sparse_products.times(self._present(X), self.projection_))
+
+    def _half(self, X: TextColumn, kind: Half) -> CSRRows:
+        return half_of(self._present(X), self.projection_, kind)
+
+    def _present(self, X: TextColumn) -> CSRRows:
         check_is_fitted(self)
-        present = Weighting("binary", columns=self.words_).apply(
+        return Weighting("binary", columns=self.words_).apply(
             hash_documents(as_documents(X), self.word_hashing)
         )
-        return unit_rows(sparse_products.times(present, self.projection_))
 
     @property
     def _embedding_size(self) -> int:

@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import check_real
+from dspectral.inputs.parameters import check_option, check_real
 from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
+from dspectral.methods.sentences.halves import HALVES, Half
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, Documents
@@ -32,11 +33,14 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         Smallest and largest number of words of an n-gram.
     weight : float
         Factor of the second half.
+    halves : tuple of str
+        Kinds of second halves that there are; the first is that of :meth:`transform`.
     """
 
     n_features: int
     ngram_range: tuple[int, int]
     weight: float
+    halves: ClassVar[tuple[Half, ...]] = HALVES[:1]
 
     @property
     def word_hashing(self) -> HashingSettings:
@@ -46,6 +50,33 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
     @abstractmethod
     def embed(self, X: TextColumn) -> NDArray[np.float32]:
         """Return the second half of the representation, shape (n_sentences, n_components)."""
+
+    def second_half(self, X: TextColumn, kind: str = "sent") -> CSRRows:
+        """Return the second half of the representation of one kind, without its weight.
+
+        Parameters
+        ----------
+        X : list of str
+            Sentences, as for :meth:`transform`.
+        kind : {"sent", "sketch", "idf"}, default="sent"
+            One of :attr:`halves`: ``"sent"`` is what :meth:`embed` returns; where words have learned directions,
+            ``"sketch"`` leaves out their rarity, ``"idf"`` the directions, and ``"idf+sent"`` puts ``"idf"`` and
+            ``"sent"`` side by side.
+
+        Returns
+        -------
+        csr_array of float64, shape (n_sentences, n_components); for "idf" n_words columns, for "idf+sent" both
+            Rows of unit length, or of zeros where no word is known.
+
+        Raises
+        ------
+        ValueError
+            If there is no half of this kind.
+        """
+        return self._half(X, check_option("kind", kind, self.halves))
+
+    def _half(self, X: TextColumn, _kind: Half) -> CSRRows:
+        return sparse.csr_array(self.embed(X).astype(np.float64))
 
     @property
     @abstractmethod
@@ -101,7 +132,7 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         """
         check_real("weight", self.weight)
         texts = as_documents(X)
-        second = self.weight * sparse.csr_array(self.embed(texts).astype(np.float64))
+        second = self.weight * self.second_half(texts)
         parts = [self.counts(texts), second]
         if self._first_words:
             parts.append(self._first_words * self.positions(texts))

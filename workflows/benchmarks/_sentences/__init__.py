@@ -1,0 +1,1 @@
+"""Parts of sentence representations: data sets, cells of the table, curves."""

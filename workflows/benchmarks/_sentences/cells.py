@@ -1,0 +1,179 @@
+"""What each part of a sentence's representation gets right, over draws of labels and amounts of text."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral import IntentClassifier, SentenceRepresentation
+
+from ..._form import form
+from ..._parts.intent_scores import Labelled, margin, mean_and_error, most_frequent_first
+from ...intent_classification import drawn, with_share
+
+PARTS = (*SentenceRepresentation.halves, "none")
+"""Both parts, each alone, side by side, and the counts alone; of equals the first is chosen."""
+PENALTIES = (1.0, 3.0)
+WEIGHTS = (1.0,)
+"""What each part has beside it: the better of two penalties by cross-validation, and one weight, for the time."""
+GAINS = (
+    ("sent", "idf"),
+    ("sent", "sketch"),
+    ("sketch", "none"),
+    ("idf", "none"),
+    ("idf+sent", "sent"),
+    ("auto", "sent"),
+)
+"""Differences that say what one part adds to another."""
+
+
+class Cell(NamedTuple):
+    """Where in the table something stands.
+
+    Attributes
+    ----------
+    labelled : str
+        Labelled sentences an intent.
+    share : float
+        Share of the other training sentences that is unlabeled text.
+    more : int
+        Public queries beside them.
+    """
+
+    labelled: str
+    share: float
+    more: int
+
+
+class Cells:
+    """Which test sentences each method gets right.
+
+    Parameters
+    ----------
+    run : form.Run
+        The run, with ``seed`` and ``n_components``.
+    name : str
+        Name of the data set.
+    train, test : Labelled
+        Its two sides.
+    queries : sequence of str
+        Public queries.
+
+    Attributes
+    ----------
+    right : dict of list of ndarray of bool
+        By cell and method, one array a draw.
+    chosen : dict of list of str
+        The part that cross-validation chose, by cell.
+    """
+
+    def __init__(
+        self, run: form.Run, name: str, train: Labelled, test: Labelled, queries: Sequence[str]
+    ) -> None:
+        self.run, self.name, self.train, self.test = run, name, train, test
+        self.queries = list(queries)
+        self.right: dict[tuple[Cell, str], list[NDArray[np.bool_]]] = {}
+        self.chosen: dict[Cell, list[str]] = {}
+
+    def draw(self, labelled: int | None, shares: Sequence[float], mores: Sequence[int], seed: int) -> None:
+        """Learn from one draw of labelled sentences, with each amount of text.
+
+        Parameters
+        ----------
+        labelled : int or None
+            Labelled sentences an intent; None for all.
+        shares : sequence of float
+            Shares of the other training sentences.
+        mores : sequence of int
+            Numbers of public queries, beside all of the training sentences.
+        seed : int
+            Seed of the draw.
+        """
+        rows = drawn(self.train.intents, labelled, seed)
+        labels = "all" if labelled is None else str(labelled)
+        with self.run.measure(f"{self.name}: {labels} labels an intent, draw {seed}"):
+            counts = self._fitted(None, "none", rows)
+            for cell in cells(labels, shares, mores):
+                text = with_share(len(self.train.texts), rows, cell.share, seed)
+                texts = [*self.train.at(text).texts, *self.queries[: cell.more]]
+                size = min(self.run.arguments.n_components, len(texts))
+                learned = SentenceRepresentation(size, random_state=self.run.arguments.seed).fit(texts)
+                self.run.passes += learned.n_passes_
+                found = {part: self._fitted(learned, part, rows) for part in PARTS[:-1]}
+                self._keep(cell, found | {"none": counts})
+
+    def _fitted(
+        self, learned: SentenceRepresentation | None, part: str, rows: NDArray[np.int64]
+    ) -> tuple[float, NDArray[np.bool_]]:
+        """Return the cross-validated score, and what is right on the test side."""
+        given: dict[str, Any] = {} if learned is None else {"half": part, "weights": WEIGHTS}
+        model = IntentClassifier(learned, C=PENALTIES, random_state=self.run.arguments.seed, **given)
+        model.fit(*self.train.at(rows))
+        return model.score_, model.predict(self.test.texts) == self.test.intents
+
+    def _keep(self, cell: Cell, found: dict[str, tuple[float, NDArray[np.bool_]]]) -> None:
+        """Keep each part, and what ``half="auto"`` would have taken: the same folds, the first of equals."""
+        best = max(PARTS, key=lambda part: np.nan_to_num(found[part][0], nan=-1.0))
+        self.chosen.setdefault(cell, []).append(best)
+        for method, (_, right) in (found | {"auto": found[best]}).items():
+            self.right.setdefault((cell, method), []).append(right)
+
+    def report(self, half: str) -> None:
+        """Add rows: accuracies, what parts add to each other, and what ten times the text added.
+
+        Parameters
+        ----------
+        half : str
+            Whether the data set was designed on.
+        """
+        for (cell, method), draws in self.right.items():
+            value, error = mean_and_error(draws)
+            settings = most_frequent_first(self.chosen[cell]) if method == "auto" else ""
+            self._row(cell, method, "accuracy", (value, error), half=half, settings=settings)
+        for cell in self.chosen:
+            for ours, theirs in GAINS:
+                gained = margin(self.right[cell, ours], self.right[cell, theirs])
+                self._row(cell, f"{ours} over {theirs}", "accuracy_gained", gained, half=half)
+            before = cell._replace(share=round(cell.share / 10, 9))
+            if cell.share and before in self.chosen and not cell.more:
+                gained = margin(self.right[cell, "sent"], self.right[before, "sent"])
+                self._row(cell, "sent, ten times the text", "accuracy_gained", gained, half=half)
+            all_of_it = cell._replace(more=0)
+            if cell.more and all_of_it in self.chosen:
+                gained = margin(self.right[cell, "sent"], self.right[all_of_it, "sent"])
+                self._row(cell, "sent, with public queries", "accuracy_gained", gained, half=half)
+
+    def _row(self, cell: Cell, method: str, metric: str, found: tuple[float, float], **fields: str) -> None:
+        self.run.row(
+            data=self.name, method=method, metric=metric, value=found[0], value_error=found[1],
+            labelled=cell.labelled, unlabeled=cell.share, queries=cell.more, **fields,
+        )  # fmt: skip
+
+
+def cells(labelled: str, shares: Sequence[float], mores: Sequence[int]) -> Iterator[Cell]:
+    """Yield the amounts of text.
+
+    Parameters
+    ----------
+    labelled : str
+        Labelled sentences an intent; with ``"all"`` there are no others, and no shares of them.
+    shares : sequence of float
+        Shares of the other training sentences.
+    mores : sequence of int
+        Numbers of public queries, beside all training sentences.
+
+    Yields
+    ------
+    Cell
+        Less text before more.
+
+    Examples
+    --------
+    >>> [cell[1:] for cell in cells("10", (0.0, 0.1), (500,))], [cell[1:] for cell in cells("all", (0.0, 1.0), (500,))]
+    ([(0.0, 0), (0.1, 0), (1.0, 500)], [(1.0, 0), (1.0, 500)])
+    """
+    for share in sorted(shares) if labelled != "all" else [1.0]:
+        yield Cell(labelled, share, 0)
+    for more in sorted(mores):
+        yield Cell(labelled, 1.0, more)
