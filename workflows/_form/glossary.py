@@ -70,6 +70,7 @@ COLUMNS = {
 METRICS = {
     "accuracy": "share of the test items that are classified correctly",
     "accuracy_3cosadd": "share of analogies answered correctly, by adding vectors",
+    "accuracy_gained": "difference of two accuracies on the same items",
     "accuracy_3cosmul": "share of analogies answered correctly, by multiplying similarities",
     "auc": "area under the ROC curve of each document's ranking of labels, averaged over documents",
     "average_mutual_information_bits": "average mutual information of adjacent clusters, in bits",
