@@ -1,14 +1,18 @@
 """Classes of documents as an indicator matrix, from labels of any kind."""
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import is_lazy, lazy_rows, map_rows, refuse_other_containers
-from dspectral.types import CSRRows, Rows, is_sparse
+from dspectral.types import CheckedRows, CSRRows, Rows, RowsLike, is_sparse
+
+Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
+"""A label for each document, or an indicator matrix with a column for each class."""
 
 
 class ClassRows(NamedTuple):
@@ -29,7 +33,7 @@ class ClassRows(NamedTuple):
     exclusive: bool
 
 
-def class_rows(y: Any, n_rows: int) -> ClassRows:
+def class_rows(y: Classes, n_rows: int) -> ClassRows:
     """Return classes as an indicator matrix.
 
     Parameters
@@ -100,7 +104,7 @@ def label_names(y: object, n_labels: int) -> NDArray[Any]:
     return np.arange(n_labels) if columns is None else np.array(list(columns))
 
 
-def unit_class_rows(indicator: Any) -> Any:
+def unit_class_rows(indicator: CheckedRows) -> CheckedRows:
     """Scale the rows of an indicator to length 1; rows of zeros stay zero.
 
     Parameters

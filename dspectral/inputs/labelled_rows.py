@@ -10,7 +10,7 @@ from dspectral.engine import Blocks, is_lazy, lazy_rows, refuse_other_containers
 from dspectral.engine.row_blocks import slices_of
 from dspectral.inputs.rows import checked_rows, row_dtype
 from dspectral.linalg.sparse_products import canonical_rows
-from dspectral.types import Rows, RowsLike, is_sparse
+from dspectral.types import CheckedRows, HoldsRows, Rows, RowsLike, is_sparse
 
 
 class LabelledStreams(NamedTuple):
@@ -34,7 +34,7 @@ class LabelledStreams(NamedTuple):
     dtype: Any
 
 
-def labelled_streams(X: Any, y: Any = None) -> LabelledStreams:
+def labelled_streams(X: CheckedRows | HoldsRows, y: RowsLike | None = None) -> LabelledStreams:
     """Pair documents with labels, block by block.
 
     Parameters
