@@ -48,11 +48,16 @@ class HoldsCounts(Protocol):
 
 
 class HoldsRows(HoldsCounts, Protocol):
-    """A store that says how many rows and columns it holds."""
+    """A store that says what rows it holds."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the entries."""
         ...
 
 

@@ -55,7 +55,7 @@ class Pictures:
             _fill(self._sources[name], [(at - root.since, *values) for at, *values in points])
             self._plots[name].visible = bool(points)
 
-    def _rates(self) -> figure:
+    def _rates(self) -> Any:
         plot, source = self._plot("Blocks a second"), self._sources["rates"]
         plot.line("x", "rate", source=source, color=BLUE, width=2, legend_label="lately")
         plan = {"color": GRAY, "line_dash": "dashed", "legend_label": "earlier passes, or median"}
@@ -63,7 +63,7 @@ class Pictures:
         plot.y_range.start = 0
         return _finished(plot)
 
-    def _bounds(self) -> figure:
+    def _bounds(self) -> Any:
         options = {"y_axis_type": "log", "y_range": self._decades}
         plot = self._plot("Certificate, share of the energy", **options)
         source = self._sources["bounds"]
@@ -73,7 +73,7 @@ class Pictures:
         plot.yaxis.formatter = PrintfTickFormatter(format="%.2g")
         return _finished(plot)
 
-    def _held(self) -> figure:
+    def _held(self) -> Any:
         plot, source = self._plot("Summaries that workers hold, MB"), self._sources["held"]
         plot.varea("x", 0, "size", source=source, color=BLUE, alpha=0.35, legend_label="held, with copies")
         law = {"color": ORANGE, "line_dash": "dashed", "width": 2, "legend_label": "most, by the law"}
@@ -81,7 +81,7 @@ class Pictures:
         plot.y_range.start = 0
         return _finished(plot)
 
-    def _plot(self, title: str, **options: Any) -> figure:
+    def _plot(self, title: str, **options: Any) -> Any:
         return figure(
             title=title,
             height=HEIGHT,
@@ -97,7 +97,7 @@ class Pictures:
         )
 
 
-def _finished(plot: figure) -> figure:
+def _finished(plot: Any) -> Any:
     """Leave out what says nothing, and put the legend below the picture."""
     plot.outline_line_color = None
     plot.xgrid.grid_line_color = None
@@ -122,7 +122,7 @@ def _fill(source: ColumnDataSource, points: Sequence[tuple[float, ...]]) -> None
         source.data = new
 
 
-def _same(old: Sequence[float], new: list[float]) -> bool:
+def _same(old: Any, new: list[float]) -> bool:
     return len(old) == len(new) and all(
         a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(old, new, strict=True)
     )

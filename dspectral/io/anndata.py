@@ -146,9 +146,12 @@ def write_embedding(
     if not key.startswith("X_") or key == "X_" or "/" in key:
         raise ValueError(f"key is {key!r}, but names of coordinates are 'X_' and a name, such as 'X_svd'")
     name = key.removeprefix("X_")
-    on_disk = isinstance(adata, str | PathLike)
-    where = Location.of(fspath(adata), storage_options) if on_disk else None
-    n_obs, n_vars = adata.shape if where is None else shape_of_anndata(where)
+    if isinstance(adata, str | PathLike):
+        where: Location | None = Location.of(fspath(adata), storage_options)
+        n_obs, n_vars = shape_of_anndata(where)
+    else:
+        where = None
+        n_obs, n_vars = adata.shape
     rows: Any = lazy_rows(coordinates) if is_lazy(coordinates) else np.asarray(coordinates)
     if rows.shape != (n_obs, len(components)):
         raise ValueError(
@@ -175,8 +178,7 @@ def _mask(place: "AnnData | Location", mask_var: ArrayLike | str | None) -> NDAr
         return None
     if not isinstance(mask_var, str):
         return np.asarray(mask_var, dtype=bool)
-    on_disk = isinstance(place, Location)
-    found = read_element(place, f"var/{mask_var}") if on_disk else place.var.get(mask_var)
+    found = read_element(place, f"var/{mask_var}") if isinstance(place, Location) else place.var.get(mask_var)
     if found is None:
         raise ValueError(f"mask_var is {mask_var!r}, but var has no column of this name")
     return np.asarray(found, dtype=bool)

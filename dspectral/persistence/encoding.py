@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ def encoded(value: Any, name: str, arrays: list[Any]) -> JSON:
     """
     # Exact types: an object of a subclass of int or str would come back as a plain one.
     if value is None or type(value) in (bool, int, str):
-        return value
+        return cast("JSON", value)
     if type(value) is float:
         return value if math.isfinite(value) else {"kind": "float", "value": repr(value)}
     if isinstance(value, np.ndarray | np.generic) or is_sparse(value):
@@ -85,8 +85,11 @@ def _encoded_array(value: NDArray[Any] | np.generic | CSRRows, name: str, arrays
 
 def _encoded_random(value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]) -> JSON:
     """Return the state of a source of random numbers, so that it goes on where it was."""
+    if isinstance(value, np.random.RandomState):
+        state: Any = value.get_state(legacy=False)
+    else:
+        state = value.bit_generator.state
     legacy = isinstance(value, np.random.RandomState)
-    state = value.get_state(legacy=False) if legacy else value.bit_generator.state
     return {"kind": "random", "legacy": legacy, "items": [encoded(state, name, arrays)]}
 
 

@@ -1,6 +1,6 @@
 """A spectrum, and how much of it is certain."""
 
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -200,8 +200,9 @@ def scree_of(model: HasSpectrum) -> Scree:
     error = None if certificate is None else float(certificate.absolute)
     if found is None and hasattr(model, "sketch"):
         # A sketch is small, however many rows it stands for: nothing of the data is read.
-        found = np.linalg.svd(np.asarray(model.sketch, dtype=np.float64), compute_uv=False)
-        energy, error = model.energy, float(model.error)
+        summary: Any = model
+        found = np.linalg.svd(np.asarray(summary.sketch, dtype=np.float64), compute_uv=False)
+        energy, error = summary.energy, float(summary.error)
     values = np.asarray(model if found is None else found)
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         what = "is not fitted" if hasattr(model, "fit") else "has no singular values"
