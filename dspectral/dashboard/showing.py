@@ -49,14 +49,14 @@ def show_dashboard(client: "Client | None" = None) -> str | None:
     ...     print(show_dashboard(client))
     http://127.0.0.1:41907/spectral
     """
-    client = client_in_force() if client is None else client
-    if client is None:
+    asked: Any = client_in_force() if client is None else client
+    if asked is None:
         raise ValueError("client is None, and no client is in force: make one by distributed.Client()")
-    if client.asynchronous:
+    if asked.asynchronous:
         raise ValueError(
             "client is asynchronous, but show_dashboard waits for the scheduler: give another one"
         )
-    link, problem = add_page(client)
+    link, problem = add_page(asked)
     if problem:
         warnings.warn(f"no page about fits: {problem}", stacklevel=2)
         return None

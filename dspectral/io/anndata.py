@@ -146,11 +146,11 @@ def write_embedding(
     if not key.startswith("X_") or key == "X_" or "/" in key:
         raise ValueError(f"key is {key!r}, but names of coordinates are 'X_' and a name, such as 'X_svd'")
     name = key.removeprefix("X_")
+    where: Location | None = None
     if isinstance(adata, str | PathLike):
-        where: Location | None = Location.of(fspath(adata), storage_options)
+        where = Location.of(fspath(adata), storage_options)
         n_obs, n_vars = shape_of_anndata(where)
     else:
-        where = None
         n_obs, n_vars = adata.shape
     rows: Any = lazy_rows(coordinates) if is_lazy(coordinates) else np.asarray(coordinates)
     if rows.shape != (n_obs, len(components)):
