@@ -83,7 +83,7 @@ class Spectrum(NamedTuple):
     summary: FrequentDirections | Moments | None
 
 
-def spectrum(X: CheckedRows | HoldsRows, plan: Plan) -> Spectrum:
+def spectrum(X: "CheckedRows | HoldsRows", plan: Plan) -> Spectrum:
     """Decompose rows of any kind that :func:`dspectral.engine.summarize` takes.
 
     Parameters
@@ -207,7 +207,7 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
     return Spectrum(axes, values, summary.n_rows, mean, energy, certificate, solver, 1, summary)
 
 
-def _by_krylov(X: CheckedRows | HoldsRows, plan: Plan, solver: str) -> Spectrum:
+def _by_krylov(X: "CheckedRows | HoldsRows", plan: Plan, solver: str) -> Spectrum:
     def multiply(Z: FloatArray) -> GramProduct:
         return summarize(X, of=partial(GramProduct.of, factor=Z), name="product")
 

@@ -34,7 +34,7 @@ class LabelledStreams(NamedTuple):
     dtype: Any
 
 
-def labelled_streams(X: CheckedRows | HoldsRows, y: RowsLike | None = None) -> LabelledStreams:
+def labelled_streams(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) -> LabelledStreams:
     """Pair documents with labels, block by block.
 
     Parameters

@@ -66,7 +66,7 @@ def _encoded_container(
     return items if isinstance(value, list) else {"kind": "tuple", "items": items}
 
 
-def _encoded_array(value: NDArray[Any] | np.generic | CSRRows, name: str, arrays: list[Any]) -> JSON:
+def _encoded_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, arrays: list[Any]) -> JSON:
     if is_sparse(value):
         rows = sparse.csr_array(value)
         parts = [encoded(part, name, arrays) for part in (rows.data, rows.indices, rows.indptr)]

@@ -109,7 +109,7 @@ def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
     )
 
 
-def as_json(value: JSON | tuple[Any, ...]) -> Any:
+def as_json(value: "JSON | tuple[Any, ...]") -> Any:
     """Return a value as JSON gives it back.
 
     Parameters

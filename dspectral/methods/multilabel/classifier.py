@@ -252,7 +252,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.n_passes_ = N_MOMENT_PASSES + self.n_em_iter_
 
 
-def _checked_labels(y: RowsLike | None) -> Any:
+def _checked_labels(y: "RowsLike | None") -> Any:
     """Return labels; a dense matrix of fractions, which was meant for a regression, is refused."""
     if y is None or is_lazy(y) or is_sparse(y):
         return y
