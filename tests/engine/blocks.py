@@ -1,16 +1,35 @@
 """Blocks for tests of passes, and a summary that knows their order."""
 
 import itertools
+import multiprocessing
+import os
+import signal
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
 import dask.array as da
 import numpy as np
 from dask.callbacks import Callback
 from scipy import sparse
 
+from tests.strategies import zipf_counts
+
 N_BLOCKS, BLOCK_ROWS, N_COLUMNS = 7, 1100, 1200  # wider and longer than a Gram matrix is taken for
 SIZES = (BLOCK_ROWS,) * N_BLOCKS
+
+
+def rows_of(block):
+    return zipf_counts(BLOCK_ROWS, N_COLUMNS, 8, seed=block)
+
+
+def kill_once(block, *, marker):
+    """Kill the process that reads block 4, the first time."""
+    if block == 4 and not Path(marker).exists():
+        assert multiprocessing.parent_process() is not None
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rows_of(block)
 
 
 def lazy(read, sizes=SIZES, n_columns=N_COLUMNS, dtype=np.float32):

@@ -3,16 +3,14 @@
 from collections import Counter
 from functools import partial
 
-import dask
 import numpy as np
 import pytest
 from dask.callbacks import Callback
 
 from dspectral import summarize
 from dspectral.decomposition.moments import Moments
-from dspectral.engine import (
-    Blocks,
-)
+from dspectral.engine import Blocks
+from tests.schedulers import scheduled
 
 
 def moments_of_numbers(numbers):
@@ -23,7 +21,7 @@ def moments_of_numbers(numbers):
 def test_blocks_of_anything_are_read_and_summarised_by_one_task_each(scheduler):
     blocks, tasks = Blocks(partial(range, 1), [2, 3, 1, 5, 4]), Counter()
     count = Callback(posttask=lambda key, *_: tasks.update([str(key).partition("-block")[0]]))
-    with dask.config.set(scheduler=scheduler), count:
+    with scheduled(scheduler), count:
         summary = summarize(blocks, of=moments_of_numbers, name="numbers")
     assert summary.n_rows == 1 + 2 + 0 + 4 + 3
     assert summary.gram == [[1 + (1 + 4) + (1 + 4 + 9 + 16) + (1 + 4 + 9)]]

@@ -1,20 +1,13 @@
 """Passes over blocks give the same bits under every scheduler, and each block is read as often as is said."""
 
-import multiprocessing
-import os
-import signal
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import cloudpickle
 import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 from scipy import sparse
 
 from dspectral import SketchedPCA, TruncatedSVD, summarize, write_counts
@@ -26,26 +19,24 @@ from dspectral.engine import (
     row_blocks,
     run_tasks,
 )
-from tests.engine.blocks import BLOCK_ROWS, N_COLUMNS, SIZES, Tasks, lazy, one_by_one, unreadable
+from tests.engine.blocks import (
+    BLOCK_ROWS,
+    N_COLUMNS,
+    SIZES,
+    Tasks,
+    kill_once,
+    lazy,
+    one_by_one,
+    rows_of,
+    unreadable,
+)
+from tests.schedulers import scheduled
 from tests.strategies import zipf_counts
 
 ESTIMATORS = {
     "frequent_directions": SketchedPCA(5, solver="frequent_directions", random_state=1),
     "krylov": TruncatedSVD(5, solver="krylov", n_passes=3, random_state=1),
 }
-
-
-def rows_of(block):
-    return zipf_counts(BLOCK_ROWS, N_COLUMNS, 8, seed=block)
-
-
-def kill_once(block, *, marker):
-    """Kill the process that reads block 4, the first time."""
-    if block == 4 and not Path(marker).exists():
-        assert multiprocessing.parent_process() is not None
-        Path(marker).touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return rows_of(block)
 
 
 def bits(fitted):
@@ -70,32 +61,8 @@ def expected():
 @pytest.fixture(scope="module", params=["sync", "4 threads", "2 processes", "4 processes", "distributed"])
 def scheduler(request):
     """Whatever can run a graph, in force while the tests of one parameter run."""
-    number, kind = (
-        (int(request.param[0]), request.param[2:]) if request.param[0].isdigit() else (0, request.param)
-    )
-    if kind == "sync":
-        with dask.config.set(scheduler="sync"):
-            yield
-    elif kind == "threads":
-        with dask.config.set(scheduler="threads", num_workers=number):
-            yield
-    elif kind == "processes":
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(number, context) as pool, dask.config.set(scheduler="processes", pool=pool):
-            yield
-    else:
-        with cluster():
-            yield
-
-
-@contextmanager
-def cluster():
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
-        ) as made,
-        Client(made),
-    ):
+    number, _, kind = request.param.rpartition(" ")
+    with scheduled(kind, int(number or 2)):
         yield
 
 
@@ -105,7 +72,7 @@ def test_every_scheduler_gives_the_same_bits(scheduler, counts, name, expected):
 
 
 def test_a_killed_worker_changes_nothing(tmp_path, expected):
-    with cluster():
+    with scheduled("distributed"):
         for name, estimator in ESTIMATORS.items():
             marker = tmp_path / name
             assert bits(estimator.fit(lazy(partial(kill_once, marker=str(marker))))) == expected[name]
@@ -113,7 +80,7 @@ def test_a_killed_worker_changes_nothing(tmp_path, expected):
 
 
 def test_blocks_that_a_cluster_holds_already_are_taken_from_there(expected):
-    with cluster():
+    with scheduled("distributed"):
         for name, estimator in ESTIMATORS.items():
             assert bits(estimator.fit(lazy(rows_of).persist())) == expected[name]
 

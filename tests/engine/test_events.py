@@ -21,6 +21,7 @@ from dspectral.engine.events import Merged, PassBegan
 from dspectral.engine.telling import is_heard
 from dspectral.engine.wording import sentence_of
 from tests.engine.hearing import heard_of, of_kind
+from tests.schedulers import scheduled
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def check_sketch(heard):
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads", "processes"])
 def test_a_fit_tells_its_pass_blocks_merges_and_certificate_in_order(rows, scheduler):
-    with dask.config.set(scheduler=scheduler, num_workers=2):
+    with scheduled(scheduler):
         check_sketch(heard_of(lambda: sketch(rows)))
 
 

@@ -65,9 +65,27 @@ def asked(
     seconds: float | None = None,
     **options: Any,
 ) -> Any:
-    """Return the answer of a cluster to a question as :func:`answer` does, but None where there is none.
+    """Return the answer of a cluster to a question, None where it does not answer soon.
 
     A pass that follows watches the cluster, and says why it does not answer.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Client of the cluster.
+    question : callable
+        Method of the client, such as ``client.run``.
+    *arguments
+        Its arguments.
+    seconds : float, optional
+        Most seconds to wait, by default those of ``dspectral.wait-warning``.
+    **options
+        Its keywords.
+
+    Returns
+    -------
+    object
+        The answer, or None.
     """
     try:
         return answer(client, question, *arguments, seconds=seconds, **options)
