@@ -2,7 +2,6 @@ import json
 import mmap
 import os
 import re
-import signal
 import time
 from functools import partial
 
@@ -15,7 +14,7 @@ from distributed.protocol.pickle import dumps, loads
 from dspectral import TruncatedSVD
 from dspectral.engine import listening, run_tasks
 from dspectral.engine.events import PassBegan
-from workflows._form import form, schedulers, usage
+from workflows._form import form, usage
 from workflows._form.plots import new_plot
 
 DESCRIPTION = "Measure rivers & lakes.\n\nAt length."
@@ -280,29 +279,6 @@ def test_the_report_says_how_often_something_was_tried_again(tmp_path):
         assert run_tasks(partial(fail_once, errors=errors), [1], name="read") == [1]
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["retries"], report["tasks_redone"]) == (1, 0)
-
-
-@pytest.fixture
-def interruptible():
-    """Python's own handler, also where the tests run behind a shell that ignores interrupts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_waits_until_the_cluster_stands():
-    stood = []
-
-    def start():
-        with schedulers._interrupts_held_back():
-            os.kill(os.getpid(), signal.SIGINT)
-            stood.append(True)
-
-    with pytest.raises(KeyboardInterrupt):
-        start()
-    assert stood
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_keep_is_in_force_while_a_program_runs_and_is_offered_by_those_that_fit(tmp_path):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from workflows._form.interrupts import USUAL, one_interrupt
+from workflows._form.interrupts import USUAL, interrupts_held_back, one_interrupt
 
 PROGRAM = """
 import signal
@@ -86,3 +86,18 @@ def test_what_else_python_drops_is_told_as_before(monkeypatch):
         del river
         gc.collect()
     assert told == ["dry"]
+
+
+@pytest.mark.usefixtures("_usual_handlers")
+def test_an_interrupt_waits_until_the_cluster_stands():
+    stood = []
+
+    def start():
+        with interrupts_held_back():
+            os.kill(os.getpid(), signal.SIGINT)
+            stood.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert stood
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

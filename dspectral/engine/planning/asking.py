@@ -17,8 +17,8 @@ from dspectral.engine.planning.samples import Cut, chosen, first_data, take
 from dspectral.engine.planning.scales import Scale, along, expected
 
 SIZES = (1, 2, 4, 8, 16)
-"""Blocks of samples. Two and four are used, and eight where that is quick; one where there is no other, more where a
-method refuses fewer."""
+"""Blocks of samples. Two and four are used, and the next ones where they are quick; one where there is no other, more
+where a method refuses fewer."""
 SAMPLE_BLOCKS = 4
 FAN_INS = (2, 3, 4, 8, 16)
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -65,10 +65,10 @@ def plan(
 
     Notes
     -----
-    A process of its own runs the fit on two blocks, again on two, on four, and on eight if that is quick; with several
-    workers on this machine as many processes do so at the same time. A method that stops when it has converged is
-    taken to need as many passes as on the largest of these samples. Seconds are those of a fit on workers that have
-    started; they hold for machines like this one, on which nothing else runs.
+    A process of its own runs the fit on two blocks, again on two, on four, and on eight and sixteen if that is quick;
+    with several workers on this machine as many processes do so at the same time. A method that stops when it has
+    converged is taken to need as many passes as on the largest of these samples. Seconds are those of a fit on workers
+    that have started; they hold for machines like this one, on which nothing else runs.
 
     Examples
     --------

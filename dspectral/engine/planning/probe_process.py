@@ -16,9 +16,9 @@ from dspectral.engine.planning.recording import Probe, RunRecord, recorded
 from dspectral.engine.whole_data import seeing
 
 N_RUNS = 2
-"""Runs on samples of different sizes, after one that loads what is needed; one more where it is quick."""
+"""Runs on samples of different sizes, after one that loads what is needed; more where they are quick."""
 QUICK_SECONDS = 10.0
-"""Most seconds that one more may take: what is quick differs little from one sample to the next."""
+"""Most seconds that these may take together: what is quick differs little from one sample to the next."""
 ENOUGH_SECONDS = 60.0
 """After which no larger sample is begun."""
 
@@ -52,7 +52,7 @@ def _run(asked: Path, began: float) -> Probe:
     # The first run loads libraries and compiled loops, merges' too, which two blocks have. A sample may be too small
     # for a method, and is left out.
     first, last = min(1, len(calls) - 1), len(calls) - 1
-    waiting = [first, *range(first, len(calls)), last, last]
+    waiting = [first, *range(first, len(calls)), *[last] * N_RUNS]
     used: list[int] = []
     with dask.config.set(config):
         while waiting and (len(runs) < N_RUNS or _is_quick(runs, used, shares, waiting[0])):
@@ -81,8 +81,10 @@ def _run(asked: Path, began: float) -> Probe:
 
 def _is_quick(runs: list[RunRecord], used: list[int], shares: list[float], number: int) -> bool:
     """Whether a larger sample than those that were used takes little time."""
+    if number == used[-1]:
+        return False
     longer = runs[-1].seconds * shares[number] / shares[used[-1]]
-    return len(runs) == N_RUNS and number > used[-1] and longer <= QUICK_SECONDS
+    return sum(run.seconds for run in runs[N_RUNS:]) + longer <= QUICK_SECONDS
 
 
 def _recorded_run(function: bytes, call: bytes, *, keeps_graphs: bool) -> RunRecord:
