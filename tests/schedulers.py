@@ -25,12 +25,19 @@ def forks():
 
 
 @contextmanager
+def forked_workers():
+    """Let clusters that are started meanwhile fork their workers."""
+    forks()
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        yield
+
+
+@contextmanager
 def scheduled(kind, n_workers=2):
     """Let a scheduler be in force: one of Dask's by its name, or ``"distributed"`` with processes."""
     with ExitStack() as stack:
         if kind == "distributed":
-            forks()
-            stack.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}))
+            stack.enter_context(forked_workers())
             made = LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=1,

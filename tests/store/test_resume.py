@@ -27,9 +27,9 @@ from tests.store.contents import contents
 from tests.store.interrupted import N_BLOCKS, generated, write, write_until
 
 
-@pytest.fixture
-def text(tmp_path):
-    path = tmp_path / "lines.txt"
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "lines.txt"
     words = [f"word{i * i % 37} and word{i % 11}" for i in range(150)]
     path.write_text("\n".join(words) + "\n", encoding="utf-8")
     return path
@@ -193,10 +193,11 @@ def make_stores(folder, text, matrix):
     return contents(folder)
 
 
-@pytest.fixture
-def expected(tmp_path, text):
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory, text):
+    folder = tmp_path_factory.mktemp("expected")
     with dask.config.set(scheduler="sync"):
-        return make_stores(tmp_path / "sync", text, generated(tmp_path / "log"))
+        return make_stores(folder / "sync", text, generated(folder / "log"))
 
 
 def test_four_threads_write_the_same_bytes(tmp_path, text, expected):
