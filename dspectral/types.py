@@ -52,7 +52,7 @@ class HoldsRows(HoldsCounts, Protocol):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
+        """Number of rows and of columns."""
         ...
 
     @property
