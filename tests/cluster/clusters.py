@@ -102,6 +102,11 @@ class Cluster:
             surplus.kill()
         del self.workers[n_workers:]
         self.add_workers(n_workers - len(self.workers))
+        if (
+            self.fitting and not self.fitting.has_ended
+        ):  # a test gave it up: what it says later is of no other fit
+            self.fitting.process.kill()
+            self.fitting = None
         if not (self.fitting and self.fitting.process.is_running):
             self.fitting = self.client()
 
@@ -149,6 +154,12 @@ class Fitting:
             since=self._since,
             timeout=timeout,
         )
+
+    @property
+    def has_ended(self):
+        """Whether no fit was begun, or the last one has said its end."""
+        said = {message["kind"] for message in self.so_far()}
+        return not self._since or bool(said & {"Fitted", "Failed"})
 
     def so_far(self):
         """All messages of the present fit."""

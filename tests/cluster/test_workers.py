@@ -169,7 +169,7 @@ def adaptive():
 
 @fault("workers come and go with the work (adaptive scaling)", "in a pass")
 def test_a_cluster_may_grow_and_shrink_within_a_fit(adaptive, places, right, name):
-    adaptive.fit(name, shaky(places, delay=2 * LATE))
+    adaptive.fit(name, shaky(places, delay=10 * LATE))
     right(adaptive, name, since=time.time())
     adaptive.heard("Workers", where=lambda message: message["n_workers"] > 1)
     adaptive.heard("Workers", where=lambda message: message["n_workers"] == 1)

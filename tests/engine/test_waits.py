@@ -8,12 +8,13 @@ import dask.array as da
 import numpy as np
 import psutil
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, Event, LocalCluster
+from distributed.core import Status
 
 import dspectral
 from dspectral import ClusterError
 from dspectral.engine import listening, run_tasks
-from dspectral.engine.cluster.state import State, WorkerSeen
+from dspectral.engine.cluster.state import State, WorkerSeen, move_from_paused
 from dspectral.engine.cluster.waiting import Vigil, reason_of
 from dspectral.engine.configuration import wait_warning
 from dspectral.engine.events import PassBegan
@@ -115,6 +116,37 @@ def test_workers_that_all_paused_end_the_pass_after_a_minute_with_memory_limit_a
     assert "sketch_size" in said
 
 
+def held_up(started, go_on):
+    started.set()
+    return go_on.wait(60.0)
+
+
+def test_a_task_that_a_paused_worker_has_not_begun_is_run_by_another():
+    # Dask leaves a single task where it is.
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", memory_limit=0
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        started, go_on = Event(), Event()
+        first, second = cluster.workers.values()
+        here = {"workers": [first.address], "allow_other_workers": True}
+        begun = client.submit(held_up, started, go_on, pure=False, **here)
+        assert started.wait(60.0)
+        waiting = client.submit(int, 7, pure=False, **here)
+        while waiting.key not in first.state.tasks:
+            time.sleep(0.01)
+        first.status = Status.paused
+        go_on.set()
+        assert begun.result(60.0)
+        while {one.status.name for one in cluster.scheduler.workers.values()} != {"paused", "running"}:
+            time.sleep(0.01)
+        assert client.run_on_scheduler(move_from_paused) == 1
+        assert waiting.result(60.0) == 7
+        assert second.address in client.who_has(waiting)[waiting.key]
+
+
 def test_a_worker_that_is_silent_while_another_waits_is_left_to_its_time_to_live():
     watched = Watched()
     stopped = state(worker("a", silent=100.0), worker("b"), ttl=400.0)
@@ -176,6 +208,7 @@ def leak(item):
     """Take memory that no spilling gives back, until the worker pauses."""
     while psutil.Process().memory_info().rss < 0.86 * 600 * MB:
         HELD.append(np.ones(2 * MB))
+    time.sleep(0.5)  # the worker looks at its memory five times a second
     return item
 
 

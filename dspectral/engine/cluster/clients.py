@@ -15,11 +15,14 @@ class Scheduler(Protocol):
         Workers by their addresses.
     worker_ttl : float, optional
         Seconds of silence after which a worker is given up; None for never.
+    extensions : mapping of str to object
+        Extensions by their names, such as ``"stealing"``.
     """
 
     task_groups: Mapping[str, Any]
     workers: Mapping[str, Any]
     worker_ttl: float | None
+    extensions: Mapping[str, Any]
 
     def get_events(self, topic: str) -> Iterable[tuple[float, dict[str, Any]]]:
         """Return the messages of a topic, with their times."""

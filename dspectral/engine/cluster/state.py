@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any, NamedTuple
 
 from dspectral.engine.cluster.clients import Scheduler
@@ -9,7 +10,7 @@ from dspectral.engine.events import TOPIC
 
 DONE = ("memory", "released", "forgotten", "erred")
 """States of a scheduler's tasks that need not run any more."""
-PAUSED = "paused"
+PAUSED, RUNNING = "paused", "running"
 
 
 class WorkerSeen(NamedTuple):
@@ -103,6 +104,37 @@ def state_of(groups: Sequence[str], run: str, told: Sequence[str], dask_schedule
     now = time.time()
     seen = tuple(_seen(worker, now) for worker in dask_scheduler.workers.values())
     return State(counts, tuple(dask_scheduler.workers), messages, seen, dask_scheduler.worker_ttl)
+
+
+def move_from_paused(dask_scheduler: Scheduler) -> int:
+    """Ask paused workers for the tasks that they have not begun, for the others to run, on the scheduler.
+
+    A paused worker begins no task, and Dask moves none from a worker that has a single one: the pass would wait until
+    that worker goes on.
+
+    Parameters
+    ----------
+    dask_scheduler : distributed.Scheduler
+        The scheduler, which ``Client.run_on_scheduler`` gives.
+
+    Returns
+    -------
+    int
+        Number of tasks that were asked for. A worker gives away only what it has not begun, whatever its last sign of
+        life said.
+    """
+    stealing = dask_scheduler.extensions.get("stealing")
+    workers = dask_scheduler.workers.values()
+    others = sorted(
+        (one for one in workers if one.status.name == RUNNING), key=lambda one: len(one.processing)
+    )
+    if stealing is None or not others:
+        return 0
+    paused = [one for one in workers if one.status.name == PAUSED]
+    asked = [(task, one) for one in paused for task in one.processing if task not in one.executing]
+    for (task, worker), other in zip(asked, cycle(others), strict=False):
+        stealing.move_task_request(task, worker, other)
+    return len(asked)
 
 
 def _seen(worker: Any, now: float) -> WorkerSeen:

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from dask.utils import format_bytes
 
+from dspectral.engine.cluster.asking import asked
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.cluster.errors import ClusterError, enough_for, pause_share
 from dspectral.engine.cluster.poll import ClusterPoll
-from dspectral.engine.cluster.state import PAUSED, State, WorkerSeen
+from dspectral.engine.cluster.state import PAUSED, RUNNING, State, WorkerSeen, move_from_paused
 from dspectral.engine.configuration import wait_limit, wait_warning
 from dspectral.engine.events import PassBegan
 from dspectral.engine.fault_events import Waiting
@@ -99,6 +100,9 @@ class Vigil:
         if seconds >= self._next:
             self._next = 2 * seconds
             self._tell(reason, seconds)
+            seen = () if state is None else state.seen
+            if reason.why == PAUSED and any(one.status == RUNNING for one in seen):
+                asked(self._client, self._client.run_on_scheduler, move_from_paused)
 
     def _reason(self, state: State | None, silent: float) -> Reason:
         if state is None or silent >= self._first:
@@ -183,6 +187,8 @@ def _paused(paused: Sequence[WorkerSeen], *, n_workers: int, limit: float) -> Re
         f"give each worker at least {enough_for(fullest)} of memory (memory_limit of LocalCluster, --memory-limit of "
         "`dask worker`), or make blocks smaller (block_rows, block_size) or summaries (sketch_size, n_components)"
     )
+    if len(paused) < n_workers:
+        helps += "; tasks that they have not begun go to the others"
     return Reason(PAUSED, saw, helps, limit)
 
 
