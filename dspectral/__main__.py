@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> None:
     Parameters
     ----------
     argv : list of str, optional
-        What stands behind ``dspectral`` on the command line; by default as this process was started.
+        The words behind ``dspectral`` on the command line; by default those of this process.
 
     Raises
     ------

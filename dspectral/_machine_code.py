@@ -7,20 +7,24 @@ import threading
 import time
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import llvmlite.binding as llvm
 import numba
 from filelock import FileLock, Timeout
 from numba.core import config, types
 from numba.core import event as numba_events
+from numba.core.base import BaseContext
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.types.misc import unliteral
+from numba.core.typing import Signature
 
 Listener = Callable[[str, str, float | None], object]
 Dispatcher = Callable[..., Any]
+Arguments: TypeAlias = Signature | tuple[types.Type, ...]
+"""Types for which a loop is compiled."""
 WAIT_SECONDS = 120.0
 """How long a process waits for a loop that another one compiles; the longest loop takes a twentieth of it."""
 
@@ -110,18 +114,20 @@ def _in_turn(loop: Dispatcher) -> Dispatcher:
     dispatcher: Any = loop
     load, compile_now, template = cache.load_overload, dispatcher.compile, dispatcher.get_call_template
 
-    def load_or_wait(signature: Any, target: Any) -> Any:
+    def load_or_wait(signature: Arguments, target: BaseContext) -> Any:
         found = load(signature, target)
         if found is None:
             _TURN.wait(Path(cache.cache_path, f"{loop.__module__}.{loop.__name__}.lock"))
             found = load(signature, target)
         return found
 
-    def compile_in_turn(signature: Any) -> Any:
+    def compile_in_turn(signature: Arguments) -> Any:
         with global_compiler_lock, _TURN:
             return compile_now(signature)
 
-    def template_of_plain_types(types_of_arguments: Any, keywords: Any) -> Any:
+    def template_of_plain_types(
+        types_of_arguments: Sequence[types.Type], keywords: Mapping[str, types.Type]
+    ) -> Any:
         return template(tuple(_plain(of) for of in types_of_arguments), keywords)
 
     cache.load_overload, dispatcher.compile = load_or_wait, compile_in_turn
@@ -129,7 +135,7 @@ def _in_turn(loop: Dispatcher) -> Dispatcher:
     return loop
 
 
-def _plain(of: Any) -> Any:
+def _plain(of: types.Type) -> types.Type:
     """Return the type that an argument has for the loop that another loop calls.
 
     Numba would compile a loop for a literal 0 and again for a variable, most often for no more than a variable that
@@ -146,14 +152,14 @@ class _Announcer(numba_events.Listener):
         self.listeners: list[Listener] = []
         self._open = threading.local()
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, event: numba_events.Event) -> None:
         """Tell that a loop is not in the cache."""
         outer = self._stack()
         outer.append(time.perf_counter())
         if len(outer) == 1:
             self._tell(event, None)
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self, event: numba_events.Event) -> None:
         """Tell how long the loop took, also if it cannot be compiled."""
         start = self._stack().pop()
         if not self._stack():
@@ -165,7 +171,7 @@ class _Announcer(numba_events.Listener):
         starts: list[float] = self._open.starts
         return starts
 
-    def _tell(self, event: Any, seconds: float | None) -> None:
+    def _tell(self, event: numba_events.Event, seconds: float | None) -> None:
         function = event.data["dispatcher"].py_func
         if function.__module__.startswith(__package__):
             for listener in tuple(self.listeners):

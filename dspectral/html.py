@@ -7,9 +7,10 @@ notebook. Whatever is shown is escaped here and nowhere else.
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 WIDTH = 500
 """Most pixels that a card is wide."""
@@ -88,7 +89,7 @@ def card(title: str, facts: Facts, picture: str = "") -> str:
     title : str
         The first line.
     facts : iterable of (str, object)
-        What is known and its value; values of None are left out.
+        Name and value of each fact; values of None are left out.
     picture : str, default=""
         An SVG made by :func:`spectrum_picture`, put in as it is.
 
@@ -112,7 +113,7 @@ def card(title: str, facts: Facts, picture: str = "") -> str:
     return f'<div style="{_CARD}"><b>{escape(title)}</b>{table}{picture}</div>'
 
 
-def spectrum_picture(values: Sequence[float] | Any, *, bound: float | None = None, what: str = "") -> str:
+def spectrum_picture(values: ArrayLike, *, bound: float | None = None, what: str = "") -> str:
     """Return bars of a falling spectrum as an inline SVG.
 
     Parameters

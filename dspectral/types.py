@@ -26,6 +26,8 @@ __all__ = [
     "is_sparse",
 ]
 
+JSON: TypeAlias = "bool | int | float | str | list[Any] | dict[str, Any] | None"
+"""A value that JSON can hold."""
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
 Int: TypeAlias = int | np.integer[Any]
@@ -45,10 +47,24 @@ class HoldsCounts(Protocol):
         ...
 
 
+class HoldsRows(HoldsCounts, Protocol):
+    """A store that says what rows it holds."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the entries."""
+        ...
+
+
 RowsLike: TypeAlias = (
     "NDArray[Any] | sparse.sparray | sparse.spmatrix | da.Array | HoldsCounts | Sequence[Sequence[float]]"
 )
-"""What estimators take as rows: an array, a SciPy sparse matrix, a Dask array of either, or a store."""
+"""Rows as estimators take them: an array, a SciPy sparse matrix, a Dask array of either, or a store."""
 CheckedRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[Any]] | da.Array"
 """Rows once they have passed the door of an estimator: dense or CSR in memory, or a Dask array of such blocks."""
 

@@ -7,6 +7,7 @@ from typing import Any
 from bokeh.document import Document
 from bokeh.layouts import column
 from bokeh.models.widgets.markups import Div
+from distributed import Scheduler
 from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 
 from dspectral.dashboard import words
@@ -111,7 +112,7 @@ def shown_fits(records: Records) -> list[FitState]:
     return running[:MOST_CARDS] or over[-1:]
 
 
-def show(records: Records, _scheduler: Any, extra: dict[str, Any], doc: Document) -> None:
+def show(records: Records, _scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
     """Fill a document, as Bokeh's server asks for each visitor.
 
     Parameters

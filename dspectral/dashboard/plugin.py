@@ -1,12 +1,13 @@
-"""What runs on the scheduler: a plugin that hears the events of fits, counts their tasks, and owns the page."""
+"""A plugin on the scheduler hears the events of fits, counts their tasks, and owns the page."""
 
 import math
 import time
 from functools import partial
 from importlib import import_module
-from typing import Any
 
+from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.scheduler import TaskGroup
 from tornado.ioloop import IOLoop, PeriodicCallback
 
 from dspectral.dashboard.records import Records
@@ -33,7 +34,7 @@ class SpectralPlugin(SchedulerPlugin):
         The scheduler.
     """
 
-    def __init__(self, scheduler: Any) -> None:
+    def __init__(self, scheduler: Scheduler) -> None:
         self.name = NAME
         self.records = Records()
         self._scheduler = scheduler
@@ -41,7 +42,7 @@ class SpectralPlugin(SchedulerPlugin):
         for at, message in scheduler.get_events(TOPIC):
             self.records.hear(message, at)
 
-    def log_event(self, topic: str, msg: Any) -> None:
+    def log_event(self, topic: str, msg: object) -> None:
         """Hear a message that is written to the event log.
 
         Parameters
@@ -54,7 +55,7 @@ class SpectralPlugin(SchedulerPlugin):
         if topic == TOPIC:
             self.records.hear(msg, time.time())
 
-    def remove_worker(self, scheduler: Any, worker: str, **_facts: Any) -> None:  # noqa: ARG002
+    def remove_worker(self, scheduler: Scheduler, worker: str, **_facts: str) -> None:  # noqa: ARG002
         """Count a worker that left.
 
         Parameters
@@ -63,18 +64,18 @@ class SpectralPlugin(SchedulerPlugin):
             The scheduler.
         worker : str
             Address of the worker.
-        **_facts : object
+        **_facts : str
             Reason and stimulus, which are not kept.
         """
         self.records.lose_worker(worker)
         self._interpreters.pop(worker, None)
 
-    def remove_client(self, *_args: Any, **_facts: Any) -> None:
+    def remove_client(self, *_args: Scheduler | str, **_facts: Scheduler | str) -> None:
         """Let fits be over whose client is gone.
 
         Parameters
         ----------
-        *_args, **_facts : object
+        *_args, **_facts : distributed.Scheduler or str
             Scheduler and name of the client, which are not kept.
         """
         if not any(name != "fire-and-forget" for name in self._scheduler.clients):
@@ -107,11 +108,11 @@ class SpectralPlugin(SchedulerPlugin):
         root.held.add(at, held, math.nan if law is None else law)
 
 
-def _done(group: Any) -> int | None:
+def _done(group: TaskGroup | None) -> int | None:
     return None if group is None else sum(group.states.get(state, 0) for state in DONE)
 
 
-def install(form: int = FORM, dask_scheduler: Any = None) -> str:
+def install(form: int = FORM, dask_scheduler: Scheduler = None) -> str:
     """Add the page to a scheduler, on which this runs.
 
     Parameters

@@ -2,18 +2,21 @@
 
 import warnings
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask
 
 from dspectral.engine import answer
 from dspectral.engine.telling import client_in_force
 
+if TYPE_CHECKING:
+    from distributed import Client, Scheduler, Worker
+
 _FAILURES = (ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError, TimeoutError)
-"""What a scheduler without this module, of another version, or which takes no functions, may answer."""
+"""Errors that come from a scheduler without this module, of another version, or which takes no functions."""
 
 
-def show_dashboard(client: Any = None) -> str | None:
+def show_dashboard(client: "Client | None" = None) -> str | None:
     """Add a page about fits to the dashboard of a cluster, and let fits of this process tell it what they do.
 
     Parameters
@@ -46,14 +49,14 @@ def show_dashboard(client: Any = None) -> str | None:
     ...     print(show_dashboard(client))
     http://127.0.0.1:41907/spectral
     """
-    client = client_in_force() if client is None else client
-    if client is None:
+    asked: Any = client_in_force() if client is None else client
+    if asked is None:
         raise ValueError("client is None, and no client is in force: make one by distributed.Client()")
-    if client.asynchronous:
+    if asked.asynchronous:
         raise ValueError(
             "client is asynchronous, but show_dashboard waits for the scheduler: give another one"
         )
-    link, problem = add_page(client)
+    link, problem = add_page(asked)
     if problem:
         warnings.warn(f"no page about fits: {problem}", stacklevel=2)
         return None
@@ -61,7 +64,7 @@ def show_dashboard(client: Any = None) -> str | None:
     return link
 
 
-def add_page(client: Any) -> tuple[str, str]:
+def add_page(client: "Client") -> tuple[str, str]:
     """Add the page to the dashboard of a client's scheduler, and change nothing else.
 
     Parameters
@@ -86,12 +89,12 @@ def add_page(client: Any) -> tuple[str, str]:
     return ("", problem) if problem else (link.rpartition("/")[0] + plugin.PATH, "")
 
 
-def dask_setup(server: Any) -> None:
+def dask_setup(server: "Scheduler | Worker") -> None:
     """Add the page to a scheduler that starts with ``--preload dspectral.dashboard``.
 
     Parameters
     ----------
-    server : distributed.Scheduler
+    server : distributed.Scheduler or distributed.Worker
         The scheduler. On a worker, which has no such page, a warning says so.
     """
     is_scheduler = hasattr(server, "task_groups")

@@ -1,4 +1,4 @@
-"""What is known of one fit, and of one pass over blocks: counters and short series, nothing of the data."""
+"""These records hold what is known of a fit and of its passes: counters and short series, nothing of the data."""
 
 import math
 from collections import deque
@@ -28,7 +28,7 @@ class Memory(NamedTuple):
     interpreters : int or None
         Share of the interpreters with their packages; None as long as it is not known of every worker.
     law : int or None
-        What the pass may need on top of that by :func:`dspectral.projected_memory`; None where it is not known.
+        Bytes that the pass may need on top of that by :func:`dspectral.projected_memory`; None if they are not known.
     """
 
     processes: int

@@ -1,4 +1,4 @@
-"""What the page says of fits, in HTML: names are escaped here, and all else is figures."""
+"""The page speaks of fits in HTML: names are escaped here, and all else is figures."""
 
 import time
 from html import escape

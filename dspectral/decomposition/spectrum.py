@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from warnings import warn
 
 import numpy as np
@@ -18,7 +18,7 @@ from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor,
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.svd import principal_axes
 from dspectral.registry import saved
-from dspectral.types import FloatArray
+from dspectral.types import CheckedRows, FloatArray, HoldsRows
 
 
 @saved
@@ -83,7 +83,7 @@ class Spectrum(NamedTuple):
     summary: FrequentDirections | Moments | None
 
 
-def spectrum(X: Any, plan: Plan) -> Spectrum:
+def spectrum(X: "CheckedRows | HoldsRows", plan: Plan) -> Spectrum:
     """Decompose rows of any kind that :func:`dspectral.engine.summarize` takes.
 
     Parameters
@@ -207,7 +207,7 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
     return Spectrum(axes, values, summary.n_rows, mean, energy, certificate, solver, 1, summary)
 
 
-def _by_krylov(X: Any, plan: Plan, solver: str) -> Spectrum:
+def _by_krylov(X: "CheckedRows | HoldsRows", plan: Plan, solver: str) -> Spectrum:
     def multiply(Z: FloatArray) -> GramProduct:
         return summarize(X, of=partial(GramProduct.of, factor=Z), name="product")
 

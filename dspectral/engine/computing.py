@@ -20,9 +20,9 @@ def compute(
     Parameters
     ----------
     *results : Delayed or Dask array
-        What the pass makes.
+        Results of the pass.
     work : Work
-        What the pass will do.
+        Description of the pass.
     run : str
         Token of the pass.
     client : distributed.Client, optional

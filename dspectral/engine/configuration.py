@@ -54,7 +54,7 @@ def memory_limit() -> int:
 def asked_memory_limit() -> int | None:
     """Return the limit of :func:`memory_limit` if somebody has set it.
 
-    What cannot be done within a limit that was asked for is refused; without one it is tried.
+    Work that does not fit in a limit that was asked for is refused; without a limit it is tried.
 
     Returns
     -------

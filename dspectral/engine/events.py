@@ -1,4 +1,4 @@
-"""What fits, builds and passes say while they run: events, for whoever asks.
+"""Fits, builds and passes tell what they do while they run: these are their events, for whoever listens.
 
 An event is a named tuple of plain values. It goes
 

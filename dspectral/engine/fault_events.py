@@ -9,7 +9,7 @@ class Retried(NamedTuple):
     Attributes
     ----------
     what : str
-        What was tried, such as ``"block 3 of sketch"``.
+        Name of the work that was tried, such as ``"block 3 of sketch"``.
     attempt : int
         Number of the attempt that failed, from 1.
     pause : float
@@ -37,7 +37,7 @@ class Waiting(NamedTuple):
     seconds : float
         Wall time since the last task was done.
     sentence : str
-        What is waited for, and what would help.
+        A sentence that says what is waited for, and what would help.
     """
 
     fit: str

@@ -1,4 +1,4 @@
-"""What may work when it is tried again: transient errors, growing pauses, and who hears of them."""
+"""Transient errors are tried again after growing pauses, and events tell of them."""
 
 import errno
 import functools
@@ -76,7 +76,7 @@ def is_transient(error: BaseException) -> bool:
     Parameters
     ----------
     error : BaseException
-        What a read or a write raised.
+        Error of a read or a write.
 
     Returns
     -------
@@ -131,11 +131,11 @@ def retried(
     Parameters
     ----------
     function : callable
-        What is tried: it must do no harm to call it once more.
+        Function to try: it must do no harm to call it once more.
     *arguments : object
         Its arguments.
     what : str
-        What it does, for those who hear of it, such as ``"reading counts/c/3 of s3://bucket/store"``.
+        Words for what the function does, such as ``"reading counts/c/3 of s3://bucket/store"``.
     transient : callable, default=is_transient
         ``transient(error)`` says whether another attempt may succeed.
     n_retries : int, optional
@@ -145,12 +145,12 @@ def retried(
     Returns
     -------
     object
-        What the function returned.
+        Result of the function.
 
     Raises
     ------
     Exception
-        What the last attempt raised, or the first that is not transient. Calls may lie within each other: an error on
+        The error of the last attempt, or the first that is not transient. Calls may lie within each other: an error on
         which an inner one gave up is not tried again by an outer one.
 
     Examples
@@ -188,9 +188,9 @@ def retrying(function: Callable[P, R], what: str, n_retries: int | None = None) 
     Parameters
     ----------
     function : callable
-        What is tried.
+        Function to try.
     what : str
-        What it does.
+        Words for what it does.
     n_retries : int, optional
         As for :func:`retried`.
 
@@ -236,7 +236,7 @@ def tell_retry(event: Retried) -> None:
     Parameters
     ----------
     event : Retried
-        What failed.
+        Event of the attempt that failed.
     """
     # A thread that runs a task knows nothing of the thread that waits for it, so whoever listens is told.
     tell_everybody(event)

@@ -21,7 +21,7 @@ from dspectral.types import is_sparse
 
 
 class Work(NamedTuple):
-    """What a pass will do, as far as it is known before it begins.
+    """A description of a pass, as far as it is known before it begins.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ def running_pass(work: Work, *, run: str, client: Client | None = None) -> Itera
     Parameters
     ----------
     work : Work
-        What the pass will do.
+        Description of the pass.
     run : str
         Token of the pass.
     client : distributed.Client, optional

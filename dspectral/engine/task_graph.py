@@ -169,7 +169,7 @@ def reachable(graph: Graph, key: Key) -> Graph:
 
 
 class Recipes:
-    """What tasks compute, whatever they are called: keys are left out, since most are new in each process.
+    """Digests of what tasks compute, whatever they are called: keys are left out, as most are new in each process.
 
     Parameters
     ----------

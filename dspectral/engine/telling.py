@@ -96,7 +96,7 @@ def tell(event: Event, client: Client | None = None) -> None:
     Parameters
     ----------
     event : Event
-        What happened.
+        Event to tell.
     client : distributed.Client, optional
         Client of the computation. It is never waited for, and what goes wrong there is only logged.
     """
@@ -112,7 +112,7 @@ def tell_everybody(event: Event) -> None:
     Parameters
     ----------
     event : Event
-        What happened.
+        Event to tell.
     """
     _log_and_call(event, tuple(_ALL))
 
@@ -139,7 +139,7 @@ def as_message(event: Event) -> dict[str, Any]:
     Parameters
     ----------
     event : Event
-        What happened.
+        Event to tell.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def tell_from_worker(event: Event) -> bool:
     Parameters
     ----------
     event : Event
-        What happened.
+        Event to tell.
 
     Returns
     -------

@@ -52,14 +52,14 @@ def pinned_and_named(function: Callable[..., Any], *arguments: Any) -> Any:
     Parameters
     ----------
     function : callable
-        What the task does.
+        Function of the task.
     *arguments
         Its arguments.
 
     Returns
     -------
     object
-        What the function returns.
+        Result of the function.
     """
     with naming_the_worker():
         return pinned(function, *arguments)

@@ -1,4 +1,4 @@
-"""What a fit of a few blocks must know of the whole: that it goes the way that the whole will go."""
+"""A fit of a few blocks must know a little of the whole, so that it goes the way that the whole will go."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

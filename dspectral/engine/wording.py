@@ -30,7 +30,7 @@ def sentence_of(event: Event) -> str:
     Parameters
     ----------
     event : Event
-        What happened.
+        Event to put in words.
 
     Returns
     -------

@@ -118,7 +118,7 @@ def typical_documents(store: CountStore, space: Space, n: int) -> Best:
     Returns
     -------
     Best
-        Of 2 k questions: positive ends, then negative ones. Short documents are held back.
+        The best answers to 2 k questions: positive ends, then negative ones. Short documents are held back.
     """
     parts: list[Best] = run_tasks(
         partial(_typical, space=space, n=n), numbered(store), name="typical-documents"

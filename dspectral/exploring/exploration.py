@@ -55,7 +55,7 @@ class Exploration(Findings):
     missing : dict of str to str
         Why a part is None, by its name.
     stages : list of Stage
-        What was done, and how long it took.
+        The steps that were done, and how long each took.
     seconds : float
         Wall-clock time of all.
     peak_memory_bytes : int
@@ -146,7 +146,7 @@ def explore(
     encoding : str, optional
         Encoding of the files; UTF-8 by default.
     delimiter : str, optional
-        What the fields of csv files are cut by: by default found from the header.
+        Character between the fields of csv files; by default found from the header.
     sizes : Sizes, optional
         Largest sizes of what the page shows; short texts get less of it.
     min_count : int, optional

@@ -1,4 +1,4 @@
-"""What an exploration found: small tuples, from which the page is written."""
+"""An exploration finds small tuples, from which the page is written."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from dspectral.exploring.stages import Stage
 from dspectral.types import FloatArray
 
 TEXT, TOKENS, ROWS = "text", "tokens", "documents' words"
-"""What a stage reads."""
+"""The kinds of data that a stage reads."""
 
 
 class Vocabulary(NamedTuple):
@@ -167,7 +167,7 @@ class Findings:
     missing : dict of str to str
         Why a part is None, by its name.
     stages : list of Stage
-        What was done, and how long it took.
+        The steps that were done, and how long each took.
     seconds : float
         Wall-clock time of all.
     peak_memory_bytes : int

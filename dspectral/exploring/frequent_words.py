@@ -49,7 +49,7 @@ class FrequentWords(NamedTuple):
     types : ndarray of int64, shape (n_words,)
         Type of each frequent word in the corpus; 0 for the first.
     places : Places
-        What each type becomes.
+        Place of each type.
     n_tokens, n_types : int
         Number of words in the text, punctuation left out, and of different ones.
     """
@@ -143,7 +143,7 @@ def read_cut(where: Location, block: SentenceBlock, *, places: Places) -> Senten
     block : SentenceBlock
         Mark of the block.
     places : Places
-        What each type becomes.
+        Place of each type.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def cut(documents: Sentences, places: Places) -> Sentences:
     documents : Sentences
         Token types of each document.
     places : Places
-        What each type becomes.
+        Place of each type.
 
     Returns
     -------

@@ -17,6 +17,7 @@ from dspectral.exploring.excerpts import WORD, excerpt
 from dspectral.exploring.findings import Directions, Findings
 from dspectral.exploring.numbers import scaled_bytes, scaled_seconds
 from dspectral.exploring.pictures import COLORS, NO_GROUP, map_plot, spectrum_plot, zipf_plot
+from dspectral.types import JSON
 
 N_FREQUENT = 60
 PACKAGES = ("numpy", "scipy", "dask", "zarr", "scikit-learn", "numba", "bokeh")
@@ -111,7 +112,7 @@ def page_data(found: Findings) -> dict[str, Any]:
     return data | {"plots": plots}
 
 
-def script_json(value: Any) -> str:
+def script_json(value: JSON) -> str:
     r"""Return JSON that may stand in a script element: no ``<`` is in it, so that no text can end the element.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What was done, how often something was read for it, and how long it took."""
+"""A list of stages says what was done, how often something was read for it, and how long it took."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,9 +16,9 @@ class Stage(NamedTuple):
     Attributes
     ----------
     name : str
-        What was done.
+        Name of the step.
     reads : str
-        What was read for it.
+        Kind of data that was read for it.
     passes : int
         How often each block of that was read.
     seconds : float

@@ -27,7 +27,7 @@ N_RANKS = 300
 N_TELLING = 40
 LEAST_LETTERS = 3
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""Of the documents: words in more of them say little about one."""
+"""Shares of the documents: words in more of them say little about one."""
 N_SHOWN = 24
 """Directions with words and documents."""
 N_END_WORDS = 10

@@ -1,14 +1,18 @@
 """Classes of documents as an indicator matrix, from labels of any kind."""
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import is_lazy, lazy_rows, map_rows, refuse_other_containers
-from dspectral.types import CSRRows, Rows, is_sparse
+from dspectral.types import CheckedRows, CSRRows, Rows, RowsLike, is_sparse
+
+Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
+"""A label for each document, or an indicator matrix with a column for each class."""
 
 
 class ClassRows(NamedTuple):
@@ -29,7 +33,7 @@ class ClassRows(NamedTuple):
     exclusive: bool
 
 
-def class_rows(y: Any, n_rows: int) -> ClassRows:
+def class_rows(y: Classes, n_rows: int) -> ClassRows:
     """Return classes as an indicator matrix.
 
     Parameters
@@ -62,30 +66,29 @@ def class_rows(y: Any, n_rows: int) -> ClassRows:
     lazy = is_lazy(y)
     if not lazy:
         refuse_other_containers(y, "y")
-    if not lazy and not is_sparse(y):
-        y = np.asarray(y)
-    if y.shape[:1] != (n_rows,):
+    given: Any = y if lazy or is_sparse(y) else np.asarray(y)
+    if given.shape[:1] != (n_rows,):
         raise ValueError(
-            f"there are classes for {y.shape[0] if y.shape else 0} documents, but X has {n_rows}"
+            f"there are classes for {given.shape[0] if given.shape else 0} documents, but X has {n_rows}"
         )
-    if len(y.shape) == 1 and not lazy:
-        return _of_labels(y)
-    if len(y.shape) != 2:
+    if len(given.shape) == 1 and not lazy:
+        return _of_labels(given)
+    if len(given.shape) != 2:
         raise ValueError(
-            f"classes have {len(y.shape)} dimensions: give one label a document, or an indicator matrix"
+            f"classes have {len(given.shape)} dimensions: give one label a document, or an indicator matrix"
         )
-    if not y.shape[1]:
+    if not given.shape[1]:
         raise ValueError(
             "classes are an indicator matrix without a column, but there must be one for each class"
         )
     if lazy:
-        n_classes = y.shape[1]
+        n_classes = given.shape[1]
         indicator = map_rows(
-            lazy_rows(y), _indicator, n_columns=n_classes, sparse_output=True, name="classes"
+            lazy_rows(given), _indicator, n_columns=n_classes, sparse_output=True, name="classes"
         )
     else:
-        indicator = _indicator(y)
-    return ClassRows(indicator, np.arange(y.shape[1]), exclusive=False)
+        indicator = _indicator(given)
+    return ClassRows(indicator, np.arange(given.shape[1]), exclusive=False)
 
 
 def label_names(y: object, n_labels: int) -> NDArray[Any]:
@@ -100,7 +103,7 @@ def label_names(y: object, n_labels: int) -> NDArray[Any]:
     return np.arange(n_labels) if columns is None else np.array(list(columns))
 
 
-def unit_class_rows(indicator: Any) -> Any:
+def unit_class_rows(indicator: CheckedRows) -> CheckedRows:
     """Scale the rows of an indicator to length 1; rows of zeros stay zero.
 
     Parameters
@@ -114,7 +117,7 @@ def unit_class_rows(indicator: Any) -> Any:
         Scaled rows.
     """
     if not is_lazy(indicator):
-        return _unit(indicator)
+        return _unit(cast("CSRRows", indicator))
     return map_rows(indicator, _unit, n_columns=indicator.shape[1], sparse_output=True, name="classes")
 
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a fitted model: scikit-learn's diagram, and below it what was learned."""
+"""A notebook shows scikit-learn's diagram of a fitted model, and below it what was learned."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

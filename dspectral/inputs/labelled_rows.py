@@ -1,7 +1,7 @@
 """Documents and their labels as two streams of blocks that are cut alike."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -10,7 +10,7 @@ from dspectral.engine import Blocks, is_lazy, lazy_rows, refuse_other_containers
 from dspectral.engine.row_blocks import slices_of
 from dspectral.inputs.rows import checked_rows, row_dtype
 from dspectral.linalg.sparse_products import canonical_rows
-from dspectral.types import Rows, RowsLike, is_sparse
+from dspectral.types import CheckedRows, HoldsRows, Rows, RowsLike, is_sparse
 
 
 class LabelledStreams(NamedTuple):
@@ -34,7 +34,7 @@ class LabelledStreams(NamedTuple):
     dtype: Any
 
 
-def labelled_streams(X: Any, y: Any = None) -> LabelledStreams:
+def labelled_streams(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) -> LabelledStreams:
     """Pair documents with labels, block by block.
 
     Parameters
@@ -56,32 +56,34 @@ def labelled_streams(X: Any, y: Any = None) -> LabelledStreams:
     TypeError
         If y is lazy and no Dask array.
     """
-    y = getattr(X, "labels", None) if y is None else y
-    if y is None:
+    given: Any = getattr(X, "labels", None) if y is None else y
+    if given is None:
         raise ValueError(
             "labels are required: fit requires y to be passed, but the target y is None, and X is no store that "
             "holds labels"
         )
-    if not is_lazy(y):
-        refuse_other_containers(y, "y")
-        y = y if is_sparse(y) else np.asarray(y)
-    if y.dtype.kind not in "biuf":
-        raise ValueError(f"Unknown label type: y holds {y.dtype}, but must be a matrix of numbers")
-    if len(y.shape) != 2:
-        raise ValueError(f"y has {len(y.shape)} dimension(s), but must be a matrix of documents and labels")
-    (n_rows, n_words), (n_labelled, n_labels) = X.shape, y.shape
+    if not is_lazy(given):
+        refuse_other_containers(given, "y")
+        given = given if is_sparse(given) else np.asarray(given)
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"Unknown label type: y holds {given.dtype}, but must be a matrix of numbers")
+    if len(given.shape) != 2:
+        raise ValueError(
+            f"y has {len(given.shape)} dimension(s), but must be a matrix of documents and labels"
+        )
+    (n_rows, n_words), (n_labelled, n_labels) = X.shape, given.shape
     if n_rows != n_labelled:
         raise ValueError(f"X has {n_rows} documents, but y has labels of {n_labelled}")
     if n_labels < 1:
         raise ValueError("y has no column: there must be at least one label")
     words = lazy_rows(X)
-    if is_lazy(X) or is_lazy(y):
-        labels = lazy_rows(y)
+    if is_lazy(X) or is_lazy(given):
+        labels = lazy_rows(given)
         # Labels follow the cuts of the words: those are the larger blocks.
         labels = labels if labels.chunks[0] == words.chunks[0] else labels.rechunk({0: words.chunks[0]})
         return LabelledStreams(words, labels, n_rows, n_words, n_labels, row_dtype(X.dtype))
     cut = partial(_blocks, sizes=words.chunks[0])
-    return LabelledStreams(cut(X), cut(y), n_rows, n_words, n_labels, row_dtype(X.dtype))
+    return LabelledStreams(cut(cast("Rows", X)), cut(given), n_rows, n_words, n_labels, row_dtype(X.dtype))
 
 
 def checked_documents(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:

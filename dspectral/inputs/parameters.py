@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
-"""What ``random_state`` may be, as in scikit-learn."""
+"""Sources of randomness that ``random_state`` takes, as in scikit-learn."""
 
 
 def resolve_seed(random_state: RandomState) -> int:

@@ -23,9 +23,9 @@ class PlannedFitMixin:
         Parameters
         ----------
         X : object
-            What ``fit`` will be given.
+            Data as ``fit`` takes it.
         y : object, optional
-            What ``fit`` will be given.
+            Target as ``fit`` takes it.
         workers : int, optional
             Number of worker processes that will be started, with one thread each. By default the workers of the client
             in force, or the threads of this process.

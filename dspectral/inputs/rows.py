@@ -64,7 +64,7 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     return sparse_products.canonical_rows(rows) if is_sparse(rows) else rows
 
 
-def _checked_lazy(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+def _checked_lazy(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     array = lazy_rows(X)
     _refuse_kind(array.dtype)
     name, (n_rows, n_columns) = type(estimator).__name__, array.shape

@@ -1,7 +1,7 @@
 """Parameters that a clone of an estimator shares with it instead of copying them."""
 
 from copy import copy
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
@@ -46,7 +46,7 @@ def clone_sharing(estimator: E, *names: str) -> E:
     return made
 
 
-def is_fitted(estimator: Any) -> bool:
+def is_fitted(estimator: BaseEstimator) -> bool:
     """Report whether an estimator is fitted, or needs no fit.
 
     Parameters

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TextColumn: TypeAlias = Texts | Documents
 """Texts in memory, or a block of texts that are packed already."""
 TextsOrCounts: TypeAlias = "TextColumn | RowsLike"
-"""What estimators take that count words themselves or are given counts."""
+"""Texts or counts, for estimators that count words themselves or are given counts."""
 
 
 def as_documents(X: TextColumn) -> Documents:

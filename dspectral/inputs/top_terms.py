@@ -233,7 +233,7 @@ def _names_behind(steps: list[Any], terms: Terms | None) -> Terms | None:
     return terms
 
 
-def _keeps_columns(step: Any) -> bool:
+def _keeps_columns(step: object) -> bool:
     return step is None or step == "passthrough" or isinstance(step, OneToOneFeatureMixin)
 
 

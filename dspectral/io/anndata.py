@@ -1,7 +1,7 @@
 """Stores to AnnData files, and fitted directions back into AnnData, in memory or on disk."""
 
 from os import PathLike, fspath
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from dspectral.store.arrays import Location
 from dspectral.store.opened import OpenedCounts
 from dspectral.text.weighting import HasWeighting, Weighting
 from dspectral.types import RowsLike
+
+if TYPE_CHECKING:
+    from anndata import AnnData
 
 FOUND = {
     "variance": "explained_variance_",
@@ -48,7 +51,7 @@ def write_anndata(
     Parameters
     ----------
     store : CountStore or AnnDataCounts
-        What ``open_store`` returns.
+        Store as ``open_store`` returns it.
     path : str or path-like
         File to write: HDF5 if its name ends in .h5ad, .h5 or .hdf5, else a folder of Zarr, local or a fsspec URL.
     weighting : Weighting or TfidfWeighting, optional
@@ -82,7 +85,7 @@ def write_anndata(
 
 
 def write_embedding(
-    adata: Any,
+    adata: "AnnData | str | PathLike[str]",
     estimator: HasComponents,
     coordinates: RowsLike,
     *,
@@ -100,7 +103,7 @@ def write_embedding(
     estimator : SketchedPCA, TruncatedSVD, or another with ``components_``
         Fitted estimator.
     coordinates : ndarray or Dask array, shape (n_obs, n_components)
-        What ``estimator.transform`` returned. A Dask array is written to a file some blocks at a time.
+        Result of ``estimator.transform``. A Dask array is written to a file some blocks at a time.
     key : str, optional
         Name in ``obsm``, ``"X_"`` and a name; by default ``"X_pca"`` of centered estimators and ``"X_svd"`` of others.
     mask_var : array of bool, str or None, default=None
@@ -118,7 +121,7 @@ def write_embedding(
 
     Notes
     -----
-    Of the key ``"X_NAME"`` the coordinates are ``obsm["X_NAME"]``, the components ``varm["NAME"]`` (``"PCs"`` of
+    For the key ``"X_NAME"`` the coordinates are ``obsm["X_NAME"]``, the components ``varm["NAME"]`` (``"PCs"`` of
     ``"X_pca"``), and ``uns["NAME"]`` holds parameters, variances, singular values, the certificate and the number of
     passes. What was there under these names is replaced. ``uns`` is written last.
 
@@ -143,9 +146,12 @@ def write_embedding(
     if not key.startswith("X_") or key == "X_" or "/" in key:
         raise ValueError(f"key is {key!r}, but names of coordinates are 'X_' and a name, such as 'X_svd'")
     name = key.removeprefix("X_")
-    on_disk = isinstance(adata, str | PathLike)
-    where = Location.of(fspath(adata), storage_options) if on_disk else None
-    n_obs, n_vars = adata.shape if where is None else shape_of_anndata(where)
+    where: Location | None = None
+    if isinstance(adata, str | PathLike):
+        where = Location.of(fspath(adata), storage_options)
+        n_obs, n_vars = shape_of_anndata(where)
+    else:
+        n_obs, n_vars = adata.shape
     rows: Any = lazy_rows(coordinates) if is_lazy(coordinates) else np.asarray(coordinates)
     if rows.shape != (n_obs, len(components)):
         raise ValueError(
@@ -166,14 +172,13 @@ def write_embedding(
         getattr(adata, group)[inner] = value.compute() if is_lazy(value) else value
 
 
-def _mask(place: Any, mask_var: ArrayLike | str | None) -> NDArray[np.bool_] | None:
+def _mask(place: "AnnData | Location", mask_var: ArrayLike | str | None) -> NDArray[np.bool_] | None:
     """Return which variables an estimator was fitted on."""
     if mask_var is None:
         return None
     if not isinstance(mask_var, str):
         return np.asarray(mask_var, dtype=bool)
-    on_disk = isinstance(place, Location)
-    found = read_element(place, f"var/{mask_var}") if on_disk else place.var.get(mask_var)
+    found = read_element(place, f"var/{mask_var}") if isinstance(place, Location) else place.var.get(mask_var)
     if found is None:
         raise ValueError(f"mask_var is {mask_var!r}, but var has no column of this name")
     return np.asarray(found, dtype=bool)

@@ -175,7 +175,7 @@ def read_reuters(
             yield from _articles(_content(system, path), path, split.upper())
 
 
-def _content(system: Any, path: str) -> str:
+def _content(system: fsspec.AbstractFileSystem, path: str) -> str:
     """Return a file as Latin-1, if it is not too long."""
     with system.open(path, "rb") as file:
         data: bytes = file.read(LONGEST_FILE + 1)

@@ -22,7 +22,7 @@ def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int, *, canonical:
     Returns
     -------
     str
-        What is wrong, as the end of a sentence; an empty string if nothing is.
+        The fault, as the end of a sentence; an empty string if there is none.
 
     Notes
     -----
@@ -67,7 +67,7 @@ def offset_fault(offsets: IntArray, length: int) -> str:
     Returns
     -------
     str
-        What is wrong, as the end of a sentence; an empty string if nothing is.
+        The fault, as the end of a sentence; an empty string if there is none.
 
     Examples
     --------

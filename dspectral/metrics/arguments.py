@@ -1,4 +1,4 @@
-"""What scores are given, at their door: lists of values, and matrices of numbers."""
+"""Scores check their arguments here: lists of values, and matrices of numbers."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet

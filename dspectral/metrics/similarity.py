@@ -107,7 +107,7 @@ def entries_of(name: str, entries: object, kinds: tuple[str, ...]) -> list[tuple
     entries : object
         The list.
     kinds : tuple of str
-        What each entry holds: ``"a word"`` or ``"a number"``.
+        Kind of each entry: ``"a word"`` or ``"a number"``.
 
     Returns
     -------

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.linalg.csr_structure import csr_fault
@@ -13,13 +14,10 @@ from dspectral.persistence.older import attributes_of_today, parameters_of_today
 from dspectral.registry import RECORDS
 from dspectral.store.records import Record
 from dspectral.text.tokenizers import Tokenizer, as_tokenizer
-from dspectral.types import is_sparse
-
-Node: TypeAlias = Any
-"""What JSON knows: None, bool, int, float, str, list, or a dict with a ``kind``."""
+from dspectral.types import JSON, CSRRows, is_sparse
 
 
-def encoded(value: Any, name: str, arrays: list[Any]) -> Node:
+def encoded(value: Any, name: str, arrays: list[Any]) -> JSON:
     """Return what JSON knows of a value; arrays of numbers are added to ``arrays``.
 
     Parameters
@@ -43,7 +41,7 @@ def encoded(value: Any, name: str, arrays: list[Any]) -> Node:
     """
     # Exact types: an object of a subclass of int or str would come back as a plain one.
     if value is None or type(value) in (bool, int, str):
-        return value
+        return cast("JSON", value)
     if type(value) is float:
         return value if math.isfinite(value) else {"kind": "float", "value": repr(value)}
     if isinstance(value, np.ndarray | np.generic) or is_sparse(value):
@@ -55,7 +53,9 @@ def encoded(value: Any, name: str, arrays: list[Any]) -> Node:
     return _encoded_object(value, name, arrays)
 
 
-def _encoded_container(value: Any, name: str, arrays: list[Any]) -> Node:
+def _encoded_container(
+    value: list[Any] | tuple[Any, ...] | dict[Any, Any] | slice, name: str, arrays: list[Any]
+) -> JSON:
     if isinstance(value, dict):
         pairs = [_encoded_container(list(pair), name, arrays) for pair in value.items()]
         return {"kind": "dict", "items": pairs}
@@ -66,7 +66,7 @@ def _encoded_container(value: Any, name: str, arrays: list[Any]) -> Node:
     return items if isinstance(value, list) else {"kind": "tuple", "items": items}
 
 
-def _encoded_array(value: Any, name: str, arrays: list[Any]) -> Node:
+def _encoded_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, arrays: list[Any]) -> JSON:
     if is_sparse(value):
         rows = sparse.csr_array(value)
         parts = [encoded(part, name, arrays) for part in (rows.data, rows.indices, rows.indptr)]
@@ -83,14 +83,17 @@ def _encoded_array(value: Any, name: str, arrays: list[Any]) -> Node:
     raise TypeError(f"{name} is an array of {value.dtype}, but only numbers and strings can be saved")
 
 
-def _encoded_random(value: Any, name: str, arrays: list[Any]) -> Node:
+def _encoded_random(value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]) -> JSON:
     """Return the state of a source of random numbers, so that it goes on where it was."""
+    if isinstance(value, np.random.RandomState):
+        state: Any = value.get_state(legacy=False)
+    else:
+        state = value.bit_generator.state
     legacy = isinstance(value, np.random.RandomState)
-    state = value.get_state(legacy=False) if legacy else value.bit_generator.state
     return {"kind": "random", "legacy": legacy, "items": [encoded(state, name, arrays)]}
 
 
-def _encoded_object(value: Any, name: str, arrays: list[Any]) -> Node:
+def _encoded_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     record = next((known for known, kind in RECORDS.items() if kind is type(value)), None)
     if isinstance(value, Tokenizer) or (name.endswith(".tokenizer") and callable(value)):
         known = as_tokenizer(value, name)
@@ -132,7 +135,7 @@ class Decoder(NamedTuple):
     record: Record
     class_named: Callable[[str], Any]
 
-    def value(self, node: Node) -> Any:
+    def value(self, node: JSON) -> Any:
         """Return the value of a node.
 
         Parameters
@@ -159,11 +162,11 @@ class Decoder(NamedTuple):
             raise ValueError(f"the model at {url} holds an unknown kind of value, {node['kind']!r}")
         return _DECODERS[node["kind"]](self, node)
 
-    def items(self, node: Node) -> list[Any]:
+    def items(self, node: dict[str, Any]) -> list[Any]:
         """Return the values of the items of a node."""
         return [self.value(item) for item in node["items"]]
 
-    def values(self, nodes: dict[str, Node]) -> dict[str, Any]:
+    def values(self, nodes: dict[str, JSON]) -> dict[str, Any]:
         """Return the values of named nodes."""
         values = {name: self.value(node) for name, node in nodes.items()}
         if isinstance(name := values.get("tokenizer"), str):
@@ -172,14 +175,14 @@ class Decoder(NamedTuple):
         return values
 
 
-def _small_array(decoder: Decoder, node: Node) -> Any:
+def _small_array(decoder: Decoder, node: dict[str, Any]) -> Any:
     # Filled and not converted: from a list of tuples or lists NumPy would make an array of more dimensions.
     values = np.empty(len(node["items"]), dtype=node["dtype"])
     values[:] = decoder.items(node)
     return values.reshape(node["shape"]) if node["kind"] == "small array" else values[0]
 
 
-def _sparse(decoder: Decoder, node: Node) -> sparse.csr_array:
+def _sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
     # A model of an older version has no seal: its compiled loops need right indices all the same.
     rows = sparse.csr_array(tuple(decoder.items(node)), shape=tuple(node["shape"]))
     if fault := csr_fault(rows.indices, rows.indptr, rows.shape[1]):
@@ -187,7 +190,7 @@ def _sparse(decoder: Decoder, node: Node) -> sparse.csr_array:
     return rows
 
 
-def _random(decoder: Decoder, node: Node) -> np.random.RandomState | np.random.Generator:
+def _random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomState | np.random.Generator:
     state = decoder.items(node)[0]
     kind = state["bit_generator"]
     if kind not in _BIT_GENERATORS:
@@ -203,7 +206,7 @@ def _random(decoder: Decoder, node: Node) -> np.random.RandomState | np.random.G
     return np.random.Generator(bits)
 
 
-def _record(decoder: Decoder, node: Node) -> Any:
+def _record(decoder: Decoder, node: dict[str, Any]) -> Any:
     if node["class"] not in RECORDS:
         raise ValueError(
             f"the model at {decoder.record.where.url} names the class {node['class']!r}, but only these are "
@@ -212,7 +215,7 @@ def _record(decoder: Decoder, node: Node) -> Any:
     return RECORDS[node["class"]](**decoder.values(node["fields"]))
 
 
-def _estimator(decoder: Decoder, node: Node) -> Any:
+def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     kind = decoder.class_named(node["class"])
     parameters = parameters_of_today(kind, decoder.values(node["parameters"]))
     made = kind(**parameters)
@@ -235,7 +238,7 @@ _BIT_GENERATORS = {
         np.random.SFC64,
     )
 }
-_DECODERS: dict[str, Callable[[Decoder, Node], Any]] = {
+_DECODERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "float": lambda _, node: float(node["value"]),
     "tuple": lambda decoder, node: tuple(decoder.items(node)),
     "dict": lambda decoder, node: dict(decoder.items(node)),

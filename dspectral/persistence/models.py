@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 from dspectral.persistence.classes import import_all, name_of, named
 from dspectral.persistence.encoding import Decoder, encoded
@@ -66,7 +66,7 @@ def save(
     if there is not None and there.attributes and not overwrite:
         raise ValueError(f"there is a model at {path} already: overwrite=True replaces it")
     arrays: list[Any] = []
-    node = encoded(model, type(model).__name__, arrays)
+    node = cast("dict[str, Any]", encoded(model, type(model).__name__, arrays))
     write_record(where, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays)
 
 

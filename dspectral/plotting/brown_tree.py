@@ -1,6 +1,6 @@
 """A Brown clustering as a dendrogram."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from dspectral.plotting.style import BLUE, axes_of
 from dspectral.types import IntArray
 
+if TYPE_CHECKING:
+    from dspectral.methods.brown.clustering import SpectralBrownClustering
+
 _LONGEST = 16
 """Most letters that are shown of a word."""
 _LINE_POINTS = 13.0
@@ -17,7 +20,11 @@ _LINE_POINTS = 13.0
 
 
 def plot_brown_tree(
-    clustering: Any, ax: Axes | None = None, *, n_clusters: int | None = None, n_words: int = 5
+    clustering: "SpectralBrownClustering",
+    ax: Axes | None = None,
+    *,
+    n_clusters: int | None = None,
+    n_words: int = 5,
 ) -> Axes:
     """Draw the tree of a Brown clustering; each class is named by its bit string and its most frequent words.
 

@@ -1,17 +1,32 @@
 """A spectrum, and how much of it is certain."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.spectrum import Certificate
 from dspectral.plotting.style import BLUE, GREEN, ORANGE, axes_of, bare, plain_ticks
+from dspectral.types import FloatArray
 
 _ROUNDING = 1e-9
 """Share of the energy below which a certificate is that of a result exact but for rounding."""
+
+
+class HasSingularValues(Protocol):
+    """A fitted model with a spectrum, such as :class:`~dspectral.TruncatedSVD`."""
+
+    @property
+    def singular_values_(self) -> FloatArray:
+        """Singular values in falling order."""
+        ...
+
+
+HasSpectrum: TypeAlias = HasSingularValues | FrequentDirections | ArrayLike
+"""A fitted model, a sketch, or the singular values themselves."""
 
 
 class Scree(NamedTuple):
@@ -35,7 +50,7 @@ class Scree(NamedTuple):
     error: float | None
 
 
-def plot_spectrum(model: Any, ax: Axes | None = None) -> Axes:
+def plot_spectrum(model: HasSpectrum, ax: Axes | None = None) -> Axes:
     """Draw the singular values of a model, and the share of the energy that the first of them hold together.
 
     Parameters
@@ -87,7 +102,7 @@ def plot_spectrum(model: Any, ax: Axes | None = None) -> Axes:
 
 
 def plot_certificate(
-    model: Any, ax: Axes | None = None, *, certificate: Certificate | float | None = None
+    model: HasSpectrum, ax: Axes | None = None, *, certificate: Certificate | float | None = None
 ) -> Axes:
     """Draw squared singular values against the certificate: which components are certain.
 
@@ -160,7 +175,7 @@ def plot_certificate(
     return ax
 
 
-def scree_of(model: Any) -> Scree:
+def scree_of(model: HasSpectrum) -> Scree:
     """Return the squared singular values of whatever has some, without a pass over data.
 
     Parameters
@@ -185,8 +200,9 @@ def scree_of(model: Any) -> Scree:
     error = None if certificate is None else float(certificate.absolute)
     if found is None and hasattr(model, "sketch"):
         # A sketch is small, however many rows it stands for: nothing of the data is read.
-        found = np.linalg.svd(np.asarray(model.sketch, dtype=np.float64), compute_uv=False)
-        energy, error = model.energy, float(model.error)
+        summary: Any = model
+        found = np.linalg.svd(np.asarray(summary.sketch, dtype=np.float64), compute_uv=False)
+        energy, error = summary.energy, float(summary.error)
     values = np.asarray(model if found is None else found)
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         what = "is not fitted" if hasattr(model, "fit") else "has no singular values"

@@ -1,4 +1,4 @@
-"""What all pictures share: axes, colors and the size that a notebook shows well."""
+"""All pictures share axes, colors and the size that a notebook shows well."""
 
 from typing import Any
 

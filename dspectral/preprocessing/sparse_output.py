@@ -1,4 +1,4 @@
-"""What transformers to sparse rows share."""
+"""Transformers to sparse rows share a base class."""
 
 from typing import Any, Self
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from dspectral.engine import summarize
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.runs import cut_runs
-from dspectral.store.anndata_files import element, opened
+from dspectral.store.anndata_files import Elements, element, opened
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.facts import anndata_card
 from dspectral.store.opened import OpenedCounts, read_lazily
@@ -110,7 +110,7 @@ class AnnDataCounts(OpenedCounts):
         return f"AnnDataCounts({self.where.url!r}, {self.path}: {size})"
 
     def _repr_html_(self) -> str:
-        return anndata_card(self)
+        return anndata_card(self.where.url, self.shape, self.nnz, self.n_blocks)
 
     @property
     def counts(self) -> da.Array:
@@ -248,7 +248,7 @@ def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     return rows
 
 
-def _path_of(root: Any, where: Location, layer: str | None) -> str:
+def _path_of(root: Elements, where: Location, layer: str | None) -> str:
     """Return where a matrix lies in the file."""
     if layer is None:
         return "X"
@@ -267,7 +267,7 @@ def _named(where: Location, path: str) -> str:
     return f"{path.replace('/', '.') if layer == path else f'layer {layer!r}'} of {where.url}"
 
 
-def _csr_attributes(root: Any, path: str, name: str) -> dict[str, Any]:
+def _csr_attributes(root: Elements, path: str, name: str) -> dict[str, Any]:
     """Return the attributes of a matrix, which must be CSR."""
     found = element(root, path)
     attributes = {} if found is None else dict(found.attrs)
@@ -284,7 +284,7 @@ def _csr_attributes(root: Any, path: str, name: str) -> dict[str, Any]:
     return attributes
 
 
-def _part(root: Any, path: str, part: str, name: str) -> Any:
+def _part(root: Elements, path: str, part: str, name: str) -> Any:
     """Return an array of the matrix, open."""
     found = element(root, f"{path}/{part}")
     if found is None:

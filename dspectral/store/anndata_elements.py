@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import fsspec
@@ -13,15 +13,18 @@ import numpy as np
 from dask.system import CPU_COUNT
 from numpy.typing import NDArray
 
-from dspectral.store.anndata_files import element, is_hdf5, is_local, opened, reconsolidate
+from dspectral.store.anndata_files import Elements, element, is_hdf5, is_local, opened, reconsolidate
 from dspectral.store.anndata_objects import anndata_module
 from dspectral.store.arrays import Location, StoreError
+
+if TYPE_CHECKING:
+    from anndata import AnnData
 
 CHUNK_BYTES = 4 << 20
 """Bytes of a chunk of coordinates in Zarr."""
 
 
-def write_whole(where: Location, adata: Any) -> None:
+def write_whole(where: Location, adata: "AnnData") -> None:
     """Write an AnnData object, whose Dask arrays are computed block by block.
 
     Parameters
@@ -102,7 +105,7 @@ def read_element(where: Location, path: str) -> Any:
     Returns
     -------
     object
-        What AnnData makes of it; None where nothing is.
+        The element as AnnData reads it; None if there is none.
     """
     with opened(where) as root:
         found = element(root, path)
@@ -176,14 +179,14 @@ def _computed(rows: da.Array) -> Iterator[tuple[int, int, NDArray[Any]]]:
         yield starts[first], starts[last], np.asarray(rows.blocks[first:last].compute())
 
 
-def _group(root: Any, name: str) -> Any:
+def _group(root: Elements, name: str) -> Any:
     """Return a group of elements, made if the file has none."""
     if name not in root:
         root.create_group(name).attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
     return root[name]
 
 
-def _length(frame: Any) -> int:
+def _length(frame: Elements) -> int:
     """Return the number of rows of a data frame in a file."""
     if not hasattr(frame, "keys") or "_index" not in frame.attrs:  # a table of AnnData 0.6 and older
         return len(frame)

@@ -1,8 +1,8 @@
 """Files of AnnData, in Zarr or HDF5, under one roof: groups, arrays and attributes are asked for alike."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import fsspec
 import zarr
@@ -11,6 +11,32 @@ from dspectral.store.arrays import Location, StoreError
 
 HDF5_ENDINGS = (".h5ad", ".h5", ".hdf5")
 """Endings of HDF5 files; everything else is a folder of Zarr."""
+
+
+class Elements(Protocol):
+    """A group of a file: what those of h5py and of Zarr have in common.
+
+    Attributes
+    ----------
+    attrs : mutable mapping
+        Attributes of the group.
+    """
+
+    attrs: MutableMapping[str, Any]
+
+    def __contains__(self, path: str, /) -> bool: ...
+
+    def __getitem__(self, path: str, /) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def keys(self) -> Iterable[str]:
+        """Return the names of what lies in the group."""
+        ...
+
+    def create_group(self, name: str) -> "Elements":
+        """Make a group within this one."""
+        ...
 
 
 def is_hdf5(where: Location) -> bool:
@@ -73,7 +99,7 @@ def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
             yield _opened_zarr(where, write=write)
 
 
-def element(root: Any, path: str) -> Any:
+def element(root: Elements, path: str) -> Any:
     """Return a group or array of a file, or None if it is not there.
 
     Parameters
@@ -86,7 +112,7 @@ def element(root: Any, path: str) -> Any:
     Returns
     -------
     group, array or None
-        What lies there.
+        The group or array at the path.
     """
     return root[path] if path in root else None  # noqa: SIM401  groups of Zarr have another get
 

@@ -58,7 +58,7 @@ class ClaimFiles:
         Returns
         -------
         dict or None
-            What its owner wrote; empty if that is cut short, None if the claim is not there.
+            Content of the claim that its owner wrote; empty if that is cut short, None if the claim is not there.
         """
         content = retried(self._read_claim, number, what=f"reading the claim in {self._folder}")
         if content is None:
@@ -77,7 +77,7 @@ class ClaimFiles:
         number : int
             Its number.
         content : dict
-            What is written, different for each writer.
+            Content to write, different for each writer.
 
         Returns
         -------
@@ -204,7 +204,7 @@ class ClaimFiles:
             return True
 
 
-def _creates_once(system: Any) -> bool:
+def _creates_once(system: fsspec.AbstractFileSystem) -> bool:
     """Report whether a file system of a cloud knows a write on condition that nothing is there."""
     write = getattr(type(system), "_pipe_file", None)
     if write is None or write is getattr(AsyncFileSystem, "_pipe_file", None):
@@ -219,9 +219,9 @@ def _is_taken(error: BaseException) -> bool:
     return isinstance(error, FileExistsError) or any(sign in texts for sign in signs)
 
 
-def _protocols(system: Any) -> tuple[str, ...]:
+def _protocols(system: fsspec.AbstractFileSystem) -> tuple[str, ...]:
     return (system.protocol,) if isinstance(system.protocol, str) else tuple(system.protocol)
 
 
-def _is_local(system: Any) -> bool:
+def _is_local(system: fsspec.AbstractFileSystem) -> bool:
     return "file" in _protocols(system)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine.keeping.contents import UnknownContentError
+from dspectral.types import JSON
 
 SEAL = "seal"
 """Attribute beside sealed content."""
@@ -59,7 +60,7 @@ def known_fields(mark: tuple[Any, ...], digest: int | None, kept_in: str) -> tup
     digest : int or None
         Digest among them.
     kept_in : str
-        What the block belongs to, such as "a store", for the message.
+        Words for what the block belongs to, such as "a store", for the message.
 
     Returns
     -------
@@ -81,7 +82,7 @@ def known_fields(mark: tuple[Any, ...], digest: int | None, kept_in: str) -> tup
     return mark[1:]
 
 
-def seal_of(content: Any) -> str:
+def seal_of(content: JSON) -> str:
     """Return a digest of content that JSON knows.
 
     Parameters

@@ -39,7 +39,7 @@ class Draft(NamedTuple):
     resumed : bool
         Whether an earlier call with the same plan may have written some blocks already.
     claim : Claim or None
-        What keeps other writers away; tasks have none.
+        The claim that keeps other writers away; tasks have none.
     """
 
     where: Location

@@ -1,9 +1,10 @@
-"""What a notebook shows of stores, corpora and text files: only what is in memory already."""
+"""A notebook shows facts about stores, corpora and text files that are in memory already."""
 
 import re
 from typing import Any
 
 from dspectral.html import card, names, number, share, size_of
+from dspectral.types import Documents, IntArray
 
 ENTRY_BYTES = 8
 _SECRET = re.compile(r"(?<=//)[^/@]*@")
@@ -28,12 +29,12 @@ def count_store_card(store: Any) -> str:
     return card("CountStore", facts)
 
 
-def anndata_card(store: Any) -> str:
+def anndata_card(url: str, shape: tuple[int, int], nnz: int, n_blocks: int) -> str:
     """Return the card of a matrix that AnnData wrote; nothing is read."""
     facts = [
-        ("place", _place(store.where.url)),
-        *_of_matrix(store.shape, store.nnz),
-        ("in memory", f"{size_of(ENTRY_BYTES * store.nnz)} in {number(store.n_blocks)} block(s)"),
+        ("place", _place(url)),
+        *_of_matrix(shape, nnz),
+        ("in memory", f"{size_of(ENTRY_BYTES * nnz)} in {number(n_blocks)} block(s)"),
     ]
     return card("AnnDataCounts", facts)
 
@@ -69,18 +70,14 @@ def text_files_card(files: Any) -> str:
     return card("TextFiles", facts)
 
 
-def vocabulary_card(vocabulary: Any) -> str:
+def vocabulary_card(documents: Documents, counts: IntArray) -> str:
     """Return the card of a vocabulary, its first terms in it."""
-    documents = vocabulary.documents
     first = [documents.text(i).decode() for i in range(min(12, documents.n_documents))]
     facts = [
         ("terms", documents.n_documents),
         ("in most documents", ", ".join(first)),
-        ("occurrences", number(float(vocabulary.counts.sum()))),
-        (
-            "in memory",
-            size_of(documents.data.nbytes + documents.offsets.nbytes + 2 * vocabulary.counts.nbytes),
-        ),
+        ("occurrences", number(float(counts.sum()))),
+        ("in memory", size_of(documents.data.nbytes + documents.offsets.nbytes + 2 * counts.nbytes)),
     ]
     return card("Vocabulary", facts)
 

@@ -207,7 +207,7 @@ def refuse_if_listed(where: Location, path: str, *names: str) -> None:
     path : str
         Path of a group, an array or a folder in it.
     *names : str, default=("zarr.json", ".zgroup", ".zattrs")
-        What was asked for there.
+        Files that were asked for there.
 
     Raises
     ------

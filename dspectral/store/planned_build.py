@@ -22,7 +22,7 @@ def matrix_samples(
     function : callable
         Function that builds, of a matrix and a store.
     arguments, keywords : tuple and mapping
-        What it will be given.
+        Arguments of the function.
 
     Returns
     -------

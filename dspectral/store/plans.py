@@ -5,6 +5,7 @@ from typing import Any
 
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.counts import FORMAT, CountStore
+from dspectral.types import JSON
 
 STAMPS = "sources"
 """Group in the scratch of a store that keeps the stamps of the files that it is built of."""
@@ -108,7 +109,7 @@ def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
     )
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: "JSON | tuple[Any, ...]") -> Any:
     """Return a value as JSON gives it back.
 
     Parameters
@@ -126,7 +127,7 @@ def as_json(value: Any) -> Any:
     return [as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _what_differs(ours: Any, theirs: Any) -> tuple[Any, Any]:
+def _what_differs(ours: JSON, theirs: JSON) -> tuple[Any, Any]:
     """Return the differing fields of two settings as text; where one side has none, both as they are."""
     if not (isinstance(ours, dict) and isinstance(theirs, dict)):
         return ours, theirs

@@ -126,7 +126,7 @@ class Vocabulary:
         return f"Vocabulary({len(self.counts)} terms: {first}{', ...' if len(self.counts) > 3 else ''})"
 
     def _repr_html_(self) -> str:
-        return vocabulary_card(self)
+        return vocabulary_card(self.documents, self.counts)
 
     @classmethod
     def of(cls, tables: list[TermTable], *, max_features: int | None = None) -> "Vocabulary":

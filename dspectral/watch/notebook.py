@@ -2,7 +2,7 @@
 
 import sys
 from html import escape
-from typing import Any
+from typing import Any, Protocol
 
 from rich.progress import Task
 
@@ -15,7 +15,19 @@ _STYLE = "max-width:44em;font:13px/1.5 system-ui,sans-serif;overflow-wrap:anywhe
 _BAR = "display:inline-block;width:9em;max-width:30%;height:.7em;background:#8883;border-radius:.2em"
 
 
-def notebook_shell() -> Any:
+class Shell(Protocol):
+    """The part of a notebook's shell that is used here.
+
+    Attributes
+    ----------
+    execution_count : int
+        Number of the cell that runs.
+    """
+
+    execution_count: int
+
+
+def notebook_shell() -> Shell | None:
     """Return the shell of the notebook in which this process runs.
 
     Returns
@@ -37,7 +49,7 @@ class Notebook:
         Shell of the notebook.
     """
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._display = sys.modules["IPython"].display
         self._cell: int | None = None
@@ -51,9 +63,9 @@ class Notebook:
         Parameters
         ----------
         rows : list of rich.progress.Task
-            What runs.
+            Fits and passes that run.
         ended : list of Ended
-            What ended since the last call.
+            Fits that ended since the last call.
         """
         if (rows or ended) and self._shell.execution_count != self._cell:
             # Another cell has an output of its own; that of the last one stays.
@@ -75,7 +87,7 @@ def html_of(rows: list[Task], ended: list[Ended]) -> str:
     Parameters
     ----------
     rows : list of rich.progress.Task
-        What runs.
+        Fits and passes that run.
     ended : list of Ended
         Fits that are over.
 

@@ -1,4 +1,4 @@
-"""What runs now, as far as events tell: fits, their passes, certificates, loops that are compiled, what was lost."""
+"""These records follow what runs, as events tell it: fits, passes, certificates, loops that are compiled, losses."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ class Heading(NamedTuple):
     Attributes
     ----------
     text : str
-        What it says.
+        Text of the line.
     since : float
         When it began, as ``time.monotonic`` has it.
     """
@@ -32,7 +32,7 @@ class Ended(NamedTuple):
     Attributes
     ----------
     text : str
-        What was done, in a line.
+        One line that says what was done.
     seconds : float
         Wall time that it took.
     """
@@ -95,7 +95,7 @@ class Passes:
         Parameters
         ----------
         event : Event
-            What happened.
+            Event to note.
         """
         with self._lock:
             self._handlers[type(event)](event)

@@ -17,7 +17,7 @@ from dspectral.watch.passes import Heading, Passes
 from dspectral.watch.tasks import ClusterTasks, LocalTasks, Phase
 
 QUIET_SECONDS = 0.5
-"""What ends sooner says nothing, but in a notebook."""
+"""Seconds for which a fit runs before it is shown, but in a notebook."""
 INTERVAL = 0.5
 """Seconds between two looks."""
 LINE_SECONDS = (10.0, 60.0)
@@ -38,7 +38,7 @@ class Progress:
         Standard error by default. A terminal gets bars that change, anything else a line now and then; a notebook gets
         a display below the cell unless a stream is given.
     quiet_seconds : float, optional
-        What ends sooner says nothing; by default half a second.
+        Seconds for which a fit runs before it is shown; by default half a second.
     summaries : bool, default=True
         Whether a line about each fit stays when it is over.
     """

@@ -55,7 +55,7 @@ class LocalTasks(Callback):
         with self._lock:
             return phases_of({group: (self._done[group], total) for group, total in self._total.items()}, {})
 
-    def _start_state(self, _graph: Any, state: dict[str, Any]) -> None:
+    def _start_state(self, _graph: Mapping[Hashable, object], state: dict[str, Any]) -> None:
         with self._lock:
             self._done.clear()
             # After optimization: tasks that were fused are one here, and end as one.
@@ -142,7 +142,7 @@ def phases_of(counts: Counts, most: Mapping[str, int]) -> list[Phase]:
 def phase_name(group: str) -> str:
     """Return what a group's tasks do: its name without Dask's token, merges without their level.
 
-    What many tasks of a graph have in common, ``shared-...``, is called ``shared``: it is no work.
+    Tasks that many others have in common, ``shared-...``, are called ``shared``: they are no work.
 
     Examples
     --------

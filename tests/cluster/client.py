@@ -1,6 +1,6 @@
 """A client of a cluster in a process of its own: it fits what its input says, and prints each event as JSON.
 
-Started by :meth:`tests.cluster.processes.Cluster.client`. Each line of the input is an order. Each line of the output
+Started by :meth:`tests.cluster.clusters.Cluster.client`. Each line of the input is an order. Each line of the output
 has a ``time`` and a ``kind``: that of an event, or ``Ready``, ``Holds``, ``Warned``, ``Fitted`` or ``Failed``.
 """
 

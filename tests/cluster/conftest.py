@@ -3,7 +3,8 @@
 import pytest
 
 from tests.cluster import fits
-from tests.cluster.processes import NURSERY, Cluster
+from tests.cluster.clusters import Cluster
+from tests.cluster.processes import NURSERY
 from tests.cluster.rows import Measured, row_of, write_rows
 
 MEASURED = pytest.StashKey[dict]()

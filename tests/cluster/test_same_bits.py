@@ -11,7 +11,8 @@ import pytest
 
 from tests.cluster import network
 from tests.cluster.certificates import make_tls
-from tests.cluster.processes import Cluster, Started, python
+from tests.cluster.clusters import Cluster
+from tests.cluster.processes import Started, python
 from tests.cluster.s3 import Endpoint
 
 pytestmark = pytest.mark.fault  # part of the long form

@@ -3,7 +3,7 @@
 import signal
 import time
 
-from tests.cluster.processes import Cluster
+from tests.cluster.clusters import Cluster
 from tests.cluster.storage import shaky
 
 LATE = 0.02  # seconds of each read, some of which a block takes

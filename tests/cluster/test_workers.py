@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.cluster import ballast, network
-from tests.cluster.processes import SOON_LOST, Cluster
+from tests.cluster.clusters import SOON_LOST, Cluster
 from tests.cluster.rows import fault
 from tests.cluster.storage import shaky
 

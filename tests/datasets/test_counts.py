@@ -6,6 +6,7 @@ from scipy import sparse
 from scipy.sparse.linalg import svds
 
 from dspectral.datasets import low_rank_counts, topic_parameters
+from tests.schedulers import scheduled
 
 
 def small(**changes):
@@ -36,7 +37,8 @@ def test_every_scheduler_draws_the_same_bits(scheduler):
     X = small()
     backwards = [X.blocks[i].compute(scheduler="sync") for i in reversed(range(3))]
     alone = sparse.vstack(backwards[::-1], format="csr")
-    together = X.compute(scheduler=scheduler)
+    with scheduled(scheduler):
+        together = X.compute()
     for name in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
 

@@ -5,7 +5,6 @@ import sys
 import tempfile
 from collections import Counter
 from dataclasses import replace
-from typing import NamedTuple
 
 import dask
 import dask.array as da
@@ -18,24 +17,17 @@ import dspectral
 from dspectral import RunPlan, SketchedPCA, TreePCA, TruncatedSVD, build_store, write_counts
 from dspectral.decomposition import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
-from dspectral.engine import Blocks, summarize
-from dspectral.engine.planning.asking import sample_of
+from dspectral.engine import summarize
 from dspectral.engine.planning.fresh_process import new_worker
 from dspectral.engine.planning.phases import phases_of
 from dspectral.engine.planning.recording import PassRecord, RunRecord, Took, recorded
 from dspectral.engine.planning.refusing import refusal_of
-from dspectral.engine.planning.samples import Cut, chosen, cut_of, take
 from dspectral.engine.planning.scales import Machines, Scale, along, expected
 from dspectral.engine.planning.whole_tree import Tree
 from dspectral.engine.summary import BlockSize
+from tests.engine.rows import rows_of
 
 MB = 1_000_000
-
-
-def rows_of(n_blocks: int, n_columns: int = 40, block_rows: int = 30) -> da.Array:
-    return da.random.default_rng(0).standard_normal(
-        (n_blocks * block_rows, n_columns), chunks=(block_rows, -1)
-    )
 
 
 def record(leaf: Took, merges: list[Took], *, fan_in: int = 2, n_blocks: int = 4) -> RunRecord:
@@ -113,11 +105,6 @@ def test_a_build_is_planned_and_builds_nothing(tmp_path, monkeypatch):
 def test_what_fit_refuses_its_plan_refuses_with_the_same_sentence():
     with pytest.raises(ValueError, match="n_components is 99, but X has only 40"):
         SketchedPCA(99).plan(rows_of(3))
-
-
-def test_without_data_there_is_nothing_to_plan():
-    with pytest.raises(ValueError, match="no data to plan for"):
-        dspectral.plan(SketchedPCA(2), 7)
 
 
 def test_a_record_has_every_task_with_its_bytes():
@@ -208,47 +195,6 @@ def test_a_probe_goes_the_way_of_the_whole_where_only_the_probe_would_fit_in_mem
     names = [one.name for one in run.passes]
     assert names != [one.name for one in sample.passes]
     assert {phase.name: phase.n_times for phase in plan.phases} == Counter(names)
-
-
-class Corpus(NamedTuple):
-    words: list[str]
-    counts: np.ndarray
-    sentences: Blocks
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        rows_of(9),
-        Blocks(np.asarray, list(range(9))),
-        Corpus([], np.zeros(0), Blocks(np.asarray, list(range(9)))),
-        np.ones((900, 80)),
-        [["a", "b"]] * (9 * 4096),
-    ],
-    ids=["dask", "blocks", "corpus", "array", "lists"],
-)
-def test_a_sample_is_data_of_the_same_kind_with_fewer_blocks(data, monkeypatch):
-    monkeypatch.setattr("dspectral.engine.planning.samples.BLOCK_BYTES", 100 * 80 * 8)
-    cut = cut_of(data)
-    part = take(data, chosen(cut, 4), cut)
-    assert type(part) is type(data)
-    assert len(cut_of(part).rows) == 4
-
-
-def test_labels_are_cut_with_their_rows():
-    X, y = rows_of(9), np.arange(270)
-    (rows, labels), _ = sample_of((X, y), {})
-    assert rows.shape[0] == len(labels) == 120
-    assert np.array_equal(
-        labels, np.concatenate([np.arange(30 * i, 30 * i + 30) for i in chosen(cut_of(X), 4)])
-    )
-
-
-def test_a_sample_has_the_largest_block_and_not_the_last_one():
-    cut = Cut((1,) * 20, (1.0,) * 12 + (3.0,) + (1.0,) * 7, False, None)
-    assert 12 in chosen(cut, 3)
-    assert 19 not in chosen(cut, 3)
-    assert chosen(cut, 50) == list(range(20))
 
 
 def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_it_says():

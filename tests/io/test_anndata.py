@@ -14,34 +14,18 @@ from scipy import sparse
 from dspectral import (
     SketchedPCA,
     TruncatedSVD,
-    Weighting,
     WordEmbedding,
-    build_store,
     open_store,
     write_counts,
 )
 from dspectral.engine import is_lazy, lazy_rows
 from dspectral.io import write_anndata, write_embedding
-from dspectral.store import StoreError, VocabularySettings
+from dspectral.store import StoreError
 from dspectral.store.blocks import read_block as original
-from tests.strategies import zipf_counts
+from tests.io.cells import ROWS, anndata, check, made
 
-anndata = pytest.importorskip("anndata")
 h5py = pytest.importorskip("h5py")
-ROWS = zipf_counts(90, 40, 9).astype(np.float32)
 KINDS = ("h5ad", "zarr")
-
-
-def made(**options):
-    adata = anndata.AnnData(
-        sparse.csr_matrix(ROWS), layers={"counts": sparse.csr_matrix(2 * ROWS)}, **options
-    )
-    adata.var["chosen"] = np.arange(40) % 2 == 0
-    adata.raw = anndata.AnnData(sparse.csr_matrix(3 * ROWS))
-    adata.layers["by column"] = sparse.csc_matrix(ROWS)
-    adata.layers["dense"] = ROWS.toarray()
-    adata.obsm["before"] = np.ones((90, 2))
-    return adata
 
 
 @pytest.fixture(params=KINDS)
@@ -146,34 +130,6 @@ def test_rows_on_disk_are_cut_to_size(path, monkeypatch):
     assert np.array_equal(rows.compute().toarray(), ROWS.toarray())
 
 
-def test_a_whole_anndata_is_refused_with_the_matrices_that_it_holds():
-    with pytest.raises(
-        TypeError,
-        match=r"X is an AnnData, .* adata\.X or adata\.layers\[\.\.\.\] \(layers: 'counts', 'by col",
-    ):
-        TruncatedSVD(2).fit(made())
-
-
-def test_a_store_becomes_an_anndata_object_of_csr_matrix_blocks(tmp_path):
-    texts = tmp_path / "lines.txt"
-    texts.write_text("to be\nor not\nto be\n")
-    store = build_store(str(texts), str(tmp_path / "texts"), vocabulary=VocabularySettings())
-    adata = store.to_anndata()
-    assert isinstance(adata.X, da.Array)
-    assert isinstance(adata.X.blocks[0].compute(), sparse.csr_matrix)
-    assert adata.var_names.tolist() == store.vocabulary.terms
-    assert "vocabulary" in adata.uns["dspectral"]["provenance"]
-    near = store.to_anndata(lazy=False, weighting=Weighting.tfidf(store.document_frequency, 3))
-    assert isinstance(near.X, sparse.csr_matrix)
-    assert np.array_equal(near.X.toarray(), store.tfidf().compute().toarray())
-
-
-def test_labels_of_a_store_are_kept_beside_its_rows(tmp_path):
-    labels = sparse.csr_array(np.eye(90, 4))
-    adata = write_counts(ROWS, str(tmp_path / "s"), labels=labels, block_rows=20).to_anndata()
-    assert np.array_equal(adata.obsm["labels"].compute().toarray() != 0, labels.toarray() != 0)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_store_is_written_block_by_block_and_read_by_anndata(store, tmp_path, kind, monkeypatch):
     seen = []
@@ -228,32 +184,6 @@ def digests(path):
         visit(*one) for one in group.members(max_depth=None)
     ]
     return found
-
-
-def check(adata, key, model, coordinates):
-    name = key.removeprefix("X_")
-    assert np.array_equal(adata.obsm[key], coordinates)
-    assert np.array_equal(adata.varm["PCs" if name == "pca" else name], model.components_.T)
-    facts = adata.uns[name]
-    assert np.array_equal(facts["singular_values"], model.singular_values_)
-    assert np.array_equal(facts["variance"], model.explained_variance_)
-    assert np.array_equal(facts["variance_ratio"], model.explained_variance_ratio_)
-    assert facts["certificate"]["absolute"] == model.certificate_.absolute
-    assert facts["certificate"]["relative"] == model.certificate_.relative
-    assert facts["n_passes"] == model.n_passes_
-    assert facts["params"]["n_components"] == 3
-    assert facts["params"]["estimator"] == type(model).__name__
-    assert facts["params"]["zero_center"] == (name == "pca")
-
-
-@pytest.mark.parametrize(
-    ("model", "key"), [(SketchedPCA(3), "X_pca"), (TruncatedSVD(3), "X_svd"), (TruncatedSVD(3), "X_lsi")]
-)
-def test_results_go_into_an_object_in_memory(model, key):
-    adata = made()
-    coordinates = model.fit(adata.X).transform(adata.X)
-    write_embedding(adata, model, coordinates, key=None if key != "X_lsi" else key)
-    check(adata, key, model, coordinates)
 
 
 @pytest.mark.parametrize("lazy", [False, True])

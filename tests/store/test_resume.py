@@ -6,15 +6,12 @@ import os
 import shutil
 import signal
 import subprocess
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import dask
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 from zarr.storage import LocalStore
 
 from dspectral.store.arrays import Location, StoreError
@@ -25,13 +22,14 @@ from dspectral.store.from_text.build import build_store
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings
+from tests.schedulers import forks, scheduled
 from tests.store.contents import contents
 from tests.store.interrupted import N_BLOCKS, generated, write, write_until
 
 
-@pytest.fixture
-def text(tmp_path):
-    path = tmp_path / "lines.txt"
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "lines.txt"
     words = [f"word{i * i % 37} and word{i % 11}" for i in range(150)]
     path.write_text("\n".join(words) + "\n", encoding="utf-8")
     return path
@@ -39,10 +37,7 @@ def text(tmp_path):
 
 @pytest.fixture(scope="module")
 def processes():
-    """Where new processes come from: what they import is imported once."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["pytest", "tests.store.interrupted"])
-    return context
+    return forks()
 
 
 @pytest.fixture
@@ -198,10 +193,11 @@ def make_stores(folder, text, matrix):
     return contents(folder)
 
 
-@pytest.fixture
-def expected(tmp_path, text):
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory, text):
+    folder = tmp_path_factory.mktemp("expected")
     with dask.config.set(scheduler="sync"):
-        return make_stores(tmp_path / "sync", text, generated(tmp_path / "log"))
+        return make_stores(folder / "sync", text, generated(folder / "log"))
 
 
 def test_four_threads_write_the_same_bytes(tmp_path, text, expected):
@@ -210,19 +206,13 @@ def test_four_threads_write_the_same_bytes(tmp_path, text, expected):
 
 
 @pytest.mark.parametrize("n_processes", [2, 4])
-def test_processes_write_the_same_bytes(tmp_path, text, expected, processes, n_processes):
-    with (
-        ProcessPoolExecutor(n_processes, mp_context=processes) as pool,
-        dask.config.set(scheduler="processes", pool=pool),
-    ):
+def test_processes_write_the_same_bytes(tmp_path, text, expected, n_processes):
+    with scheduled("processes", n_processes):
         assert make_stores(tmp_path / "processes", text, generated(tmp_path / "log")) == expected
 
 
 def test_a_cluster_writes_the_same_bytes_also_when_a_worker_is_killed(tmp_path, text, expected):
-    cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
-    )
-    with cluster, Client(cluster):
+    with scheduled("distributed"):
         assert make_stores(tmp_path / "cluster", text, generated(tmp_path / "log")) == expected
         marker = tmp_path / "killed"
         deadly = generated(tmp_path / "log").map_blocks(

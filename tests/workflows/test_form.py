@@ -14,6 +14,7 @@ from distributed.protocol.pickle import dumps, loads
 from dspectral import TruncatedSVD
 from dspectral.engine import listening, run_tasks
 from dspectral.engine.events import PassBegan
+from tests.schedulers import forked_workers
 from workflows._form import form, usage
 from workflows._form.plots import new_plot
 
@@ -186,7 +187,7 @@ def fail(_item):
 
 
 def test_worker_processes_do_the_work_and_are_measured(tmp_path, capfd):
-    with form.run(arguments(tmp_path, "--workers", "2", "--memory-limit", "1GB")):
+    with forked_workers(), form.run(arguments(tmp_path, "--workers", "2", "--memory-limit", "1GB")):
         pids = run_tasks(burn, [0.3] * 4, name="burn")
     report = json.loads((tmp_path / "report.json").read_text())
     assert os.getpid() not in pids
@@ -202,7 +203,7 @@ def test_worker_processes_do_the_work_and_are_measured(tmp_path, capfd):
 
 
 def test_an_error_in_a_worker_is_one_sentence(tmp_path, capfd):
-    with pytest.raises(SystemExit), form.run(arguments(tmp_path, "--workers", "1")):
+    with forked_workers(), pytest.raises(SystemExit), form.run(arguments(tmp_path, "--workers", "1")):
         run_tasks(fail, [1], name="fail")
     errors = without_progress(capfd.readouterr().err)
     assert errors == ["python -m workflows.rivers: error: the river is dry"]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dspectral import HybridLSI, load
+from tests.schedulers import forked_workers
 from workflows import lsi_classification
 
 FAST = [
@@ -85,7 +86,8 @@ def test_cross_validation_chooses_and_workers_give_the_same_figures(tmp_path):
     ]
     options, figures = [*options_for(tmp_path, several=True), *asked], []
     for name, more in (("threads", []), ("workers", ["--workers", "1", "--memory-limit", "0"])):
-        lsi_classification.main([*options, *more, "--out", str(tmp_path / name)])
+        with forked_workers():
+            lsi_classification.main([*options, *more, "--out", str(tmp_path / name)])
         rows = json.loads((tmp_path / name / "report.json").read_text())["rows"]
         figures.append(
             [(r["metric"], r["value"], r["C"], r["alpha"]) for r in rows if r["metric"] != "cpu_seconds"]

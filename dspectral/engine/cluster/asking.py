@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from dspectral.engine.cluster.clients import Client, Scheduler
@@ -13,7 +14,11 @@ SILENT = 30.0
 
 
 def answer(
-    client: Client, question: Any, *arguments: Any, seconds: float | None = None, **options: Any
+    client: Client,
+    question: Callable[..., Any],
+    *arguments: Any,
+    seconds: float | None = None,
+    **options: Any,
 ) -> Any:
     """Return the answer of a cluster to a question.
 
@@ -33,7 +38,7 @@ def answer(
     Returns
     -------
     object
-        What the method returns.
+        Result of the method.
 
     Raises
     ------
@@ -54,7 +59,11 @@ def answer(
 
 
 def asked(
-    client: Client, question: Any, *arguments: Any, seconds: float | None = None, **options: Any
+    client: Client,
+    question: Callable[..., Any],
+    *arguments: Any,
+    seconds: float | None = None,
+    **options: Any,
 ) -> Any:
     """Return the answer of a cluster to a question, None where it does not answer soon.
 

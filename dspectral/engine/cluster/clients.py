@@ -1,4 +1,4 @@
-"""What is asked of a ``dask.distributed`` client and its scheduler: most programs load neither, and it is not here."""
+"""Protocols say what is asked of a ``dask.distributed`` client and its scheduler, which most programs never load."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol

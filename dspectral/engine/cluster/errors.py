@@ -1,4 +1,4 @@
-"""What ends a pass on a cluster: one error, whose message is a sentence with what would help."""
+"""One error ends a pass on a cluster, and its message is a sentence that says what would help."""
 
 from collections.abc import Mapping
 

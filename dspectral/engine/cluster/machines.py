@@ -27,7 +27,7 @@ Facts = Mapping[str, str]
 
 
 class _Known:
-    """What is known of the workers of one client."""
+    """Facts about the workers of one client."""
 
     def __init__(self) -> None:
         self.facts: dict[str, Facts] = {}

@@ -26,7 +26,7 @@ FAILURES = (
     NameError,
     CancelledError,
 )
-"""What a client raises that has lost its scheduler, or is closed while it asks."""
+"""Errors of a client that has lost its scheduler, or that is closed while it asks."""
 
 
 class ClusterPoll:
@@ -48,7 +48,7 @@ class ClusterPoll:
     answered : float
         When it came, as ``time.monotonic`` has it; at first, when the pass began.
     silence : str
-        What went wrong at the last question; ``""`` for nothing.
+        A sentence that says what went wrong at the last question; ``""`` for nothing.
     held : dict of str to WorkerSeen
         Each worker as it was when it held most, also those that are gone.
     """

@@ -25,7 +25,7 @@ TICK = 0.5
 PAUSE = 0.1
 """Seconds between two looks at a client that connects again."""
 CANCELLED = (concurrent.futures.CancelledError, asyncio.CancelledError)
-"""What a future raises whose scheduler, or whose client, is gone."""
+"""Errors of a future whose scheduler, or whose client, is gone."""
 
 
 def poll_for(client: Client, begun: PassBegan) -> ClusterPoll:
@@ -69,7 +69,7 @@ def getter(client: Client, begun: PassBegan, poll: ClusterPoll) -> Callable[...,
     begun : PassBegan
         The pass.
     poll : ClusterPoll
-        What asks its scheduler, started.
+        The thread that asks its scheduler, started.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a scheduler says of a pass and of its workers, in one answer."""
+"""A scheduler tells the state of a pass and of its workers in one answer."""
 
 import time
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class WorkerSeen(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a scheduler says of task groups.
+    """The answer of a scheduler about its task groups and workers.
 
     Attributes
     ----------

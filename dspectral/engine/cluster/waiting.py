@@ -3,11 +3,12 @@
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dask.utils import format_bytes
 
 from dspectral.engine.cluster.asking import asked
+from dspectral.engine.cluster.clients import Client
 from dspectral.engine.cluster.errors import ClusterError, enough_for, pause_share
 from dspectral.engine.cluster.poll import ClusterPoll
 from dspectral.engine.cluster.state import PAUSED, RUNNING, State, WorkerSeen, move_from_paused
@@ -28,16 +29,16 @@ SHOWN = 3
 
 
 class Reason(NamedTuple):
-    """What a pass waits for.
+    """The reason for which a pass waits.
 
     Attributes
     ----------
     why : str
         As :class:`~dspectral.engine.fault_events.Waiting` has it.
     saw : str
-        What was seen.
+        A clause that says what was seen.
     helps : str
-        What would help.
+        A clause that says what would help.
     limit : float
         Seconds after which it ends the pass; infinite for what is no fault.
     """
@@ -56,7 +57,7 @@ class Vigil:
     begun : PassBegan
         The pass.
     poll : ClusterPoll
-        What asks the scheduler.
+        The thread that asks the scheduler.
     client : distributed.Client
         Client that computes the pass.
     clock : callable, default=time.monotonic
@@ -64,7 +65,7 @@ class Vigil:
     """
 
     def __init__(
-        self, begun: PassBegan, poll: ClusterPoll, client: Any, clock: Callable[[], float] = time.monotonic
+        self, begun: PassBegan, poll: ClusterPoll, client: Client, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._begun, self._poll, self._client, self._clock = begun, poll, client, clock
         self._first, self._limit = wait_warning(), wait_limit()
@@ -126,7 +127,7 @@ def reason_of(state: State, first: float, limit: float) -> Reason:
     Parameters
     ----------
     state : State
-        What the scheduler says.
+        The last answer of the scheduler.
     first : float
         Seconds after which a wait is told.
     limit : float
@@ -209,7 +210,7 @@ def _token(state: State) -> object:
     return sorted(state.counts.items()), running, sum(one.spilled for one in state.seen) >> 20
 
 
-def address_of(client: Any) -> str:
+def address_of(client: Client) -> str:
     """Return the address of the scheduler of a client.
 
     Parameters

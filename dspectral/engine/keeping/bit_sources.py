@@ -1,4 +1,4 @@
-"""What else than the data decides the bits of a result: the machine, the libraries, and the code itself."""
+"""Beside the data, the machine, the libraries and the code itself decide the bits of a result."""
 
 from functools import cache
 from hashlib import blake2b

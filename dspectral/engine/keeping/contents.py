@@ -1,7 +1,7 @@
 """Digests of what a task computes: two tasks of one digest make the same bits, in whatever process and on whatever day.
 
-What is known by content: numbers, texts, arrays, tuples of these, functions of libraries that are pure, and whatever
-says so itself (:class:`HasContent`). All else is refused by :class:`UnknownContentError`: the name of a file says
+Known by content are numbers, texts, arrays, tuples of these, functions of libraries that are pure, and whatever says so
+itself (:class:`HasContent`). All else is refused by :class:`UnknownContentError`: the name of a file says
 nothing of what will be in it tomorrow, and a function of a program may be another one then.
 """
 
@@ -38,7 +38,7 @@ class UnknownContentError(ValueError):
 
 @runtime_checkable
 class HasContent(Protocol):
-    """What knows its content without being read, as a block of a store does, or knows that nothing is known."""
+    """An object that knows its content unread, as a block of a store does, or knows that nothing is known."""
 
     def known_content(self) -> object:
         """Return plain values that stand for the content; raise :class:`UnknownContentError` if it is not known."""

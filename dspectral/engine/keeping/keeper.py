@@ -83,7 +83,7 @@ class Keeper:
         blocks : sequence of hashable
             Keys of the block of each stream in it.
         task : tuple
-            What is called if nothing is kept: a function and its arguments.
+            The function and the arguments of the call that is made if nothing is kept.
         n_blocks : int
             Number of blocks of the pass.
 
@@ -106,7 +106,7 @@ class Keeper:
         group : sequence of hashable
             Keys of the summaries that it merges.
         task : tuple
-            What is called if nothing is kept: a function and its arguments.
+            The function and the arguments of the call that is made if nothing is kept.
         final : bool
             Whether this is the last merge of the pass.
 
@@ -140,7 +140,7 @@ class Keeper:
         Returns
         -------
         dict of Key to Node
-            What must run.
+            The tasks that must run.
         """
         self._left = reachable(layer, root)
         return self._left
@@ -151,7 +151,7 @@ class Keeper:
         Parameters
         ----------
         work : Work
-            What it would do if nothing was kept.
+            The pass as it would be if nothing was kept.
 
         Returns
         -------
@@ -225,7 +225,7 @@ def until_whole(keeper: Keeper | None, attempt: Callable[[], R]) -> R:
     Returns
     -------
     Summary
-        What the first attempt returned that met no damaged partial.
+        Result of the first attempt that met no damaged partial.
     """
     while True:
         try:

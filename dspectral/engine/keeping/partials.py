@@ -34,7 +34,7 @@ class Part(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What lies in a folder of partials.
+    """The amount of partials in a folder.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class PartialError(Exception):
     path : str
         Its path in the folder of partials.
     why : str
-        What is wrong.
+        A clause that says what is wrong.
     """
 
     def __init__(self, path: str, why: str) -> None:
@@ -158,5 +158,5 @@ class Folder(NamedTuple):
         return re.sub(r"//[^/@]*@", "//", self.url.partition("?")[0])
 
 
-def _protocols(system: Any) -> tuple[str, ...]:
+def _protocols(system: fsspec.AbstractFileSystem) -> tuple[str, ...]:
     return system.protocol if isinstance(system.protocol, tuple) else (system.protocol,)

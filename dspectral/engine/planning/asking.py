@@ -41,7 +41,7 @@ def plan(
         An estimator, whose ``fit`` is planned; or its ``fit`` itself, or a function such as
         :func:`dspectral.build_store`.
     *arguments
-        What ``fit`` or the function will be given.
+        Arguments of ``fit`` or of the function.
     workers : int, optional
         Number of worker processes that will be started, with one thread each. By default the workers of the client in
         force, or the threads of this process.
@@ -100,7 +100,7 @@ def calls_of(
     function : callable
         Function that is planned.
     arguments, keywords : tuple and mapping
-        What it will be given.
+        Arguments of the function.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def sample_of(
     Parameters
     ----------
     arguments, keywords : tuple and mapping
-        What the fit will be given.
+        Arguments of the fit.
 
     Returns
     -------

@@ -20,7 +20,7 @@ from dspectral.engine.planning.process_memory import resident_bytes
 
 
 class NewWorker(NamedTuple):
-    """What the first tasks of a new worker take beside what they take later.
+    """The costs of the first tasks of a new worker, beyond those of later ones.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ def new_worker(packages: Sequence[str], graphs: Mapping[str, bytes]) -> NewWorke
     Returns
     -------
     NewWorker
-        What the first tasks take.
+        Costs of the first tasks.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a pass over the whole takes: wall time, bytes that travel, and the memory of a process."""
+"""A pass over the whole costs wall time, bytes that travel, and the memory of processes."""
 
 import math
 from typing import NamedTuple
@@ -8,9 +8,9 @@ from dspectral.engine.planning.scales import Machines
 from dspectral.engine.planning.whole_tree import Tree, waiting_levels
 
 TASK_SECONDS = 0.004
-"""What client, scheduler and worker take for one task of a cluster, beside the task itself."""
+"""Seconds of client, scheduler and worker for one task of a cluster, beside the task itself."""
 PASS_SECONDS = 0.05
-"""What a pass on a cluster takes from the graph to its first task, and from the last one to the result."""
+"""Seconds of a pass on a cluster from the graph to its first task, and from the last one to the result."""
 BYTES_A_SECOND = 0.7e9
 """Between two processes, with the copies that are made on both sides."""
 COPIES_SENT = 2
@@ -31,7 +31,7 @@ class PassCosts(NamedTuple):
     n_blocks : int
         Blocks of the whole.
     machines : Machines
-        What does the work.
+        The processes and threads that do the work.
     """
 
     record: PassRecord

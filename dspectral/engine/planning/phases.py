@@ -10,7 +10,7 @@ from dspectral.engine.planning.whole_tree import Tree
 
 
 class Phase(NamedTuple):
-    """What all passes of one name take together.
+    """The costs of all passes of one name together.
 
     Attributes
     ----------
@@ -23,8 +23,8 @@ class Phase(NamedTuple):
     n_blocks, n_merges : int
         Tasks of one of them.
     bytes_read, bytes_sent : int
-        Of all of them: blocks as they are in memory; what is bound to the function, summaries and results as they
-        travel between processes.
+        Bytes of all of them: of blocks as they are in memory; of what is bound to the function, of summaries and of
+        results as they travel between processes.
     summary_bytes : int
         The largest summary.
     memory : int
@@ -54,11 +54,11 @@ def phases_of(runs: Sequence[RunRecord], scale: Scale, machines: Machines, read:
     Parameters
     ----------
     runs : sequence of RunRecord
-        What the samples took, the smallest first.
+        Records of the samples, the smallest first.
     scale : Scale
         How much larger the whole is.
     machines : Machines
-        What does the work.
+        The processes and threads that do the work.
     read : int or None
         Bytes of all blocks in memory, where they are known.
 

@@ -21,7 +21,7 @@ ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
-"""What Dask's nanny sets for each worker."""
+"""Variables of the environment that Dask's nanny sets for each worker."""
 PROBE_SECONDS = 600.0
 """After which a probe is given up."""
 
@@ -53,12 +53,12 @@ def probe(
     Returns
     -------
     Probe
-        What was recorded.
+        Records of the samples.
 
     Raises
     ------
     BaseException
-        What the function raised; nothing is planned then.
+        Any error of the function; nothing is planned then.
     """
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="dspectral-plan-") as folder:

@@ -1,4 +1,4 @@
-"""What a run on a sample takes: each task, each pass, and what lies between the passes."""
+"""A run on a sample is recorded: each task, each pass, and the work between the passes."""
 
 import pickle
 import time
@@ -18,7 +18,7 @@ from dspectral.engine.telling import listening
 
 @dataclass
 class Took:
-    """What one task took.
+    """The costs of one task.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Took:
 
 @dataclass
 class PassRecord:
-    """What one pass took.
+    """The costs of one pass.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class PassRecord:
 
 @dataclass
 class RunRecord:
-    """What a run took.
+    """The costs of a run.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class RunRecord:
 
 @dataclass
 class Probe:
-    """What runs on samples took.
+    """The costs of runs on samples.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ from dspectral.html import size_of
 _STEP = 10_000_000
 """Bytes to which a limit that would fit is rounded up."""
 _MARGIN = 0.95
-"""Of the size of a sketch that would fit: blocks differ."""
+"""The share of the size of a sketch that would fit which is proposed, since blocks differ."""
 
 
 def refusal_of(plan: RunPlan, estimator: Any) -> str:

@@ -1,4 +1,4 @@
-"""What there is to do the work: processes, threads, and the memory of each."""
+"""Processes, threads and the memory of each are there to do the work."""
 
 import os
 import socket
@@ -9,6 +9,7 @@ from dask.utils import parse_bytes
 
 from dspectral.engine.blas import has_controlled_blas
 from dspectral.engine.cluster.asking import asked
+from dspectral.engine.cluster.clients import Client, Scheduler
 from dspectral.engine.cluster.errors import ClusterError
 from dspectral.engine.configuration import configured_fan_in, wait_warning
 from dspectral.engine.planning.process_memory import memory_there, resident_bytes
@@ -21,7 +22,7 @@ KEY = "dspectral.worker-memory"
 
 
 class Resources(NamedTuple):
-    """What does the work, and how much memory it has.
+    """The processes and threads that do the work, and how much memory they have.
 
     Attributes
     ----------
@@ -62,7 +63,7 @@ def resources(workers: int | None = None, memory_limit: str | float | None = Non
     Returns
     -------
     Resources
-        What there is.
+        The processes, threads and memory that there are.
     """
     fan_in = configured_fan_in()
     limit = None if memory_limit in (None, "auto") else as_bytes("memory_limit", memory_limit) or None
@@ -122,7 +123,7 @@ def as_bytes(name: str, value: Any) -> int:
         raise ValueError(f"{name} is {value!r}, but it must be a number of bytes such as '4 GB'") from error
 
 
-def _of_client(client: Any, fan_in: int, limit: int | None) -> Resources:
+def _of_client(client: Client, fan_in: int, limit: int | None) -> Resources:
     workers = asked(client, client.run_on_scheduler, workers_of)
     if workers is None:
         raise ClusterError(
@@ -151,7 +152,7 @@ def _of_client(client: Any, fan_in: int, limit: int | None) -> Resources:
     )
 
 
-def workers_of(dask_scheduler: Any) -> list[tuple[int, int | None]]:
+def workers_of(dask_scheduler: Scheduler) -> list[tuple[int, int | None]]:
     """Return threads and memory limit of each worker, on the scheduler.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What a fit or a build will take, as a person and a program read it."""
+"""A plan says what a fit or a build will take, to a person and to a program."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -9,7 +9,7 @@ from dspectral.html import card, size_of
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a fit or a build will take, found by a short probe.
+    """A plan of what a fit or a build will take, found by a short probe.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class RunPlan:
 
     @property
     def headline(self) -> str:
-        """What it will take, a line for each fact."""
+        """The plan as text, a line for each fact."""
         facts = [f"{name}: {value}" for name, value in self._facts() if value is not None]
         return "\n".join([f"Plan of {self.name}", *facts])
 

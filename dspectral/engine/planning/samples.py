@@ -14,7 +14,7 @@ from dspectral.types import is_sparse
 FEW_ITEMS = 4096
 """Sentences or texts in memory of which a block of a sample is made."""
 WEIGHTS = ("nnz", "n_tokens", "n_rows", "n_sentences")
-"""What says how much work a block of a store is, the best first."""
+"""Names of attributes that say how much work a block of a store is, the best first."""
 
 
 class Cut(NamedTuple):

@@ -34,7 +34,7 @@ class Scale(NamedTuple):
 
 
 class Machines(NamedTuple):
-    """What does the work.
+    """The processes and threads that do the work.
 
     Attributes
     ----------
@@ -86,8 +86,8 @@ def along(scale: Scale, values: Sequence[float]) -> float:
 def expected(scale: Scale, values: Sequence[float], *, usual_power: float = 1.0) -> float:
     """Extend values of samples to the whole along the power of the data that fits them best.
 
-    What is made of counts grows with the number of distinct things, as a root of the data (Heaps' law); what is made
-    of rows grows with the data itself. Three samples tell these apart.
+    Summaries of counts grow with the number of distinct things, as a root of the data (Heaps' law); those of rows
+    grow with the data itself. Three samples tell these apart.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ class WordQueries(TopTermsMixin):
     def vector(self, word: str) -> NDArray[np.float32]: ...
     @overload
     def vector(self, word: str, *, default: D) -> NDArray[np.float32] | D: ...
-    def vector(self, word: str, *, default: Any = _REQUIRED) -> Any:
+    def vector(self, word: str, *, default: D = _REQUIRED) -> NDArray[np.float32] | D:
         """Return the vector of a word.
 
         Parameters

@@ -1,4 +1,4 @@
-"""What fitted hidden Markov models have in common: states, posteriors, paths and scores of sentences."""
+"""Fitted hidden Markov models have these in common: states, posteriors, paths and scores of sentences."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence

@@ -1,4 +1,4 @@
-"""What a hidden Markov chain says about blocks of sentences: posteriors, likelihoods and most probable paths."""
+"""A hidden Markov chain gives posteriors, likelihoods and most probable paths of blocks of sentences."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,5 @@
 """Latent semantic indexing with side information about documents and terms."""
 
-from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any, Self, TypeAlias
 
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.decomposition.plan import Plan
 from dspectral.decomposition.spectrum import Spectrum
 from dspectral.engine import map_rows, told
-from dspectral.inputs.class_labels import class_rows, unit_class_rows
+from dspectral.inputs.class_labels import Classes, class_rows, unit_class_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
@@ -42,8 +41,6 @@ from dspectral.methods.lsi.term_similarity import TermSimilarity, matrix_of
 from dspectral.registry import saved
 from dspectral.types import CheckedRows, RowsLike
 
-Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
-"""One label for each document, or an indicator matrix."""
 Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spmatrix
 """A symmetric matrix of similarities."""
 

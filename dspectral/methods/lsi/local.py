@@ -8,7 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from dspectral.engine import is_lazy, told
-from dspectral.inputs.class_labels import class_rows, label_names
+from dspectral.inputs.class_labels import Classes, class_rows, label_names
 from dspectral.inputs.labelled_rows import LabelledStreams, labelled_streams
 from dspectral.inputs.parameters import (
     RandomState,
@@ -20,7 +20,7 @@ from dspectral.inputs.parameters import (
 from dspectral.inputs.rows import checked_rows
 from dspectral.methods.lsi.linear_svm import Training, train_linear_svms
 from dspectral.methods.lsi.local_memory import row_bytes
-from dspectral.methods.lsi.local_prediction import Classes, LocalPrediction
+from dspectral.methods.lsi.local_prediction import LocalPrediction
 from dspectral.methods.lsi.local_regions import (
     LocalRecipe,
     Region,

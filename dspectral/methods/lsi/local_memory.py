@@ -1,12 +1,11 @@
 """How many documents of local regions are gathered at a time, so that memory stays within its limit."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from dspectral.engine import asked_memory_limit, memory_limit
-from dspectral.types import is_sparse
+from dspectral.types import CheckedRows, RowsLike, is_sparse
 
 REGION_ROWS = 1 << 20
 """Documents of all regions that one pass gathers, if there is more than one region."""
@@ -14,7 +13,7 @@ COPIES = 3.0
 """Memory of gathered documents, divided by what they take in their blocks: as pieces, put together, and decomposed."""
 
 
-def row_bytes(given: Any, X: Any) -> float:
+def row_bytes(given: RowsLike, X: CheckedRows) -> float:
     """Return the mean size of a row in memory; 0 where nobody knows it without a pass.
 
     Parameters

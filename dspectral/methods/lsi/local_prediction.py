@@ -1,8 +1,7 @@
 """Predictions of a fitted local LSI, in memory or block by block."""
 
-from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
+from dspectral.inputs.class_labels import Classes
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.rows import checked_rows
@@ -19,9 +19,6 @@ from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.lsi.local_scores import LocalMachines
 from dspectral.methods.lsi.squared_hinge import Relevancy
 from dspectral.types import RowsLike
-
-Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
-"""One label for each document, or an indicator matrix."""
 
 
 class LocalPrediction(

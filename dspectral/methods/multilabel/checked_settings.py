@@ -62,5 +62,5 @@ def _check_recipe(recipe: MultiLabelRecipe, least_size: int) -> None:
         check_integer("sketch_size", recipe.sketch_size, at_least=least_size)
 
 
-def _is_auto(value: Any) -> bool:
+def _is_auto(value: float | str | None) -> bool:
     return isinstance(value, str) and value == "auto"

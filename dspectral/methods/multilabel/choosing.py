@@ -37,7 +37,7 @@ SCORES = 1 << 20
 
 
 class Chosen(NamedTuple):
-    """What was chosen, and on how many documents.
+    """Settings that were chosen, and on how many documents.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def first_of_the_best(gains: FloatArray) -> int:
     Parameters
     ----------
     gains : ndarray, shape (n_candidates, n_documents)
-        What each candidate scored on each document; candidates that win elsewhere come first.
+        Score of each candidate on each document; candidates that win elsewhere come first.
 
     Returns
     -------

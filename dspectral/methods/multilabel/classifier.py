@@ -119,7 +119,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
     the second, with ``(n_words + n_labels) (n_states + r)`` in later ones; nothing grows with the documents. A
     document without words gets the scores of the states' weights alone; one without labels counts for words.
 
-    What is chosen is chosen from a sample that the first pass keeps: at most 8,192 documents of at most 2 million
+    Settings are chosen on a sample that the first pass keeps: at most 8,192 documents of at most 2 million
     entries, those with the smallest hashes of their words, so that neither blocks nor their order matter. After the
     second pass each quarter of them in turn is ranked by what the others teach, in memory, with each candidate. Of
     those that are as good as the best within a standard error, by the sum of the area under the curve and the
@@ -252,7 +252,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.n_passes_ = N_MOMENT_PASSES + self.n_em_iter_
 
 
-def _checked_labels(y: Any) -> Any:
+def _checked_labels(y: "RowsLike | None") -> Any:
     """Return labels; a dense matrix of fractions, which was meant for a regression, is refused."""
     if y is None or is_lazy(y) or is_sparse(y):
         return y

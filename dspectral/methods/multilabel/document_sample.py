@@ -13,7 +13,7 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class SampleBounds(NamedTuple):
-    """What a sample may hold.
+    """The most that a sample may hold.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class DocumentSample(NamedTuple):
         labels : csr_array, shape (n, L)
             Ones where a document has a label.
         bounds : SampleBounds
-            What the sample may hold, the same for all blocks.
+            The most that the sample may hold, the same for all blocks.
 
         Returns
         -------

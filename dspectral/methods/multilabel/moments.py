@@ -85,7 +85,7 @@ class FirstMoments(NamedTuple):
         seed : int, default=0
             Seed of Omega.
         bounds : SampleBounds, optional
-            What the sample of documents may hold; nothing by default.
+            The most that the sample of documents may hold; nothing by default.
 
         Returns
         -------

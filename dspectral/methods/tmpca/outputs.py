@@ -1,4 +1,4 @@
-"""What is left of each sentence: the root of its tree, the nodes of all levels in their places, or pooled."""
+"""A sentence becomes the root of its tree, the nodes of all levels in their places, or these pooled."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, get_args
@@ -19,7 +19,7 @@ def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
     Parameters
     ----------
     output : {"root", "levels", "pooled", "sliding"}
-        What is left.
+        Nodes of the tree that become the output.
     trees : Trees
         Shape of the trees.
     axes : sequence of ndarray

@@ -13,7 +13,7 @@ from dspectral.methods.tmpca.token_vectors import WordVectors, n_dimensions_of, 
 from dspectral.types import RowsLike, Sentences, is_sparse
 
 SentencesLike: TypeAlias = "HoldsSentences | TokenLists | RowsLike"
-"""What a tree is fitted to: a corpus, lists of tokens, or vectors in memory or lazily."""
+"""Data that a tree is fitted to: a corpus, lists of tokens, or vectors in memory or lazily."""
 
 
 class TreeSettings(NamedTuple):

@@ -68,7 +68,7 @@ def build_store(
         Encoding of the files, such as "latin-1", "cp1252" or "utf-16"; by default UTF-8, with or without a byte order
         mark. Parquet files hold UTF-8 whatever it says.
     delimiter : str, optional
-        What the fields of csv files are cut by: by default the first of comma, semicolon, tab and bar under which the
+        Character between the fields of csv files: by default the first of comma, semicolon, tab and bar under which the
         header has one column named ``field``.
     hashing : NgramHashing or HashingSettings, optional
         Settings by which n-grams become columns; the default settings, unless there is a vocabulary.
@@ -82,7 +82,7 @@ def build_store(
         Most bytes of a document: of a line, a text field, a file or a text in memory, decompressed. A record with all
         its fields may have twice as many, and 4 MiB at least.
     long_documents : {"error", "skip", "truncate"}, default="error"
-        What becomes of a longer document: an error that names it, an empty document (so that row numbers stay line
+        Treatment of a longer document: an error that names it, an empty document (so that row numbers stay line
         numbers), or its beginning. How many there were is in the provenance, and a warning says it. A record that is
         too long can be skipped, not truncated; in a csv file, where a quote may not be closed, it is an error.
     append : bool, default=False

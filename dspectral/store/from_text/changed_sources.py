@@ -67,7 +67,7 @@ def read_steady(span: Span, *, read: Read, options: dict[str, Any]) -> Iterator[
     Yields
     ------
     object
-        What ``read`` yields.
+        Each item of ``read``.
 
     Raises
     ------

@@ -81,7 +81,7 @@ def format_of(path: str) -> tuple[str | None, str | None]:
     file_format : str or None
         One of the known formats; None for other endings.
     compression : {"gz", "bz2", "zst"} or None
-        What it is compressed in.
+        Kind of compression.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def terms_to_keep(
     Parameters
     ----------
     keep_terms : int or None
-        What the user asks for.
+        Number that the user asks for.
     store : str
         Place of the store.
     storage_options : dict or None
@@ -103,7 +103,7 @@ def write_with_terms(
     Returns
     -------
     object
-        What ``write`` returns.
+        Result of ``write``.
     """
     # In this order: a block that is marked has its terms, and one that is not is written again with them.
     write_sample(draft.where, _scratch(draft, name), TermSample.of(documents, settings, size))

@@ -25,7 +25,7 @@ class KeptBlock(NamedTuple):
     name : str
         Path of its group in the store.
     digest : str
-        What tells its texts from others.
+        Digest that tells its texts from others.
     n_long : int, default=0
         Number of its texts that were too long.
     long_at : tuple of str

@@ -18,7 +18,7 @@ def note(draft: Draft, piece: object, found: LongDocuments) -> None:
     piece : object
         The piece, whose ``repr`` tells it from others.
     found : LongDocuments
-        What was found in it. Where there is nothing, nothing is written.
+        Documents of the piece that were too long. If there is none, nothing is written.
     """
     if found.count:
         # A file that was only touched has another stamp and the same documents.

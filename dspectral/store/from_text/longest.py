@@ -53,7 +53,7 @@ class Longest(NamedTuple):
     n_bytes : int
         Most bytes of a document.
     treatment : {"error", "skip", "truncate"}
-        What becomes of a longer one: an error, an empty document, or its beginning.
+        Treatment of a longer one: an error, an empty document, or its beginning.
     remedy : str
         End of the sentence of the error.
     """
@@ -115,7 +115,7 @@ class Longest(NamedTuple):
         place : str
             Where it is.
         what : str, default="a document"
-            What is too long.
+            Words for what is too long.
         size : int, optional
             Its bytes, where they are known: no more than needed is read of it.
 

@@ -3,13 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
 from dspectral.store.from_text.streams import open_raw
 from dspectral.types import Documents, IntArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
 
 _ROWS = 1024
 _BATCH_BYTES = 4 << 20
@@ -105,7 +109,7 @@ def _row(place: str, first: int, i: int) -> str:
     return f"{place} {first + i}"
 
 
-def _rows_at_once(file: Any, group: int, field: str, longest: Longest, place: str) -> int:
+def _rows_at_once(file: "ParquetFile", group: int, field: str, longest: Longest, place: str) -> int:
     """Return how many rows to read at a time, fewer where they are long; refuse those that must be too long."""
     metadata = file.metadata.row_group(group)
     paths = [metadata.column(i).path_in_schema for i in range(metadata.num_columns)]
@@ -120,7 +124,7 @@ def _rows_at_once(file: Any, group: int, field: str, longest: Longest, place: st
     return max(1, min(_ROWS, _BATCH_BYTES // max(1, of_row)))
 
 
-def _documents(column: Any) -> Documents:
+def _documents(column: "pa.Array") -> Documents:
     """Take the buffers of a column of strings as they are."""
     # Arrow's layout is ours: bytes one after the other, and int64 offsets for large_string. A batch may be a slice of
     # its buffers, so that its first offset need not be 0.
@@ -157,7 +161,7 @@ def _begin_inside_letters(documents: Documents) -> IntArray:
 
 
 @contextmanager
-def _open(url: str, options: dict[str, Any]) -> Iterator[Any]:
+def _open(url: str, options: dict[str, Any]) -> Iterator["ParquetFile"]:
     arrow = _arrow()
     with open_raw(url, options) as file:
         try:
@@ -171,7 +175,7 @@ def _open(url: str, options: dict[str, Any]) -> Iterator[Any]:
             raise ValueError(f"{url} is damaged, or not a Parquet file: {error}") from error
 
 
-def _holds_strings(kind: Any) -> bool:
+def _holds_strings(kind: "pa.DataType") -> bool:
     arrow = _arrow()
     values = kind.value_type if arrow.types.is_dictionary(kind) else kind
     return values in (arrow.string(), arrow.large_string(), arrow.string_view())

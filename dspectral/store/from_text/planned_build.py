@@ -11,7 +11,7 @@ from dspectral.store.from_text.planned_text import PlannedText, Reading
 from dspectral.store.planned_build import Sampled, in_a_folder
 
 MOST_BYTES = 256 << 20
-"""Of a piece of text that cannot be cut: a probe reads several."""
+"""Most bytes of a piece of text that cannot be cut, since a probe reads several."""
 
 
 def text_samples(
@@ -28,7 +28,7 @@ def text_samples(
     function : callable
         Function that builds, of sources and a store.
     arguments, keywords : tuple and mapping
-        What it will be given.
+        Arguments of the function.
     planned : callable
         Function that plans its text.
 

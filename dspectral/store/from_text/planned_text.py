@@ -223,27 +223,7 @@ def plan_text(sources: TextSources, reading: Reading, *, by_lines: bool = False)
 
 
 def plan_sentences(sources: TextSources, reading: Reading) -> PlannedText:
-    """Plan text whose lines are sentences, unless the unit says that whole files or fields are.
-
-    Parameters
-    ----------
-    sources : str, path, sequence of these, or texts
-        Files, or texts in memory.
-    reading : Reading
-        How they are read.
-
-    Returns
-    -------
-    PlannedText
-        The plan.
-
-    Raises
-    ------
-    ValueError
-        If an option does not fit the sources.
-    FileNotFoundError
-        If a file is missing.
-    """
+    """Plan text as :func:`plan_text` does, whose lines are sentences unless the unit says that files or fields are."""
     if isinstance(sources, PlannedText):
         return sources
     unit = reading.unit
@@ -261,7 +241,7 @@ def plan_sentences(sources: TextSources, reading: Reading) -> PlannedText:
 
 
 def _read_counted(
-    piece: Any, *, read: Callable[..., Iterable[Documents]], draft: Draft
+    piece: Span | KeptBlock, *, read: Callable[..., Iterable[Documents]], draft: Draft
 ) -> Iterator[Documents]:
     """Yield the documents of a piece, and write down how many of them were too long before the last block is known."""
     found = LongDocuments()
@@ -269,6 +249,6 @@ def _read_counted(
     note(draft, piece, found)
 
 
-def _read_lines(piece: Any, *, read: Read) -> Iterator[Documents]:
+def _read_lines(piece: Span | KeptBlock, *, read: Read) -> Iterator[Documents]:
     for documents in read(piece):
         yield lines_of(documents)

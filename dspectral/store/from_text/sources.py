@@ -19,7 +19,7 @@ from dspectral.store.from_text.streams import open_bytes
 from dspectral.store.secrets import without_secrets
 
 DELIMITERS = (",", ";", "\t", "|")
-"""What csv files are cut by, in the order of trial."""
+"""Characters between the fields of csv files, in the order of trial."""
 UNITS = ("line", "file", "field")
 SPAN_BYTES = 16 << 20
 LONGEST_HEADER = Longest(RECORD_BYTES, remedy="is a line end missing in the header, or a quote?")
@@ -67,9 +67,9 @@ class Span(NamedTuple):
     encoding : str or None
         Python's name of the encoding; None is UTF-8.
     delimiter : str
-        What the fields of a CSV file are cut by.
+        Character between the fields of a CSV file.
     stamps : tuple of str
-        What told each file, when it was planned, from itself after a change.
+        Stamp of each file when it was planned, which another content would change.
     """
 
     url: str
@@ -135,7 +135,7 @@ def plan_spans(
     encoding : str, optional
         Encoding of the files but for Parquet; by default UTF-8, with or without a byte order mark.
     delimiter : str, optional
-        What the fields of csv files are cut by; by default the first of comma, semicolon, tab and bar under which
+        Character between the fields of csv files; by default the first of comma, semicolon, tab and bar under which
         the header has one column of that name.
     span_bytes : int, default=16777216
         Bytes of a span of an uncompressed txt, jsonl or TSV file of lines. Parquet files have a span for each

@@ -1,4 +1,4 @@
-"""What tells a file from itself after a change, without reading it: an ETag, or its size and times."""
+"""A stamp tells a file from itself after a change, without reading it: an ETag, or its size and times."""
 
 import os
 from contextlib import suppress
@@ -33,7 +33,7 @@ def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] 
     path : str
         Its path there.
     info : dict, optional
-        What a listing of the file system says of the file; by default it is asked.
+        Entry of the file in a listing of the file system; by default it is asked.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def refuse_if_there(system: fsspec.AbstractFileSystem, path: str, error: Excepti
     path : str
         Its path there.
     error : Exception, optional
-        What said that it is not there.
+        Error that said that it is not there.
 
     Raises
     ------

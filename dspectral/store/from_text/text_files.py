@@ -61,7 +61,7 @@ class TextFiles:
         Encoding of the files, such as "latin-1", "cp1252" or "utf-16"; None means UTF-8, with or without a byte order
         mark.
     delimiter : str, default=None
-        What the fields of csv files are cut by; None means the first of comma, semicolon, tab and bar under which the
+        Character between the fields of csv files; None means the first of comma, semicolon, tab and bar under which the
         header has one column named ``field``.
     block_bytes : int, default=16 MiB
         Largest number of bytes of text behind a block of rows; a longer document is a block of its own.
@@ -70,7 +70,7 @@ class TextFiles:
     max_document_bytes : int, default=16 MiB
         Most bytes of a document; a record with all its fields may have twice as many, and 4 MiB at least.
     long_documents : {"error", "skip", "truncate"}, default="error"
-        What becomes of a longer document: an error that names it, an empty document, or its beginning. How many there
+        Treatment of a longer document: an error that names it, an empty document, or its beginning. How many there
         were is said by ``n_long_documents`` and a warning.
     storage_options : dict, default=None
         Options of the files' file system.

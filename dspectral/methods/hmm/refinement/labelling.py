@@ -24,7 +24,7 @@ from dspectral.types import LabelledSentences, Sentences
 class LabelDecoder(ChainDecoder):
     """Base of the estimator that learns a chain with labels: what it predicts are labels, whatever their refinements.
 
-    What is fitted is described by :class:`~dspectral.RefinementHMM`.
+    :class:`~dspectral.RefinementHMM` describes the fitted attributes.
     """
 
     words_: list[Hashable]

@@ -1,0 +1,105 @@
+"""BLAS has one thread inside tasks, and gets its own back when the last of them leaves."""
+
+from threading import Barrier, Thread
+
+import dask
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from dspectral import summarize
+from dspectral.engine import (
+    blas,
+    blas_in_one_thread,
+    map_rows,
+    run_tasks,
+)
+from tests.engine.blocks import Order, one_by_one
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.fixture
+def two_blas_threads():
+    blas._take_control_of_blas()  # a thread of another test may have had it
+    with threadpool_limits(2, user_api="blas"):
+        if blas_threads() != {2}:
+            pytest.skip("this BLAS cannot use two threads")
+        yield
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_blas_has_one_thread_inside_tasks_and_gets_its_own_back():
+    seen = []
+
+    class Watching(Order):
+        def merge(self, *others):
+            seen.append(blas_threads())
+            return self
+
+    def of(rows):
+        seen.append(blas_threads())
+        return Watching.of(rows)
+
+    with dask.config.set(scheduler="threads", num_workers=2):
+        summarize(one_by_one(4), of=of)
+        run_tasks(lambda _: seen.append(blas_threads()), [1, 2], name="look")
+        map_rows(np.ones((2, 2)), lambda rows: (seen.append(blas_threads()), rows)[1], n_columns=2)
+    assert seen == [{1}] * (4 + 3 + 2 + 1)
+    assert blas_threads() == {2}
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_blas_stays_at_one_thread_until_the_last_of_several_tasks_leaves():
+    step, seen = Barrier(2, timeout=30), []
+
+    def first():
+        with blas_in_one_thread():
+            step.wait()  # both are inside
+            step.wait()
+        step.wait()  # only the second is
+
+    def second():
+        with blas_in_one_thread():
+            step.wait()
+            step.wait()
+            step.wait()
+            seen.append(blas_threads())
+
+    threads = [Thread(target=first), Thread(target=second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [{1}]
+    assert blas_threads() == {2}
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_blas_gets_its_threads_back_from_another_thread_than_the_one_that_took_them():
+    step = Barrier(2, timeout=30)
+
+    def first():
+        with blas_in_one_thread():
+            step.wait()  # both are inside
+        step.wait()  # this one is out, and lives on
+        step.wait()
+
+    thread = Thread(target=first)
+    thread.start()
+    with blas_in_one_thread():
+        step.wait()
+        step.wait()
+        assert blas_threads() == {1}
+    assert blas_threads() == {2}
+    step.wait()
+    thread.join()
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_blas_gets_its_threads_back_after_an_error():
+    with pytest.raises(ZeroDivisionError), blas_in_one_thread():
+        raise ZeroDivisionError
+    assert blas_threads() == {2}

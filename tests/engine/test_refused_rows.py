@@ -1,0 +1,78 @@
+"""Rows that a pass cannot take are refused in a sentence, and errors name their block."""
+
+from functools import partial
+
+import dask.array as da
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspectral import SketchedPCA, summarize
+from dspectral.decomposition.moments import Moments
+from dspectral.engine import (
+    map_rows,
+)
+from tests.engine.blocks import N_COLUMNS, lazy, one_by_one, unreadable
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (da.ones((6, 4), chunks=(3, 2)), r"cut into 2 column chunks, .* call X\.rechunk\(\{1: -1\}\) first"),
+        (one_by_one(4)[da.ones(4, chunks=1) > 0], r"unknown size: call X\.compute_chunk_sizes\(\) first"),
+        (da.ones((2, 2, 2)), r"expected a two-dimensional array, got 3 dimension\(s\)"),
+        (np.ones(3), r"expected a two-dimensional array, got 1 dimension\(s\)"),
+    ],
+)
+def test_rows_that_are_not_cut_into_known_whole_rows_are_refused(X, message):
+    with pytest.raises(ValueError, match=message):
+        summarize(X, of=Moments.of)
+    with pytest.raises(ValueError, match=message):
+        map_rows(X, abs, n_columns=4)
+
+
+def test_what_is_no_array_is_refused_by_its_name():
+    with pytest.raises(TypeError, match="a Dask array or a store, got list"):
+        summarize([[1.0]], of=Moments.of)
+
+
+def test_streams_cut_differently_are_refused():
+    with pytest.raises(
+        ValueError, match="the same row blocks, but they are 4 blocks of 4 rows and 2 blocks of 4"
+    ):
+        summarize(one_by_one(4), one_by_one(4).rechunk((2, 2)), of=Moments.of)
+
+
+@pytest.mark.parametrize("fan_in", [1, 0, -2])
+def test_a_merge_of_fewer_than_two_is_refused(fan_in):
+    with pytest.raises(ValueError, match=f"fan_in is {fan_in}, but a merge takes at least 2"):
+        summarize(np.ones((2, 2)), of=Moments.of, fan_in=fan_in)
+
+
+def test_other_widths_are_refused_before_anything_is_read():
+    fitted = SketchedPCA(2).fit(np.eye(7))
+    for use in (fitted.transform, fitted.partial_fit):
+        with pytest.raises(
+            ValueError, match=f"X has {N_COLUMNS} features, but SketchedPCA is expecting 7 features"
+        ):
+            use(lazy(unreadable))
+
+
+@pytest.mark.parametrize("make", [sparse.csr_array, np.asarray])
+def test_an_error_in_a_block_begins_with_its_number(make):
+    def read(block):
+        return make([[1.0, np.nan if block == 2 else 2.0]])
+
+    X = lazy(read, (1,) * 4, 2, np.float64)
+    message = "row block 2: row 0, column 1 is nan, but every entry must be finite"
+    for solver in ("frequent_directions", "gram", "nystrom", "krylov"):
+        with pytest.raises(ValueError, match=message):
+            SketchedPCA(1, solver=solver).fit(X)
+    with pytest.raises(ValueError, match="row block 2: no"):
+        map_rows(X, partial(refuse_nan), n_columns=2).compute()
+
+
+def refuse_nan(rows):
+    if np.isnan(rows.sum()):
+        raise ValueError("no")
+    return rows

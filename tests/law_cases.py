@@ -1,0 +1,227 @@
+"""Cases of the laws: every class with a merge, made of streams that can be cut anywhere."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from dspectral.cooccurrence.contexts import ContextCounts
+from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.decomposition.random_range import RandomRange
+from dspectral.exploring.document_scans import Best
+from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
+from dspectral.methods.hmm.inference import HiddenMarkov
+from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
+from dspectral.methods.lsi.class_products import ClassGramProduct, CrossProduct
+from dspectral.methods.lsi.local_regions import LocalSpaces
+from dspectral.methods.lsi.squared_hinge import Relevancy, SquaredHinge, TopScores
+from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
+from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
+from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
+from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
+from dspectral.store.anndata import ColumnTotals
+from dspectral.store.from_text.texts import OfPartitions
+from dspectral.text.document_frequencies import DocumentFrequencies
+from dspectral.text.hashing import HashingSettings
+from dspectral.text.term_sample import TermSample
+from dspectral.text.terms import TermTable
+from dspectral.types import Documents, LabelledSentences, Sentences
+
+D, L, K, TYPES = 9, 3, 4, 7
+"""Columns, labels or classes, states or components, and word types of the blocks below."""
+SLACK = 2048
+"""Bytes for the numbers and the few short arrays of any summary."""
+
+
+# Streams: what a block is made of. Each can be drawn at any size and cut anywhere.
+
+
+class Rows(NamedTuple):
+    """Counts of words, half of them zero."""
+
+    array: Any
+
+    def part(self, a, b):
+        return self.array[a:b]
+
+
+class Tokens(NamedTuple):
+    """Sentences of token ids with labels; some are empty."""
+
+    sentences: list
+    labeled: bool
+
+    def part(self, a, b):
+        plain = Sentences.of([ids for ids, _ in self.sentences[a:b]])
+        if not self.labeled:
+            return plain
+        labels = [label for _, labels in self.sentences[a:b] for label in labels]
+        return LabelledSentences(plain.ids, np.array(labels, dtype=np.int32), plain.offsets)
+
+
+class Texts(NamedTuple):
+    """Documents as text."""
+
+    texts: list
+
+    def part(self, a, b):
+        return Documents.of(self.texts[a:b])
+
+
+def rows(rng, n):
+    return Rows(rng.poisson(0.7, size=(n, D)).astype(float))
+
+
+def csr(rng, n):
+    return Rows(sparse.csr_array(rows(rng, n).array))
+
+
+def labels(rng, n):
+    return Rows(sparse.csr_array((rng.random((n, L)) < 0.4).astype(float)))
+
+
+def unit_classes(rng, n):
+    found = labels(rng, n).array.toarray()
+    return Rows(sparse.csr_array(found / np.maximum(1.0, np.linalg.norm(found, axis=1))[:, None]))
+
+
+def features(rng, n):
+    return Rows(rng.standard_normal((n, K)))
+
+
+def posterior(rng, n):
+    return Rows(rng.dirichlet(np.ones(K), size=n))
+
+
+def ones(_, n):
+    return Rows(np.ones((n, 1)))
+
+
+def tokens(rng, n, labeled=False):
+    lengths = rng.integers(0, 6, size=n)
+    return Tokens([(rng.integers(TYPES, size=m), rng.integers(L, size=m)) for m in lengths], labeled)
+
+
+def texts(rng, n):
+    words = np.array(["to", "be", "or", "not", "Ärger", "that"])
+    return Texts([" ".join(rng.choice(words, size=rng.integers(0, 6))) for _ in range(n)])
+
+
+class Scored(NamedTuple):
+    """Scores of documents, some of them equal, under their numbers."""
+
+    array: np.ndarray
+
+    def part(self, a, b):
+        return self.array[a:b].T, np.broadcast_to(np.arange(a, b), self.array[a:b].T.shape)
+
+
+def scores(rng, n):
+    return Scored(rng.integers(5, size=(n, K)).astype(np.float32))
+
+
+# Parameters that a pass hands to ``of``.
+
+RNG = np.random.default_rng(5)
+MODEL = HiddenMarkov.of(
+    RNG.dirichlet(np.ones(K)),
+    RNG.dirichlet(np.ones(K), size=K).T * 0.9,
+    RNG.dirichlet(np.ones(TYPES), size=K).T,
+)
+VIEWS = Views(RNG.standard_normal((TYPES, 2)), np.array([0.5]), np.array([0.9]), L)
+PROJECTIONS = RNG.standard_normal((L, VIEWS.width + 1, 2))
+RELEVANCY = Relevancy(RNG.standard_normal((D, L)), RNG.standard_normal(L), 1.5, 0.1)
+TREES = Trees(length=4, arity=2, n_dimensions=2, table=RNG.standard_normal((TYPES, 2)))
+STATES = {
+    "log_words": np.log(RNG.dirichlet(np.ones(D), size=K).T),
+    "log_weights": np.log(np.full(K, 1 / K)),
+    "directions": RNG.standard_normal((D, 2)),
+    "column_weights": np.ones(D),
+    "counts": True,
+}
+FIRST = {"counts": True, "distinct": True, "rank": 2, "sketch": Moments.of}
+THIRD = {"whitening": RNG.standard_normal((D, K)), "counts": True, "distinct": True}
+HINGE = {"axes": np.full((D, L), 1e-3), "offsets": np.zeros(L), "relevancy": RELEVANCY}
+OPERATORS = {"views": VIEWS, "past": PROJECTIONS, "future": -PROJECTIONS}
+NODES = {"trees": TREES, "axes": (RNG.standard_normal((2, 4)),)}
+TAGGED = partial(tokens, labeled=True)
+
+
+class Case(NamedTuple):
+    """A summary class, what its blocks are, how one is summarized, and the most bytes that the class states."""
+
+    kind: type
+    streams: tuple[Callable, ...]
+    of: Callable
+    most_bytes: Callable[[int], int]
+    name: str = ""
+
+
+def case(kind, streams, most_bytes, /, name="", **parameters):
+    return Case(kind, streams, partial(kind.of, **parameters), most_bytes, f"{kind.__name__}{name}")
+
+
+CASES = [
+    case(Moments, (rows,), lambda n: 8 * (D * D + D)),
+    case(GramProduct, (rows,), lambda n: 8 * (2 * D + D), factor=np.ones((D, 2))),
+    case(GramProduct, (csr,), lambda n: 8 * (2 * D + D), " of CSR", factor=np.ones((D, 2))),
+    case(RandomRange, (csr,), lambda n: 8 * (5 * D + D), size=5),
+    case(FrequentDirections, (rows,), lambda n: 8 * (5 * D + D), size=5),
+    case(FrequentDirections, (rows,), lambda n: 8 * (5 * D + D), " centered", size=5, center=True),
+    case(DocumentFrequencies, (csr,), lambda n: 8 * D),
+    case(ColumnTotals, (csr,), lambda n: 16 * D),
+    case(FirstMoments, (csr, labels), lambda n: 8 * (D * D + 2 * D + 2 * D + L), **FIRST),
+    case(
+        FirstMoments,
+        (csr, labels),
+        lambda n: 8 * (D * D + 2 * D + 2 * D + L + 5 * 30),
+        " with a sample",
+        bounds=SampleBounds(5, 30, 1.0),
+        **FIRST,
+    ),
+    case(
+        DocumentSample,
+        (csr, lambda rng, n: Rows(sparse.csr_array(rng.integers(2, size=(n, L)).astype(np.float32)))),
+        lambda n: 16 * 40 + 24 * 7,
+        bounds=SampleBounds(7, 40, 0.7),
+    ),
+    case(ThirdMoment, (csr,), lambda n: 8 * (K * K + K * K * (K + 1) // 2), **THIRD),
+    case(Regression, (features, posterior, labels), lambda n: 8 * (K + 1) * (K + 1 + K + L)),
+    case(StateStatistics, (csr, labels), lambda n: 8 * (K + K * L + K * D + 3 * (3 + K + L)), **STATES),
+    case(SquaredHinge, (rows, labels), lambda n: 8 * (D * L + 2 * L), **HINGE),
+    case(TopScores, (rows,), lambda n: 16 * 5 * L + 8 * L, relevancy=RELEVANCY, limits=np.array([5, 2, 0])),
+    case(
+        ClassGramProduct,
+        (csr, unit_classes),
+        lambda n: 8 * (D + 2 * D + L * D),
+        alpha=0.3,
+        factor=np.ones((D, 2)),
+    ),
+    case(CrossProduct, (csr, features), lambda n: 8 * (D + K * D)),
+    case(ContextCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 8 * TYPES, n_types=TYPES, window=2),
+    case(ExpectedCounts, (tokens,), lambda n: 8 * (2 * K + K * K + K * TYPES), model=MODEL),
+    case(Likelihood, (tokens,), lambda n: 0, model=MODEL),
+    case(ViewMoments, (TAGGED,), lambda n: 8 * L * (2 * VIEWS.width + 1) ** 2, views=VIEWS),
+    case(OperatorMoments, (TAGGED,), lambda n: 8 * (L * (TYPES + L) * 4 + 4 * L), **OPERATORS),
+    case(PairCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 16 * TYPES, n_types=TYPES, length=4),
+    case(TermTable, (texts,), lambda n: 6 * (24 + 8)),
+    # These two keep what they are given, one after the other: the caller bounds how many rows that are.
+    case(
+        LocalSpaces,
+        (rows, lambda rng, n: Rows(np.ones((n, 1)))),
+        lambda n: 8 * 2 * D * (n + 1),
+        n_components=2,
+        seed=0,
+    ),
+    case(KeptNodes, (tokens,), lambda n: n * (8 * 2 * 2 + 8), **NODES),
+    case(TermSample, (texts,), lambda _: 3000, settings=HashingSettings(), size=100),
+    Case(Best, (scores,), lambda block: Best.of(*block, n=4), lambda _: K * 4 * (4 + 8), "Best"),
+    Case(
+        OfPartitions, (rows,), lambda block: OfPartitions(tuple(block)), lambda n: 8 * n * D, "OfPartitions"
+    ),
+]
+SKETCHES = (FrequentDirections, LocalSpaces)
+"""Summaries whose merge is within a bound of the whole, or lists what it is given, and does not equal the whole."""
