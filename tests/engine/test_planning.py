@@ -22,7 +22,7 @@ from dspectral.engine.planning.fresh_process import new_worker
 from dspectral.engine.planning.phases import phases_of
 from dspectral.engine.planning.recording import PassRecord, RunRecord, Took, recorded
 from dspectral.engine.planning.refusing import refusal_of
-from dspectral.engine.planning.scales import Machines, Scale, along, expected
+from dspectral.engine.planning.scales import POWERS, Machines, Scale, along, expected
 from dspectral.engine.planning.whole_tree import Tree
 from dspectral.engine.summary import BlockSize
 from tests.engine.rows import rows_of
@@ -182,6 +182,18 @@ def test_three_samples_say_along_which_power_of_the_data_a_time_grows(power):
     two = Scale(100, (2, 4), (0.02, 0.04))
     assert expected(two, times[:2]) == pytest.approx(along(two, times[:2]))
     assert expected(two, times[:2], usual_power=power) == pytest.approx(5.3)
+
+
+def test_under_noise_every_power_that_may_be_meant_counts():
+    scale = Scale(100, (2, 4, 8), (0.02, 0.04, 0.08))
+    times = [0.3 + 5.0 * weight for weight in scale.weights]
+    ends = []
+    for power in POWERS:
+        grown = np.power(scale.weights, power)
+        slope, level = np.polyfit(grown, times, 1)
+        ends.append(level + slope)
+    assert expected(scale, times, noise=1e3) == pytest.approx(np.mean(ends))
+    assert expected(scale, times) == pytest.approx(ends[-1]) != pytest.approx(ends[0])
 
 
 def test_a_probe_goes_the_way_of_the_whole_where_only_the_probe_would_fit_in_memory():

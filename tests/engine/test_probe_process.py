@@ -30,7 +30,7 @@ def test_quick_samples_are_all_tried_after_one_that_loads_what_is_needed(tmp_pat
 
 
 def test_larger_samples_are_left_out_where_they_would_not_be_quick(tmp_path, monkeypatch):
-    monkeypatch.setattr(probe_process, "QUICK_SECONDS", 0.015)
+    monkeypatch.setattr(probe_process, "QUICK_SECONDS", 0.005)
     assert probed(tmp_path)[0].used == [1, 2]
 
 

@@ -14,7 +14,7 @@ from dspectral.engine.planning.refusing import refusal_of
 from dspectral.engine.planning.resources import ROOM, Resources, resources
 from dspectral.engine.planning.run_plan import RunPlan
 from dspectral.engine.planning.samples import Cut, chosen, first_data, take
-from dspectral.engine.planning.scales import Scale, along, expected
+from dspectral.engine.planning.scales import NOISE_OF_TIME, Scale, along, expected
 
 SIZES = (1, 2, 4, 8, 16)
 """Blocks of samples. Two and four are used, and the next ones where they are quick; one where there is no other, more
@@ -186,7 +186,7 @@ def _planned(name: str, owner: Any, found: Probe, scale: Scale, cut: Cut, there:
     runs, machines = found.runs, there.machines
     phases = phases_of(runs, scale, machines, cut.read)
     between = along(scale, [run.between - run.before for run in runs])
-    serial = expected(scale, [run.serial for run in runs])
+    serial = expected(scale, [run.serial for run in runs], noise=NOISE_OF_TIME)
     most = max((phase.memory for phase in phases), default=0)
     client = int(max(there.resident if not machines.n_workers else 0, found.base) + between)
     if machines.n_workers:

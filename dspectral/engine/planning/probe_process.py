@@ -17,7 +17,7 @@ from dspectral.engine.whole_data import seeing
 
 N_RUNS = 2
 """Runs on samples of different sizes, after one that loads what is needed; more where they are quick."""
-QUICK_SECONDS = 10.0
+QUICK_SECONDS = 12.0
 """Most seconds that these may take together: what is quick differs little from one sample to the next."""
 LONG_SECONDS = 20.0
 """A first run that takes longer is no longer a matter of what it loads, and counts as one of the others."""
@@ -84,10 +84,11 @@ def _run(asked: Path, began: float) -> Probe:
 
 
 def _is_quick(runs: list[RunRecord], used: list[int], shares: list[float], number: int) -> bool:
-    """Whether a larger sample than those that were used takes little time."""
+    """Whether a larger sample than those that were used takes little time, as the last two of them say."""
     if number == used[-1]:
         return False
-    longer = runs[-1].seconds * shares[number] / shares[used[-1]]
+    slope = (runs[-1].seconds - runs[-2].seconds) / (shares[used[-1]] - shares[used[-2]])
+    longer = runs[-1].seconds + max(0.0, slope) * (shares[number] - shares[used[-1]])
     return sum(run.seconds for run in runs[N_RUNS:]) + longer <= QUICK_SECONDS
 
 

@@ -15,6 +15,10 @@ OF_DISTINCT = 0.75
 """The one for tasks whose number does not grow: they put together what is distinct, such as counts of pairs."""
 
 
+NOISE_OF_TIME = 0.1
+"""By how much of the largest sample a time may be off by chance; bytes are the same each time."""
+
+
 class Scale(NamedTuple):
     """How much larger the whole is than the samples.
 
@@ -83,11 +87,14 @@ def along(scale: Scale, values: Sequence[float]) -> float:
     return last + max(0.0, slope) * (1.0 - scale.weights[-1])
 
 
-def expected(scale: Scale, values: Sequence[float], *, usual_power: float = 1.0) -> float:
-    """Extend values of samples to the whole along the power of the data that fits them best.
+def expected(
+    scale: Scale, values: Sequence[float], *, usual_power: float = 1.0, noise: float = 0.002
+) -> float:
+    """Extend values of samples to the whole along the powers of the data that fit them.
 
     Summaries of counts grow with the number of distinct things, as a root of the data (Heaps' law); those of rows
-    grow with the data itself. Three samples tell these apart.
+    grow with the data itself. Three samples tell these apart as far as noise does not hide it: each power counts by the
+    likelihood of the samples under it.
 
     Parameters
     ----------
@@ -97,6 +104,8 @@ def expected(scale: Scale, values: Sequence[float], *, usual_power: float = 1.0)
         One for each sample, the smallest sample first.
     usual_power : float, default=1.0
         Power that two samples are extended along; by default a straight line.
+    noise : float, default=0.002
+        Standard deviation of a sample's value, divided by the largest value.
 
     Returns
     -------
@@ -118,7 +127,9 @@ def expected(scale: Scale, values: Sequence[float], *, usual_power: float = 1.0)
         slope, level = np.polyfit(grown, values, 1)
         errors.append(float(np.sum((level + slope * grown - values) ** 2)))
         ends.append(float(level + slope))
-    return max(float(values[-1]), ends[int(np.argmin(errors))])
+    deviation = noise * max(map(abs, values)) or 1.0
+    likelihood = np.exp(-(np.asarray(errors) - min(errors)) / (2.0 * deviation**2))
+    return max(float(values[-1]), float(likelihood @ ends / likelihood.sum()))
 
 
 def usual(tasks: Sequence[Took]) -> Took:
@@ -165,7 +176,7 @@ def grown(passes: Sequence[PassRecord], scale: Scale) -> Took:
     blocks = [usual([task for task in one.tasks if task.level == 0]) for one in passes]
     return Took(
         0,
-        expected(scale, [one.seconds for one in blocks], usual_power=OF_DISTINCT),
+        expected(scale, [one.seconds for one in blocks], usual_power=OF_DISTINCT, noise=NOISE_OF_TIME),
         int(expected(scale, [one.rise for one in blocks], usual_power=OF_DISTINCT)),
         int(expected(scale, [one.result for one in blocks], usual_power=OF_DISTINCT)),
     )
