@@ -64,6 +64,9 @@ COLUMNS = {
     "planned": "what was said before the run",
     "measured": "what the run then took",
     "size": "settings of the configuration",
+    "queries": "public queries of other subjects beside the training sentences",
+    "tokens": "words of the text, each as often as it stands there",
+    "types": "different words",
     "repetition": "number of the repetition, in which all contenders ran in turn",
 }
 """Sentences for the fields of rows; only those that a report has are shown."""
