@@ -102,13 +102,14 @@ class Cluster:
             surplus.kill()
         del self.workers[n_workers:]
         self.add_workers(n_workers - len(self.workers))
-        if (
-            self.fitting and not self.fitting.has_ended
-        ):  # a test gave it up: what it says later is of no other fit
-            self.fitting.process.kill()
-            self.fitting = None
         if not (self.fitting and self.fitting.process.is_running):
             self.fitting = self.client()
+
+    def give_up(self):
+        """End a client whose fit a test did not wait for: what it says later is of no other fit."""
+        if self.fitting and not self.fitting.has_ended:
+            self.fitting.process.kill()
+            self.fitting = None
 
     def restart_scheduler(self):
         """Kill the scheduler, and start another at the same address."""

@@ -77,6 +77,7 @@ def started():
 @pytest.fixture
 def cluster(started):
     """A cluster of two workers and a client, all well."""
+    started.give_up()
     started.mend(2)
     return started
 

@@ -59,7 +59,7 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         X : list of str
             Sentences, as for :meth:`transform`.
         kind : {"sent", "sketch", "idf"}, default="sent"
-            One of :attr:`halves`: ``"sent"`` is what :meth:`embed` returns; where words have learned directions,
+            One of ``halves``: ``"sent"`` is what :meth:`embed` returns; where words have learned directions,
             ``"sketch"`` leaves out their rarity, ``"idf"`` the directions, and ``"idf+sent"`` puts ``"idf"`` and
             ``"sent"`` side by side.
 
