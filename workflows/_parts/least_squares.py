@@ -13,7 +13,7 @@ PENALTIES = (0.00001, 0.00005, 0.0002, 0.001, 0.004, 0.02)
 """What is tried, each a share of the trace of the Gram matrix."""
 INNER_FOLDS = 3
 DEGREE = 2
-"""Of the kernel that programs offer."""
+"""Degree of the kernel that programs offer."""
 LEAST_SCALE = 1e-6
 """Deviation of a feature of unit rows below which it is constant but for rounding, and left out."""
 
@@ -27,10 +27,10 @@ class LeastSquares:
     Parameters
     ----------
     seed : int
-        Of the folds.
+        Seed of the folds.
     degree : int, default=1
-        Of the polynomial of the d features that labels are told by: with more than 1, the Gram matrix is that of the
-        kernel ``(1 + a @ b / d) ** degree``, of as many rows as there are, whose cube the time goes with.
+        Degree of the polynomial of the d features that tells labels apart. With more than 1, the Gram matrix is that
+        of the kernel ``(1 + a @ b / d) ** degree``, and the time grows with the cube of the number of rows.
     """
 
     def __init__(self, seed: int, degree: int = 1) -> None:

@@ -6,7 +6,6 @@ and how much of the classes the clusters tell, says whether more text was worth 
 """
 
 import argparse
-import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,7 +23,7 @@ from .._form.plots import new_plot
 from .._form.usage import Used
 from .._parts.class_chain import ClassChain
 
-N_ASKED = 2000
+N_ASKED = 500
 """Words whose nearest neighbors are looked for: the most frequent ones that the model has."""
 
 
@@ -70,13 +69,17 @@ def options() -> argparse.ArgumentParser:
 
 
 def learn(run: form.Run, chain: ClassChain, n_tokens: int, scratch: Path) -> None:
-    """Count one number of tokens, and learn everything from them."""
+    """Draw one number of tokens, and learn from them in a folder that goes afterwards."""
     with run.measure(f"draw {n_tokens:,} tokens"):
         text = chain.write(scratch / "text", n_tokens)
-    path = scratch / "corpus.zarr"
-    shutil.rmtree(path, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="dspectral-") as folder:
+        learn_from(run, chain, text, f"{folder}/corpus.zarr", n_tokens)
+
+
+def learn_from(run: form.Run, chain: ClassChain, text: list[str], path: str, n_tokens: int) -> None:
+    """Count files into a corpus, and learn everything from it."""
     with run.measure(f"corpus, {n_tokens:,} tokens") as used:
-        corpus = build_corpus(text, str(path), min_count=run.arguments.min_count)
+        corpus = build_corpus(text, path, min_count=run.arguments.min_count)
     run.passes += 2
     report(run, "corpus", corpus, used)
     for method in run.arguments.methods:
@@ -88,7 +91,6 @@ def learn(run: form.Run, chain: ClassChain, n_tokens: int, scratch: Path) -> Non
         if method in SCORES:
             metric, score = SCORES[method]
             row(run, method, corpus, metric, score(model, chain))
-    shutil.rmtree(path)
 
 
 def report(run: form.Run, method: str, corpus: Corpus, used: Used) -> None:
