@@ -54,7 +54,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     weights : float or sequence of float, default=(0.5, 1.0)
         Weight of the representation beside the counts, a number or a sequence as ``C``.
     half : {"sent", "sketch", "idf", "idf+sent", "auto"}, default="sent"
-        What of a sketched representation stands beside the counts: ``"sketch"`` the directions of words alone,
+        Part of a sketched representation that stands beside the counts: ``"sketch"`` the directions of words alone,
         ``"idf"`` their rarity alone, each word in a column of its own, ``"sent"`` directions weighed by rarity, as
         equation 2 has it, and ``"idf+sent"`` two of them side by side.
         ``"auto"`` takes the one of highest cross-validated accuracy, or none where the counts alone are better.

@@ -58,7 +58,7 @@ def numbers(name: str, value: float | Sequence[float], *, at_least: float) -> li
     Parameters
     ----------
     name : str
-        Of the parameter, for errors.
+        Name of the parameter, for errors.
     value : float or sequence of float
         As it was given.
     at_least : float

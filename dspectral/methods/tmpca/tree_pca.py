@@ -64,7 +64,7 @@ class TreePCA(
         pairs. ``"vectors"`` joins the vectors themselves. ``"auto"`` takes pairs for texts and arity 2, where alone
         they exist.
     output : {"root", "levels", "pooled", "sliding"}, default="root"
-        What is left of a sentence, out of n = ``n_components``: ``"root"``, the one vector of n numbers (the
+        Numbers that a sentence becomes, with n = ``n_components``: ``"root"``, the one vector of n numbers (the
         paper's); ``"levels"``, the nodes of all levels in their places, ``n * (length - 1) / (arity - 1)`` numbers;
         ``"pooled"``, of each level, the given vectors included, the first node, the mean, the least and the largest
         over the sentence, ``4 * (n_dimensions_ + n * L)`` numbers; ``"sliding"``, the same of nodes that begin at
