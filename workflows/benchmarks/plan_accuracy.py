@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,8 @@ def in_a_process(asked: dict[str, Any], scratch: Path, arguments: argparse.Names
 def one(arguments: argparse.Namespace) -> None:
     """Plan and run one configuration, and print what was planned and measured as JSON."""
     asked = json.loads(arguments.one)
-    what, given, keywords = prepared(asked, arguments.scratch)()
+    opened = prepared(asked, arguments.scratch)
+    what, given, keywords = opened()
     limit = asked.get("memory_limit", "0")
     plan = dspectral.plan(what, *given, workers=asked["workers"], memory_limit=limit, **keywords)
     found: dict[str, Any] = {
@@ -173,17 +175,17 @@ def one(arguments: argparse.Namespace) -> None:
     if plan.refusal:
         found |= {"end": "refused", "error": plan.refusal}
     else:
-        found |= repeated(what, given, keywords, asked["workers"], limit)
+        found |= repeated(opened, asked["workers"], limit)
     print(json.dumps(found))
 
 
-def repeated(*asked: Any) -> dict[str, Any]:
+def repeated(opened: Callable[[], Any], workers: int, limit: str) -> dict[str, Any]:
     """Measure a run, and a short one again; return the median of its seconds and the most of its memory."""
-    found = [measured(*asked)]
+    found = [measured(*opened(), workers, limit)]
     while (
         found[-1]["end"] == "done" and len(found) < RUNS and found[0]["measured"]["seconds"] < SHORT_SECONDS
     ):
-        found.append(measured(*asked))
+        found.append(measured(*opened(), workers, limit))
     if found[-1]["end"] != "done":
         return found[-1]
     runs = [run["measured"] for run in found]
