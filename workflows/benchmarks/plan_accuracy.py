@@ -2,7 +2,7 @@
 
 Each configuration is planned by its short probe, and then run on worker processes of its own; data is generated. A plan
 is right if the largest worker's memory is within 15 % and the wall time within 25 %. A run of less than ten seconds,
-whose time other programs change most, is run three times, each on new workers: the median of the seconds counts, and
+whose time other programs change most, is run three times, each in new processes: the median of the seconds counts, and
 the most memory. With `--random N` configurations of random method, size and memory limit are drawn instead: one that is
 admitted must end, one that is not must say so.
 """
@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -92,7 +91,7 @@ def known_configurations(run: form.Run, scratch: Path) -> None:
     right = 0
     for name in run.arguments.configurations:
         with run.measure(name):
-            found = in_a_process({"name": name, **CONFIGURATIONS[name]}, scratch, run.arguments)
+            found = repeated({"name": name, **CONFIGURATIONS[name]}, scratch, run.arguments)
         if found.get("error"):
             run.note(f"{name}: {found['error']}")
             continue
@@ -142,6 +141,22 @@ def random_configurations(run: form.Run, scratch: Path) -> None:
     run.answer(", ".join(f"{count} {end}" for end, count in sorted(ends.items())) + ".")
 
 
+def repeated(asked: dict[str, Any], scratch: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Plan and run one configuration, and run a short one again; the median of the seconds counts."""
+    found = in_a_process(asked, scratch, arguments)
+    if found["end"] != "done":
+        return found
+    runs = [found["measured"]]
+    while len(runs) < RUNS and runs[0]["seconds"] < SHORT_SECONDS:
+        again = in_a_process({**asked, "only_run": True}, scratch, arguments)
+        if again["end"] != "done":
+            return again
+        runs.append(again["measured"])
+    most = {what: max(run[what] for run in runs) for what in ("memory", "client")}
+    seconds = [run["seconds"] for run in runs]
+    return {**found, "measured": {**most, "seconds": statistics.median(seconds), "runs": seconds}}
+
+
 def in_a_process(asked: dict[str, Any], scratch: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Plan and run one configuration in a process of its own, which has nothing else in memory."""
     command = [sys.executable, "-m", __spec__.name, "--one", json.dumps(asked), "--scratch", str(scratch)]
@@ -159,11 +174,13 @@ def in_a_process(asked: dict[str, Any], scratch: Path, arguments: argparse.Names
 
 
 def one(arguments: argparse.Namespace) -> None:
-    """Plan and run one configuration, and print what was planned and measured as JSON."""
+    """Plan and run one configuration, or only run it, and print what was planned and measured as JSON."""
     asked = json.loads(arguments.one)
-    opened = prepared(asked, arguments.scratch)
-    what, given, keywords = opened()
+    what, given, keywords = prepared(asked, arguments.scratch)()
     limit = asked.get("memory_limit", "0")
+    if asked.get("only_run"):
+        print(json.dumps(measured(what, given, keywords, asked["workers"], limit)))
+        return
     plan = dspectral.plan(what, *given, workers=asked["workers"], memory_limit=limit, **keywords)
     found: dict[str, Any] = {
         "workers": asked["workers"],
@@ -175,23 +192,8 @@ def one(arguments: argparse.Namespace) -> None:
     if plan.refusal:
         found |= {"end": "refused", "error": plan.refusal}
     else:
-        found |= repeated(opened, asked["workers"], limit)
+        found |= measured(what, given, keywords, asked["workers"], limit)
     print(json.dumps(found))
-
-
-def repeated(opened: Callable[[], Any], workers: int, limit: str) -> dict[str, Any]:
-    """Measure a run, and a short one again; return the median of its seconds and the most of its memory."""
-    found = [measured(*opened(), workers, limit)]
-    while (
-        found[-1]["end"] == "done" and len(found) < RUNS and found[0]["measured"]["seconds"] < SHORT_SECONDS
-    ):
-        found.append(measured(*opened(), workers, limit))
-    if found[-1]["end"] != "done":
-        return found[-1]
-    runs = [run["measured"] for run in found]
-    most = {what: max(run[what] for run in runs) for what in ("memory", "client")}
-    seconds = [run["seconds"] for run in runs]
-    return {"end": "done", "measured": {**most, "seconds": statistics.median(seconds), "runs": seconds}}
 
 
 def measured(what: Any, given: Any, keywords: Any, workers: int, limit: str) -> dict[str, Any]:
