@@ -68,6 +68,14 @@ def options() -> argparse.ArgumentParser:
         help="public queries beside all of the training sentences (default: none)",
     )
     add(
+        "--parts",
+        nargs="+",
+        choices=PARTS[:-1],
+        default=PARTS[:-1],
+        metavar="PART",
+        help=f"beside the counts: {', '.join(PARTS[:-1])} (default: all, and what cross-validation chooses of them)",
+    )
+    add(
         "--design",
         action="store_true",
         help="score on a quarter of the training sentences, which nothing is learned from, and leave test sides alone",
