@@ -107,7 +107,7 @@ def answer(run: form.Run) -> None:
         for of in ("idf over none", "sent over idf", "auto over sent")
     }
     means = {of: 100 * sum(values) / len(values) for of, values in gains.items() if values}
-    if means:
+    if len(means) == len(gains):
         run.answer(
             f"With all of the unlabelled text the rarity of words brings {means['idf over none']:+.1f} points over the "
             f"counts, the sketch {means['sent over idf']:+.1f} points more; cross-validation among them brings "
@@ -132,7 +132,8 @@ def plot(run: form.Run) -> None:
             [row["value"] for row in rows if row["method"] == method and row["unlabeled"] == share]
             for share in shares
         ]
-        axes.plot(shares, [sum(of) / len(of) for of in points], marker="o", label=method)
+        if all(points):
+            axes.plot(shares, [sum(of) / len(of) for of in points], marker="o", label=method)
     axes.set_xscale("symlog", linthresh=0.01)
     axes.legend(frameon=False)
     run.plot("parts", figure, "Accuracy on the test side, averaged over data sets and numbers of labels.")
