@@ -4,7 +4,8 @@ Some sentences of each intent keep their labels; a share of the others is unlabe
 paper, and public queries of other subjects can be added to all of them. Beside the counts of n-grams (`none`) stands
 the rarity of words alone (`idf`), their directions alone (`sketch`), or both (`sent`); `auto` is what cross-validation
 on the labelled sentences chooses of the four. `--data` is a folder of data sets: `intent/NAME/{train,test}.tsv`,
-`sentences/trec` and `queries/*.txt.gz`.
+`sentences/trec`, `multilabel/goemotions`, `newsgroups20` (subjects), `reuters21578` (titles), `sms_spam`,
+`sentiment/sst5` and `queries/*.txt.gz`; `standard_library` is made of Python's own.
 """
 
 import argparse
