@@ -44,6 +44,7 @@ from .methods.multilabel.classifier import MomentMultiLabelClassifier as MomentM
 from .methods.multilabel.recipe import MultiLabelRecipe as MultiLabelRecipe
 from .methods.sentences.intent import IntentClassifier as IntentClassifier
 from .methods.sentences.mean_vectors import WordVectorRepresentation as WordVectorRepresentation
+from .methods.sentences.recipe import IntentRecipe as IntentRecipe
 from .methods.sentences.recipe import SentenceRecipe as SentenceRecipe
 from .methods.sentences.representation import SentenceRepresentation as SentenceRepresentation
 from .methods.tmpca.tree_pca import TreePCA as TreePCA

@@ -180,7 +180,7 @@ CASES: dict[str, Case] = {
         made("WordVectorRepresentation", words=WORDS, vectors=VECTORS), texts, transformed, "", {}, "texts"
     ),
     "IntentClassifier": Case(
-        made("IntentClassifier", C=1.0), texts_of_classes, predicted, "n_folds", {"C": [0.3, 1.0]}, "texts"
+        made("IntentClassifier", C=1.0), texts_of_classes, predicted, "", {"C": [0.3, 1.0]}, "texts"
     ),
     "WordEmbedding": Case(
         made("WordEmbedding", n_components=2),

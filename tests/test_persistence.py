@@ -448,6 +448,8 @@ def test_parameters_that_moved_into_a_recipe_or_another_parameter_are_found_ther
     found = parameters_of_today(dspectral.RefinementHMM, {"tol": 0.5, "recipe": recipe})
     assert found == {"recipe": recipe._replace(tol=0.5)}
     assert parameters_of_today(IntentClassifier, {"n_jobs": 2, "C": 1.0}) == {"C": 1.0}
+    folds = {"recipe": dspectral.IntentRecipe(n_folds=5)}
+    assert parameters_of_today(IntentClassifier, {"n_folds": 5}) == folds
     older = {"use_idf": True, "smooth_idf": False, "sublinear_tf": True, "tf": "count"}
     assert parameters_of_today(TfidfWeighting, older) == {"idf": "plain", "tf": "sublinear"}
     older = {"n_states": 3, "smoothing": 2.0, "recipe": dspectral.AnchorRecipe(context="bag")}

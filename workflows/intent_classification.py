@@ -5,10 +5,10 @@ in one pass; the test side is never looked at. With `--labelled N`, all training
 each intent are unlabelled text. With `--shares`, the labelled sentences and a share of the unlabelled text are
 sketched: at 0 the labelled sentences alone. Methods: `none` is a Crammer-Singer SVM on hashed n-grams,
 `vectors` adds averaged word vectors, `sent` the sketched representation (equation 2 of the paper), `sent+`
-also the first two words and the scores of a supervised model. Of the sketched representation `sketch` takes the
-directions of words alone, `idf` their rarity alone, `idf+sent` has both side by side; `auto` is whichever of these,
-`sent` and `none` is best in the cross-validation, and is what is saved. Every choice (C, weights) is cross-validated
-on the training side.
+also the first two words and the scores of a supervised model. With `--method` one more is learned: of the sketched
+representation `sketch` takes the directions of words alone, `idf` their rarity alone, `idf+sent` has both side by side;
+`auto` is whichever of these, `sent` and `none` is best in the cross-validation. What is chosen (C, weights) is
+cross-validated on the training side.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 import dspectral
 from dspectral import (
     IntentClassifier,
+    IntentRecipe,
     SentenceRepresentation,
     WordVectorRepresentation,
     build_store,
@@ -34,6 +35,8 @@ from ._form.tsv import read_tsv
 from ._parts.intent_scores import Labelled, Scores, Task
 from ._parts.labelled_documents import name_of
 
+PENALTIES, WEIGHTS = (0.3, 1.0, 3.0), (0.5, 1.0)
+"""What cross-validation chooses from for each method, and for the counts alone also one penalty more."""
 METHODS = ("auto", *SentenceRepresentation.halves, "sent+")
 """Methods that the unlabelled text teaches; `sent` and `sent+` are always fitted."""
 
@@ -80,8 +83,8 @@ def add_choices(parser: argparse.ArgumentParser) -> None:
     add(
         "--method",
         choices=METHODS,
-        default="auto",
-        help="whose model is saved; auto is the best in the cross-validation, for which all of them are fitted",
+        default="sent",
+        help="whose model is saved (default: sent); auto is the best in the cross-validation, for which all are fitted",
     )
     add("--n-components", type=form.positive, default=200, metavar="K", help="length of a word's vector")
     add("--columns-bits", type=form.bits, default=18, metavar="B", help="hash to 2^B columns")
@@ -106,11 +109,11 @@ def classify(run: form.Run, task: Task) -> SentenceRepresentation:
     for draw in range(arguments.draws if arguments.labelled else 1):
         rows = drawn(task.train.intents, arguments.labelled, arguments.seed + draw)
         train = task.train.at(rows)
-        none = scores.fit("none", train, IntentClassifier(C=(0.3, 1.0, 3.0, 10.0)), shares)
+        none = scores.fit("none", train, IntentClassifier(C=(*PENALTIES, 10.0)), shares)
         if arguments.vectors:
             words, table = read_word2vec(arguments.vectors, errors="replace")
             vectors = WordVectorRepresentation(words, table, n_features=full.n_features)
-            scores.fit("vectors", train, IntentClassifier(vectors), shares)
+            scores.fit("vectors", train, chosen_from(vectors), shares)
         for part in shares:
             learned = full if part == 1.0 else sketched(run, task, rows, part, arguments.seed + draw)
             model = compared(scores, arguments.method, train, learned, part, none)
@@ -128,17 +131,24 @@ def compared(
     none: IntentClassifier,
 ) -> IntentClassifier:
     """Fit the methods that a share of the text has taught, and return the one to save."""
-    found = {"sent": scores.fit("sent", train, IntentClassifier(learned), [part])}
+    found = {"sent": scores.fit("sent", train, chosen_from(learned), [part])}
     # C and weight would be chosen in the same way again: before the others.
     choice = found["sent"].choice_
     plus = IntentClassifier(learned, plus=True, C=choice.C, weights=choice.weight)
     plus = scores.fit("sent+", train, plus, [part])
     for half in SentenceRepresentation.halves:
         if half != "sent" and method in ("auto", half):
-            found[half] = scores.fit(half, train, IntentClassifier(learned, half=half), [part])
+            found[half] = scores.fit(half, train, chosen_from(learned, IntentRecipe(half)), [part])
     if method == "auto":
         return scores.choose({**found, "none": none}, part)
     return {**found, "sent+": plus}[method]
+
+
+def chosen_from(
+    representation: SentenceRepresentation | WordVectorRepresentation, recipe: IntentRecipe | None = None
+) -> IntentClassifier:
+    """Return a classifier that chooses its penalty and the weight of the representation."""
+    return IntentClassifier(representation, C=PENALTIES, weights=WEIGHTS, recipe=recipe)
 
 
 def representation_of(arguments: argparse.Namespace, task: Task) -> SentenceRepresentation:

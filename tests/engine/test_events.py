@@ -135,9 +135,7 @@ def _slow_moments(block):
 
 def test_a_fit_within_a_fit_names_its_parent():
     texts = ["play some jazz", "book a flight", "play loud music", "book a cheap flight"] * 4
-    model = dspectral.IntentClassifier(
-        dspectral.SentenceRepresentation(2, min_document_frequency=1), n_folds=2
-    )
+    model = dspectral.IntentClassifier(dspectral.SentenceRepresentation(2, min_document_frequency=1))
     heard = heard_of(lambda: model.fit(texts, ["music", "travel"] * 8))
     outer, inner, *_ = of_kind(heard, events.FitBegan)
     assert (outer.name, inner.name, inner.parent) == ("IntentClassifier", "SentenceRepresentation", outer.fit)

@@ -9,10 +9,10 @@ from workflows.benchmarks._sentences.intent_sets import SETS
 def write_sets(folder, names, *, n_train=150, n_test=120):
     """Write training and test sides of data sets, and public queries; return the folder."""
     for number, name in enumerate(names):
-        train, test, column = SETS[name]
-        for path, n, seed in ((train, n_train, 2 * number), (test, n_test, 2 * number + 1)):
+        source = SETS[name]
+        for path, n, seed in ((source.train, n_train, 2 * number), (source.test, n_test, 2 * number + 1)):
             texts, intents = sentences(n, seed)
-            lines = [f"text\t{column}", *(f"{a}\t{b}" for a, b in zip(texts, intents, strict=True))]
+            lines = [f"text\t{source.label}", *(f"{a}\t{b}" for a, b in zip(texts, intents, strict=True))]
             content = ("\n".join(lines) + "\n").encode()
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(gzip.compress(content) if path.endswith(".gz") else content)

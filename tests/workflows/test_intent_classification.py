@@ -56,7 +56,7 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
         "--columns-bits",
         "12",
     ]
-    intent_classification.main([*options, *more, "--out", str(out)])
+    intent_classification.main([*options, *more, "--method", "auto", "--out", str(out)])
     report = json.loads((out / "report.json").read_text())
     accuracy = {
         (r["method"], r["unlabeled"]): r["value"] for r in report["rows"] if r["metric"] == "accuracy"
@@ -88,14 +88,19 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     assert np.mean(model.predict(sentences(50, 3)[0]) == sentences(50, 3)[1]) > 0.5
 
 
-@pytest.mark.parametrize(("method", "half", "plus"), [("sent+", "sent", True), ("idf", "idf", False)])
-def test_the_model_of_the_method_that_is_asked_for_is_saved(files, tmp_path, method, half, plus):
+@pytest.mark.parametrize(
+    ("method", "half", "plus"), [("", "sent", False), ("sent+", "sent", True), ("idf", "idf", False)]
+)
+def test_the_model_of_the_method_that_is_asked_for_is_saved_and_sent_by_default(
+    files, tmp_path, method, half, plus
+):
     out = tmp_path / "out"
     options = [f"--{name}={value}" for name, value in files.items() if name != "vectors"]
     small = ["--n-components", "6", "--columns-bits", "12"]
-    intent_classification.main([*options, *small, "--method", method, "--out", str(out)])
+    asked = ["--method", method] if method else []
+    intent_classification.main([*options, *small, *asked, "--out", str(out)])
     report = json.loads((out / "report.json").read_text())
-    assert {row["method"] for row in report["rows"]} == {"none", "sent", "sent+", method}
+    assert {row["method"] for row in report["rows"]} == {"none", "sent", "sent+", method or "sent"}
     model = load(str(out / "model"))
     assert (model.half_, model.plus) == (half, plus)
 

@@ -1,5 +1,6 @@
 """The benchmark that separates the parts of a sentence representation, and its row of the table of defaults."""
 
+import gzip
 import json
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -7,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dspectral import IntentClassifier, SentenceRepresentation
+from dspectral import IntentClassifier, IntentRecipe, SentenceRepresentation
 from tests.workflows.intent_folders import write_sets
 from workflows.benchmarks import defaults, sentence_parts
 from workflows.benchmarks._defaults import sentences as family
@@ -63,7 +64,7 @@ def test_every_part_has_its_accuracy_and_what_it_adds_to_others(data, tmp_path):
 
 
 def test_what_the_table_calls_auto_is_what_the_classifier_chooses(data, monkeypatch):
-    arguments = SimpleNamespace(seed=0, n_components=6)
+    arguments = SimpleNamespace(seed=0, n_components=6, parts=cells.PARTS)
     run = SimpleNamespace(arguments=arguments, passes=0, measure=nullcontext)
     monkeypatch.setattr(cells, "PENALTIES", (1.0, 3.0))
     train, test = read_intents(data, "snips")
@@ -72,7 +73,8 @@ def test_what_the_table_calls_auto_is_what_the_classifier_chooses(data, monkeypa
     rows = drawn(train.intents, 4, 5)
     texts = train.at(with_share(len(train.texts), rows, 0.1, 5)).texts
     learned = SentenceRepresentation(6).fit(texts)
-    model = IntentClassifier(learned, half="auto", C=(1.0, 3.0), weights=cells.WEIGHTS).fit(*train.at(rows))
+    auto = IntentRecipe(half="auto")
+    model = IntentClassifier(learned, C=(1.0, 3.0), weights=cells.WEIGHTS, recipe=auto).fit(*train.at(rows))
     cell = Cell("4", 0.1, 0)
     assert table.chosen[cell] == [model.half_]
     right = model.predict(test.texts) == test.intents
@@ -89,7 +91,7 @@ def test_the_text_of_a_share_holds_no_test_sentence_and_the_queries_come_after(d
 
 
 def test_a_design_leaves_the_test_side_alone(data, tmp_path):
-    (data / SETS["snips"][1]).write_text("text\tintent\nno such sentence\tno such intent\n")
+    (data / SETS["snips"].test).write_text("text\tintent\nno such sentence\tno such intent\n")
     out = tmp_path / "out"
     asked = ["--sets", "snips", "--labelled", "4", "--shares", "1", "--draws", "1", "--n-components", "6"]
     sentence_parts.main(["--data", str(data), *asked, "--design", "--out", str(out), "--debug"])
@@ -98,7 +100,52 @@ def test_a_design_leaves_the_test_side_alone(data, tmp_path):
 
 
 def test_every_other_set_of_intents_is_designed_on():
-    assert designed_on(SETS) == {"atis", "clinc150", "trec"}
+    assert designed_on(SETS) == {"atis", "clinc150", "newsgroups", "sms", "sst5", "trec"}
+
+
+def test_sets_of_other_forms_are_read_as_sentences_of_one_class(tmp_path):
+    def written(path, content):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(gzip.compress(content.encode()))
+
+    for side in ("train", "test"):
+        written(f"multilabel/goemotions/{side}.tsv.gz", "text\tlabel_ids\nfine\t3\nodd\t2,14\n")
+        posts = [
+            {"label": "sci.med", "text": "From: x\nSubject: RE: Re: hot tea\n\nSubject: no"},
+            {"label": "a", "text": ""},
+        ]
+        written(f"newsgroups20/{side}.jsonl.gz", "\n".join(map(json.dumps, posts)))
+        titles = [
+            {"topics": ["tea"], "title": "TEA RISES"},
+            {"topics": [], "title": "B"},
+            {"topics": ["a", "b"], "title": "C"},
+        ]
+        written(f"reuters21578/modapte_{side}.jsonl.gz", "\n".join(map(json.dumps, titles)))
+    written("sms_spam/all.tsv.gz", "text\tlabel\n" + "".join(f"text {i}\tham\n" for i in range(8)))
+    found = {name: read_intents(tmp_path, name) for name in ("goemotions", "newsgroups", "reuters", "sms")}
+    for name, expected in (
+        ("goemotions", ("fine", "3")),
+        ("newsgroups", ("hot tea", "sci.med")),
+        ("reuters", ("TEA RISES", "tea")),
+    ):
+        for side in found[name]:
+            assert (side.texts, side.intents.tolist()) == ([expected[0]], [expected[1]])
+    train, test = found["sms"]
+    assert sorted([*train.texts, *test.texts]) == [f"text {i}" for i in range(8)]
+    assert len(test.texts) == 2
+
+
+def test_parts_that_are_not_asked_for_are_not_learned_and_nothing_is_chosen_then(data, tmp_path):
+    out = tmp_path / "out"
+    asked = ["--sets", "snips", "--labelled", "4", "--shares", "0", "1", "--draws", "2", "--parts", "sent"]
+    sentence_parts.main(["--data", str(data), *asked, "--n-components", "6", "--out", str(out), "--debug"])
+    rows = {
+        (r["method"], r["unlabeled"]): r["value"]
+        for r in json.loads((out / "report.json").read_text())["rows"]
+    }
+    over = "sent, over the labelled sentences alone"
+    assert {method for method, _ in rows} == {"none", "sent", over}
+    assert rows[over, 1.0] == pytest.approx(rows["sent", 1.0] - rows["sent", 0.0])
 
 
 def test_defaults_of_sentences_stand_beside_tuned_published_and_peers(data, tmp_path, monkeypatch):

@@ -4,7 +4,8 @@ Some sentences of each intent keep their labels; a share of the others is unlabe
 paper, and public queries of other subjects can be added to all of them. Beside the counts of n-grams (`none`) stands
 the rarity of words alone (`idf`), their directions alone (`sketch`), or both (`sent`); `auto` is what cross-validation
 on the labelled sentences chooses of the four. `--data` is a folder of data sets: `intent/NAME/{train,test}.tsv`,
-`sentences/trec` and `queries/*.txt.gz`.
+`sentences/trec`, `multilabel/goemotions`, `newsgroups20` (subjects), `reuters21578` (titles), `sms_spam`,
+`sentiment/sst5` and `queries/*.txt.gz`; `standard_library` is made of Python's own.
 """
 
 import argparse
@@ -68,6 +69,14 @@ def options() -> argparse.ArgumentParser:
         help="public queries beside all of the training sentences (default: none)",
     )
     add(
+        "--parts",
+        nargs="+",
+        choices=PARTS[:-1],
+        default=PARTS[:-1],
+        metavar="PART",
+        help=f"beside the counts: {', '.join(PARTS[:-1])} (default: all, and what cross-validation chooses of them)",
+    )
+    add(
         "--design",
         action="store_true",
         help="score on a quarter of the training sentences, which nothing is learned from, and leave test sides alone",
@@ -99,7 +108,7 @@ def answer(run: form.Run) -> None:
         for of in ("idf over none", "sent over idf", "auto over sent")
     }
     means = {of: 100 * sum(values) / len(values) for of, values in gains.items() if values}
-    if means:
+    if len(means) == len(gains):
         run.answer(
             f"With all of the unlabelled text the rarity of words brings {means['idf over none']:+.1f} points over the "
             f"counts, the sketch {means['sent over idf']:+.1f} points more; cross-validation among them brings "
@@ -124,7 +133,8 @@ def plot(run: form.Run) -> None:
             [row["value"] for row in rows if row["method"] == method and row["unlabeled"] == share]
             for share in shares
         ]
-        axes.plot(shares, [sum(of) / len(of) for of in points], marker="o", label=method)
+        if all(points):
+            axes.plot(shares, [sum(of) / len(of) for of in points], marker="o", label=method)
     axes.set_xscale("symlog", linthresh=0.01)
     axes.legend(frameon=False)
     run.plot("parts", figure, "Accuracy on the test side, averaged over data sets and numbers of labels.")

@@ -1,11 +1,9 @@
 """Intent classification: a linear SVM on sentence representations, its few choices made on the training side."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -19,7 +17,7 @@ from dspectral.inputs.text_columns import TextColumn, as_documents
 from dspectral.methods.sentences.cross_validation import (
     PLUS_WEIGHTS,
     Choice,
-    accuracy,
+    best_choice,
     can_learn,
     fit_svm,
     folds,
@@ -30,6 +28,7 @@ from dspectral.methods.sentences.cross_validation import (
 )
 from dspectral.methods.sentences.halves import HALVES
 from dspectral.methods.sentences.intent_settings import checked_labels, numbers
+from dspectral.methods.sentences.recipe import IntentRecipe
 from dspectral.methods.sentences.representation import SentenceRepresentation
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
@@ -49,26 +48,23 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         Whether to add the features of SENT+: the first two words by position, and the intent scores of a supervised
         model (on the training side those of models that did not see the sentence). Their weights are chosen among
         ``PLUS_WEIGHTS``, where 0 leaves them out.
-    C : float or sequence of float, default=(0.3, 1.0, 3.0)
-        Inverse penalty of the SVM. Cross-validation chooses from a sequence; a number is taken as it is.
-    weights : float or sequence of float, default=(0.5, 1.0)
+    C : float or sequence of float, default=1.0
+        Inverse penalty of the SVM. A number is taken as it is; from a sequence cross-validation chooses, with
+        ``n_folds`` fits of the recipe for each number.
+    weights : float or sequence of float, default=1.0
         Weight of the representation beside the counts, a number or a sequence as ``C``.
-    half : {"sent", "sketch", "idf", "idf+sent", "auto"}, default="sent"
-        Part of a sketched representation that stands beside the counts: ``"sketch"`` the directions of words alone,
-        ``"idf"`` their rarity alone, each word in a column of its own, ``"sent"`` directions weighed by rarity, as
-        equation 2 has it, and ``"idf+sent"`` two of them side by side.
-        ``"auto"`` takes the one of highest cross-validated accuracy, or none where the counts alone are better.
-    n_folds : int, default=3
-        Number of folds of the cross-validation; at most 3,000 training sentences are held out of each fit.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the folds and of the SVM's order of coordinates.
+    recipe : IntentRecipe or None, default=None
+        What stands beside the counts, and the number of folds, for comparisons; None takes the defaults of
+        :class:`~dspectral.IntentRecipe`.
 
     Attributes
     ----------
     classes_ : ndarray, shape (n_classes,)
         The intents in ascending order.
     half_ : str
-        ``half``, or what was chosen; ``"none"`` where nothing stands beside the counts.
+        ``half`` of the recipe, or what was chosen; ``"none"`` where nothing stands beside the counts.
     choice_ : Choice
         Settings that cross-validation chose.
     score_ : float
@@ -94,7 +90,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     --------
     >>> texts = ["play some jazz", "play loud rock", "book cheap flight", "book my flight"] * 3
     >>> sent = SentenceRepresentation(2, n_features=1024).fit(texts)
-    >>> IntentClassifier(sent, C=1.0, weights=1.0).fit(texts, ["music", "music", "travel", "travel"] * 3).predict(
+    >>> IntentClassifier(sent).fit(texts, ["music", "music", "travel", "travel"] * 3).predict(
     ...     ["some rock", "flight"]
     ... )
     array(['music', 'travel'], dtype='<U6')
@@ -105,19 +101,17 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         representation: SentenceFeatures | None = None,
         *,
         plus: bool = False,
-        C: float | Sequence[float] = (0.3, 1.0, 3.0),
-        weights: float | Sequence[float] = (0.5, 1.0),
-        half: str = "sent",
-        n_folds: int = 3,
+        C: float | Sequence[float] = 1.0,
+        weights: float | Sequence[float] = 1.0,
         random_state: RandomState = 0,
+        recipe: IntentRecipe | None = None,
     ) -> None:
         self.representation = representation
         self.plus = plus
         self.C = C
         self.weights = weights
-        self.half = half
-        self.n_folds = n_folds
         self.random_state = random_state
+        self.recipe = recipe
 
     _own_representation: SentenceFeatures | None = None
     half_: str = "sent"  # of models that were saved when there was nothing else
@@ -202,10 +196,17 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         features = self._features(X)
         return np.asarray(self.svm_.decision_function(features))
 
+    @property
+    def _recipe(self) -> IntentRecipe:
+        return IntentRecipe() if self.recipe is None else self.recipe
+
     def _choices(self) -> dict[str, list[Choice]]:
         """Return what to choose from under each half, the first of equals first."""
-        check_integer("n_folds", self.n_folds, at_least=2)
-        check_option("half", self.half, (*HALVES, "auto"))
+        recipe = self._recipe
+        if not isinstance(recipe, IntentRecipe):
+            raise TypeError(f"recipe is {recipe!r:.60}, but it must be an IntentRecipe, or None")
+        check_integer("n_folds", recipe.n_folds, at_least=2)
+        check_option("half", recipe.half, (*HALVES, "auto"))
         if self.plus and self.representation is None:
             raise ValueError("plus=True adds to a representation, but none is given")
         penalties = numbers("C", self.C, at_least=np.nextafter(0.0, 1.0))
@@ -215,9 +216,9 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         beside = [Choice(C, weight) for weight in weights for C in penalties]
         if self.representation is None:
             return {"none": alone}
-        if self.half == "auto":
+        if recipe.half == "auto":
             return {**dict.fromkeys(self.representation.halves, beside), "none": alone}
-        return {self.half: beside}
+        return {recipe.half: beside}
 
     def _fit_representation(self, texts: Documents) -> None:
         # Beside the parameter, which fit must not change; a given one is not kept twice in a saved model.
@@ -260,18 +261,9 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     def _best(
         self, parts: list[CSRRows], y: NDArray[Any], choices: list[Choice], *, compared: bool = False
     ) -> tuple[Choice, float]:
-        """Return the choice of highest mean accuracy over the folds, the first of equals."""
-        usable = [fold for fold in folds(y, self.n_folds, self.random_state_) if can_learn(y, *fold)]
-        if (len(choices) == 1 and not compared) or not usable:
+        if len(choices) == 1 and not compared:
             return choices[0], float("nan")
-        score = partial(accuracy, parts, y, seed=self.random_state_)
-        scores = Parallel()(
-            delayed(score)(choice, train, test) for choice in choices for train, test in usable
-        )
-        # Jobs run through the folds of one choice, then of the next.
-        means = np.asarray(scores).reshape(len(choices), len(usable)).mean(axis=1)
-        best = int(np.argmax(means))
-        return choices[best], float(means[best])
+        return best_choice(parts, y, choices, n_folds=self._recipe.n_folds, seed=self.random_state_)
 
     def _scores_out_of_fold(self, counts: CSRRows, y: NDArray[Any]) -> CSRRows:
         """Return scores of the supervised model: each training sentence's by a model that did not see it."""

@@ -1,8 +1,9 @@
 """Settings of sentence representations that studies compare and users leave as they are."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from dspectral.decomposition.plan import Solver
+from dspectral.methods.sentences.halves import Half
 from dspectral.registry import saved
 
 
@@ -35,3 +36,27 @@ class SentenceRecipe(NamedTuple):
     sketch_size: int | None = None
     n_passes: int = 1
     first_words: float = 0.0
+
+
+@saved
+class IntentRecipe(NamedTuple):
+    """What stands beside the counts of an :class:`~dspectral.IntentClassifier`, and how it chooses; for comparisons.
+
+    Attributes
+    ----------
+    half : {"sent", "sketch", "idf", "idf+sent", "auto"}, default="sent"
+        Part of a sketched representation that stands beside the counts: ``"sketch"`` the directions of words alone,
+        ``"idf"`` their rarity alone, each word in a column of its own, ``"sent"`` directions weighed by rarity, as
+        equation 2 has it, and ``"idf+sent"`` two of them side by side. ``"auto"`` takes the one of highest
+        cross-validated accuracy, or none where the counts alone are better; it takes five times as many fits.
+    n_folds : int, default=3
+        Number of folds of the cross-validation; at most 3,000 training sentences are held out of each fit.
+
+    Examples
+    --------
+    >>> IntentRecipe(half="auto").n_folds
+    3
+    """
+
+    half: Half | Literal["auto"] = "sent"
+    n_folds: int = 3

@@ -17,6 +17,7 @@ from sklearn.svm import LinearSVC
 
 from dspectral import (
     IntentClassifier,
+    IntentRecipe,
     SentenceRecipe,
     SentenceRepresentation,
     TextFiles,
@@ -223,8 +224,9 @@ def test_a_number_or_a_sequence_says_what_to_choose_from(values):
         ({"C": 0.0}, ValueError, "C is 0.0, but it must be"),
         ({"C": (1.0, None)}, TypeError, "C is None"),
         ({"weights": -1.0}, ValueError, "weights is -1.0"),
-        ({"n_folds": 1}, ValueError, "n_folds is 1"),
-        ({"n_folds": 2.5}, TypeError, "n_folds is 2.5"),
+        ({"recipe": IntentRecipe(n_folds=1)}, ValueError, "n_folds is 1"),
+        ({"recipe": IntentRecipe(n_folds=2.5)}, TypeError, "n_folds is 2.5"),
+        ({"recipe": "auto"}, TypeError, "recipe is 'auto', but it must be an IntentRecipe, or None"),
     ],
 )
 def test_a_wrong_parameter_is_named(parameters, error, sentence):
@@ -259,7 +261,7 @@ def test_an_intent_with_one_sentence_takes_part_in_tiny_sets(n, plus):
         ["play jazz", "book flight", "play rock", "wake me", "book it"][:n],
         ["a", "b", "a", "c", "b"],
     )
-    model = IntentClassifier(SENT, plus=plus).fit(texts, labels[:n])
+    model = IntentClassifier(SENT, plus=plus, C=(0.3, 1.0)).fit(texts, labels[:n])
     assert model.classes_.tolist() == sorted(set(labels[:n]))
     assert set(model.predict(texts)) <= set(labels)
     assert np.isfinite(model.decision_function(texts)).all()
@@ -303,7 +305,7 @@ def test_a_field_of_the_recipe_of_the_wrong_type_is_named(field):
 
 
 def test_folds_run_as_joblib_is_configured():
-    alone = IntentClassifier(SENT).fit(TEXTS, LABELS)
+    alone = IntentClassifier(SENT, C=(0.3, 1.0)).fit(TEXTS, LABELS)
     with parallel_config(backend="threading", n_jobs=2):
-        together = IntentClassifier(SENT).fit(TEXTS, LABELS)
+        together = IntentClassifier(SENT, C=(0.3, 1.0)).fit(TEXTS, LABELS)
     assert (together.choice_, together.score_) == (alone.choice_, alone.score_)

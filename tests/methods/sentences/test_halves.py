@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dspectral import IntentClassifier, SentenceRepresentation, WordVectorRepresentation
+from dspectral import IntentClassifier, IntentRecipe, SentenceRepresentation, WordVectorRepresentation
 from dspectral.methods.sentences.halves import HALVES
 from dspectral.text.hashing import hash_documents
 from dspectral.types import Documents
@@ -45,9 +45,12 @@ def test_rarity_and_directions_stand_side_by_side_at_unit_length():
 
 def test_the_half_of_the_best_cross_validation_is_chosen_and_its_model_kept():
     texts, labels = sentences(24, seed=6)
-    alone = {half: IntentClassifier(SENT, half=half).fit(texts, labels) for half in HALVES}
-    alone["none"] = IntentClassifier(n_folds=3).fit(texts, labels)
-    auto = IntentClassifier(SENT, half="auto").fit(texts, labels)
+    among = {"C": (0.3, 1.0, 3.0), "weights": (0.5, 1.0)}
+    alone = {
+        half: IntentClassifier(SENT, recipe=IntentRecipe(half), **among).fit(texts, labels) for half in HALVES
+    }
+    alone["none"] = IntentClassifier(C=among["C"]).fit(texts, labels)
+    auto = IntentClassifier(SENT, recipe=IntentRecipe("auto"), **among).fit(texts, labels)
     best = max(CHOSEN_AMONG, key=lambda half: alone[half].score_)  # the first of equals
     assert len({model.score_ for model in alone.values()}) > 1
     assert (auto.half_, auto.choice_, auto.score_) == (best, alone[best].choice_, alone[best].score_)
@@ -63,7 +66,7 @@ def test_a_representation_that_is_worse_than_counts_is_left_out():
     intents = np.array(["on", "off"] * 20)
     texts = [f"{intent} {word}" for intent, word in zip(intents, own, strict=True)]
     asked = {"C": 1.0, "weights": 3.0}
-    model = IntentClassifier(noise, half="auto", **asked).fit(texts, intents)
+    model = IntentClassifier(noise, recipe=IntentRecipe("auto"), **asked).fit(texts, intents)
     assert model.half_ == "none"
     assert model.score(texts, intents) == 1.0
     assert IntentClassifier(noise, **asked).fit(texts, intents).half_ == "sent"
@@ -71,12 +74,12 @@ def test_a_representation_that_is_worse_than_counts_is_left_out():
 
 def test_single_settings_of_several_halves_are_compared_too():
     texts, labels = sentences(24, seed=6)
-    model = IntentClassifier(SENT, half="auto", C=1.0, weights=1.0).fit(texts, labels)
+    model = IntentClassifier(SENT, recipe=IntentRecipe("auto"), C=1.0, weights=1.0).fit(texts, labels)
     assert np.isfinite(model.score_)
 
 
 def test_where_nothing_can_be_held_out_both_parts_stay():
-    model = IntentClassifier(SENT, half="auto").fit(["jazz", "flight"], ["music", "travel"])
+    model = IntentClassifier(SENT, recipe=IntentRecipe("auto")).fit(["jazz", "flight"], ["music", "travel"])
     assert model.half_ == "sent"
     assert np.isnan(model.score_)
 
@@ -85,15 +88,17 @@ def test_a_half_that_there_is_not_is_refused_by_name():
     words = WordVectorRepresentation(["jazz", "flight"], np.eye(2, dtype=np.float32), n_features=2**12)
     texts, labels = sentences(12, seed=3)
     with pytest.raises(ValueError, match="half is 'svd'"):
-        IntentClassifier(SENT, half="svd").fit(texts, labels)
+        IntentClassifier(SENT, recipe=IntentRecipe("svd")).fit(texts, labels)
     with pytest.raises(ValueError, match="kind is 'idf'"):
-        IntentClassifier(words, half="idf").fit(texts, labels)
-    assert IntentClassifier(words, half="auto").fit(texts, labels).half_ in ("sent", "none")
+        IntentClassifier(words, recipe=IntentRecipe("idf")).fit(texts, labels)
+    assert IntentClassifier(words, recipe=IntentRecipe("auto")).fit(texts, labels).half_ in ("sent", "none")
 
 
 def test_the_sum_of_a_half_with_the_plus_features_is_fitted():
     texts, labels = sentences(24, seed=6)
-    model = IntentClassifier(SentenceRepresentation(4, n_features=2**12), half="idf", plus=True)
+    model = IntentClassifier(
+        SentenceRepresentation(4, n_features=2**12), recipe=IntentRecipe("idf"), plus=True
+    )
     model.fit(texts, labels)
     assert model.half_ == "idf"
     assert model.predict(texts[:3]).shape == (3,)

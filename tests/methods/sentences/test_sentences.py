@@ -3,6 +3,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.svm import LinearSVC
 
 from dspectral import (
     IntentClassifier,
@@ -116,10 +117,14 @@ def test_representation_helps_where_labels_are_few(plus):
     assert sent.decision_function(test_texts).shape == (300, 3)
 
 
-def test_a_single_choice_needs_no_cross_validation():
+@pytest.mark.parametrize("given", [{}, {"C": [1.0], "weights": [1.0]}])
+def test_by_default_as_for_a_single_choice_one_machine_is_fitted(monkeypatch, given):
+    fitted, fit = [], LinearSVC.fit
+    monkeypatch.setattr(LinearSVC, "fit", lambda model, *rows: fitted.append(model) or fit(model, *rows))
     texts, labels = sentences(12, seed=3)
-    model = IntentClassifier(SENT, C=[1.0], weights=[1.0]).fit(texts, labels)
-    assert model.choice_ == (1.0, 1.0, 0.0, 0.0)
+    model = IntentClassifier(SENT, **given).fit(texts, labels)
+    assert len(fitted) == 1
+    assert (model.half_, model.choice_) == ("sent", (1.0, 1.0, 0.0, 0.0))
     assert np.isnan(model.score_)
 
 

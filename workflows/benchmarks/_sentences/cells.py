@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral import IntentClassifier, SentenceRepresentation
+from dspectral import IntentClassifier, IntentRecipe, SentenceRepresentation
 
 from ..._form import form
 from ..._parts.intent_scores import Labelled, margin, mean_and_error, most_frequent_first
@@ -65,7 +65,7 @@ class Cells:
     right : dict of list of ndarray of bool
         By cell and method, one array a draw.
     chosen : dict of list of str
-        The part that cross-validation chose, by cell.
+        The part that cross-validation chose, by cell, where all parts were learned.
     """
 
     def __init__(
@@ -100,23 +100,27 @@ class Cells:
                 size = min(self.run.arguments.n_components, len(texts))
                 learned = SentenceRepresentation(size, random_state=self.run.arguments.seed).fit(texts)
                 self.run.passes += learned.n_passes_
-                found = {part: self._fitted(learned, part, rows) for part in PARTS[:-1]}
+                asked = [part for part in PARTS[:-1] if part in self.run.arguments.parts]
+                found = {part: self._fitted(learned, part, rows) for part in asked}
                 self._keep(cell, found | {"none": counts})
 
     def _fitted(
         self, learned: SentenceRepresentation | None, part: str, rows: NDArray[np.int64]
     ) -> tuple[float, NDArray[np.bool_]]:
         """Return the cross-validated score, and what is right on the test side."""
-        given: dict[str, Any] = {} if learned is None else {"half": part, "weights": WEIGHTS}
+        given: dict[str, Any] = {} if learned is None else {"recipe": IntentRecipe(part), "weights": WEIGHTS}
         model = IntentClassifier(learned, C=PENALTIES, random_state=self.run.arguments.seed, **given)
         model.fit(*self.train.at(rows))
         return model.score_, model.predict(self.test.texts) == self.test.intents
 
     def _keep(self, cell: Cell, found: dict[str, tuple[float, NDArray[np.bool_]]]) -> None:
         """Keep each part, and what ``half="auto"`` would have taken: the same folds, the first of equals."""
-        best = max(PARTS, key=lambda part: np.nan_to_num(found[part][0], nan=-1.0))
-        self.chosen.setdefault(cell, []).append(best)
-        for method, (_, right) in (found | {"auto": found[best]}).items():
+        of_choice = {}
+        if len(found) == len(PARTS):
+            best = max(PARTS, key=lambda part: np.nan_to_num(found[part][0], nan=-1.0))
+            self.chosen.setdefault(cell, []).append(best)
+            of_choice = {"auto": found[best]}
+        for method, (_, right) in (found | of_choice).items():
             self.right.setdefault((cell, method), []).append(right)
 
     def report(self, half: str) -> None:
@@ -131,24 +135,31 @@ class Cells:
             value, error = mean_and_error(draws)
             settings = most_frequent_first(self.chosen[cell]) if method == "auto" else ""
             self._row(cell, method, "accuracy", (value, error), half=half, settings=settings)
-        for cell in self.chosen:
+        for cell in dict.fromkeys(cell for cell, _ in self.right):
             for ours, theirs in GAINS:
+                if not {(cell, ours), (cell, theirs)} <= self.right.keys():
+                    continue
                 gained = margin(self.right[cell, ours], self.right[cell, theirs])
                 self._row(cell, f"{ours} over {theirs}", "accuracy_gained", gained, half=half)
-            before = cell._replace(share=round(cell.share / 10, 9))
-            if cell.share and before in self.chosen and not cell.more:
-                gained = margin(self.right[cell, "sent"], self.right[before, "sent"])
-                self._row(cell, "sent, ten times the text", "accuracy_gained", gained, half=half)
-            all_of_it = cell._replace(more=0)
-            if cell.more and all_of_it in self.chosen:
-                gained = margin(self.right[cell, "sent"], self.right[all_of_it, "sent"])
-                self._row(cell, "sent, with public queries", "accuracy_gained", gained, half=half)
+            for of, less in _less_text(cell):
+                if less != cell and {(cell, "sent"), (less, "sent")} <= self.right.keys():
+                    gained = margin(self.right[cell, "sent"], self.right[less, "sent"])
+                    self._row(cell, of, "accuracy_gained", gained, half=half)
 
     def _row(self, cell: Cell, method: str, metric: str, found: tuple[float, float], **fields: str) -> None:
         self.run.row(
             data=self.name, method=method, metric=metric, value=found[0], value_error=found[1],
             labelled=cell.labelled, unlabeled=cell.share, queries=cell.more, **fields,
         )  # fmt: skip
+
+
+def _less_text(cell: Cell) -> Iterator[tuple[str, Cell]]:
+    """Yield the cells of less text that a cell is held against, and what each comparison is called."""
+    if cell.more:
+        yield "sent, with public queries", cell._replace(more=0)
+    else:
+        yield "sent, ten times the text", cell._replace(share=round(cell.share / 10, 9))
+        yield "sent, over the labelled sentences alone", cell._replace(share=0.0)
 
 
 def cells(labelled: str, shares: Sequence[float], mores: Sequence[int]) -> Iterator[Cell]:
