@@ -83,6 +83,8 @@ def _pair_loss(
     j: int,
 ) -> float:
     """Return what merging i and j loses in all, in O(m)."""
+    # L(i, j) = own(i, j) + sum_e third(i, j, e), which `_add_third` keeps up to date for all pairs but those of the
+    # cluster that was merged last.
     loss = _own(C, first, second, i, j)
     for e in range(len(C)):
         if alive[e] and e not in (i, j):
