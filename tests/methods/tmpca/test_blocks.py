@@ -4,11 +4,11 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 from sklearn.base import clone
 
 from dspectral import TreePCA, build_corpus
 from tests.methods.tmpca.sentences import WORDS, Counted, arrays, bits, texts, vectors
+from tests.schedulers import scheduled
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +57,9 @@ def test_each_block_is_read_once_for_each_level_that_is_not_kept(length, limit, 
 def test_the_same_blocks_give_the_same_bits_under_every_scheduler(corpus):
     X = da.from_array(arrays(200, 8, 3), chunks=(30, -1, -1))
     found = []
-    for scheduler in ("sync", "threads"):
-        with dask.config.set(scheduler=scheduler):
+    for kind in ("sync", "threads", "distributed"):
+        with scheduled(kind):
             found.append(of_both(X, corpus))
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
-        ) as made,
-        Client(made),
-    ):
-        found.append(of_both(X, corpus))
     assert found[0] == found[1] == found[2]
 
 
