@@ -142,7 +142,7 @@ def whole_lines(
     """
     begins, line = _first_line(file, start, stop), None if start else 1
     most = longest.n_bytes + 2  # one byte more than a line and its end of two bytes shows that it is too long
-    # Invariant: `begins` is the byte of the file at which the next part begins, and `line` the number of its first line.
+    # Invariant: `begins` is the byte of the file at which the next part begins, `line` the number of its first line.
     for data, size in _cut_at_lines(file, begins, stop, piece_bytes, most):
         text = data if begins else data.removeprefix(BYTE_ORDER_MARK)
         piece = Piece(text, url, begins + len(data) - len(text), line)
@@ -261,9 +261,9 @@ def _cut_at_lines(
     With each part goes the number of its bytes in the file, which are more where a line has over ``most``: of that
     its first bytes and its end are left.
     """
-    # Invariant: `at` is the place of the next byte to read; `held` is the beginning of a line whose end is not read yet,
-    # `n_held` its bytes and `n_read` how many of the line were read, more than are held where it is too long. Behind
-    # `stop` small parts are read, as the span's last line is likely to end soon. Each byte is read and searched once.
+    # Invariant: `at` is the place of the next byte to read; `held` is the beginning of a line whose end is not read
+    # yet, `n_held` its bytes and `n_read` how many of the line were read, more than are held where it is too long.
+    # Behind `stop` small parts are read, as the span's last line is likely to end soon.
     held: list[bytes] = []
     n_held = n_read = 0
     while stop < 0 or at < stop or held:
