@@ -25,43 +25,28 @@ if __name__ == "__main__":
 """
 
 
-SIGNALS = {"Ctrl-C thrice": [signal.SIGINT] * 3, "terminated": [signal.SIGTERM]}
-TAKEN = (
-    "python -m workflows.rivers: warning: Port 8787 is already in use",
-    "Perhaps you already have a cluster running",
-    "Hosting the HTTP server on port",
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGINT] * 3, [signal.SIGTERM]], ids=["Ctrl-C thrice", "terminated"]
 )
-"""What the second program may say of its dashboard."""
-
-
-def started(folder):
-    folder.mkdir()
-    (folder / "rivers.py").write_text(PROGRAM)
+def test_a_program_that_is_stopped_closes_its_workers_and_leaves_no_semaphore(signals, tmp_path):
+    (tmp_path / "rivers.py").write_text(PROGRAM)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     given = [sys.executable, "rivers.py", "--workers", "1", "--out", "out"]
-    return subprocess.Popen(
-        given, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    running = subprocess.Popen(
+        given, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-
-
-@pytest.mark.slow
-def test_programs_that_are_stopped_close_their_workers_and_leave_no_semaphore(tmp_path):
-    # Both at once, as most of the time is that of starting and of waiting.
-    running = {how: started(tmp_path / how) for how in SIGNALS}
-    for program in running.values():
-        assert "dashboard" in program.stdout.readline()
+    assert "dashboard" in running.stdout.readline()
     time.sleep(1.0)
-    for how, program in running.items():
-        for number in SIGNALS[how]:
-            program.send_signal(number)
-            time.sleep(0.5)
-    for how, program in running.items():
-        _, error = program.communicate(timeout=120)
-        assert program.returncode == 130, how
-        said = [line for line in error.splitlines() if not line.startswith(("[", *TAKEN))]
-        assert said[-1] == "python -m workflows.rivers: interrupted, nothing is written to out"
-        assert all(line.startswith("stopping") for line in said[:-1]), error
-        assert list((tmp_path / how).iterdir()) == [tmp_path / how / "rivers.py"]
+    for number in signals:
+        running.send_signal(number)
+        time.sleep(0.5)
+    _, error = running.communicate(timeout=120)
+    assert running.returncode == 130
+    said = [line for line in error.splitlines() if not line.startswith("[")]
+    assert said[-1] == "python -m workflows.rivers: interrupted, nothing is written to out"
+    assert all(line.startswith("stopping") for line in said[:-1]), error
+    assert list(tmp_path.iterdir()) == [tmp_path / "rivers.py"]
 
 
 @pytest.fixture

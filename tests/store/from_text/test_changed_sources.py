@@ -33,8 +33,7 @@ class StoppedError(Exception):
 
 
 @pytest.fixture(autouse=True)
-def one_after_the_other(monkeypatch):
-    monkeypatch.setattr(corpus_build, "N_PARTITIONS", 1)  # most of the time is that of writing the parts
+def one_after_the_other():
     with dask.config.set(scheduler="sync"):
         yield
 

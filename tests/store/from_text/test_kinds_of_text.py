@@ -18,7 +18,7 @@ import zstandard
 from dspectral import NgramHashing, TextFiles, Texts, VocabularySettings, build_corpus, build_store
 from dspectral.store import discard_unfinished, open_store
 from dspectral.store.arrays import StoreError
-from dspectral.store.from_text import build, corpus_build
+from dspectral.store.from_text import build
 
 HASHING = NgramHashing(128, (1, 2))
 LINES = [f'The caf\xe9 word{i % 7} sat; on "mat" {i}' if i % 9 else "" for i in range(60)]
@@ -163,10 +163,7 @@ def test_every_kind_of_text_becomes_the_same_rows(tmp_path, kind, of_file):
 
 
 @pytest.mark.parametrize("kind", [*IN_MEMORY, *FILES])
-def test_every_kind_of_text_becomes_the_same_corpus(tmp_path, kind, of_file, monkeypatch):
-    monkeypatch.setattr(
-        corpus_build, "N_PARTITIONS", 1
-    )  # of_file has more: most of the time is that of writing them
+def test_every_kind_of_text_becomes_the_same_corpus(tmp_path, kind, of_file):
     sources, options = given(kind, tmp_path)
     corpus = build_corpus(sources, str(tmp_path / "c"), min_count=2, block_bytes=SMALL, **options)
     assert corpus.words == of_file["words"]
