@@ -154,6 +154,7 @@ class _Announcer(numba_events.Listener):
 
     def on_start(self, event: numba_events.Event) -> None:
         """Tell that a loop is not in the cache."""
+        # One stack a thread: a loop that another thread asks for is no part of this one.
         outer = self._stack()
         outer.append(time.perf_counter())
         if len(outer) == 1:

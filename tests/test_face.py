@@ -66,23 +66,23 @@ def test_an_unknown_name_is_an_attribute_error(package):
         package.SketchedPAC  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    ("imports", "heavy"),
-    [
-        (
-            "dspectral.decomposition.frequent_directions, dspectral.store.from_text.text_files, dspectral.engine",
-            {"sklearn", "pandas", "pyarrow", "matplotlib"},
-        ),
-        (
-            "dspectral.decomposition.estimators, dspectral.methods.embeddings",
-            {"numba", "matplotlib", "bokeh"},
-        ),
-        ("workflows.build_store", {"sklearn", "pandas"}),
-        ("dspectral; dspectral.io; dspectral.store", {"sklearn", "numba", "numpy", "dask", "zarr", "scipy"}),
-        ("dspectral; dspectral.io.read_conll; dspectral.store.Location", {"sklearn", "numba"}),
-    ],
-)
-def test_a_program_holds_only_the_packages_that_it_uses(imports, heavy):
-    program = f"import sys; import {imports}; print(*{heavy!r} & set(sys.modules))"
+LIGHT = [
+    ("dspectral; dspectral.io; dspectral.store", {"sklearn", "numba", "numpy", "dask", "zarr", "scipy"}),
+    ("dspectral.io; dspectral.io.read_conll; dspectral.store.Location", {"sklearn", "numba"}),
+    (
+        "dspectral.decomposition.frequent_directions, dspectral.store.from_text.text_files, dspectral.engine",
+        {"sklearn", "pandas", "pyarrow", "matplotlib"},
+    ),
+    ("dspectral.decomposition.estimators, dspectral.methods.embeddings", {"numba", "matplotlib", "bokeh"}),
+]
+"""What one process imports in turn, and what must not be there afterwards."""
+
+
+@pytest.mark.parametrize("steps", [LIGHT, [("workflows.build_store", {"sklearn", "pandas"})]])
+def test_a_program_holds_only_the_packages_that_it_uses(steps):
+    program = "import sys\n" + "".join(
+        f"import {imports}\nprint({imports!r}, *{heavy!r} & set(sys.modules), sep='|')\n"
+        for imports, heavy in steps
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    assert done.stdout.splitlines() == [imports for imports, _ in steps]

@@ -43,7 +43,7 @@ SETTINGS = """
 [mypy]
 strict = True
 
-[mypy-dask.*,distributed.*,fsspec.*,matplotlib.*,numba.*,sklearn.*,zarr.*]
+[mypy-anndata.*,bokeh.*,dask.*,distributed.*,fsspec.*,jinja2.*,matplotlib.*,numba.*,pandas.*,pyarrow.*,rich.*,scipy.*,sklearn.*,zarr.*]
 follow_imports = skip
 """
 """Strict, but without a thousand modules of other packages that say nothing about this one."""

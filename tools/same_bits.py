@@ -727,24 +727,24 @@ def files_of(place: Path, folder: Path) -> Digests:
     -------
     dict of str to str
         Of ``"files"``: names and bytes of all but JSON. Of ``"metadata"``: names and decoded content of JSON,
-        without the versions of packages.
+        without the versions of packages, and without seals, which sum up the path too.
     """
     files, metadata = [], []
     for path in sorted(path for path in place.rglob("*") if path.is_file()):
         name = path.relative_to(place).as_posix()
         if path.suffix == ".json":
             text = path.read_text(encoding="utf-8").replace(str(folder), "")
-            metadata.append((name, _without_versions(json.loads(text))))
+            metadata.append((name, _lasting(json.loads(text))))
         else:
             files.append((name, path.read_bytes()))
     return {"files": digest(files), "metadata": digest(metadata)}
 
 
-def _without_versions(value: Any) -> Any:
-    """Return decoded JSON without what ``"versions"`` holds."""
+def _lasting(value: Any) -> Any:
+    """Return decoded JSON without what ``"versions"`` and ``"seal"`` hold."""
     if isinstance(value, dict):
-        return {key: _without_versions(part) for key, part in value.items() if key != "versions"}
-    return [_without_versions(part) for part in value] if isinstance(value, list) else value
+        return {key: _lasting(part) for key, part in value.items() if key not in ("versions", "seal")}
+    return [_lasting(part) for part in value] if isinstance(value, list) else value
 
 
 def generators(_: Path) -> Iterator[Case]:

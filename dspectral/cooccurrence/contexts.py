@@ -137,6 +137,7 @@ class ContextCounts(NamedTuple):
         ContextCounts
             Sums of the counts.
         """
+        # Weights are multiples of 1 / UNIT, so that these sums are exact, and the same in any order of blocks.
         # Not by engine.summary.add_fields: this room and the engine are neighbors on one floor.
         n_tokens, counts = self.n_tokens, self.counts
         for other in others:

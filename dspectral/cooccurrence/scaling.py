@@ -204,4 +204,5 @@ def most_entries(counts: NDArray[np.int64], *, n_positions: int, n_contexts: int
     >>> most_entries(np.array([100, 2]), n_positions=4, n_contexts=50)
     array([50,  8])
     """
+    # A token has n_positions contexts at most, which may all be new, until every context was met.
     return np.minimum(counts * n_positions, n_contexts)

@@ -157,6 +157,7 @@ def _tokens_by_type(
         starts[ids[token] + 1] += 1
     for word in range(n_types):
         starts[word + 1] += starts[word]
+    # `rooms` says how many positions on each side lie within the sentence, so that no later loop asks where one ends.
     next_place = starts[:-1].copy()
     places, rooms = np.empty(ids.size, dtype=np.int64), np.empty((ids.size, 2), dtype=np.int32)
     for i in range(offsets.size - 1):
@@ -178,6 +179,7 @@ def _sort_columns(
     if n > FEW:
         ordered: NDArray[np.uint64] = sort_keys(keys, spare, n, 0, n_bits)
         return ordered
+    # Invariant: keys[:i] is sorted; about n^2 / 4 moves, 144 for a row of FEW columns.
     for i in range(1, n):
         key = keys[i]
         j = i

@@ -116,6 +116,7 @@ def low_rank_rows(
     axes = low_rank_axes(n_columns, n_components, seed=seed)
     if noise < 0:
         raise ValueError(f"noise is {noise}, but is a standard deviation, at least 0")
+    # D is put into the axes once, and not into the signal of each block.
     scaled = np.linspace(1.0, 1.0 / n_components, n_components)[:, None] * axes
     return random_rows(
         partial(_draw_low_rank, scaled=scaled.astype(dtype), noise=noise),

@@ -197,6 +197,8 @@ class Decomposition(
         self.solver_ = found.solver
         self.n_passes_ = found.n_passes
         self.summary_ = found.summary
+        # Of squared singular values about the origin, n (v' mean)^2 is what the mean puts along a component v, and
+        # n |mean|^2 what it puts into the energy.
         variances = found.values.copy()
         total = found.energy
         if not self.center:  # the spectrum is about the origin, a variance about the mean

@@ -48,6 +48,7 @@ def random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
     >>> random_signs(2, 10, seed=0).shape
     (2, 4)
     """
+    # One draw for both: the column in the upper bits, and the sign in the lowest.
     return np.random.default_rng(operator.index(seed)).integers(
         2 * n_columns, size=(n_rows, SIGNS), dtype=np.int32
     )

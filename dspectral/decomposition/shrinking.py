@@ -83,6 +83,7 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
     Sketched
         Rows that fit already are only put together, without error.
     """
+    # Through the smaller of `A'A` and `A A'`: r d^2 or r^2 d flops for r rows of d columns, and no copy of all rows.
     n_rows, n_columns = sum(len(part) for part in parts), parts[0].shape[1]
     if n_rows <= capacity:
         return Sketched(np.concatenate(parts), 0.0)
@@ -117,6 +118,7 @@ def shrink_gram(gram: NDArray[np.float64], capacity: int, dtype: DTypeLike, *, n
     Sketched
         Orthogonal rows.
     """
+    # With `A'A = V diag(v) V'`, the rows `sqrt(v - cut) V'` have the Gram matrix `A'A` less at most `cut` along each v.
     values, vectors = eigh_descending(gram)
     kept, error = shrink_values(values, capacity, dtype, n_terms)
     rows = (vectors[:, : len(kept)] * np.sqrt(kept)).T

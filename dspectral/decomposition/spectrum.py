@@ -194,6 +194,7 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
         values, energy, error = singular_values**2, summary.energy, summary.error
         solver = "frequent_directions" if summary.shrink == "full" else "median_frequent_directions"
     else:
+        # Sum of (x - mean) (x - mean)' = sum of x x' - n mean mean': one pass, whatever the mean turns out to be.
         gram = summary.gram - summary.n_rows * np.outer(mean, mean) if plan.center else summary.gram
         values, vectors = eigh_descending(gram)
         # What sums of n products, rounded to either side, leave of a direction that is not there.
@@ -255,6 +256,7 @@ def krylov_spectrum(
         n_done += 1
         mean = part.total / max(1, part.n_rows)
         product = part.product
+        # (A'A - n mean mean') Z, from A'A Z and the sum of the rows, which each pass has anyway.
         if plan.center:
             product -= np.outer(mean, part.n_rows * (mean @ space.newest)).astype(plan.dtype)
         if n_done == n_passes or space.newest.shape[1] == 0:

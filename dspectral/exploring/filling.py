@@ -46,6 +46,7 @@ def fill(
         n_documents, n_sentences = count_filled(words)
     with stages.stage("Count the words of each document", TOKENS):
         store = steps.count_documents(words, f"{folder}/documents.zarr")
+    # Small text has no room for the sizes that were asked for: from here on they are those that it has.
     sizes = sizes.reduced(n_documents=n_documents, n_words=len(words.words) - 1)
     size = {
         "documents": n_documents,
@@ -71,6 +72,7 @@ def _explore_documents(
 ) -> None:
     """Add directions and documents."""
     n_documents, used = found.size["documents"], steps.words_for_directions(store)
+    # A fourth of the words at most, or directions would be single words.
     k = min(sizes.n_components, int(used.sum()) // 4)
     if not k:
         found.missing["directions"] = (

@@ -156,6 +156,7 @@ def _indicator(rows: Rows) -> CSRRows:
 
 def _unit(rows: CSRRows) -> CSRRows:
     """Scale the rows of one block of an indicator."""
+    # All entries are 1, so that the length of a row is the root of their number.
     lengths = np.diff(rows.indptr)
     data = np.repeat(1.0 / np.sqrt(np.maximum(lengths, 1)), lengths)
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)

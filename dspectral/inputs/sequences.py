@@ -178,6 +178,7 @@ def as_labelled(X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = N
     >>> corpus.words, corpus.labels
     (['<?>', 'a', 'b'], ['N', 'V'])
     """
+    # A corpus in a store has its numbers already, and is not read here.
     if all(hasattr(X, name) for name in ("words", "labels", "sentences")):
         stream = cast("HoldsLabelledSentences", X)
         return LabelledCorpus(list(stream.words), list(stream.labels), stream.sentences)

@@ -159,6 +159,7 @@ def write_embedding(
             f"{len(components)} components"
         )
     mask = _mask(adata if where is None else where, mask_var)
+    # All is checked by now, and nothing written: an error leaves the AnnData as it was.
     elements = {
         f"obsm/{key}": rows,
         f"varm/{'PCs' if name == 'pca' else name}": _loadings(components, n_vars, mask),
@@ -195,6 +196,7 @@ def _loadings(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | N
             f"components have {components.shape[1]} columns, but the AnnData has {n_vars} variables{of_mask}: "
             "mask_var says which of them the estimator was fitted on"
         )
+    # As scanpy's: variables that were left out have loadings of 0.
     loadings = np.zeros((n_vars, len(components)), dtype=components.dtype)
     loadings[chosen] = components.T
     return loadings

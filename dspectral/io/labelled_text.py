@@ -182,6 +182,7 @@ def write_labelled_text(
     rows, labels = lazy_rows(X), lazy_rows(y)
     if rows.shape[0] != labels.shape[0]:
         raise ValueError(f"there are {rows.shape[0]} rows, but labels of {labels.shape[0]}")
+    # Rows and labels of a block are written together: blocks of either must hold the same documents.
     if labels.chunks[0] != rows.chunks[0]:
         labels = labels.rechunk({0: rows.chunks[0]})
     first = 0 if zero_based else 1
@@ -204,6 +205,7 @@ def _as_csr(block: Rows) -> CSRRows:
 
 def _lines(rows: CSRRows, labels: CSRRows, first: int) -> Iterator[str]:
     """Yield the lines of a block; each number that occurs in it is formatted once, as few do."""
+    # Formatting takes longer than sorting, and counts are a handful of numbers. Nine digits give every float32 back.
     different, inverse = np.unique(rows.data, return_inverse=True)
     if not np.isfinite(different).all():
         raise ValueError("an entry is NaN or infinite, but labeled text holds finite numbers")

@@ -38,6 +38,7 @@ def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int, *, canonical:
     """
     if not len(indptr) or not 0 <= indptr[-1] <= len(indices) or offset_fault(indptr, indptr[-1]):
         return f"its row pointers do not cut {len(indices)} entries into rows"
+    # The questions in the order of their cost: row pointers, two extremes of the indices, then an array of booleans.
     used = indices[: indptr[-1]]
     if not len(used):
         return ""

@@ -95,6 +95,7 @@ def column_gram(Z: FloatArray) -> NDArray[np.float64]:
     ndarray of float64, shape (r, r)
         Inner products of all pairs of columns.
     """
+    # `2 d r^2` flops; what a panel loses to the precision of Z does not grow with the number of panels.
     total = np.zeros((Z.shape[1], Z.shape[1]))
     for panel in panels(len(Z)):
         total += Z[panel].T @ Z[panel]
@@ -121,6 +122,7 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
     coefficients = coefficients.astype(out.dtype)
     room = np.empty((coefficients.shape[1], PANEL), dtype=np.result_type(*parts))
     product = np.empty((len(out), PANEL), dtype=np.result_type(coefficients, room))
+    # `2 m r d` flops for r rows in all; beside the result only a panel of S is copied, never S.
     for panel in panels(n_columns):
         stacked = np.concatenate([part[:, panel] for part in parts], out=room_for(panel, room))
         out[:, panel] = np.matmul(coefficients, stacked, out=room_for(panel, product))
@@ -141,5 +143,6 @@ def subtract_product(target: FloatArray, Z: FloatArray, C: FloatArray) -> None:
     """
     C = C.astype(Z.dtype)
     room = np.empty((PANEL, C.shape[1]), dtype=Z.dtype)
+    # `2 d r m` flops; the product exists for one panel at a time, where a second array like the target would not fit.
     for panel in panels(len(Z)):
         target[panel] -= np.matmul(Z[panel], C, out=room_for(panel, room))

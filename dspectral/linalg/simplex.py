@@ -189,6 +189,8 @@ def _solve(
     """
     if not _factorize(gram, order, n, factor):
         return False
+    # The condition of the minimum, G p = c + m 1 with a multiplier m of the sum, has the solution p = x + m u, and m
+    # follows from the sum of 1. Both systems share one factor: `n^3 / 6` products for it, `2 n^2` for the two.
     for a in range(n):
         work[1, a], work[2, a] = products[order[a]], 1.0
     free, unit = _substitute(factor, work[1], n), _substitute(factor, work[2], n)
@@ -220,6 +222,7 @@ def _factorize(gram: Doubles, order: Integers, n: int, factor: Doubles) -> bool:
 @compiled
 def _substitute(factor: Doubles, x: Doubles, n: int) -> float:
     """Solve with the factor and its transpose, in place, and return the sum of the solution."""
+    # First L y = x from above, then L' z = y from below; x[a] is read only after it is final. `n^2` products.
     total = 0.0
     for a in range(n):
         for c in range(a):

@@ -77,6 +77,7 @@ def gram_gather_scatter(
 @compiled_with_contraction
 def add_columns(data: NDArray[np.generic], indices: IntArray, out: NDArray[np.float64]) -> None:
     """Add the entries of each column to ``out``."""
+    # In the order of the entries, as np.bincount sums them: both give the same bits.
     for entry in range(data.size):
         out[indices[entry]] += np.float64(data[entry])
 

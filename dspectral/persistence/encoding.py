@@ -56,6 +56,7 @@ def encoded(value: Any, name: str, arrays: list[Any]) -> JSON:
 def _encoded_container(
     value: list[Any] | tuple[Any, ...] | dict[Any, Any] | slice, name: str, arrays: list[Any]
 ) -> JSON:
+    # Pairs in place of a JSON object, whose keys could be strings alone.
     if isinstance(value, dict):
         pairs = [_encoded_container(list(pair), name, arrays) for pair in value.items()]
         return {"kind": "dict", "items": pairs}
@@ -76,6 +77,7 @@ def _encoded_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, arra
         # BLAS sums in another order where the memory is in another order.
         order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
         return {"kind": "array", "number": len(arrays) - 1, "order": order}
+    # Strings, objects and single numbers go into the JSON: they are few, and no array of numbers could hold them.
     if value.dtype.kind in "biufUO":
         items = [encoded(item, name, arrays) for item in value.ravel().tolist()]
         kind = "array" if isinstance(value, np.ndarray) else "scalar"
@@ -217,6 +219,7 @@ def _record(decoder: Decoder, node: dict[str, Any]) -> Any:
 
 def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     kind = decoder.class_named(node["class"])
+    # What an older version called otherwise is renamed here, and nowhere else.
     parameters = parameters_of_today(kind, decoder.values(node["parameters"]))
     made = kind(**parameters)
     attributes = decoder.values(node["attributes"])

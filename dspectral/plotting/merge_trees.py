@@ -73,6 +73,7 @@ def plot_merge_tree(
         raise ValueError(
             f"there are {n_blocks} block(s) and a fan-in of {fan_in}, but must be 1 or more and 2 or more"
         )
+    # Where blocks are too many to tell lines apart, levels are bars, and the tree is its outline.
     places = _places(n_blocks, fan_in)
     known = [] if certificates is None else list(certificates)
     if len(known) > len(places):

@@ -83,6 +83,7 @@ def plot_spectrum(model: HasSpectrum, ax: Axes | None = None) -> Axes:
     scree = scree_of(model)
     ax = axes_of(ax)
     number = np.arange(1, len(scree.values) + 1)
+    # A logarithmic axis has no place for zeros, which are components beyond the rank.
     above = scree.values > 0
     marker = "o" if len(number) <= 60 else None
     ax.semilogy(number[above], np.sqrt(scree.values[above]), color=BLUE, marker=marker, markersize=4)

@@ -209,6 +209,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         self.n_passes_ = 0
         if self.idf is None:
             return self
+        # A store knows its frequencies from when it was built: no pass.
         if isinstance(X, OpenedCounts):
             found = DocumentFrequencies(X.n_rows, X.document_frequency)
         else:

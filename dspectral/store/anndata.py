@@ -65,6 +65,7 @@ class ColumnTotals(NamedTuple):
     @classmethod
     def of(cls, rows: CSRRows) -> Self:
         """Summarize one block; NaN and infinity raise a ValueError."""
+        # `read_slice` drops zeros and sums duplicates, so that each entry is one row that holds the column.
         frequency = np.bincount(rows.indices, minlength=rows.shape[1])
         return cls(total_of(rows), frequency, energy_of(rows))
 

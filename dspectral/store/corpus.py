@@ -117,6 +117,7 @@ class Corpus:
         StoreError
             If something is missing, damaged, or not what was written.
         """
+        # Read, and so verified; what was read before would not be read again.
         _ = self.words
         run_tasks(partial(_verify, self.where, n_types=len(self.counts)), self.blocks, name="check-block")
 
@@ -166,6 +167,7 @@ def open_corpus(path: str, *, storage_options: dict[str, Any] | None = None) -> 
     >>> open_corpus("memory://two-lines.zarr").words
     ['<?>', 'the', 'cat', 'dog']
     """
+    # The root is written last, so a corpus that has one is whole; plans without a root are those of a stopped build.
     where = Location.of(path, storage_options)
     head = (where.attributes(sure=True) or {}).get(CORPUS_KEY)
     if head is None:
@@ -205,6 +207,7 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None
     """
     store = where.open()
     ids, offsets = (read_array(where, store, block.name, part) for part in ("ids", "offsets"))
+    # Compiled loops trust offsets and ids: whatever they would read outside of an array is refused here.
     fault = offset_fault(offsets, len(ids))
     if len(offsets) != block.n_sentences + 1 or len(ids) != block.n_tokens:
         fault = "its parts do not fit together"

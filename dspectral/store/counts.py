@@ -135,6 +135,7 @@ class CountStore(OpenedCounts):
         return self._total("document_frequency")
 
     def _total(self, part: str) -> NDArray[Any]:
+        # The sums of the root are those of all blocks: without some, each block's own are read, and no row.
         if self.left_out:
             return sum_of_blocks(self.where, self.blocks, part)
         path = totals_path(self.generation)
@@ -176,6 +177,7 @@ class CountStore(OpenedCounts):
         StoreError
             If something is missing, damaged, or not what was written.
         """
+        # From the fewest bytes to the most, so that what can be told at once is told at once.
         for part in TOTALS:
             self._total(part)
         _ = self.vocabulary  # read, and held against its own digest

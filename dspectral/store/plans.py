@@ -42,6 +42,7 @@ def write_plan(
     if not found:  # no group, or one without attributes, whose writing was cut short
         where.mark(path, plan)
         return False
+    # Either side may have fields that the other lacks, as those of a later version do.
     different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
     if different == ["sources"] and stamps:
         scratch = where.attributes(f"scratch/{generation:04d}/{STAMPS}") or {}

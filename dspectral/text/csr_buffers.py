@@ -123,9 +123,7 @@ def hash_group(
 ) -> None:
     """Hash the n-grams of documents first, ..., last - 1, and write their codes, begins and ends into the buffers.
 
-    The order is document by document, then by first word, then the shorter n-gram first. Invariant: ``state`` is the
-    hash of all whole words of four bytes of ``text[begin:position]``, so an n-gram of one more word costs its own
-    bytes only.
+    The order is document by document, then by first word, then the shorter n-gram first.
 
     Examples
     --------
@@ -139,6 +137,9 @@ def hash_group(
     """
     text, starts, (low, high) = tokens.text, tokens.starts, ngram_range
     codes, begins, ends = buffers.codes, buffers.begins, buffers.ends
+    # Invariant: `state` is the hash of all whole words of four bytes of text[begin:position]. The n-grams that begin at
+    # a word share its bytes, so one more word costs its own bytes alone: `high` times the text is hashed, and not
+    # high (high + 1) / 2 times.
     n = np.uint64(0)
     for document in range(first, last):
         end_of_document = tokens.bounds[document + 1]

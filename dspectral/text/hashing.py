@@ -242,12 +242,14 @@ def _write_cells(settings: HashingSettings, n_bits: int, buffers: RowBuffers, fi
 
     A cell is ``(row << n_bits | column) << 1 | negative``: sorted, equal row and column are neighbors.
     """
+    # As scikit-learn reads a hash: a signed number, whose magnitude modulo n_features is the column, and whose sign is
+    # that of the entry. One key for each n-gram, so there are as many cells as n-grams.
     mask, signed = np.uint32(settings.n_features - 1), np.uint64(settings.alternate_sign)
     codes, keys, ngrams = buffers.codes, buffers.keys, buffers.ngrams
     for document in range(first, last):
         row = np.uint64((document - first) << n_bits)
         for i in range(ngrams[document] - ngrams[first], ngrams[document + 1] - ngrams[first]):
-            # two's complement without a branch: the absolute value, 2**31 of -2**31
+            # Two's complement without a branch: the absolute value, 2**31 of -2**31.
             negative = codes[i] >> np.uint32(31)
             column = np.uint64(((codes[i] ^ (np.uint32(0) - negative)) + negative) & mask)
             keys[i] = ((row | column) << np.uint64(1)) | (np.uint64(negative) & signed)

@@ -55,6 +55,8 @@ def finish(state: np.uint32, word: np.uint32, n_bytes: Int) -> np.uint32:
     >>> finish(np.uint32(0), np.uint32(0), 0)
     0
     """
+    # The length is mixed in, so that strings that differ in trailing zeros do not collide; each bit of the state then
+    # changes about half of the bits of the hash.
     mask = np.uint32((1 << 8 * (n_bytes & 3)) - 1)
     h = np.uint32(state ^ _scrambled(np.uint32(word & mask))) ^ np.uint32(n_bytes)
     h = np.uint32((h ^ (h >> np.uint32(16))) * M1)
@@ -71,6 +73,8 @@ def hash_slice(text: NDArray[np.uint8], begin: Int, end: Int) -> np.uint32:
     >>> hash_slice(np.frombuffer(b"word", dtype=np.uint8), 0, 4)
     3326792864
     """
+    # Invariant: `state` is that after text[begin:position], a whole number of words of four bytes. The last bytes are
+    # read one by one: a word from there could go beyond the text.
     state = np.uint32(0)
     position = begin
     while position + 4 <= end:

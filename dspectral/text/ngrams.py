@@ -68,14 +68,12 @@ def distinct_ngrams(tokens: Tokens, longest: int) -> list[Distinct]:
 def _keys(
     bounds: NDArray[np.int64], numbers: NDArray[np.int64], words: NDArray[np.int64], n_words: Int, length: Int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return a number for each n-gram of this length, and the word that it starts at.
-
-    The number is that of the n-gram without its last word, times ``n_words``, plus that of its last word: the order
-    of numbers is the order of bytes, and no two n-grams share one.
-    """
+    """Return a number for each n-gram of this length, and the word that it starts at."""
     keys = np.empty(words.size, dtype=np.uint64)
     places = np.empty(words.size, dtype=np.int64)
     n = 0
+    # key(w_1 .. w_l) = number(w_1 .. w_{l-1}) n_words + number(w_l): no two n-grams share a key, and the order of keys
+    # is that of bytes, as both numbers are. It fits 64 bits, since there are at most as many distinct n-grams as words.
     for i in range(bounds.size - 1):
         for word in range(bounds[i], bounds[i + 1] - length + 1):
             keys[n] = numbers[word] * n_words + words[word + length - 1]
@@ -91,22 +89,20 @@ def _count_runs(
     document_of: NDArray[np.int64],
     numbers: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Count the runs of equal keys and the documents in each, and number the n-gram at each of its places.
-
-    Invariant: ``run`` is the number of the n-gram before place i, ``document`` the last document counted for it. The
-    sort was stable, so places rise within a run and each document is met in one piece. Cost: two passes over places.
-    """
+    """Count the runs of equal keys and the documents in each, and number the n-gram at each of its places."""
     n = 0
     for i in range(keys.size):
         n += i == 0 or keys[i] != keys[i - 1]
     first = np.empty(n, dtype=np.int64)
     document_frequency, counts = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    # Invariant: `run` is the number of the n-gram before place i, `document` the last document counted for it. The
+    # sort was stable, so places rise within a run and each document is met in one piece. With the loop above, keys are
+    # read twice; `numbers` is written at far places, once each.
     run, document = -1, -1
     for i in range(keys.size):
         if i == 0 or keys[i] != keys[i - 1]:
             run, document = run + 1, -1
             first[run] = places[i]
-        # Places rise within a run, and so documents do.
         document_frequency[run] += document_of[places[i]] != document
         document = document_of[places[i]]
         counts[run] += 1
@@ -119,6 +115,7 @@ def _number_words(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
     """Return the number of each word in the order of bytes, and how many distinct words there are."""
     names, first = name_words(tokens)
     order = sorted_words(tokens.text, tokens.starts, first)
+    # The inverse of the order turns numbers by first appearance into numbers by bytes: only distinct words are sorted.
     numbers = np.empty(order.size, dtype=np.int64)
     for i in range(order.size):
         numbers[order[i]] = i
@@ -129,14 +126,13 @@ def _number_words(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
 
 @compiled
 def name_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the number of each word by first appearance, and where each number appears first.
-
-    An open hash table with linear probing, at most half full: ``slots`` holds numbers or -1, ``codes`` the hash of
-    each number, which is compared before bytes are. Cost: about two probes a word.
-    """
+    """Return the number of each word by first appearance, and where each number appears first."""
     text, starts = tokens.text, tokens.starts
     names = np.empty(starts.size - 1, dtype=np.int64)
     first, codes = np.empty_like(names), np.empty(names.size, dtype=np.uint32)
+    # An open hash table with linear probing, at most half full, in the cache as long as words are few: `slots` holds
+    # numbers or -1, `codes` the hash of each number, which is compared before bytes are. Invariant: the words before
+    # this one have their numbers, below n. Cost: about two probes a word.
     slots = np.full(1024, -1, dtype=np.int64)
     n = 0
     for word in range(names.size):
@@ -175,11 +171,10 @@ def _enlarged(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) -> ND
 def sorted_words(
     text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the order of distinct words by their bytes: sorted by the first eight, then compared where those agree.
-
-    Comparing words reads far memory twice for each comparison, and the first eight bytes tell most words apart: read
-    once, they are sorted as whole numbers. A shorter word is filled up with zeros, which sort as its end does.
-    """
+    """Return the order of distinct words by their bytes: sorted by the first eight, then compared where those agree."""
+    # Comparing words reads far memory twice for each comparison, and the first eight bytes tell most words apart: read
+    # once, big end first, they are sorted as whole numbers in linear time. A shorter word is filled up with zeros,
+    # which sort as its end does.
     keys = np.zeros(words.size, dtype=np.uint64)
     for i in range(words.size):
         begin, end = starts[words[i]], starts[words[i] + 1] - 1
@@ -187,6 +182,7 @@ def sorted_words(
             byte = np.uint64(text[begin + k]) if begin + k < end else np.uint64(0)
             keys[i] = (keys[i] << np.uint64(8)) | byte
     keys, order = sort_pairs(keys, np.arange(words.size), 64)
+    # Invariant: order[:low] is final. A run low .. high - 1 has the first eight bytes in common.
     low = 0
     while low < words.size:
         high = low + 1
@@ -202,11 +198,9 @@ def sorted_words(
 def _sorted_by_comparison(
     text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64], order: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return some places of ``words`` in the order of their bytes: a merge sort, which compares least.
-
-    Invariant: before the pass of this width, every run ``order[low : low + width]`` is sorted. Each pass merges pairs
-    of runs from ``order`` into ``spare``; there are log2(n) passes of at most n comparisons.
-    """
+    """Return some places of ``words`` in the order of their bytes: a merge sort, which compares least."""
+    # Invariant: before the pass of this width, every run order[low : low + width] is sorted. Each pass merges pairs
+    # of runs from `order` into `spare`; there are log2(n) passes of at most n comparisons.
     spare = np.empty_like(order)
     width = 1
     while width < order.size:

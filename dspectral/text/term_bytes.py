@@ -92,6 +92,7 @@ def compare(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: I
     >>> compare(a, 0, 2, a, 0, 3)
     -1
     """
+    # The first byte that differs decides; where there is none, the longer slice is the one with bytes left.
     shorter = min(i_end - i, j_end - j)
     k = _n_common(a, i, b, j, shorter)
     if k < shorter:

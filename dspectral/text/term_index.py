@@ -152,11 +152,10 @@ def _encode(tokens: Tokens, ngram_range: tuple[int, int], index: TermIndex, n_bi
 
 @compiled
 def _read_ahead(index: TermIndex, buffers: RowBuffers, n: Int) -> None:
-    """Read the first slot of each n-gram, the offset of the term there, and a byte of that term.
-
-    Step by step and without jumps, so that many reads of far memory are under way at once; what is looked up
-    afterwards is near. The sort overwrites `spare`, where the steps are written.
-    """
+    """Read the first slot of each n-gram, the offset of the term there, and a byte of that term."""
+    # Three far reads for each n-gram, step by step and without jumps, so that a core has many of them under way at
+    # once and does not wait for each; what is looked up afterwards is near. The steps are written to `spare`, which
+    # nothing else needs before the sort.
     (data, offsets), slots = index
     codes, found = buffers.codes, buffers.spare
     mask, last = np.uint64(slots.size - 1), np.uint64(data.size - 1)
@@ -180,6 +179,8 @@ def _write_cells(
     (data, offsets), slots = index
     codes, begins, ends = buffers.codes, buffers.begins, buffers.ends
     keys, ngrams = buffers.keys, buffers.ngrams
+    # A cell is the document in the group and the column in one number, as `sum_group` sorts them; its last bit, the
+    # sign of hashed features, is 0 for counts. N-grams outside the vocabulary leave no cell.
     n = 0
     for document in range(first, last):
         row = (document - first) << n_bits
@@ -202,6 +203,8 @@ def look_up(
     end: Int,
 ) -> Int:
     """Return the column of the term ``text[begin:end]`` whose hash is ``code``, or -1."""
+    # The probe of `_fill_slots`: a term lies before the first empty slot after its own, or nowhere. A slot holds the
+    # whole hash, so that the bytes of a far term are read for the answer, and hardly ever for another term.
     mask = np.uint64(slots.size - 1)
     place = np.uint64(code) & mask
     while slots[place] != 0:

@@ -96,9 +96,8 @@ class Tokenizer:
         b"it's a i "
         """
         function = self.resolved().function
-        call = getattr(
-            function, "make_doc", function
-        )  # spaCy's pipeline, of which only the first step is needed
+        # Of a pipeline of spaCy only the first step is needed.
+        call = getattr(function, "make_doc", function)
         documents = checked_offsets(documents)
         words: list[bytes] = []
         bounds = np.zeros(documents.n_documents + 1, dtype=np.int64)
@@ -230,6 +229,7 @@ def _name_of(tokenizer: Callable[..., Any], parameter: str) -> str:
     qualified = getattr(tokenizer, "__qualname__", None)
     if qualified is None or isinstance(tokenizer, type):
         return _name_of_object(tokenizer, parameter)
+    # Methods of built-in types, such as str.split, have no module of their own, but their type has.
     home = getattr(tokenizer, "__module__", None) or getattr(
         getattr(tokenizer, "__objclass__", None), "__module__", ""
     )
@@ -238,6 +238,7 @@ def _name_of(tokenizer: Callable[..., Any], parameter: str) -> str:
         found: Any = _imported(name)
     except (ImportError, AttributeError, ValueError):
         found = None
+    # A lambda, a function within a function or one that was replaced has a name, but not one that leads back to it.
     if found is not tokenizer:
         raise ValueError(
             f"{parameter} is the function {qualified!r} without a name to import it by, which workers, later appends "

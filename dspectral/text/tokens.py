@@ -201,12 +201,10 @@ def _tokenize_one(
     starts: NDArray[np.int64],
     n_words: Int,
 ) -> tuple[Int, bool, Int]:
-    """Write the words of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1.
-
-    Invariant: ``text[:start]`` holds whole words, each followed by a space, and ``text[start:out]`` the
-    ``n_characters`` characters of the word that is being read. A word of fewer than two characters is overwritten.
-    Cost: one table look-up a character.
-    """
+    """Write the words of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1."""
+    # Invariant: text[:start] holds whole words, each followed by a space, and text[start:out] the `n_characters`
+    # characters of the word that is being read. A word of fewer than two characters is overwritten. Cost: one table
+    # look-up a character.
     start = out = starts[n_words]
     n_characters = 0
     odd = False

@@ -93,6 +93,7 @@ class Weighting(NamedTuple):
             If the term frequency or norm is unknown.
         """
         data = rows.data if rows.data.dtype.kind == "f" else rows.data.astype(np.float32)
+        # Entries are new, and the indices are shared with the rows: a weighting costs one copy of the data.
         out = sparse.csr_array((_transformed(data, self.tf), rows.indices, rows.indptr), shape=rows.shape)
         if self.columns is not None:
             out = _columns_of(out, self.columns)
@@ -156,6 +157,7 @@ def _transformed(data: FloatArray, tf: TermFrequency) -> FloatArray:
 
 def _columns_of(rows: CSRRows, columns: NDArray[np.int64]) -> CSRRows:
     """Keep and renumber columns by one look-up an entry; SciPy's own indexing sorts for each block."""
+    # Entries before each one that stay: at the old row pointers, these are the new ones. O(nnz + d), order unchanged.
     number = np.full(rows.shape[1], -1, dtype=np.int32)
     number[columns] = np.arange(len(columns), dtype=np.int32)
     new = number[rows.indices]
@@ -169,6 +171,7 @@ def _divided(rows: CSRRows, norm: str) -> CSRRows:
     sizes = {"l1": np.abs, "l2": np.square}
     if norm not in sizes:
         raise ValueError(f"norm is {norm!r}, but it must be 'l1', 'l2' or None")
+    # Summed in double precision, row by row: long rows of floats would lose digits. A row of zeros stays as it is.
     lengths = np.diff(rows.indptr)
     row = np.repeat(np.arange(rows.shape[0]), lengths)
     total = np.bincount(row, weights=sizes[norm](rows.data.astype(np.float64)), minlength=rows.shape[0])

@@ -135,6 +135,8 @@ def _letters(lowercase: bool) -> NDArray[np.uint32]:
     """Return the lower case (or itself) of each code point, or `NEEDS_PYTHON`."""
     table = np.arange(N_CODE_POINTS, dtype=np.uint32)
     if lowercase:
+        # The lower case of few characters is several (U+0130), and that of a capital sigma depends on what follows:
+        # a table of one code point for each cannot say either.
         for code in range(N_CODE_POINTS):
             character = chr(code).lower()
             table[code] = NEEDS_PYTHON if len(character) > 1 else ord(character)
@@ -151,6 +153,7 @@ def _kinds(cut: str) -> NDArray[np.uint8]:
             table[code] = BLANK
         elif chr(code).isalnum():
             table[code] = LETTER
+    # The class \w of the module `re` is what is alphanumeric, and the underscore.
     if cut == "words":
         table[ord("_")] = LETTER
         table[[ord("'"), ord("\u2019")]] = APOSTROPHE
@@ -190,14 +193,11 @@ def _cut_one(
     starts: NDArray[np.int64],
     n: Int,
 ) -> tuple[Int, bool, Int]:
-    """Write the tokens of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1.
-
-    Invariant: ``text[:starts[n]]`` holds whole tokens, each followed by a space, and ``text[starts[n]:out]`` the token
-    that is being read. An apostrophe is a letter inside a word where a letter follows it. Cost: one look-up of the
-    kind and one of the lower case a character.
-    """
+    """Write the tokens of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1."""
     out = starts[n]
     odd = False
+    # Invariant: text[:starts[n]] holds whole tokens, each followed by a space, and text[starts[n]:out] the token that
+    # is being read. Cost: one look-up of the kind and one of the lower case a character.
     while i < end:
         code = np.uint32(data[i])
         size = 1
@@ -207,6 +207,7 @@ def _cut_one(
                 return n, odd, i
         inside = out > starts[n]
         kind = kinds[code]
+        # An apostrophe is a letter inside a word where a letter follows it, and stands by itself elsewhere.
         if kind == APOSTROPHE:
             kind = LETTER if inside and _letter_at(data, i + size, end, kinds) else ALONE
         i += size
@@ -217,6 +218,7 @@ def _cut_one(
             starts[n] = out
         if kind == BLANK:
             continue
+        # A character whose lower case the table cannot say marks the sentence, which Python then lowers as a whole.
         letter = letters[code]
         odd |= letter == NEEDS_PYTHON
         out += _write(letter, text, out)
@@ -277,6 +279,7 @@ def _number(words: Documents, codes: NDArray[np.uint32], index: TermIndex) -> ND
     text, offsets = words
     (data, terms), slots = index
     ids = np.empty(codes.size, dtype=np.int32)
+    # A word that is not found is -1 there; 0 is the number of "<?>".
     for i in range(codes.size):
         ids[i] = max(0, look_up(data, terms, slots, codes[i], text, offsets[i], offsets[i + 1]))
     return ids

@@ -97,6 +97,7 @@ class Passes:
         event : Event
             Event to note.
         """
+        # Events come from the threads that compute, and the lines are asked for by the one that shows them.
         with self._lock:
             self._handlers[type(event)](event)
 
@@ -161,6 +162,7 @@ class Passes:
         # Popped whoever ends, also a fit within another: only what runs may have a line.
         certificate = self._certificates.pop(event.fit, None)
         self._lost = {run: lost for run, lost in self._lost.items() if lost.fit != event.fit}
+        # A fit within another is a step of it, and leaves no line of its own.
         if began is None or began.parent in self._fits:
             return
         self._n_retried = 0

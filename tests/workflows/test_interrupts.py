@@ -32,7 +32,7 @@ if __name__ == "__main__":
 def test_a_program_that_is_stopped_closes_its_workers_and_leaves_no_semaphore(signals, tmp_path):
     (tmp_path / "rivers.py").write_text(PROGRAM)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    given = [sys.executable, "rivers.py", "--workers", "2", "--out", "out"]
+    given = [sys.executable, "rivers.py", "--workers", "1", "--out", "out"]
     running = subprocess.Popen(
         given, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

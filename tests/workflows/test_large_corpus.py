@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.schedulers import forked_workers
 from workflows._parts import class_chain
 from workflows._parts.class_chain import ClassChain
 from workflows.benchmarks import large_corpus
@@ -25,7 +26,8 @@ def test_every_stage_is_reported_at_every_size_and_more_text_tells_more(tmp_path
         "3",
     ]
     options += ["--components", "8", "--states", "3", "--workers", "1", "--scratch", str(tmp_path)]
-    large_corpus.main([*options, "--out", str(tmp_path / "out"), "--debug"])
+    with forked_workers():
+        large_corpus.main([*options, "--out", str(tmp_path / "out"), "--debug"])
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     found = {(row["method"], row["metric"], row["tokens"]): row["value"] for row in report["rows"]}
     stages = ("corpus", "embedding", "clusters", "anchor")

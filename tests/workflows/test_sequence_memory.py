@@ -1,11 +1,13 @@
 import json
 
+from tests.schedulers import forked_workers
 from workflows.benchmarks import sequence_memory
 
 
 def test_every_model_is_fitted_to_every_number_of_tokens(tmp_path):
     options = ["--tokens", "4000", "12000", "--types", "40", "--states", "3", "--workers", "1"]
-    sequence_memory.main([*options, "--out", str(tmp_path / "out"), "--debug"])
+    with forked_workers():
+        sequence_memory.main([*options, "--out", str(tmp_path / "out"), "--debug"])
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     peaks = {
         (row["method"], row["tokens"]): row["value"]

@@ -6,8 +6,8 @@ from scipy import sparse
 
 from dspectral import TreePCA, load, write_word2vec
 from workflows import tmpca_classification
-from workflows._parts.labelled_texts import content, gram_form, read_texts, splits, words_of
-from workflows._parts.text_classifiers import Average, Settings, SupportVectors, concatenated
+from workflows._parts.labelled_texts import content, read_texts, splits
+from workflows._parts.text_classifiers import SupportVectors
 from workflows.tmpca_scaling import exponent
 
 GOOD, BAD = ["good", "fine", "lovely", "bright"], ["bad", "dull", "awful", "poor"]
@@ -153,42 +153,6 @@ def test_a_bad_table_is_named_and_nothing_is_written(tmp_path, capsys, content, 
     assert stopped.value.code == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "out" / "report.json").exists()
-
-
-def test_words_stop_words_and_forms():
-    assert words_of("He wo n't, they 're") == ["he", "won't", ",", "they're"]
-    assert words_of("at 10:30", zero_digits=True) == ["at", "00", ":", "00"]
-    said = [["this", "is", "not", "good", "."]]
-    assert content(said, "none") == said
-    assert content(said, "english") == [["good"]]
-    assert content(said, "weak") == [["not", "good"]]
-    assert gram_form(list("abcd"), 3) == list("abcbcd")
-    assert gram_form(list("ab"), 4) == ["a", "b"]
-
-
-def test_the_mean_vector_is_that_of_the_tokens_that_have_one():
-    matrix = np.array([[1.0, 0.0], [0.0, 3.0]], dtype=np.float32)
-    texts = [["good", "bad", "odd"], ["good"], []]
-    found = tmpca_classification.mean_vector(["good", "bad"], matrix, texts)
-    np.testing.assert_allclose(found, [2 / 3, 1.0])
-    np.testing.assert_array_equal(tmpca_classification.mean_vector(["good", "bad"], matrix, []), [0, 0])
-
-
-def test_averages_and_concatenations_are_of_the_words_that_have_a_vector():
-    vectors = (["good", "bad"], np.array([[1.0, 0.0], [0.0, 2.0]], dtype=np.float32))
-    settings = Settings(vectors, 2, 3, "weak", 0)
-    texts = [["the", "good", "bad"], [], ["bad", "bad", "unknown", "good"]]
-    np.testing.assert_allclose(Average(settings).transform(texts), [[0.5, 1.0], [0, 0], [0.25, 1.0]])
-    expected = [[1, 0, 0, 2, 0, 0], [0] * 6, [0, 2, 0, 2, 0, 0]]
-    np.testing.assert_array_equal(concatenated(texts, settings), expected)
-
-
-def test_words_that_ask_are_no_stop_words_by_default():
-    question = ["who", "was", "the", "first", "man", "on", "the", "moon", "?"]
-    assert content([question], "weak") == [["who", "man", "moon"]]
-    for word in ("how", "what", "when", "where", "which", "who", "whom", "whose", "why"):
-        assert content([[word, "is", "it"]], "weak") == [[word]]
-    assert content([question], "english") == [["man", "moon"]]
 
 
 def questions(path, n, seed):

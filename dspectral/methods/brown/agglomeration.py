@@ -69,6 +69,7 @@ def _tighten(
     twins: NDArray[np.int32],
 ) -> None:
     """Find the cheapest merge of an active cluster: its bound becomes tight, and the other cluster its twin."""
+    # O(n k), the cost that the lower bounds save for clusters that never become the lowest.
     bounds[i], twins[i] = np.inf, -1
     for j in range(n):
         if j != i:
@@ -139,6 +140,7 @@ def _merge_window(
     n, done, point = 0, 0, 0
     while done < n_points - 1:
         if point < n_points and n <= n_active:
+            # A new point is compared with all active clusters, in O(n k), and lowers the bounds above its costs.
             means[n], mass[n], names[n] = points[point], weights[point], point
             bounds[n], twins[n] = np.inf, -1
             for j in range(n):
@@ -153,6 +155,7 @@ def _merge_window(
         costs[done] = bounds[i]
         a, b = min(i, twins[i]), max(i, twins[i])
         merges[done] = min(names[a], names[b]), max(names[a], names[b])
+        # The merged cluster takes the place of a: its mean is that of both by mass, so that no point is needed again.
         means[a] = (mass[a] * means[a] + mass[b] * means[b]) / (mass[a] + mass[b])
         mass[a] += mass[b]
         names[a] = n_points + done

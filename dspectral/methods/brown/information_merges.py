@@ -49,6 +49,7 @@ def _nlogn(x: float) -> float:
 @compiled
 def _third(C: NDArray[np.float64], i: int, j: int, e: int) -> float:
     """Return what merging i and j loses in the four cells with a third cluster e."""
+    # With f(x) = x log x: f(C[i, e]) + f(C[j, e]) - f(C[i, e] + C[j, e]), and the same for the cells C[e, .].
     return (
         _nlogn(C[i, e])
         + _nlogn(C[j, e])
@@ -82,6 +83,8 @@ def _pair_loss(
     j: int,
 ) -> float:
     """Return what merging i and j loses in all, in O(m)."""
+    # L(i, j) = own(i, j) + sum_e third(i, j, e), which `_add_third` keeps up to date for all pairs but those of the
+    # cluster that was merged last.
     loss = _own(C, first, second, i, j)
     for e in range(len(C)):
         if alive[e] and e not in (i, j):
@@ -94,6 +97,7 @@ def _add_third(
     losses: NDArray[np.float64], C: NDArray[np.float64], alive: NDArray[np.bool_], e: int, sign: float
 ) -> None:
     """Add the part of a third cluster e to the losses of all pairs, or subtract it (sign -1)."""
+    # Six logarithms for each of m^2 / 2 pairs: the cost of a step, which calls this three times.
     for i in range(len(C)):
         if alive[i]:
             for j in range(i + 1, len(C)):
@@ -104,6 +108,7 @@ def _add_third(
 @compiled
 def _lowest_pair(losses: NDArray[np.float64], alive: NDArray[np.bool_]) -> tuple[int, int]:
     """Return the pair with the least loss, the first of equals."""
+    # A scan of m^2 / 2 numbers. A heap would gain nothing: each step changes all of them, by logarithms.
     a, b, lowest = -1, -1, np.inf
     for i in range(len(losses)):
         if alive[i]:

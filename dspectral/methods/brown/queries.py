@@ -44,6 +44,7 @@ class ClusterQueries:
         words = None if isinstance(X, str | bytes) else list(X)
         if words is None or not all(isinstance(word, str) for word in words):
             raise TypeError(f"X is {X!r:.60}, but it must be a list of words, each a string")
+        # Type 0 stands for all rare words, and so for those that were never seen.
         numbers = word_numbers(self)
         return np.asarray(self.labels_[[numbers.get(word, 0) for word in words]], dtype=np.int32)
 

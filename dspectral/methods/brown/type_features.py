@@ -76,6 +76,7 @@ def add_feature_gains(
     gains : ndarray of float64, shape (n_clusters,)
         Changed in place.
     """
+    # What the objective gains if the type goes to cluster b: its features add to F[b, f], and all of them to F[b].
     for b in range(len(gains)):
         gain = _xlogx(sums[b]) - _xlogx(sums[b] + weight * len(row))
         for f in row:

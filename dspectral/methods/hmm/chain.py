@@ -141,6 +141,7 @@ def normalize(counts: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
     ndarray of float64
         Array of the same shape.
     """
+    # What was never counted could be anything; zeros would make every sentence that comes there impossible.
     totals = counts.sum(axis=axis, keepdims=True)
     return np.asarray(
         np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / counts.shape[axis])

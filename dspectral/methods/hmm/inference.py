@@ -243,6 +243,7 @@ def add_log_emission(best: NDArray[np.float64], emission: NDArray[np.float64]) -
 
     A token that is impossible everywhere is skipped; where no path was left, all states start anew from 0.
     """
+    # Where nothing is reachable all states are, at no cost: the sentence is impossible already, and its path goes on.
     reachable = bool(np.max(best) > -np.inf)
     if not reachable:
         best[:] = 0.0

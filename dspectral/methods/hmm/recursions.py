@@ -263,6 +263,7 @@ def likelihood_block(
     bounds, labels = np.array([0, len(model.initial)]), np.zeros(longest, dtype=np.int32)
     alpha, scale = np.empty((longest, len(model.initial))), np.empty(longest)
     kind = np.empty(longest, dtype=np.int8)
+    # O(n k^2) for a sentence of n tokens; alpha is written over by the next one, as nothing comes back along it.
     for s in range(len(offsets) - 1):
         words = ids[offsets[s] : offsets[s + 1]]
         log_likelihood[s] = forward_sentence(words, labels[: len(words)], bounds, model, alpha, scale, kind)

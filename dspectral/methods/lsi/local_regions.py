@@ -136,7 +136,8 @@ def members_of_classes(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]
         If one label a document was given and all documents have the same, so that there is nothing to tell apart.
     """
     indicator = known.indicator.compute() if is_lazy(known.indicator) else known.indicator
-    by_class = sparse.csc_array(indicator)  # its columns are the lists of documents
+    # By columns, the index arrays are the lists of documents.
+    by_class = sparse.csc_array(indicator)
     by_class.sort_indices()
     rows = [part.astype(np.int64) for part in np.split(by_class.indices, by_class.indptr[1:-1])]
     sizes = np.array([len(mine) for mine in rows])
@@ -251,6 +252,8 @@ def local_spaces(
     sizes = [len(region.rows) for region in regions]
     refuse_large_regions(sizes, bytes_of_row)
     groups = list(groups_of_regions(sizes, bytes_of_row))
+    # A group is as many regions as memory takes together. A document of several regions is gathered into each; the
+    # blocks are read once for each group, and regions are decomposed side by side.
     for group in groups:
         spaces += summarize(*_gather(X, regions[group]), of=of, name="local-svd").axes
     most = max(len(axes) for axes in spaces)

@@ -87,6 +87,7 @@ class KeptNodes(NamedTuple):
         KeptNodes
             The nodes of one block.
         """
+        # The leaves of a piece go as soon as its nodes are there: P^level leaves leave one node.
         parts = [climb(piece, axes, trees.arity) for piece in trees.pieces(block)]
         rows = [part.rows for part in parts] or [np.zeros((0, len(axes[-1])))]
         sizes = [part.sizes for part in parts] or [np.zeros(0, dtype=np.int64)]

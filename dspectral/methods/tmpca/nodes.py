@@ -113,6 +113,7 @@ def places(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     >>> places(np.array([2, 0, 3]))
     array([0, 1, 0, 1, 2])
     """
+    # The number of a node among all, less the number of nodes before its tree: no loop over trees.
     return np.arange(int(sizes.sum()), dtype=np.int64) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
@@ -152,6 +153,7 @@ def join_neighbors(nodes: Nodes, arity: int) -> Nodes:
 
 def climb(nodes: Nodes, axes: Sequence[FloatArray], arity: int) -> Nodes:
     """Join and project through as many levels as there are axes, each of shape (k, arity * d)."""
+    # y = V [x_1 ... x_P] for each parent: 2 k P d operations, and each level has about a P-th of the nodes below it.
     for level in axes:
         above = join_neighbors(nodes, arity)
         nodes = Nodes(above.rows @ level.T, above.sizes)
@@ -203,6 +205,7 @@ class Trees(NamedTuple):
             If a vector has NaN or infinity (sentence, position and dimension are named), or a word type is out of
             range.
         """
+        # The vectors of a block take some hundred times the memory of its ids, so they are never there all at once.
         most = max(1, PIECE // self.n_dimensions)
         if isinstance(block, Nodes):
             ends = np.concatenate([[0], np.cumsum(block.sizes)])

@@ -1,7 +1,8 @@
 """A sentence becomes the root of its tree, the nodes of all levels in their places, or these pooled."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from functools import partial
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def left_of(block: Block, *, trees: Trees, axes: Sequence[FloatArray], output: O
     kinds: dict[str, Callable[[Nodes, Trees, Sequence[FloatArray]], FloatArray]] = {
         "levels": in_places,
         "pooled": pooled,
-        "sliding": sliding,
+        "sliding": partial(pooled, sliding=True),
     }
     of = kinds[output]
     parts = [np.zeros((0, n_columns(output, trees, axes)), dtype=np.result_type(*axes))]
@@ -109,7 +110,7 @@ def in_places(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatA
     return out.reshape(len(out), -1)
 
 
-def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
+def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, sliding: bool = False) -> FloatArray:
     """Return the first node of each level, and the mean, the least and the largest over all of its nodes.
 
     Parameters
@@ -120,60 +121,29 @@ def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArra
         Shape of the trees.
     axes : sequence of ndarray
         Axes of all levels, each of shape (k, arity * d).
+    sliding : bool, default=False
+        Whether nodes begin at every leaf, and not at each ``arity ** level``-th.
 
     Returns
     -------
     ndarray, shape (n_trees, 4 * (n_dimensions + k * n_levels))
         The lowest level first, and of each the first node, the means, the minima and the maxima. Nodes with only
-        padding below are left out.
+        padding below are left out; what a node has beyond the last stored leaf is zero.
 
     Examples
     --------
-    >>> sums = [np.ones((1, 2))] * 2
-    >>> pooled(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), Trees(4, 2, 1), sums)
+    >>> three, sums = Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), [np.ones((1, 2))] * 2
+    >>> pooled(three, Trees(4, 2, 1), sums)
     array([[1., 2., 1., 3., 3., 3., 3., 3., 6., 6., 6., 6.]])
-    """
-    return _pool(
-        leaves, _levels(leaves, trees, axes), n_columns("pooled", trees, axes), np.result_type(*axes)
-    )
-
-
-def sliding(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
-    """Return what :func:`pooled` does, but over nodes that begin at every leaf, not at each ``arity ** level``-th.
-
-    Parameters
-    ----------
-    leaves : Nodes
-        The lowest level, which is pooled too.
-    trees : Trees
-        Shape of the trees.
-    axes : sequence of ndarray
-        Axes of all levels, each of shape (k, arity * d).
-
-    Returns
-    -------
-    ndarray, shape (n_trees, 4 * (n_dimensions + k * n_levels))
-        The lowest level first, and of each the first node, the means, the minima and the maxima. What a node has
-        beyond the last stored leaf is zero.
-
-    Examples
-    --------
-    >>> sums = [np.ones((1, 2))] * 2
-    >>> sliding(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), Trees(4, 2, 1), sums).round(1)
+    >>> pooled(three, Trees(4, 2, 1), sums, sliding=True).round(1)
     array([[1. , 2. , 1. , 3. , 3. , 3.7, 3. , 5. , 6. , 4.7, 3. , 6. ]])
     """
-    levels = _sliding_levels(leaves, trees, axes)
-    return _pool(leaves, levels, n_columns("sliding", trees, axes), np.result_type(*axes))
-
-
-def _pool(leaves: Nodes, levels: Iterator[Nodes], width: int, dtype: np.dtype[Any]) -> FloatArray:
-    """Return the first node, the mean, the least and the largest of each tree, of the leaves and of all levels."""
     full = leaves.sizes > 0
-    out = np.zeros((len(full), width), dtype=dtype)
+    out = np.zeros((len(full), n_columns("pooled", trees, axes)), dtype=np.result_type(*axes))
     if not full.any():
         return out
     parts = []
-    for rows, sizes in (leaves, *levels):
+    for rows, sizes in (leaves, *(_sliding_levels if sliding else _levels)(leaves, trees, axes)):
         # reduceat sums from each start to the next one: an empty tree has no start, so that none is counted twice.
         starts = (np.cumsum(sizes) - sizes)[full]
         wide = rows.astype(out.dtype, copy=False)
@@ -193,9 +163,11 @@ def _levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator
 def _sliding_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator[Nodes]:
     """Yield the nodes of each level that begin at every leaf: children are ``arity ** (level - 1)`` leaves apart."""
     rows, sizes = leaves
-    after = np.repeat(sizes, sizes) - places(
-        sizes
-    )  # leaves from here to the end of the tree, this one included
+    # Leaves from here to the end of the tree, this one included.
+    after = np.repeat(sizes, sizes) - places(sizes)
+    # Before level l, rows[i] is the node over leaves i, ..., i + arity^l - 1 of its tree. The product of joined
+    # children is the sum of their products, with a slice of the axes each: 2 d k operations for each leaf and child,
+    # and no row is joined. A child that begins beyond the tree's last leaf is zero, and adds nothing.
     for level, axis in enumerate(axes):
         width = rows.shape[1]
         above = rows @ axis[:, :width].T

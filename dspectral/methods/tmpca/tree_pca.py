@@ -13,14 +13,19 @@ from dspectral.engine import blas_in_one_thread, map_rows, told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import check_integer, check_option
-from dspectral.inputs.sequences import is_corpus
 from dspectral.inputs.shared_parameters import clone_sharing
 from dspectral.inputs.token_lists import TokenLists, token_lists
 from dspectral.methods.tmpca.levels import FirstLevel, LevelSettings, find_levels, n_levels_of
 from dspectral.methods.tmpca.nodes import Trees
 from dspectral.methods.tmpca.outputs import OUTPUTS, Output, left_of, n_columns
-from dspectral.methods.tmpca.streams import SentencesLike, TreeSettings, block_of_lists, is_text, stream_of
-from dspectral.methods.tmpca.token_vectors import WordVectors
+from dspectral.methods.tmpca.streams import (
+    SentencesLike,
+    TreeSettings,
+    WordVectors,
+    block_of_lists,
+    is_lists,
+    stream_of,
+)
 from dspectral.registry import saved
 
 
@@ -194,7 +199,7 @@ class TreePCA(
         ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components), or as ``output`` says
             As :meth:`transform` returns it.
         """
-        X = token_lists(cast("TokenLists", X)) if is_text(X) and not is_corpus(X) else X
+        X = token_lists(cast("TokenLists", X)) if is_lists(X) else X
         return self.fit(X, y).transform(X)
 
     def transform(self, X: SentencesLike) -> Any:
@@ -219,11 +224,10 @@ class TreePCA(
         """
         check_is_fitted(self)
         check_option("output", self.output, OUTPUTS)  # it may be set after the fit, which is the same for all
-        scaled = self._level_settings().scaled
-        axes = list(map(scaled, self.components_, self.explained_variance_))
+        axes = list(map(self._level_settings().scaled, self.components_, self.explained_variance_))
         # Token lists are numbered by their own words, so a vector is looked up once for each distinct one; and they
         # may all be empty, which a corpus may not.
-        if is_text(X) and not is_corpus(X):
+        if is_lists(X):
             block, trees = block_of_lists(cast("TokenLists", X), self._settings())
             self._check_fitted(trees)
             with blas_in_one_thread():

@@ -123,6 +123,7 @@ def count_spans(
     expect_passes(2)  # this one, and one that writes what was counted
     with numbered(is_pass=True):
         counted = run_tasks(count, list(enumerate(spans)), name="count-terms", n_bytes=size_of(spans))
+    # What comes back are numbers of documents; the tables stay in the store, where each part is merged by one task.
     names = [
         f"{scratch}/{number:06d}/{part}"
         for number, of_span in enumerate(counted)

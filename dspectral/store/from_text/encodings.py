@@ -174,6 +174,8 @@ class _Transcoded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        # A read may end within a letter, which leaves no text: the decoder keeps its bytes for the next one. Only
+        # where nothing is read and nothing decoded is the end of the file.
         while not self._text:
             data = self._file.read(_READ)
             waiting = len(self._decoder.getstate()[0])  # bytes of a letter that is cut

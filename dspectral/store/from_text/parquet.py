@@ -95,6 +95,7 @@ def read_row_group(
     row, place = 0, f"{url}, row group {group}, row"
     with _open(url, options) as file:
         rows = _rows_at_once(file, group, field, longest, f"{url}, row group {group}")
+        # A few rows of a group at a time, as a group may be larger than memory; `row` is the number of the next one.
         for batch in file.iter_batches(row_groups=[group], columns=[field], batch_size=rows):
             column = batch.column(0)
             if column.null_count:

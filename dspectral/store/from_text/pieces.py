@@ -142,6 +142,7 @@ def whole_lines(
     """
     begins, line = _first_line(file, start, stop), None if start else 1
     most = longest.n_bytes + 2  # one byte more than a line and its end of two bytes shows that it is too long
+    # Invariant: `begins` is the byte of the file at which the next part begins, `line` the number of its first line.
     for data, size in _cut_at_lines(file, begins, stop, piece_bytes, most):
         text = data if begins else data.removeprefix(BYTE_ORDER_MARK)
         piece = Piece(text, url, begins + len(data) - len(text), line)
@@ -258,17 +259,18 @@ def _cut_at_lines(
     """Yield whole lines from byte ``at`` on, in parts of about ``piece_bytes``, up to the line that ``stop`` is in.
 
     With each part goes the number of its bytes in the file, which are more where a line has over ``most``: of that
-    its first bytes and its end are left. ``held`` is the beginning of a line whose end is not read yet, ``n_held`` its
-    bytes and ``n_read`` how many of them were read; ``at`` is the place of the next byte to read. Behind ``stop``
-    small parts are read, as the span's last line is likely to end soon.
+    its first bytes and its end are left.
     """
+    # Invariant: `at` is the place of the next byte to read; `held` is the beginning of a line whose end is not read
+    # yet, `n_held` its bytes and `n_read` how many of the line were read, more than are held where it is too long.
+    # Behind `stop` small parts are read, as the span's last line is likely to end soon.
     held: list[bytes] = []
     n_held = n_read = 0
     while stop < 0 or at < stop or held:
         data = file.read(piece_bytes if stop < 0 else min(piece_bytes, max(_FEW, stop - at)))
         if not data:
             break
-        # the line end that closes the span's last line is the first one at stop - 1 or behind it
+        # The line end that closes the span's last line is the first one at stop - 1 or behind it.
         end = data.find(b"\n", max(0, stop - 1 - at)) if stop >= 0 else -1
         cut = (end if end >= 0 else data.rfind(b"\n")) + 1
         at += len(data)

@@ -216,6 +216,7 @@ def _whole(url: str, path: str, unit: str | None, field: str | None, delimiter: 
 def _spans(
     whole: Span, size: int | None, span_bytes: int, delimiter: str | None, options: dict[str, Any]
 ) -> list[Span]:
+    # A row group is the least that a reader of Parquet can decode: it is a span, however large.
     if whole.format == "parquet":
         groups = range(row_groups(whole.url, options, str(whole.field)))
         return [whole._replace(start=group, stop=group + 1) for group in groups]

@@ -203,6 +203,7 @@ class TextFiles:
             Names of the columns.
         """
         settings, size = as_settings(hashing), check_size("n_terms", n_terms)
+        # A span has several blocks, and is read once: distinct ones, in the order of the files.
         spans = list(dict.fromkeys(block.span for block in self.blocks))
         sample = partial(_sample_span, files=self._settings, hashing=settings, size=size)
         of_spans = run_tasks(sample, spans, name="sample-terms")
@@ -222,6 +223,7 @@ class TextFiles:
 def _count(span: Span, *, files: dict[str, Any]) -> tuple[list[tuple[int, int]], LongDocuments]:
     """Return the number of documents of each block of a span with the digest of their text, and those too long."""
     found = LongDocuments()
+    # The digest tells later reads whether a file has changed meanwhile: the text itself is not kept.
     blocks = read_span(span, **files, found=found)
     return [(documents.n_documents, text_digest(documents)) for documents in blocks], found
 
@@ -235,6 +237,8 @@ def _sample_span(
 
 def _hash_block(block: TextBlock, *, files: dict[str, Any], hashing: HashingSettings) -> sparse.csr_array:
     """Read a span up to one block, and hash that."""
+    # Text has no index: what is before the block in its span is read again. A span is about as long as a block, but for
+    # a compressed file, which can only be read from its beginning.
     documents = next(islice(read_span(block.span, **files), block.number, None), None)
     if documents is None or text_digest(documents) != block.digest:
         raise ValueError(

@@ -3,40 +3,15 @@ import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from dspectral import (
     HybridLSI,
     HybridRecipe,
-    LocalLSI,
     TruncatedSVD,
-    VocabularySettings,
-    build_store,
-    load,
-    save,
-    term_similarity,
 )
+from tests.methods.lsi.hybrid_rows import CLASSES, ROWS, SAME, TERMS, K, N, symmetric
 from tests.strategies import zipf_counts
-
-N, D, K = 60, 25, 4
-RNG = np.random.default_rng(0)
-ROWS = RNG.poisson(0.7, (N, D)).astype(float)
-CLASSES = RNG.integers(4, size=N)
-SAME = (CLASSES[:, None] == CLASSES[None, :]).astype(float)
-
-
-def symmetric(n, seed, share=0.3):
-    upper = np.triu(np.random.default_rng(seed).random((n, n)), 1)
-    upper[upper > share] = 0
-    return upper + upper.T
-
-
-TERMS = symmetric(D, 1) / 3.0
 
 
 def off_diagonal(matrix):
@@ -90,7 +65,7 @@ def test_any_similarity_of_documents_gives_the_dense_formula(beta):
 
 
 def test_several_classes_are_alike_by_the_cosine_of_their_indicators():
-    indicator = (RNG.random((N, 5)) < 0.3).astype(float)
+    indicator = (np.random.default_rng(5).random((N, 5)) < 0.3).astype(float)
     indicator[:3] = 0
     sizes = np.linalg.norm(indicator, axis=1, keepdims=True)
     unit = np.divide(indicator, sizes, out=np.zeros_like(indicator), where=sizes > 0)
@@ -150,68 +125,6 @@ def test_each_block_is_read_once_a_pass(solver, passes):
     assert hybrid.n_passes_ == passes
 
 
-@pytest.mark.parametrize("alpha", [-0.1, 1.0])
-def test_alpha_out_of_range_names_the_largest_admissible(alpha):
-    with pytest.raises(ValueError, match=r"alpha is .*, but K, of class similarities, .* just under 1"):
-        HybridLSI(2, alpha=alpha).fit(ROWS, CLASSES)
-
-
-def test_a_similarity_that_leaves_positive_definiteness_names_the_largest_weight():
-    bad = np.zeros((N, N))
-    bad[0, 1] = bad[1, 0] = 4.0
-    with pytest.raises(ValueError, match=r"alpha is 0.3, .* admissible alpha is just under 0.25"):
-        HybridLSI(2, alpha=0.3).fit(ROWS, document_similarity=bad)
-    with pytest.raises(ValueError, match=r"beta is 0.25, .* admissible beta is just under 0.25"):
-        HybridLSI(2, beta=0.25).fit(ROWS, term_similarity=bad[:D, :D])
-    found = HybridLSI(2, beta=0.2499).fit(ROWS, term_similarity=bad[:D, :D])
-    assert found.admissible_beta_ == pytest.approx(0.25)
-    with pytest.raises(ValueError, match="too far for a polynomial"):
-        HybridLSI(2, beta=0.25 - 1e-9, recipe=HybridRecipe("polynomial")).fit(
-            ROWS, term_similarity=bad[:D, :D]
-        )
-
-
-@pytest.mark.parametrize(
-    ("settings", "data", "sentence"),
-    [
-        ({"alpha": 0.5}, {}, "nothing says which documents are alike"),
-        ({"alpha": np.nan}, {}, "alpha is nan, but it must be a finite number"),
-        ({"beta": 0.5}, {}, "no term_similarity"),
-        ({"beta": 0.1}, {"term_similarity": np.eye(3)}, "there are 25 terms: it must be 25 x 25"),
-        ({"alpha": 0.1}, {"document_similarity": np.eye(3)}, "there are 60 documents"),
-        ({}, {"term_similarity": np.triu(np.ones((D, D)))}, "term_similarity is not symmetric"),
-        ({}, {"term_similarity": np.full((D, D), np.nan)}, "NaN or infinity"),
-        ({"alpha": 0.1}, {"y": CLASSES[:9]}, "classes for 9 documents, but X has 60"),
-        ({"alpha": 0.1}, {"y": [None] * N}, "no document has a class"),
-        (
-            {"alpha": 0.1, "recipe": HybridRecipe(solver="gram")},
-            {"document_similarity": SAME},
-            "does not take document_similarity",
-        ),
-        ({"recipe": HybridRecipe(solver="frequent_directions")}, {}, "does not take similarities"),
-        ({"beta": 0.1, "recipe": HybridRecipe("lu")}, {"term_similarity": TERMS}, "factor is 'lu'"),
-        ({"n_components": 26}, {}, "n_components is 26"),
-    ],
-)
-def test_what_is_wrong_is_said_in_a_sentence(settings, data, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        HybridLSI(**{"n_components": 2, **settings}).fit(ROWS, **data)
-
-
-def test_similarity_for_other_terms_than_the_vocabulary_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_text("red cat\nblue cat\nred dog\n")
-    store = build_store(str(tmp_path / "a.txt"), str(tmp_path / "a.zarr"), vocabulary=VocabularySettings())
-    vectors = np.array([[1.0, 0.1], [0.9, 0.2], [0.1, 1.0], [0.2, 0.8]])
-    words = ["red", "blue", "cat", "dog"]
-    right = term_similarity(store.vocabulary.terms, words, vectors)
-    hybrid = HybridLSI(1, beta=0.5).fit(store, term_similarity=right)
-    assert hybrid.components_.shape == (1, 4)
-    with pytest.raises(ValueError, match=r"is for 4 other terms than the 4 .* column 0"):
-        HybridLSI(1, beta=0.5).fit(store, term_similarity=term_similarity(words, words, vectors))
-    with pytest.raises(ValueError, match="none of the 4 terms has a vector"):
-        term_similarity(store.vocabulary.terms, ["rot"], vectors[:1])
-
-
 def test_similar_terms_bring_documents_without_a_common_term_together():
     counts = np.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1.0]] * 3)
     similarity = np.zeros((4, 4))
@@ -241,63 +154,3 @@ def test_rows_of_any_numbers_give_the_answer_of_their_values(dtype, solver):
         assert found.singular_values_[0] == pytest.approx(
             dense(rows.astype(np.float64), 1, symmetric(N, 2, 0.1), 0.05, TERMS, 0.0)[0][0], rel=1e-5
         )
-
-
-def test_classes_are_cut_by_cross_validation():
-    pipeline = make_pipeline(HybridLSI(4), LogisticRegression())
-    found = GridSearchCV(pipeline, {"hybridlsi__alpha": [0.0, 0.5]}, cv=3).fit(ROWS, CLASSES)
-    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
-
-
-def test_similarities_reach_it_through_pipelines_by_name_and_by_routing():
-    expected = HybridLSI(K, beta=0.3).fit(ROWS, term_similarity=TERMS).transform(ROWS)
-    plain = make_pipeline(HybridLSI(K, beta=0.3), StandardScaler(with_mean=False, with_std=False))
-    found = plain.fit_transform(ROWS, hybridlsi__term_similarity=TERMS)
-    np.testing.assert_array_equal(found, expected)
-    with config_context(enable_metadata_routing=True):
-        hybrid = HybridLSI(K, beta=0.3).set_fit_request(term_similarity=True)
-        routed = make_pipeline(hybrid, StandardScaler(with_mean=False, with_std=False))
-        np.testing.assert_array_equal(routed.fit_transform(ROWS, term_similarity=TERMS), expected)
-
-
-@pytest.mark.parametrize("solver", ["gram", "krylov"])
-def test_folds_of_few_documents_are_padded_with_zeros_and_said_once(solver):
-    hybrid = HybridLSI(5, alpha=0.5, beta=0.3, recipe=HybridRecipe(solver=solver))
-    with pytest.warns(UserWarning, match="have only 3 independent") as told:
-        hybrid.fit(ROWS[:3], CLASSES[:3], term_similarity=TERMS)
-    assert len(told) == 1
-    assert (hybrid.singular_values_ > 0).tolist() == [True] * 3 + [False] * 2
-    assert not hybrid.components_[3:].any()
-    assert hybrid.transform(ROWS).shape == (N, 5)
-
-
-@pytest.mark.parametrize("make", [HybridLSI, LocalLSI])
-def test_lazy_documents_stay_lazy_whatever_output_is_set(make):
-    lazy = da.from_array(ROWS, chunks=(20, -1))
-    model = make(2).set_output(transform="pandas").fit(lazy, CLASSES)
-    assert isinstance(model.transform(lazy), da.Array)
-    assert type(model.transform(ROWS)).__name__ == "DataFrame"
-
-
-def test_frames_have_the_names_of_components_and_seeds_are_resolved_once():
-    hybrid = HybridLSI(3, random_state=np.random.default_rng(0)).set_output(transform="pandas")
-    assert list(hybrid.fit_transform(ROWS).columns) == ["hybridlsi0", "hybridlsi1", "hybridlsi2"]
-    assert isinstance(hybrid.random_state_, int)
-    assert HybridLSI(2, random_state=None, recipe=HybridRecipe(solver="krylov")).fit(ROWS).singular_values_[
-        0
-    ] == pytest.approx(hybrid.singular_values_[0], rel=1e-3)
-
-
-def test_a_saved_model_folds_in_as_before(tmp_path):
-    similarity = term_similarity([f"t{i}" for i in range(D)], [f"t{i}" for i in range(D)], RNG.random((D, 3)))
-    model = HybridLSI(3, alpha=0.2, beta=0.01).fit(ROWS, CLASSES, term_similarity=similarity)
-    save(model, str(tmp_path / "model"))
-    loaded = load(str(tmp_path / "model"))
-    np.testing.assert_array_equal(loaded.transform(ROWS), model.transform(ROWS))
-    again = clone(loaded).fit(ROWS, CLASSES, term_similarity=similarity)
-    np.testing.assert_array_equal(again.components_, model.components_)
-
-
-def test_settings_that_are_no_recipe_are_refused():
-    with pytest.raises(TypeError, match="recipe is 'gram', but it must be a HybridRecipe or None"):
-        HybridLSI(2, recipe="gram").fit(ROWS)

@@ -1,32 +1,23 @@
 import dask
 import dask.array as da
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from dspectral import LocalLSI, load, save, write_counts
+from dspectral import LocalLSI, write_counts
 from dspectral.methods.lsi import LocalRecipe, local_memory
 from dspectral.methods.lsi.class_products import scaled
 from dspectral.methods.lsi.squared_hinge import products
+from tests.methods.lsi.local_rows import CLASSES, NAMES, ROWS, SEVERAL, D, K, L, N, lazy
 from tests.strategies import cuts
 
-N, D, K, L = 90, 30, 4, 3
-RNG = np.random.default_rng(0)
-CLASSES = RNG.integers(L, size=N)
-ROWS = RNG.poisson(0.3 + (np.arange(D) % L == CLASSES[:, None]), (N, D)) / 3.0
-SEVERAL = (RNG.random((N, L)) < 0.4) | (np.arange(L) == CLASSES[:, None])
 RECIPE = LocalRecipe(a=3.0, b=-0.1, initial_c=0.4, tol=1e-9)
 EXACT = {"C": 0.7, "recipe": RECIPE}
 LRW = {**EXACT, "method": "lrw", "gamma": 1.5}
-NAMES = np.array(["red", "green", "blue"])
 
 
 def svm(features, members, C):
@@ -54,17 +45,13 @@ def plain(method, members, new):
     return np.stack(scores, axis=1), np.concatenate(folded, axis=1)
 
 
-def lazy(rows, chunks):
-    return da.from_array(rows, chunks=(chunks, -1)).map_blocks(sparse.csr_array)
-
-
 @pytest.mark.parametrize("settings", [EXACT, LRW], ids=["rds", "lrw"])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("several", [False, True])
 def test_it_is_the_plain_algorithm(settings, kind, several):
     members = SEVERAL if several else np.arange(L) == CLASSES[:, None]
     local = LocalLSI(K, **settings).fit(kind(ROWS), sparse.csr_array(members) if several else CLASSES)
-    new = RNG.poisson(0.5, (20, D)).astype(float)
+    new = np.random.default_rng(5).poisson(0.5, (20, D)).astype(float)
     scores, folded = plain(settings.get("method", "rds"), members, new)
     np.testing.assert_allclose(local.decision_function(kind(new)), scores, atol=5e-6)
     np.testing.assert_allclose(np.abs(local.transform(kind(new))), np.abs(folded), atol=1e-6)
@@ -178,68 +165,12 @@ def test_large_regions_are_decomposed_without_their_gram_matrix():
     np.testing.assert_allclose(np.abs(found @ expected.T), np.eye(3), atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("settings", "labels", "sentence"),
-    [
-        ({}, ["x"] * N, "are in one class, 'x'"),
-        (
-            {"n_components": 31},
-            CLASSES,
-            "n_components is 31, but it must be from 1 to the number of columns, 30",
-        ),
-        ({"n_components": 0}, CLASSES, "n_components is 0, but it must be an integer of at least 1"),
-        ({"method": "gds"}, CLASSES, "method is 'gds', but it must be one of 'rds', 'lrw'"),
-        ({"recipe": LocalRecipe(a=0.0)}, CLASSES, "a is 0.0, but must be above 0"),
-        ({"recipe": LocalRecipe(max_iter=0)}, CLASSES, "max_iter is 0, but must be above 0"),
-        ({"gamma": np.nan}, CLASSES, "gamma is nan, but it must be a finite number"),
-        ({"C": -1.0}, CLASSES, "C is -1.0, but must be above 0"),
-        ({}, CLASSES[:9], "classes for 9 documents, but X has 90"),
-        ({}, None, "requires y"),
-    ],
-)
-def test_what_is_wrong_is_said_in_a_sentence(settings, labels, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        LocalLSI(**{"n_components": 2, **settings}).fit(ROWS, labels)
-
-
-@pytest.mark.parametrize("lazily", [False, True])
-@pytest.mark.parametrize("method", ["rds", "lrw"])
-def test_a_class_that_none_or_all_are_in_has_a_constant_score(method, lazily):
-    rows = lazy(ROWS, 40) if lazily else ROWS
-    members = np.column_stack([SEVERAL, np.zeros(N), np.ones(N)])
-    with pytest.warns(UserWarning, match=r"(none|all) of the documents are in class [34]") as told:
-        local = LocalLSI(2, method=method).fit(rows, members)
-    assert len(told) == 2
-    scores = local.decision_function(ROWS)
-    np.testing.assert_array_equal(scores[:, 3:], np.tile(local.intercept_[3:], (N, 1)))
-    np.testing.assert_array_equal(local.predict(ROWS)[:, 3:], np.tile([0, 1], (N, 1)))
-    assert local.region_sizes_[3:].tolist() == [0, 0]
-    np.testing.assert_allclose(
-        scores[:, :3], LocalLSI(2, method=method).fit(ROWS, SEVERAL).decision_function(ROWS)
-    )
-
-
-def test_folds_that_lack_a_class_or_hold_one_document_of_it_are_learned_from():
-    labels = np.array(["common"] * 44 + ["other"] * 44 + ["rare"] * 2)
-    with pytest.warns(UserWarning, match="least populated class"):
-        scores = cross_val_score(LocalLSI(2), ROWS, labels, cv=4, error_score="raise")
-    assert np.isfinite(scores).all()
-    one = LocalLSI(2).fit(ROWS[:89], labels[:89])
-    assert [len(axes) for axes in one.components_] == [2, 2, 1]
-
-
-def test_too_few_directions_are_a_warning_and_spaces_have_what_there_is():
-    rows = np.tile([[1.0, 2.0, 0.0]], (6, 1))
-    with pytest.warns(UserWarning, match=r"n_components is 2, but no class has more than 1 independent"):
-        local = LocalLSI(2).fit(rows, [0, 0, 0, 1, 1, 1])
-    assert local.transform(rows).shape == (6, 2)
-
-
 DTYPES = [np.int8, np.int64, np.uint16, np.bool_, np.float16, np.float32, np.float64]
 
 
-@pytest.mark.parametrize("method", ["rds", "lrw"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("method", "dtype"), [("rds", np.int8), ("rds", np.float16), *(("lrw", dtype) for dtype in DTYPES)]
+)
 def test_rows_of_any_numbers_give_the_answer_of_their_values(method, dtype):
     counts = np.round(3 * ROWS).astype(dtype)
     expected = LocalLSI(K, method=method).fit(counts.astype(np.float64), CLASSES)
@@ -267,69 +198,3 @@ def test_kernels_multiply_rows_of_any_numbers_in_double_precision(dtype):
         np.testing.assert_allclose(
             products(rows, expected.T), counts.astype(np.float64) @ expected.T, rtol=1e-6
         )
-
-
-def test_predictions_are_dense_where_the_indicator_was_and_names_come_from_its_columns():
-    frame = pd.DataFrame(SEVERAL, columns=NAMES)
-    local = LocalLSI(2).fit(ROWS, frame)
-    assert local.classes_.tolist() == NAMES.tolist()
-    found = local.predict(ROWS)
-    assert (type(found), found.dtype) == (np.ndarray, np.bool_)
-    assert sparse.issparse(LocalLSI(2).fit(ROWS, sparse.csr_array(SEVERAL)).predict(ROWS))
-    expected = np.mean((found == SEVERAL).all(axis=1))
-    assert local.score(ROWS, SEVERAL) == expected
-    assert local.score(lazy(ROWS, 40), da.from_array(SEVERAL, chunks=(15, -1))) == expected
-
-
-def test_grids_are_searched_and_frames_come_out():
-    grid = {"n_components": [2, 3], "method": ["rds", "lrw"]}
-    found = GridSearchCV(LocalLSI(random_state=None), grid, cv=3).fit(ROWS, NAMES[CLASSES])
-    assert found.best_score_ > 0.6
-    found = GridSearchCV(LocalLSI(), grid, cv=3, scoring="average_precision").fit(ROWS, SEVERAL.astype(int))
-    assert found.best_score_ > 0.6
-    frame = make_pipeline(LocalLSI(2)).set_output(transform="pandas").fit(ROWS, CLASSES).transform(ROWS)
-    assert list(frame.columns) == [f"locallsi{i}" for i in range(6)]
-
-
-@pytest.mark.parametrize("seed", [np.random.RandomState(3), np.random.default_rng(3), None, 3])
-def test_seeds_of_every_kind_are_resolved_once(seed):
-    assert isinstance(LocalLSI(2, random_state=seed).fit(ROWS, CLASSES).random_state_, int)
-
-
-@pytest.mark.parametrize("method", ["rds", "lrw"])
-def test_numbers_that_are_none_are_named(method):
-    rows = ROWS.copy()
-    rows[50, 3] = np.nan
-    with pytest.raises(
-        ValueError, match=r"row block 1: .*row 10, column 3 is nan|row block \d: row \d+, column 3"
-    ):
-        LocalLSI(2, method=method).fit(lazy(rows, 40), CLASSES)
-    with pytest.raises(ValueError, match="NaN"):
-        LocalLSI(2, method=method).fit(rows, CLASSES)
-
-
-def test_rows_of_another_width_are_refused():
-    local = LocalLSI(2).fit(ROWS, CLASSES)
-    for rows in (ROWS[:, :9], lazy(ROWS[:, :9], 40)):
-        with pytest.raises(ValueError, match="9"):
-            local.predict(rows)
-
-
-def test_too_few_passes_are_said():
-    with pytest.warns(ConvergenceWarning, match="stopped after .* passes"):
-        LocalLSI(K, recipe=LocalRecipe(tol=1e-12, max_iter=3)).fit(ROWS, CLASSES)
-
-
-@pytest.mark.parametrize("method", ["rds", "lrw"])
-def test_a_saved_model_scores_as_before(method, tmp_path):
-    model = LocalLSI(K, method=method).fit(ROWS, NAMES[CLASSES])
-    save(model, str(tmp_path / "model"))
-    loaded = load(str(tmp_path / "model"))
-    np.testing.assert_array_equal(loaded.decision_function(ROWS), model.decision_function(ROWS))
-    np.testing.assert_array_equal(loaded.transform(ROWS), model.transform(ROWS))
-    np.testing.assert_array_equal(loaded.predict(ROWS), model.predict(ROWS))
-
-
-def test_settings_that_are_no_recipe_are_refused():
-    with pytest.raises(TypeError, match=r"recipe is .*, but it must be a LocalRecipe or None"):
-        LocalLSI(2, recipe={"tol": 0.1}).fit(ROWS, CLASSES)

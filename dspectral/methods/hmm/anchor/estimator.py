@@ -14,8 +14,13 @@ from dspectral.inputs.token_lists import TokenLists
 from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.hmm.anchor.points import AnchorRecipe, NeighborCounts, word_points
-from dspectral.methods.hmm.anchor.search import chain_from_moments, emissions, find_anchors, mixed_emissions
-from dspectral.methods.hmm.anchor.sweeps import sweep_types
+from dspectral.methods.hmm.anchor.search import (
+    chain_from_moments,
+    emissions,
+    find_anchors,
+    mixed_emissions,
+    sweep_types,
+)
 from dspectral.methods.hmm.anchor.word_types import WordTypes
 from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.decoding import Decoding, StateDecoder, renumber

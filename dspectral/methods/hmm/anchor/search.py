@@ -1,12 +1,14 @@
-"""Anchors of hidden states among points, and the hidden Markov chain that follows from them."""
+"""From points to a hidden Markov chain: anchors of the states, sweeps of the other word types, and the moments."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
+from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.methods.hmm.chain import HiddenMarkov, normalize
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, FloatArray
 
 NOTHING = 1e-10
 """A squared distance from a span below this fraction of the largest one from the mean counts as rounding."""
@@ -111,6 +113,64 @@ def _from_span(rows: NDArray[np.float64], chosen: list[int]) -> NDArray[np.float
         basis = basis[:, sizes > NOTHING * sizes[0]] if sizes[0] > 0 else basis[:, :0]
         offset = offset - (offset @ basis) @ basis.T
     return np.asarray(np.einsum("ij,ij->i", offset, offset))
+
+
+def sweep_types(
+    pairs: CSRRows,
+    membership: NDArray[np.float64],
+    anchors: NDArray[np.int64],
+    features: "CSRRows | None",
+    weights: FloatArray,
+    *,
+    n_sweeps: int,
+) -> NDArray[np.int32]:
+    """Return one state for each type, beginning with that of its largest coefficient.
+
+    Parameters
+    ----------
+    pairs : csr_array, shape (n_types, n_types)
+        Number of times that the type of the column follows that of the row.
+    membership : ndarray of float64, shape (n_types, n_states)
+        ``p(h | x)``.
+    anchors : ndarray of int64, shape (n_states,)
+        Type that is the anchor of each state; it stays there.
+    features : csr_array, shape (n_types, n_features), or None
+        Ones where a type's spelling has a feature, which then counts beside its neighbors.
+    weights : ndarray, shape (n_types,)
+        Weight of the spelling of each type.
+    n_sweeps : int
+        Largest number of sweeps.
+
+    Returns
+    -------
+    ndarray of int32, shape (n_types,)
+        State of each type.
+    """
+    # Anchors stay in their own states: without them, states could change places and lose their meaning.
+    n_states = membership.shape[1]
+    labels: NDArray[np.int32] = np.argmax(membership, axis=1).astype(np.int32)
+    # A state is named by its anchor, even where another coefficient of the anchor rounds higher.
+    labels[anchors] = np.arange(n_states)
+    adjacent = BigramCounts.of(pairs)
+    marks = None if features is None else weigh_features(features, weights)
+    # A sweep never lowers the mutual information of adjacent states (plus that with the spelling), so sweeps end; the
+    # last ones move next to nothing, and stop where fewer than one type in a thousand moves.
+    for _ in range(n_sweeps):
+        moved = exchange_sweep(adjacent, labels, n_states, marks, fixed=anchors)
+        if moved <= len(labels) // 1000:
+            break
+    return labels
+
+
+def weigh_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
+    """Divide the weight of each type equally among its spelling features, for exchange sweeps."""
+    sizes = np.maximum(np.diff(features.indptr), 1)
+    return TypeFeatures(
+        features.indptr.astype(np.int64),
+        features.indices.astype(np.int32),
+        np.asarray(weights / sizes, dtype=np.float64),
+        features.shape[1],
+    )
 
 
 def emissions(

@@ -174,6 +174,7 @@ class OperatorMoments(NamedTuple):
             np.zeros((n_labels, m)),
             np.zeros((n_labels, m)),
         )
+        # Past and future in one product of 2 width + 1 by 2 m, which costs O(n width m); the sums add O(n m^2).
         both = join_projections(past, future)
         for piece in cut_block(block):
             rows = project(views.of(piece), piece.labels, both)
@@ -187,6 +188,7 @@ class OperatorMoments(NamedTuple):
 
 def join_projections(past: NDArray[np.float64], future: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return one projection of ``[past, future, 1]`` to both, shape (n_labels, 2 width + 1, 2 m)."""
+    # Block-diagonal, but for the last row, which both share: that of the constant, where means are taken off.
     n_labels, width, m = past.shape[0], past.shape[1] - 1, past.shape[2]
     both = np.zeros((n_labels, 2 * width + 1, 2 * m))
     both[:, :width, :m], both[:, width:-1, m:] = past[:, :-1], future[:, :-1]

@@ -172,6 +172,7 @@ def emit(
     emission: NDArray[np.float64], token: int, states: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None:
     """Apply a token's operators to column vectors, label by label."""
+    # out[a] = O[a][x] s[a]: n_labels m^2 products, along the rows of each operator and so along memory.
     n_labels, m = states.shape
     for a in range(n_labels):
         for r in range(m):
@@ -186,6 +187,7 @@ def absorb(
     emission: NDArray[np.float64], token: int, states: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None:
     """Apply a token's operators to row vectors, label by label."""
+    # out[a] = r[a] O[a][x]: as `emit`, down the columns of operators that fit into a cache.
     n_labels, m = states.shape
     for a in range(n_labels):
         for c in range(m):
@@ -198,6 +200,7 @@ def absorb(
 @compiled
 def move(transition: NDArray[np.float64], states: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Apply the operators from label to label to column vectors."""
+    # out[b] = sum_a T[a][b] s[a]: (n_labels m)^2 products, which is what a token costs.
     n_labels, m = states.shape
     for b in range(n_labels):
         for r in range(m):
@@ -211,6 +214,7 @@ def move(transition: NDArray[np.float64], states: NDArray[np.float64], out: NDAr
 @compiled
 def retreat(transition: NDArray[np.float64], states: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Apply the operators from label to label to row vectors."""
+    # out[a] = sum_b r[b] T[a][b]: (n_labels m)^2 products, as on the way forward.
     n_labels, m = states.shape
     for a in range(n_labels):
         for c in range(m):

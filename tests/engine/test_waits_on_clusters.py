@@ -1,0 +1,142 @@
+"""Clusters of real processes that pause, stop or are lost: a pass waits for them, or ends in one sentence."""
+
+import signal
+import threading
+import time
+
+import dask
+import dask.array as da
+import numpy as np
+import psutil
+import pytest
+from distributed import Client, LocalCluster
+
+import dspectral
+from dspectral import ClusterError
+from dspectral.engine import listening, run_tasks
+from dspectral.engine.fault_events import Waiting
+from tests.engine.processes import a_cluster
+
+MB = 10**6
+
+
+def slowly(block, seconds):
+    time.sleep(seconds)
+    return block
+
+
+def leak(item):
+    """Take memory that no spilling gives back, until the worker pauses."""
+    while psutil.Process().memory_info().rss < 0.86 * 600 * MB:
+        HELD.append(np.ones(2 * MB))
+    time.sleep(0.5)  # the worker looks at its memory five times a second
+    return item
+
+
+HELD = []
+
+
+@pytest.fixture
+def rows():
+    return da.from_array(np.random.default_rng(0).standard_normal((600, 10)), chunks=(30, 10))
+
+
+def fitted(rows):
+    return dspectral.TruncatedSVD(2, solver="frequent_directions").fit(rows)
+
+
+def real(test):
+    """Mark a test whose cluster is processes: beside other work it may warn of more waits than it asks for."""
+    return pytest.mark.slow(pytest.mark.filterwarnings("ignore::RuntimeWarning")(test))
+
+
+@pytest.fixture
+def heard():
+    """What is told while a test runs."""
+    events = []
+    with listening(events.append):
+        yield events
+
+
+def waits(heard):
+    return [event for event in heard if isinstance(event, Waiting)]
+
+
+@real
+def test_a_worker_that_pauses_for_good_ends_the_pass_in_a_sentence_about_memory(heard):
+    with (
+        dask.config.set({"distributed.worker.memory.terminate": False, **limits(4, 600)}),
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0"
+        ) as cluster,
+        Client(cluster),
+        pytest.raises(
+            ClusterError, match=r"paused, .* of their memory limit .*give each worker at least [\d.]+ [MG]B"
+        ),
+    ):
+        run_tasks(leak, range(5), name="leak")
+    assert "paused" in [event.why for event in waits(heard)]
+
+
+@real
+def test_workers_that_are_gone_are_waited_for_and_those_that_join_finish_the_pass(rows, tmp_path, heard):
+    expected = fitted(rows)
+
+    def help_once(event):
+        if isinstance(event, Waiting) and event.why == "no workers" and len(processes.started) == 2:
+            processes.worker(client.scheduler.address)
+
+    with (
+        dask.config.set(limits(4, 600)),
+        a_cluster(tmp_path, 1) as (client, _scheduler, (only,), processes),
+        listening(help_once),
+    ):
+        fitted(rows)  # all is imported there
+        threading.Timer(1.0, only.kill).start()
+        found = fitted(rows.map_blocks(slowly, 0.3, dtype=float))
+    assert np.array_equal(found.components_, expected.components_)
+    assert any("the cluster has no workers; start workers" in event.sentence for event in waits(heard))
+
+
+@real
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_scheduler_that_is_lost_is_one_sentence_soon(rows, tmp_path, fault):
+    with a_cluster(tmp_path, 1) as (_client, scheduler, _workers, _processes):
+        fitted(rows)
+        threading.Timer(1.0, scheduler.send_signal, [fault]).start()
+        with (
+            dask.config.set(limits(3, 6)),
+            pytest.raises(
+                ClusterError, match=r"the scheduler at tcp://127.0.0.1:\d+ (was lost|has not answered)"
+            ),
+        ):
+            fitted(rows.map_blocks(slowly, 0.5, dtype=float))
+
+
+@real
+def test_a_scheduler_that_was_stopped_before_a_pass_is_one_sentence_soon(rows, tmp_path):
+    with a_cluster(tmp_path, 1) as (_client, scheduler, _workers, _processes):
+        fitted(rows)
+        scheduler.send_signal(signal.SIGSTOP)
+        with (
+            dask.config.set(limits(1, 3)),
+            pytest.raises(ClusterError, match=r"the scheduler at tcp://127.0.0.1:\d+ has not answered"),
+        ):
+            fitted(rows)
+
+
+@real
+def test_workers_that_are_stopped_end_the_pass_and_are_named(rows, tmp_path, heard):
+    with a_cluster(tmp_path, 1) as (_client, _scheduler, (only,), _processes):
+        fitted(rows)
+        threading.Timer(1.0, only.send_signal, [signal.SIGSTOP]).start()
+        with (
+            dask.config.set(limits(3, 6)),
+            pytest.raises(ClusterError, match=r"not been heard of \(tcp://"),
+        ):
+            fitted(rows.map_blocks(slowly, 0.5, dtype=float))
+    assert "silent" in [event.why for event in waits(heard)]
+
+
+def limits(warning, limit):
+    return {"dspectral.wait-warning": warning, "dspectral.wait-limit": limit}

@@ -1,0 +1,150 @@
+"""Text files as documents that a transformer hashes block by block."""
+
+import gzip
+import pickle
+import tracemalloc
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from dspectral import (
+    NgramHashing,
+    TextFiles,
+    TfidfWeighting,
+    TruncatedSVD,
+    build_store,
+    load,
+    save,
+    write_counts,
+)
+from dspectral.store.from_text import text_files
+from tests.preprocessing.texts import HASHING, TEXTS, pipeline, same
+from tests.strategies import n_tasks
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Three files of lines: blocks of 300 bytes cut them into several blocks each."""
+    for i, name in enumerate(("a.txt", "b.txt", "c.txt.gz")):
+        content = "".join(f"{line}\n" for line in TEXTS[20 * i : 20 * i + 20]).encode()
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    return str(tmp_path / "*.txt*")
+
+
+def test_files_are_hashed_lazily_into_the_blocks_of_a_store(text, tmp_path):
+    files = TextFiles(text, block_bytes=300)
+    rows = HASHING.transform(files)
+    store = build_store(text, str(tmp_path / "store"), hashing=HASHING, block_bytes=300)
+    assert isinstance(rows, da.Array)
+    assert rows.chunks == store.counts.chunks
+    assert n_tasks(rows) == len(files.blocks) == store.n_blocks > 6
+    same(rows.compute(), HASHING.transform(TEXTS))
+    assert HASHING.transform(store) is store
+    assert repr(files) == f"TextFiles({text!r})"
+
+
+def test_fields_of_records_and_whole_files_are_documents_too(text, tmp_path):
+    (tmp_path / "table.csv").write_text("text,n\nto be,1\nor not,2\n")
+    rows = HASHING.transform(TextFiles(tmp_path / "table.csv", field="text"))
+    same(rows.compute(), HASHING.transform(["to be", "or not"]))
+    assert HASHING.transform(TextFiles([text.replace("*.txt*", "a.txt")], unit="file")).shape == (1, 256)
+
+
+def test_files_that_are_missing_empty_or_changed_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.txt"):
+        HASHING.transform(TextFiles(str(tmp_path / "*.txt")))
+    path = tmp_path / "a.txt"
+    path.write_text("")
+    with pytest.raises(ValueError, match=r"no document at all in .*a\.txt"):
+        HASHING.transform(TextFiles(path))
+    path.write_text("one\ntwo\n")
+    rows = HASHING.transform(TextFiles(path))
+    path.write_text("one\n")
+    with pytest.raises(ValueError, match=r"a\.txt has changed since its documents were counted"):
+        rows.compute()
+
+
+def test_stores_of_other_columns_are_refused(text, tmp_path):
+    store = build_store(text, str(tmp_path / "store"), hashing=NgramHashing(128))
+    with pytest.raises(
+        ValueError, match=r"hashed with .*n_features=128.*NgramHashing\(\*\*store\.hashing\._asdict"
+    ):
+        HASHING.transform(store)
+    assert NgramHashing(**store.hashing._asdict()).transform(store) is store
+    with pytest.raises(ValueError, match="the store holds no hashed n-grams: leave NgramHashing out"):
+        HASHING.transform(write_counts(np.eye(4), str(tmp_path / "matrix")))
+
+
+@pytest.mark.parametrize("block_bytes", [300, 1 << 20])
+def test_files_and_a_store_give_one_pipeline_the_same_bits(text, tmp_path, block_bytes):
+    store = build_store(text, str(tmp_path / "store"), hashing=HASHING, block_bytes=block_bytes)
+    of_store = pipeline().fit(store)
+    of_files = pipeline().fit(TextFiles(text, block_bytes=block_bytes))
+    assert of_store[-1].components_.tobytes() == of_files[-1].components_.tobytes()
+    assert of_store[-1].weighting_ == of_files[-1].weighting_
+    of_list = pipeline().fit(TEXTS)
+    np.testing.assert_array_equal(of_list[1].idf_, of_files[1].idf_)
+    np.testing.assert_allclose(of_list[-1].components_, of_files[-1].components_, atol=1e-4)
+
+
+def test_a_pipeline_of_files_is_saved_as_one_and_transforms_new_texts(text, tmp_path):
+    model = pipeline().fit(TextFiles(text, block_bytes=300))
+    save(model, str(tmp_path / "model"))
+    loaded = load(str(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.transform(["to be new"]), model.transform(["to be new"]))
+    lazy = loaded.transform(TextFiles(text, block_bytes=300))
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_allclose(lazy.compute(), model.transform(TEXTS), atol=1e-6)
+
+
+def test_each_pass_hashes_each_block_once_and_no_more_than_a_block_at_a_time(text, monkeypatch):
+    hashed = []
+
+    def counted(documents, settings):
+        hashed.append(len(documents.data))
+        return HASHING.transform([documents.text(i) for i in range(documents.n_documents)])
+
+    monkeypatch.setattr(text_files, "hash_documents", counted)
+    files = TextFiles(text, block_bytes=300)
+    model = pipeline(n_passes=3, solver="krylov").fit(files)
+    assert (
+        len(hashed) == (model[1].n_passes_ + model[2].n_passes_) * len(files.blocks) == 4 * len(files.blocks)
+    )
+    assert max(hashed) <= 300
+
+
+def peak_of_a_fit(path, n_texts):
+    """Return the most bytes of Python and NumPy while a pipeline is fitted, one task at a time, and the blocks."""
+    words = np.random.default_rng(0).integers(10**6, size=(n_texts, 40)).astype(str)
+    path.write_text("".join(" ".join(text) + "\n" for text in words))
+    files = TextFiles(path, block_bytes=1 << 16)
+    model = make_pipeline(
+        NgramHashing(1 << 10), TfidfWeighting(), TruncatedSVD(1, n_passes=2, solver="krylov")
+    )
+    with dask.config.set(scheduler="sync"):
+        model.fit(files)  # compiles
+        tracemalloc.start()
+        model.fit(files)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return peak, len(files.blocks)
+
+
+def test_memory_is_that_of_blocks_and_not_of_the_text(tmp_path):
+    few, _ = peak_of_a_fit(tmp_path / "few.txt", 500)
+    many, n_blocks = peak_of_a_fit(tmp_path / "many.txt", 4000)
+    text_and_rows = (tmp_path / "many.txt").stat().st_size + 4000 * 8 * 114
+    assert n_blocks > 16
+    assert many < few + text_and_rows / 8
+
+
+def test_the_tasks_of_lazy_rows_hold_settings_and_no_estimator(text):
+    rows = HASHING.transform(TextFiles(text))
+    for lazy in (rows, TfidfWeighting().fit(rows).transform(rows)):
+        tasks = pickle.dumps(dict(lazy.__dask_graph__()))
+        assert b"HashingSettings" in tasks
+        assert b"sklearn" not in tasks
+        assert b"preprocessing" not in tasks
