@@ -182,7 +182,11 @@ class MomentMultiLabelClassifier(LabelPrediction):
         MomentMultiLabelClassifier(correction_rank=0, n_em_iter=0, n_states=3,
                                    smoothing=0.0)
         """
-        return cls(n_states, **{"smoothing": 0.0, "n_em_iter": 0, "correction_rank": 0, **parameters})
+        recipe = parameters.pop("recipe", None) or MultiLabelRecipe()
+        if isinstance(recipe, MultiLabelRecipe) and recipe.tensor == "auto":
+            recipe = recipe._replace(tensor="power")
+        published = {"smoothing": 0.0, "n_em_iter": 0, "correction_rank": 0, "recipe": recipe}
+        return cls(n_states, **{**published, **parameters})
 
     @told
     def fit(self, X: RowsLike, y: "RowsLike | None" = None) -> Self:
@@ -217,7 +221,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         most = max(EM_PASSES) if "n_em_iter" in settings.undecided else settings.n_em_iter
         expect_passes(N_MOMENT_PASSES + most)
         leading = first_pass(data, settings)
-        states = second_pass(data, leading, settings)
+        leading, states = second_pass(data, leading, settings)
         settings, self.n_held_out_ = chosen(leading, states, settings, data.n_rows)
         expect_passes(1 + settings.n_em_iter, anew=True)
         model = third_pass(data, leading, states, settings)

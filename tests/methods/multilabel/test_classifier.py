@@ -176,7 +176,7 @@ def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
     settings = settings_of(MomentMultiLabelClassifier(K, smoothing=0.01, n_em_iter=0, correction_rank=0))
     data = labelled_streams(*small)
     leading = first_pass(data, settings)
-    model = third_pass(data, leading, second_pass(data, leading, settings), settings)
+    model = third_pass(data, *second_pass(data, leading, settings), settings)
     log_words = model.log_words.copy()
     log_words[:, 1] = -30.0  # whatever a document says, it is in another state
     polished = em_pass(data, leading, model._replace(log_words=log_words), settings)
