@@ -22,7 +22,9 @@ def documents():
 
 def test_what_a_linear_model_leaves_of_the_labels_has_its_gradient_among_the_directions(documents):
     words, labels = documents
-    weights = np.ones(N_WORDS)  # with others, directions of labels are those of rows of nearly the same length
+    weights = np.ones(
+        N_WORDS
+    )  # with others, directions of labels are those of rows of nearly the same length
     first = directions_of(label_range(words, labels, N_LABELS, seed=0), weights, np.float64)
     both = wider_directions(first, reached_from(words, weights, first))
     np.testing.assert_allclose(both.T @ both, np.eye(2 * N_LABELS), atol=1e-5)
