@@ -29,7 +29,7 @@ SMOOTHINGS = (0.9, 0.3)
 """Shares of the corpus that are tried, the one that wins on real documents first."""
 EM_PASSES = (0, 2)
 """Numbers of passes of EM that are tried."""
-ALPHAS = (1e-2, 3e-3, 1e-3, 3e-2, 1e-1)
+ALPHAS = (1e-2, 3e-3, 1e-3, 3e-2, 1e-1, 3e-1)
 """Penalties that are tried, for the documents that learn."""
 FEWEST = 30
 """Fewer documents held out than that say nothing."""
