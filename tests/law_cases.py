@@ -20,6 +20,7 @@ from dspectral.methods.lsi.local_regions import LocalSpaces
 from dspectral.methods.lsi.squared_hinge import Relevancy, SquaredHinge, TopScores
 from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
 from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
+from dspectral.methods.multilabel.second_moments import SecondMoments
 from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
 from dspectral.store.anndata import ColumnTotals
@@ -189,6 +190,14 @@ CASES = [
         bounds=SampleBounds(7, 40, 0.7),
     ),
     case(ThirdMoment, (csr,), lambda n: 8 * (K * K + K * K * (K + 1) // 2), **THIRD),
+    case(
+        SecondMoments,
+        (csr,),
+        lambda n: 8 * (K * K + K * K * (K + 1) // 2 + 2 * D),
+        directions=RNG.standard_normal((D, 2)),
+        column_weights=np.ones(D),
+        **THIRD,
+    ),
     case(Regression, (features, posterior, labels), lambda n: 8 * (K + 1) * (K + 1 + K + L)),
     case(StateStatistics, (csr, labels), lambda n: 8 * (K + K * L + K * D + 3 * (3 + K + L)), **STATES),
     case(SquaredHinge, (rows, labels), lambda n: 8 * (D * L + 2 * L), **HINGE),

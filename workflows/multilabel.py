@@ -90,7 +90,7 @@ def options() -> argparse.ArgumentParser:
     add("--one-based", action="store_true", help="the first column is 1 in the files, not 0")
     add("--n-states", type=form.positive, nargs="+", default=[100], metavar="K", help="latent states")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="to compare")
-    add("--tensor", choices=("power", "diagonalise"), default="power", help="decomposition")
+    add("--tensor", choices=("auto", "power", "batches", "diagonalise"), default="auto", help="decomposition")
     add("--iterations", type=form.positive, default=10, help="turns of low-rank")
     chosen = parser.add_argument_group(
         "settings",

@@ -1,12 +1,12 @@
 """Symmetric third-order tensors as sums of cubes of orthonormal vectors (orthogonal CP decompositions)."""
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.linalg.deflation import Deflated, unit_rows
 from dspectral.linalg.joint_diagonalization import joint_diagonalize
-from dspectral.types import FloatArray
 
 
 class OrthogonalCP(NamedTuple):
@@ -77,22 +77,22 @@ def power_method(
     (array([2., 1.]), array([[-0.6,  0.8],
            [ 0.8,  0.6]]))
     """
-    T = _check_tensor(T)
+    T = checked_tensor(T)
     if restarts < 1 or iterations < 1:
         raise ValueError(f"restarts is {restarts} and iterations {iterations}, but each must be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
-    left = _Deflated.of(T)
+    left = Deflated.of(T)
     rough = (
         left.rounded()
     )  # near a fixed point a step squares the error, so that single precision does at first
     for _ in range(k):
-        starts = _unit(generator.standard_normal((restarts, k)))
+        starts = unit_rows(generator.standard_normal((restarts, k)))
         for _ in range(iterations):
-            starts = _unit(left.applied(starts, rough))
+            starts = unit_rows(left.applied(starts, rough))
         # The start with the largest T(u, u, u) is the one in the basin of the largest cube left.
         best = int(np.argmax(np.einsum("rj,rj->r", left.applied(starts, rough), starts)))
         left = left.without(_follow(left, starts[best : best + 1], polish))
-    return _sort(T, left.values, left.vectors.T)
+    return sorted_cubes(T, left.values, left.vectors.T)
 
 
 def simultaneous_diagonalization(
@@ -134,7 +134,7 @@ def simultaneous_diagonalization(
     >>> simultaneous_diagonalization(cubes).values.round(6)
     array([2., 1.])
     """
-    T = _check_tensor(T)
+    T = checked_tensor(T)
     k = len(T)
     # First round: contractions in random directions tell all vectors apart, each weighted by chance.
     directions = np.random.default_rng(seed).standard_normal((projections or min(k, 20), k))
@@ -142,7 +142,7 @@ def simultaneous_diagonalization(
     # Second round: the contraction with vector j weights the evidence for j itself most.
     U = joint_diagonalize(np.tensordot(U.T, T, axes=1), U)
     values = np.array([_cubic(T, u) for u in U.T])
-    return _sort(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
+    return sorted_cubes(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
 
 
 def from_cubes(values: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -209,57 +209,10 @@ def unfolded_symmetric(raw: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((T + T.transpose(1, 0, 2) + T.transpose(2, 1, 0)) / 3.0)
 
 
-class _Deflated(NamedTuple):
-    """A symmetric tensor from which some cubes are subtracted.
-
-    Attributes
-    ----------
-    pairs : ndarray of float64, shape (k, k (k + 1) / 2)
-        Entries ``(i, j <= l)`` of the tensor, those with ``j < l`` twice as large.
-    upper, lower : ndarray of int64, shape (k (k + 1) / 2,)
-        Numbers j and l of each column of ``pairs``.
-    values : ndarray of float64, shape (r,)
-        Weights of the cubes.
-    vectors : ndarray of float64, shape (r, k)
-        Vectors of the cubes, one a row.
-    """
-
-    pairs: NDArray[np.float64]
-    upper: NDArray[np.int64]
-    lower: NDArray[np.int64]
-    values: NDArray[np.float64]
-    vectors: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, T: NDArray[np.float64]) -> Self:
-        """Pack a tensor."""
-        upper, lower = np.triu_indices(len(T))
-        pairs = T[:, upper, lower] * np.where(upper == lower, 1.0, 2.0)
-        return cls(pairs, upper, lower, np.empty(0), np.empty((0, len(T))))
-
-    def rounded(self) -> FloatArray:
-        """Return the pairs in single precision."""
-        return self.pairs.astype(np.float32)
-
-    def applied(self, X: NDArray[np.float64], pairs: FloatArray | None = None) -> NDArray[np.float64]:
-        """Return ``T(I, x, x)`` for each row x, from the pairs as they are or rounded."""
-        pairs = self.pairs if pairs is None else pairs
-        rows = X.astype(pairs.dtype)
-        # T(I, x, x)_i = sum over j <= l of pairs[i, jl] x_j x_l: half the products of the full tensor.
-        whole = (pairs @ (rows[:, self.upper] * rows[:, self.lower]).T).T
-        # A cube `v u x u x u` takes `v (u'x)^2 u` off the product: `2 k` products a row, and no write of k^3 entries.
-        return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
-
-    def without(self, u: NDArray[np.float64]) -> Self:
-        """Subtract the cube of a row of shape (1, k), weighted by ``T(u, u, u)``."""
-        value = np.einsum("rj,rj->r", self.applied(u), u)
-        return self._replace(values=np.append(self.values, value), vectors=np.concatenate([self.vectors, u]))
-
-
-def _follow(left: _Deflated, u: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+def _follow(left: Deflated, u: NDArray[np.float64], most: int) -> NDArray[np.float64]:
     """Iterate ``u <- T(I, u, u)``, at most so often, until it moves no more."""
     for _ in range(most):
-        new = _unit(left.applied(u))
+        new = unit_rows(left.applied(u))
         moved = np.abs(new - u).max()
         u = new
         if moved < 1e-6:  # on a sum of cubes the next step would square it
@@ -271,12 +224,25 @@ def _cubic(T: NDArray[np.float64], u: NDArray[np.float64]) -> float:
     return float(((T @ u) @ u) @ u)
 
 
-def _unit(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    return np.asarray(X / np.where(lengths > 0, lengths, 1.0))
+def sorted_cubes(
+    T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]
+) -> OrthogonalCP:
+    """Return cubes, the largest first, with what they leave of the tensor.
 
+    Parameters
+    ----------
+    T : ndarray of float64, shape (k, k, k)
+        Tensor.
+    values : ndarray of float64, shape (k,)
+        Weights of the cubes; one below 0 counts as 0.
+    vectors : ndarray of float64, shape (k, k)
+        Their vectors, one a column.
 
-def _sort(T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]) -> OrthogonalCP:
+    Returns
+    -------
+    OrthogonalCP
+        The decomposition.
+    """
     order = np.argsort(-values, kind="stable")
     # At a fixed point of the power step the weight is positive, and the other method flips the signs of its vectors: a
     # negative weight did not converge, and counts as 0.
@@ -286,7 +252,24 @@ def _sort(T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[
     return OrthogonalCP(values, vectors, left / size if size else 0.0)
 
 
-def _check_tensor(T: NDArray[np.float64]) -> NDArray[np.float64]:
+def checked_tensor(T: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a tensor as a contiguous array in double precision.
+
+    Parameters
+    ----------
+    T : ndarray, shape (k, k, k)
+        Tensor.
+
+    Returns
+    -------
+    ndarray of float64, shape (k, k, k)
+        The tensor.
+
+    Raises
+    ------
+    ValueError
+        If it is not a cube of finite numbers.
+    """
     T = np.asarray(T, dtype=np.float64)
     if T.ndim != 3 or len(set(T.shape)) != 1 or not T.size:
         raise ValueError(f"the tensor has shape {T.shape}, but must be k x k x k")

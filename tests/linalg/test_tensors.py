@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dspectral.linalg.joint_diagonalization import joint_diagonalize
+from dspectral.linalg.power_batches import power_method_in_batches
 from dspectral.linalg.tensors import (
     contract,
     from_cubes,
@@ -12,7 +13,7 @@ from dspectral.linalg.tensors import (
     unfolded_symmetric,
 )
 
-SOLVERS = [power_method, simultaneous_diagonalization]
+SOLVERS = [power_method, power_method_in_batches, simultaneous_diagonalization]
 
 
 def sampled(k, seed, noise=0.0):
@@ -37,14 +38,29 @@ def test_exact_cubes_are_found_to_rounding_with_their_signs(solve, k, seed):
     assert found.residual < 1e-6
 
 
-def test_both_solvers_agree_and_err_no_more_than_the_noise():
+def test_all_solvers_agree_and_err_no_more_than_the_noise():
     values, vectors, T = sampled(20, 3, noise=0.1)
-    power, diagonal = (solve(T) for solve in SOLVERS)
-    for found in (power, diagonal):
+    power, *others = (solve(T) for solve in SOLVERS)
+    for found in (power, *others):
         np.testing.assert_allclose(found.values, values, atol=0.1)
         np.testing.assert_allclose((vectors.T @ found.vectors).max(axis=0), 1.0, atol=0.01)
-    np.testing.assert_allclose(power.values, diagonal.values, atol=0.02)
-    np.testing.assert_allclose((power.vectors * diagonal.vectors).sum(axis=0), 1.0, atol=0.01)
+    for found in others:
+        np.testing.assert_allclose(power.values, found.values, atol=0.02)
+        np.testing.assert_allclose((power.vectors * found.vectors).sum(axis=0), 1.0, atol=0.01)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-300])
+def test_rounds_come_to_an_end_on_a_tensor_of_nothing(size):
+    found = power_method_in_batches(np.full((3, 3, 3), size))
+    assert found.vectors.shape == (3, 3)
+    np.testing.assert_allclose(found.values, 0.0, atol=1e-290)
+
+
+def test_more_cubes_than_a_round_takes_are_all_found():
+    values, vectors, T = sampled(40, 5)
+    found = power_method_in_batches(T, seed=2)
+    np.testing.assert_allclose(found.values, values, atol=1e-6)
+    np.testing.assert_allclose((vectors.T @ found.vectors).max(axis=0), 1.0, atol=1e-6)
 
 
 def test_a_contraction_and_an_unfolded_sum_are_what_einsum_gives():

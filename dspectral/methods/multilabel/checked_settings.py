@@ -56,7 +56,7 @@ def settings_of(estimator: Any) -> Settings:
 
 def _check_recipe(recipe: MultiLabelRecipe, least_size: int) -> None:
     check_option("moments", recipe.moments, ("paper", "unbiased"))
-    check_option("tensor", recipe.tensor, ("power", "diagonalise"))
+    check_option("tensor", recipe.tensor, ("auto", "power", "batches", "diagonalise"))
     check_option("solver", recipe.solver, ("auto", "gram", "frequent_directions", "range"))
     if recipe.sketch_size is not None:
         check_integer("sketch_size", recipe.sketch_size, at_least=least_size)

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dspectral.methods.multilabel.document_rows import linear_features, word_rows
 from dspectral.methods.multilabel.document_sample import DocumentSample
-from dspectral.methods.multilabel.leading_directions import Leading, directions_of
+from dspectral.methods.multilabel.leading_directions import Leading, directions_of, wider_directions
 from dspectral.methods.multilabel.moments import label_range
 from dspectral.methods.multilabel.passes import (
     DocumentsInMemory,
@@ -21,6 +21,7 @@ from dspectral.methods.multilabel.passes import (
 )
 from dspectral.methods.multilabel.ranking import LabelScorer
 from dspectral.methods.multilabel.recipe import Settings
+from dspectral.methods.multilabel.second_moments import reached_from
 from dspectral.types import CSRRows, FloatArray
 
 Fold: TypeAlias = tuple[DocumentsInMemory, DocumentsInMemory]
@@ -28,7 +29,7 @@ SMOOTHINGS = (0.9, 0.3)
 """Shares of the corpus that are tried, the one that wins on real documents first."""
 EM_PASSES = (0, 2)
 """Numbers of passes of EM that are tried."""
-ALPHAS = (1e-2, 3e-3, 1e-3, 3e-2, 1e-1)
+ALPHAS = (1e-2, 3e-3, 1e-3, 3e-2, 1e-1, 3e-1)
 """Penalties that are tried, for the documents that learn."""
 FEWEST = 30
 """Fewer documents held out than that say nothing."""
@@ -193,8 +194,10 @@ def _tried(fold: Fold, leading: Leading, states: States, candidates: list[Settin
     # No label of a document held out may speak: directions that had heard them would ask for too small a penalty.
     rank = min(settings.rank, len(leading.column_weights))
     heard = label_range(fitted.words, fitted.labels, rank, settings.seed)
+    directions = directions_of(heard, leading.column_weights, states.whitening.forward.dtype)
+    reached = reached_from(fitted.words, leading.column_weights, directions)
     leading = leading._replace(
-        directions=directions_of(heard, leading.column_weights, states.whitening.forward.dtype),
+        directions=wider_directions(directions, reached),
         label_totals=np.bincount(fitted.labels.indices, minlength=fitted.labels.shape[1]),
     )
     words = word_rows(held_out.words, counts=False, dtype=states.words.columns.dtype)

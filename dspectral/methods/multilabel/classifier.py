@@ -52,8 +52,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         Weight of a label's log-likelihood relative to a word's in the E-step. 0 ignores labels; 1 is the model's
         likelihood; larger values make states follow the few labels rather than the many words.
     correction_rank : int, optional
-        Number r of directions of the linear correction; ``n_states`` by default, 0 for none: the paper's model
-        alone.
+        Number r of directions of the linear correction that are found by the labels; ``n_states`` by default, 0 for
+        none: the paper's model alone. As many again are those of the words that the first lead to.
     recipe : MultiLabelRecipe, optional
         How the moments are taken and decomposed, by default as in the paper, and the ridge penalty of the linear
         correction, by default chosen on documents held out. See :class:`~dspectral.MultiLabelRecipe`.
@@ -84,9 +84,9 @@ class MomentMultiLabelClassifier(LabelPrediction):
         prior, after EM, half a count in each state).
     log_words_ : ndarray, shape (n_words, n_states)
         Logarithms of the words' probabilities after smoothing.
-    directions_ : ndarray, shape (n_words, r)
-        Directions of the linear correction's features.
-    linear_ : ndarray, shape (n_labels, r + 1), or None
+    directions_ : ndarray, shape (n_words, s)
+        Directions of the linear correction's features, at most 2 r of them.
+    linear_ : ndarray, shape (n_labels, s + 1), or None
         Coefficients of the linear correction, with the intercept in the last column.
     document_frequency_ : ndarray of int64, shape (n_words,)
         Number of training documents that have each word.
@@ -115,8 +115,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
     Notes
     -----
-    A task holds its block and ``n_words (sketch_size + r)`` numbers in the first pass, ``n_words n_states`` in
-    the second, with ``(n_words + n_labels) (n_states + r)`` in later ones; nothing grows with the documents. A
+    A task holds its block and ``n_words (sketch_size + r)`` numbers in the first pass, ``n_words (n_states + 2 r)``
+    in the second, with ``(n_words + n_labels) (n_states + 2 r)`` in later ones; nothing grows with the documents. A
     document without words gets the scores of the states' weights alone; one without labels counts for words.
 
     Settings are chosen on a sample that the first pass keeps: at most 8,192 documents of at most 2 million
@@ -162,7 +162,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
     @classmethod
     def as_published(cls, n_states: int = 50, **parameters: Any) -> Self:
-        """Return the algorithm as printed: no smoothing, no EM, no linear correction.
+        """Return the algorithm as printed: no smoothing, no EM, no linear correction, one state after the other.
 
         Parameters
         ----------
@@ -178,11 +178,15 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
         Examples
         --------
-        >>> MomentMultiLabelClassifier.as_published(3)
-        MomentMultiLabelClassifier(correction_rank=0, n_em_iter=0, n_states=3,
-                                   smoothing=0.0)
+        >>> published = MomentMultiLabelClassifier.as_published(3)
+        >>> published.smoothing, published.n_em_iter, published.correction_rank, published.recipe.tensor
+        (0.0, 0, 0, 'power')
         """
-        return cls(n_states, **{"smoothing": 0.0, "n_em_iter": 0, "correction_rank": 0, **parameters})
+        recipe = parameters.pop("recipe", None) or MultiLabelRecipe()
+        if isinstance(recipe, MultiLabelRecipe) and recipe.tensor == "auto":
+            recipe = recipe._replace(tensor="power")
+        published = {"smoothing": 0.0, "n_em_iter": 0, "correction_rank": 0, "recipe": recipe}
+        return cls(n_states, **{**published, **parameters})
 
     @told
     def fit(self, X: RowsLike, y: "RowsLike | None" = None) -> Self:
@@ -217,7 +221,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         most = max(EM_PASSES) if "n_em_iter" in settings.undecided else settings.n_em_iter
         expect_passes(N_MOMENT_PASSES + most)
         leading = first_pass(data, settings)
-        states = second_pass(data, leading, settings)
+        leading, states = second_pass(data, leading, settings)
         settings, self.n_held_out_ = chosen(leading, states, settings, data.n_rows)
         expect_passes(1 + settings.n_em_iter, anew=True)
         model = third_pass(data, leading, states, settings)

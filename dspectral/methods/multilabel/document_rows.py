@@ -114,5 +114,22 @@ def linear_features(
     ndarray, shape (n, r)
         Coordinates of the rows.
     """
-    rows = Weighting("binary", column_weights, norm="l2").apply(words)
-    return sparse_products.times(rows, directions)
+    return sparse_products.times(unit_rows(words, column_weights), directions)
+
+
+def unit_rows(words: CSRRows, column_weights: NDArray[np.float64]) -> CSRRows:
+    """Return rows of the weights of the words that occur, scaled to unit length.
+
+    Parameters
+    ----------
+    words : csr_array, shape (n, d)
+        Rows whose entries say which words occur.
+    column_weights : ndarray of float64, shape (d,)
+        Inverse document frequencies.
+
+    Returns
+    -------
+    csr_array, shape (n, d)
+        Rows of length 1; empty ones stay empty.
+    """
+    return Weighting("binary", column_weights, norm="l2").apply(words)

@@ -12,7 +12,7 @@ from dspectral.decomposition.random_range import RandomRange
 from dspectral.decomposition.spectrum import Certificate, of_summary, summary_of
 from dspectral.engine import summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
-from dspectral.linalg.dense import eigh_descending, fixed_signs, orthonormal_columns
+from dspectral.linalg.dense import column_norms, eigh_descending, fixed_signs, orthonormal_columns
 from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
 from dspectral.methods.multilabel.latent_states import Whitening
 from dspectral.methods.multilabel.moments import NO_SAMPLE, FirstMoments
@@ -22,6 +22,9 @@ from dspectral.types import FloatArray
 
 SAMPLE = (8192, 1 << 21)
 """Most documents that settings are chosen by, and most entries of their words and labels: 16 MiB."""
+
+WITHIN = 1e-3
+"""Share of a column's length outside some directions, up to which it counts as within them."""
 
 
 class Leading(NamedTuple):
@@ -130,6 +133,32 @@ def directions_of(label_range: FloatArray, weights: NDArray[np.float64], dtype: 
     # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
     scaled = label_range * weights[:, None].astype(np.float32)
     return orthonormal_columns(scaled.astype(dtype, copy=False))
+
+
+def wider_directions(directions: FloatArray, reached: FloatArray) -> FloatArray:
+    """Return directions, and beside them those of the words that they lead to.
+
+    Parameters
+    ----------
+    directions : ndarray, shape (d, r)
+        Orthonormal columns D.
+    reached : ndarray of float32, shape (d, r)
+        ``A_u' A_u D``, for A_u the weighted rows at unit length.
+
+    Returns
+    -------
+    ndarray, shape (d, r + s)
+        Orthonormal columns, with s no larger than r.
+    """
+    # What a linear model of the labels leaves of them has its gradient among these columns: they are the second block
+    # of a Krylov space, whose first are the directions. Twice, since once leaves rounding along the directions.
+    left = reached.astype(directions.dtype)
+    whole = column_norms(left)
+    for _ in range(2):
+        left -= directions @ (directions.T @ left)
+    # A column that lay within the directions leaves nothing but rounding, which says nothing of words.
+    left = np.ascontiguousarray(left[:, column_norms(left) > WITHIN * whole])
+    return np.concatenate([directions, orthonormal_columns(left, overwrite=True)], axis=1)
 
 
 def _width(plan: Plan, data: LabelledStreams) -> int:

@@ -1,5 +1,6 @@
 """The second and third pass of the method of moments for many labels, and passes of EM after them."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine import summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
+from dspectral.linalg.power_batches import power_method_in_batches
 from dspectral.linalg.tensors import (
     OrthogonalCP,
     contract,
@@ -17,12 +19,19 @@ from dspectral.linalg.tensors import (
 )
 from dspectral.methods.multilabel import latent_states
 from dspectral.methods.multilabel.latent_states import Simplex, Whitening
-from dspectral.methods.multilabel.leading_directions import Leading
-from dspectral.methods.multilabel.moments import ThirdMoment
-from dspectral.methods.multilabel.recipe import Settings
+from dspectral.methods.multilabel.leading_directions import Leading, wider_directions
+from dspectral.methods.multilabel.recipe import Settings, TensorMethod
+from dspectral.methods.multilabel.second_moments import SecondMoments
 from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
 from dspectral.types import CSRRows, FloatArray
 
+DECOMPOSITIONS: dict[TensorMethod, Callable[..., OrthogonalCP]] = {
+    "auto": power_method_in_batches,
+    "power": power_method,
+    "batches": power_method_in_batches,
+    "diagonalise": simultaneous_diagonalization,
+}
+"""Solvers of the tensor's decomposition by their names in a recipe."""
 LABEL_PRIOR = 0.5
 """Count that EM adds to each label of each state: sweeps over few documents would else leave exact zeros."""
 
@@ -48,8 +57,8 @@ class States(NamedTuple):
     weights: NDArray[np.float64]
 
 
-def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> States:
-    """Whiten exactly, decompose the third moment, and return the states' words and weights.
+def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> tuple[Leading, States]:
+    """Whiten exactly, decompose the third moment, and find further directions of the linear correction.
 
     Parameters
     ----------
@@ -62,8 +71,10 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
 
     Returns
     -------
-    States
-        States in the order of the decomposition.
+    leading : Leading
+        Results of the first pass, with more directions.
+    states : States
+        States in the order of the decomposition, with their words and weights.
 
     Raises
     ------
@@ -74,22 +85,24 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
     # pi from the values and mu_j, up to scale, as (W^+)' u_j. Cost: n k^3 for the moment (in the tasks), and for the
     # power method some 120 k^4, for the diagonalization some 100 k^4, in this process.
     of = partial(
-        ThirdMoment.of,
+        SecondMoments.of,
         whitening=leading.whitening.forward,
         counts=settings.counts,
         distinct=settings.distinct,
+        directions=leading.directions,
+        column_weights=leading.column_weights,
     )
-    moments = summarize(data.words, of=of, name="third-moment")
+    moments, reached = summarize(data.words, of=of, name="third-moment")
     if moments.triples <= 0:
         raise ValueError("no document has three words, so words have no third moment")
     # The sketch of the first pass errs in the size of its directions; the exact second moment within them, from the
     # same pass as the third, mends the whitening, and the tensor is turned along with it.
     whitening, rotation = leading.whitening.corrected(moments.second / moments.pairs, fewer=settings.fewer)
     T = contract(unfolded_symmetric(moments.third / moments.triples), rotation)
-    decompose = power_method if settings.recipe.tensor == "power" else simultaneous_diagonalization
-    tensor = decompose(T, seed=settings.seed)
+    tensor = DECOMPOSITIONS[settings.recipe.tensor](T, seed=settings.seed)
     words = latent_states.word_distributions(whitening.back, tensor.vectors)
-    return States(whitening, tensor, words, latent_states.state_weights(tensor.values))
+    leading = leading._replace(directions=wider_directions(leading.directions, reached))
+    return leading, States(whitening, tensor, words, latent_states.state_weights(tensor.values))
 
 
 class DocumentsInMemory(NamedTuple):
