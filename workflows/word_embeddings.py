@@ -30,6 +30,8 @@ from ._parts import word_report
 from ._parts.text_options import add_text_options, reading
 from ._parts.word_lists import PARTS, WordList, name_of, read_lists
 
+RECIPE = EmbeddingRecipe(context="zones", context_smoothing=1.0)
+"""What a `WordEmbedding` has that is given no recipe."""
 ON_MAP = 120
 """Words on the map."""
 
@@ -107,7 +109,7 @@ def add_lists(parser: argparse.ArgumentParser) -> None:
 def add_count_settings(parser: argparse.ArgumentParser) -> None:
     """Add how contexts are counted and scaled; of settings with several values all combinations are tried."""
     add = parser.add_argument
-    default, recipe = WordEmbedding(), EmbeddingRecipe()
+    default, recipe = WordEmbedding(), RECIPE
     add(
         "--n-components",
         type=form.positive,
@@ -130,7 +132,7 @@ def add_count_settings(parser: argparse.ArgumentParser) -> None:
         help="of the counts",
     )
     add("--window", nargs="+", type=form.positive, default=[default.window], help="words on each side")
-    add("--context", choices=["bag", "list"], default=recipe.context, help="whether places count")
+    add("--context", choices=["bag", "list", "zones"], default=recipe.context, help="whether places count")
     add("--no-distance-weighting", action="store_true", help="count 1 at every distance, not 1/distance")
     add(
         "--context-smoothing",
@@ -145,7 +147,7 @@ def add_count_settings(parser: argparse.ArgumentParser) -> None:
 def add_vector_settings(parser: argparse.ArgumentParser) -> None:
     """Add how vectors follow from the counts."""
     add = parser.add_argument
-    default, recipe = WordEmbedding(), EmbeddingRecipe()
+    default, recipe = WordEmbedding(), RECIPE
     add("--power", nargs="+", type=float, default=[default.power], metavar="P", help="of the singular values")
     add("--n-skipped", nargs="+", type=int, default=[recipe.n_skipped], help="leading vectors left out")
     add(

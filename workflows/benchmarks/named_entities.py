@@ -92,30 +92,23 @@ def options() -> argparse.ArgumentParser:
     )
     near = "words on each side whose strings and vectors are features"
     add("--windows", nargs="+", type=form.positive, default=[entities.NOTHING.window], metavar="W", help=near)
-    default = [entities.PREFIXES]
+    default = [",".join(map(str, entities.PREFIXES))]
     add("--prefixes", nargs="+", type=prefixes_of, default=default, metavar="N,N", help="bits of a string")
     add_text_options(parser, "sentence")
     return parser
 
 
-class Prefixes(tuple[int, ...]):
-    """Lengths of prefixes, which are written as they are typed."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return ",".join(map(str, self))
-
-
-def prefixes_of(text: str) -> Prefixes:
-    """Read lengths of prefixes, as a ``type`` of argparse.
+def prefixes_of(text: str) -> str:
+    """Check lengths of prefixes, as a ``type`` of argparse.
 
     Examples
     --------
     >>> prefixes_of("4,6")
-    (4, 6)
+    '4,6'
     """
-    return Prefixes(form.positive(one) for one in text.split(","))
+    for one in text.split(","):
+        form.positive(one)
+    return text
 
 
 def read_sides(folder: Path, most: int | None, seed: int) -> Sides:
@@ -172,7 +165,7 @@ def chosen(run: form.Run, sets: list[Sides], learned: Known) -> Known:
     """Choose window and prefixes by the development sides; report what was seen there."""
     arguments = run.arguments
     tried = [
-        learned._replace(window=window, prefixes=prefixes)
+        learned._replace(window=window, prefixes=tuple(map(int, prefixes.split(","))))
         for window, prefixes in product(arguments.windows, arguments.prefixes)
     ]
     if len(tried) == 1:
@@ -200,7 +193,7 @@ def chosen(run: form.Run, sets: list[Sides], learned: Known) -> Known:
 
 def said(known: Known) -> str:
     """Say a window and prefixes."""
-    return f"window {known.window}, prefixes {Prefixes(known.prefixes)}"
+    return f"window {known.window}, prefixes {','.join(map(str, known.prefixes))}"
 
 
 def told(known: Known, method: str) -> Known:

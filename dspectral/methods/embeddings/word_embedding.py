@@ -20,7 +20,7 @@ from dspectral.inputs.word_index import word_numbers
 from dspectral.methods.embeddings.counting import count_corpus
 from dspectral.methods.embeddings.decomposing import word_vectors
 from dspectral.methods.embeddings.queries import WordQueries
-from dspectral.methods.embeddings.recipe import EmbeddingRecipe
+from dspectral.methods.embeddings.recipe import DEFAULT, EmbeddingRecipe
 from dspectral.methods.embeddings.sentence_means import renumbered_means, sentence_means
 from dspectral.registry import saved
 
@@ -49,12 +49,13 @@ class WordEmbedding(
     scaling : {"cca", "ppmi", "reg", "none"}, default="cca"
         How counts are set off against the sums of their word and context; see
         :class:`~dspectral.cooccurrence.ContextScaling` for the formulas.
-    power : float, default=0.7
+    power : float, default=0.5
         Power p of the singular values in the vectors ``U S^p``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the solver's random start. The same seed and text give the same bits under every scheduler.
     recipe : EmbeddingRecipe, optional
-        Settings that studies compare; see :class:`~dspectral.EmbeddingRecipe`.
+        Settings that studies compare; see :class:`~dspectral.EmbeddingRecipe`. By default its own, but with
+        ``context="zones"`` and ``context_smoothing=1.0``.
 
     Attributes
     ----------
@@ -110,7 +111,7 @@ class WordEmbedding(
         min_count: int = 1,
         count_transform: CountTransform = "sqrt",
         scaling: Scaling = "cca",
-        power: float = 0.7,
+        power: float = 0.5,
         random_state: RandomState = 0,
         recipe: EmbeddingRecipe | None = None,
     ) -> None:
@@ -277,7 +278,7 @@ class WordEmbedding(
 
     def _check(self) -> EmbeddingRecipe:
         """Refuse wrong parameters, and return the recipe."""
-        recipe = EmbeddingRecipe() if self.recipe is None else self.recipe
+        recipe = DEFAULT if self.recipe is None else self.recipe
         if not isinstance(recipe, EmbeddingRecipe):
             raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an EmbeddingRecipe or None")
         for name in ("n_components", "window", "min_count"):
