@@ -129,13 +129,14 @@ def tag(run: form.Run, model: SpectralBrownClustering) -> None:
         entities.read_tagged(path) for path in (arguments.ner_train, arguments.ner_dev, arguments.ner_test)
     )
     codes = dict(zip(model.words_, model.codes(), strict=True))
-    for method, known in (("baseline", {}), ("clusters", codes)):
+    for method, known in (("baseline", entities.NOTHING), ("clusters", entities.Known(codes))):
         with run.measure(f"named entities, {method}"):
-            value, penalty = entities.score(train, dev, test, known)
+            scored = entities.score(train, dev, test, known)
         data = Path(arguments.ner_train).parent.name or "entities"
         run.row(
-            data=data, method=method, metric="f1", value=value, penalty=penalty, n_clusters=model.n_clusters
-        )
+            data=data, method=method, metric="f1", value=scored.f1, penalty=scored.penalty,
+            n_clusters=model.n_clusters,
+        )  # fmt: skip
 
 
 def plot(run: form.Run, models: list[SpectralBrownClustering]) -> None:

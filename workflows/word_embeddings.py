@@ -130,7 +130,7 @@ def add_count_settings(parser: argparse.ArgumentParser) -> None:
         help="of the counts",
     )
     add("--window", nargs="+", type=form.positive, default=[default.window], help="words on each side")
-    add("--context", choices=["bag", "list"], default=recipe.context, help="whether places count")
+    add("--context", choices=["bag", "list", "zones"], default=recipe.context, help="whether places count")
     add("--no-distance-weighting", action="store_true", help="count 1 at every distance, not 1/distance")
     add(
         "--context-smoothing",

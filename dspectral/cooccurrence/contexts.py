@@ -9,8 +9,10 @@ from scipy import sparse
 from dspectral.cooccurrence.windows import Window, count_contexts
 from dspectral.types import CSRRows, Sentences
 
-Context: TypeAlias = Literal["bag", "list"]
-"""Whether a context is a word wherever it stands in the window, or a word at a position."""
+Context: TypeAlias = Literal["bag", "list", "zones"]
+"""Whether a context is a word wherever it stands in the window, a word at a position, or a word near by or farther."""
+NEAR = 2
+"""Farthest distance of the nearer of the two zones of ``"zones"``."""
 Sides: TypeAlias = Literal["both", "left", "right"]
 """On which sides of a word its contexts are."""
 UNIT = 2.0**20
@@ -26,8 +28,8 @@ class ContextSettings(NamedTuple):
         Number of word types.
     window : int
         Number of words on each side, at least 1.
-    context : {"bag", "list"}, default="bag"
-        Whether a context is a word wherever it stands, or a word at a position.
+    context : {"bag", "list", "zones"}, default="bag"
+        Whether a context is a word wherever it stands, a word at a position, or a word near by or farther.
     distance_weighting : bool, default=False
         Whether a word at distance d counts 1/d instead of 1.
     n_contexts : int, optional
@@ -84,10 +86,10 @@ class ContextCounts(NamedTuple):
             Number of word types.
         window : int
             Number of words on each side, at least 1.
-        context : {"bag", "list"}, default="bag"
+        context : {"bag", "list", "zones"}, default="bag"
             With ``"bag"`` the column of a context is its word id, wherever it stands. With ``"list"`` it is
             ``position * n_types + id``; position 0 is the farthest on the left, and all of the left come before
-            all of the right.
+            all of the right. With ``"zones"`` it is the id up to a distance of 2, and ``n_types + id`` beyond it.
         distance_weighting : bool, default=False
             Whether a word at distance d counts 1/d instead of 1. Weights are rounded to multiples of 2**-20, so
             that additions in any order give the same bits.
@@ -162,8 +164,8 @@ def window_of(
         Number of word types.
     window : int
         Number of words on each side, at least 1.
-    context : {"bag", "list"}, default="bag"
-        Whether a context is a word wherever it stands, or a word at a position.
+    context : {"bag", "list", "zones"}, default="bag"
+        Whether a context is a word wherever it stands, a word at a position, or a word near by or farther.
     distance_weighting : bool, default=False
         Whether a word at distance d counts 1/d instead of 1.
     n_contexts : int, optional
@@ -190,21 +192,23 @@ def window_of(
         raise ValueError(f"n_types is {n_types}, but there must be at least 1 word type")
     if window < 1:
         raise ValueError(f"window is {window}, but it must be at least 1 word on a side")
-    if context not in ("bag", "list"):
-        raise ValueError(f"context is {context!r}, but it must be 'bag' or 'list'")
+    if context not in ("bag", "list", "zones"):
+        raise ValueError(f"context is {context!r}, but it must be 'bag', 'list' or 'zones'")
     if sides not in ("both", "left", "right"):
         raise ValueError(f"sides is {sides!r}, but it must be 'both', 'left' or 'right'")
     if n_contexts is not None and not 1 <= n_contexts < 2**31:
         raise ValueError(f"n_contexts is {n_contexts}, but it must be from 1 to 2**31 - 1, or None")
     left, right = (0 if sides == "right" else window), (0 if sides == "left" else window)
     # Columns are int32 in the counts, and positions are numbered in the same type.
-    n_raw = n_types * (left + right if context == "list" else 1)
+    groups = {"bag": 1, "list": left + right, "zones": 1 + (window > NEAR)}[context]
+    n_raw = n_types * groups
     if max(n_raw, left + right) >= 2**31:
         raise ValueError(f"window {window} of {n_types} types has {n_raw} contexts: too many to number")
     # The farthest on the left first: the order that count_contexts walks through.
     distances = np.concatenate([np.arange(left, 0, -1), np.arange(1, right + 1)])
     weights = np.rint(UNIT / distances) / UNIT if distance_weighting else np.ones(left + right)
-    first = np.arange(left + right) * (n_types if context == "list" else 0)
+    group = np.arange(left + right) if context == "list" else np.where(distances > NEAR, groups - 1, 0)
+    first = group * n_types
     hashed = np.empty(0, dtype=np.int32) if n_contexts is None else _hash_columns(n_raw, n_contexts)
     return Window(weights, first, left, right, hashed, n_contexts or n_raw)
 

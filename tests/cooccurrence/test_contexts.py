@@ -18,7 +18,7 @@ SENTENCES = st.lists(st.lists(st.integers(0, N_TYPES - 1), max_size=12), max_siz
 SETTINGS = st.fixed_dictionaries(
     {
         "window": st.integers(1, 14),
-        "context": st.sampled_from(["bag", "list"]),
+        "context": st.sampled_from(["bag", "list", "zones"]),
         "sides": st.sampled_from(["both", "left", "right"]),
         "distance_weighting": st.booleans(),
     }
@@ -34,7 +34,8 @@ def counted(sentences, *, window, context="bag", sides="both", distance_weightin
         for i, word in enumerate(sentence):
             for position, step in enumerate(steps):
                 if 0 <= i + step < len(sentence):
-                    column = sentence[i + step] + (position * N_TYPES if context == "list" else 0)
+                    group = {"bag": 0, "list": position, "zones": int(abs(step) > 2)}[context]
+                    column = sentence[i + step] + group * N_TYPES
                     counts[word, column] += 1 / abs(step) if distance_weighting else 1
     return counts
 

@@ -1,14 +1,17 @@
 """Named entities by a linear-chain CRF, with and without the bit strings of words as features."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import fsspec
+import numpy as np
+from numpy.typing import NDArray
 
 PREFIXES = (4, 6, 10, 20)
 """Bits of a word's string that are a feature each."""
+FORMS = 2
+"""Distance of the words beside a word whose form alone is a feature; of nearer ones all spelling is."""
 
 
 class Tagged(NamedTuple):
@@ -48,34 +51,100 @@ def read_tagged(path: str) -> list[Tagged]:
     return sentences
 
 
-def features(words: Sequence[str], codes: Mapping[str, str]) -> list[list[str]]:
-    """Return the features of each word: its form, its neighbours', and bits of their strings if known.
+class Known(NamedTuple):
+    """What a tagger is told of words beside the labelled sentences; words are in lower case.
+
+    Attributes
+    ----------
+    codes : mapping of str to str
+        Bit strings of words.
+    vectors : mapping of str to sequence of float
+        Vectors of words, each number of which is a feature.
+    prefixes : tuple of int
+        Bits of a string that are a feature each.
+    window : int
+        Words on each side whose strings and vectors are features.
+    """
+
+    codes: Mapping[str, str] = {}
+    vectors: Mapping[str, Sequence[float]] = {}
+    prefixes: tuple[int, ...] = PREFIXES
+    window: int = 2
+
+    def of(self, word: str) -> dict[str, float]:
+        """Return the features of one word; none if it is not known.
+
+        Parameters
+        ----------
+        word : str
+            The word; a dot at its end does not count if it is known only without.
+
+        Returns
+        -------
+        dict of str to float
+            Values by the names of features.
+
+        Examples
+        --------
+        >>> Known({"st": "0110"}, {"st.": [0.5]}, prefixes=(2, 4)).of("St.")
+        {'p2=01': 1.0, 'p4=0110': 1.0, 'v0': 0.5}
+        """
+        low = word.lower()
+        bare = low.rstrip(".")
+        code = self.codes.get(low) or self.codes.get(bare) or ""
+        vector = self.vectors.get(low, self.vectors.get(bare, ()))
+        named = {f"p{n}={code[:n]}": 1.0 for n in self.prefixes} if code else {}
+        return named | {f"v{i}": float(value) for i, value in enumerate(vector)}
+
+
+NOTHING = Known()
+"""A tagger that knows the labelled sentences alone."""
+
+
+def features(words: Sequence[str], known: Known = NOTHING) -> list[dict[str, float]]:
+    """Return the features of each word: its form, those of words beside it, and what is known of them.
+
+    Parameters
+    ----------
+    words : sequence of str
+        A sentence.
+    known : Known, default=NOTHING
+        Bit strings and vectors of words.
+
+    Returns
+    -------
+    list of dict of str to float
+        Values by the names of features, for each word.
 
     Examples
     --------
-    >>> features(["Rome"], {"rome": "0110"})[0][-1]
+    >>> list(features(["Rome"], Known({"rome": "0110"}))[0])[-1]
     '0:p20=0110'
     """
-    own = [_of_word(word, codes) for word in words]
+    forms, learned = [_of_form(word) for word in words], [known.of(word) for word in words]
     found = []
     for i in range(len(words)):
-        here = ["bias", *(f"0:{name}" for name in own[i])]
-        for offset in (-2, -1, 1, 2):
-            j = i + offset
-            beside = own[j] if 0 <= j < len(words) else ["none"]
-            kept = beside if abs(offset) == 1 else [name for name in beside if name[0] in "wpn"]
-            here[:0] = [f"{offset}:{name}" for name in kept]
+        here = {"bias": 1.0}
+        for offset in sorted(
+            range(-max(FORMS, known.window), max(FORMS, known.window) + 1), key=abs, reverse=True
+        ):
+            j, far = i + offset, abs(offset)
+            if not 0 <= j < len(words):
+                here[f"{offset}:none"] = 1.0
+                continue
+            near = forms[j] if far < FORMS else forms[j][:1] if far == FORMS else []
+            here |= {f"{offset}:{name}": 1.0 for name in near}
+            if far <= known.window:
+                here |= {f"{offset}:{name}": value for name, value in learned[j].items()}
         found.append(here)
     return found
 
 
-def _of_word(word: str, codes: Mapping[str, str]) -> list[str]:
+def _of_form(word: str) -> list[str]:
     low = word.lower()
     shape = "".join("X" if c.isupper() else "x" if c.islower() else "9" if c.isdigit() else c for c in word)
     names = [f"w={low}", f"shape={shape[:8]}", f"title={word.istitle()}", f"upper={word.isupper()}"]
-    names += [f"begin{n}={low[:n]}" for n in (2, 3)] + [f"end{n}={low[-n:]}" for n in (1, 2, 3)]
-    code = codes.get(low)
-    return names if code is None else [*names, *(f"p{n}={code[:n]}" for n in PREFIXES)]
+    return [*names, *(f"begin{n}={low[:n]}" for n in (2, 3)), *(f"end{n}={low[-n:]}" for n in (1, 2, 3))]
 
 
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
@@ -96,43 +165,91 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
     return found
 
 
-def f1(true: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> float:
-    """Return F1 by entity: type and both ends must be right.
+def entity_counts(true: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+    """Return, for each sentence, twice the entities that are right, and those that are there or were found.
+
+    Parameters
+    ----------
+    true, found : sequence of sequence of str
+        Tags of sentences.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_sentences, 2)
+        Counts; F1 by entity (type and both ends must be right) is the ratio of their sums.
 
     Examples
     --------
-    >>> f1([["B-per", "O"], ["B-loc"]], [["B-per", "O"], ["O"]])
-    0.6666666666666666
+    >>> entity_counts([["B-per", "O"], ["B-loc"]], [["B-per", "O"], ["O"]])
+    array([[2, 2],
+           [0, 1]])
     """
     pairs = [(entities(a), entities(b)) for a, b in zip(true, found, strict=True)]
-    right = sum(len(a & b) for a, b in pairs)
-    total = sum(len(a) + len(b) for a, b in pairs)
-    return 2.0 * right / total if total else 0.0
+    return np.array([(2 * len(a & b), len(a) + len(b)) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
+
+
+def _ratio(counts: NDArray[np.int64]) -> float:
+    right, total = counts.sum(axis=0)
+    return float(right / total) if total else 0.0
+
+
+class Scored(NamedTuple):
+    """How well entities were found.
+
+    Attributes
+    ----------
+    f1 : float
+        F1 of the test side.
+    penalty : float
+        L2 penalty, chosen on the development side.
+    f1_dev : float
+        F1 of the development side, with that penalty.
+    counts : ndarray of int64, shape (n_sentences, 2)
+        Of each sentence of the test side, twice the entities that are right, and those that are there or were found.
+    """
+
+    f1: float
+    penalty: float
+    f1_dev: float
+    counts: NDArray[np.int64]
 
 
 def score(
     train: list[Tagged],
     dev: list[Tagged],
     test: list[Tagged],
-    codes: Mapping[str, str],
+    known: Known,
     penalties: Sequence[float] = (0.1, 1.0),
-) -> tuple[float, float]:
+) -> Scored:
     """Train with each L2 penalty, choose by the development side.
+
+    Parameters
+    ----------
+    train, dev, test : list of Tagged
+        Three sides of a data set.
+    known : Known
+        Bit strings and vectors of words.
+    penalties : sequence of float, default=(0.1, 1.0)
+        L2 penalties that are tried.
 
     Returns
     -------
-    tuple of float
-        F1 of the test side, and the penalty chosen.
+    Scored
+        Scores with the best penalty.
     """
-    best = (-1.0, 0.0, 0.0)
-    for penalty in penalties:
-        with TemporaryDirectory(prefix="dspectral-") as scratch:
-            tagger = _trained(train, codes, penalty, Path(scratch) / "crf")
-            of_dev, of_test = (_f1_of(tagger, side, codes) for side in (dev, test))
-            tagger.close()
-        if of_dev > best[0]:
-            best = (of_dev, of_test, penalty)
-    return best[1], best[2]
+    trainer = crf().Trainer(verbose=False)
+    for sentence in train:
+        trainer.append(features(sentence.words, known), sentence.tags)
+    best = (-1.0, 0.0)
+    with TemporaryDirectory(prefix="dspectral-") as scratch:
+        for penalty in penalties:
+            trainer.set_params({"c1": 0.05, "c2": penalty, "max_iterations": 60})
+            trainer.train(f"{scratch}/{penalty}")
+            best = max(
+                best, (_ratio(_counts(f"{scratch}/{penalty}", dev, known)), penalty), key=lambda one: one[0]
+            )
+        counts = _counts(f"{scratch}/{best[1]}", test, known)
+    return Scored(_ratio(counts), best[1], best[0], counts)
 
 
 def crf() -> Any:
@@ -144,17 +261,11 @@ def crf() -> Any:
     return pycrfsuite
 
 
-def _trained(train: list[Tagged], codes: Mapping[str, str], penalty: float, path: Path) -> Any:
-    trainer = crf().Trainer(verbose=False)
-    trainer.set_params({"c1": 0.05, "c2": penalty, "max_iterations": 60})
-    for sentence in train:
-        trainer.append(features(sentence.words, codes), sentence.tags)
-    trainer.train(str(path))
+def _counts(path: str, side: list[Tagged], known: Known) -> NDArray[np.int64]:
     tagger = crf().Tagger()
-    tagger.open(str(path))
-    return tagger
-
-
-def _f1_of(tagger: Any, side: list[Tagged], codes: Mapping[str, str]) -> float:
-    found = [tagger.tag(features(sentence.words, codes)) for sentence in side]
-    return f1([sentence.tags for sentence in side], found)
+    tagger.open(path)
+    try:
+        found = [tagger.tag(features(sentence.words, known)) for sentence in side]
+    finally:
+        tagger.close()
+    return entity_counts([sentence.tags for sentence in side], found)

@@ -4,7 +4,8 @@ For each family of methods and each data set the constructor's defaults, the bes
 the training side, the settings of the paper, and peers learn from the training side and are scored on the test side.
 Defaults were designed on every other data set by name; what counts is the other half. `--data` is a folder of data
 sets: for many labels `multilabel/NAME/{train,test,all}.txt.gz`, `multilabel/goemotions/{train,test}.tsv.gz` and
-`reuters21578/modapte_{train,test}.jsonl.gz`; for intents those of `benchmarks.sentence_parts`.
+`reuters21578/modapte_{train,test}.jsonl.gz`; for intents those of `benchmarks.sentence_parts`; for word vectors
+`corpus/mix6m.txt.gz`, `wordsim/*.tsv` and `analogy/*.tsv.gz`.
 """
 
 import argparse
@@ -13,11 +14,15 @@ from tempfile import TemporaryDirectory
 
 from .._form import form
 from .._form.plots import new_plot
-from ._defaults import multilabel, sentences
+from ._defaults import embeddings, multilabel, sentences
 from ._defaults.family import Family, Found
 from ._defaults.halves import RULE, designed_on
 
-METHODS: dict[str, Family] = {"multilabel": multilabel.FAMILY, "sentences": sentences.FAMILY}
+METHODS: dict[str, Family] = {
+    "embeddings": embeddings.FAMILY,
+    "multilabel": multilabel.FAMILY,
+    "sentences": sentences.FAMILY,
+}
 """Families by their names."""
 ENOUGH = 0.99
 """Share of the tuned figure that a default is to reach."""

@@ -12,8 +12,9 @@ class EmbeddingRecipe(NamedTuple):
 
     Attributes
     ----------
-    context : {"bag", "list"}, default="bag"
-        Whether a context is a word wherever it stands in the window, or a word at a position.
+    context : {"bag", "list", "zones"}, default="bag"
+        Whether a context is a word wherever it stands in the window, a word at a position, or a word within two words
+        or farther: with ``"zones"`` each word is two contexts, so that what stands close by says its own.
     distance_weighting : bool, default=True
         Whether a context at distance d counts 1/d instead of 1.
     context_smoothing : float in [0, 1], default=0.75

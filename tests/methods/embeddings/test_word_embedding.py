@@ -92,10 +92,15 @@ def test_counts_are_scaled_as_the_template_says(transform, scaling):
 def test_vectors_are_those_of_a_dense_decomposition():
     draws = np.random.default_rng(5).zipf(1.5, size=(80, 7))
     sentences = [[f"w{i}" for i in row if i < 12] for row in draws.tolist()]
-    for context, n_contexts in (("bag", None), ("list", None), ("list", 16)):
+    for context, window, n_contexts in (
+        ("bag", 2, None),
+        ("list", 2, None),
+        ("list", 2, 16),
+        ("zones", 4, None),
+    ):
         recipe = EmbeddingRecipe(context=context, n_contexts=n_contexts)
-        model = WordEmbedding(3, window=2, power=0.5, recipe=recipe).fit(sentences)
-        counts = count_corpus(as_corpus(sentences), 2, recipe).rows.toarray()
+        model = WordEmbedding(3, window=window, power=0.5, recipe=recipe).fit(sentences)
+        counts = count_corpus(as_corpus(sentences), window, recipe).rows.toarray()
         U, s, _ = np.linalg.svd(dense(counts, "sqrt", "cca", 0.75, 1.0))
         np.testing.assert_allclose(model.singular_values_, s[1:4], rtol=1e-4)
         expected = U[:, 1:4] * np.sqrt(s[1:4])
