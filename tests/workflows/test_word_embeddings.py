@@ -4,7 +4,6 @@ import json
 import pytest
 
 from dspectral import load
-from dspectral.methods.embeddings.recipe import DEFAULT
 from tests.methods.embeddings.test_word_embedding import CLASSES, language
 from workflows import word_embeddings
 from workflows._parts import word_lists
@@ -26,7 +25,6 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     corpus, pairs, questions = files
     options = ["--corpus", corpus, "--min-count", "2", "--similarity", pairs, "--analogies", questions]
     more = ["--n-components", "2", "--window", "1", "2", "--transform", "sqrt", "0.5", "--context", "list"]
-    more += ["--context-smoothing", "0.75", "--power", "0.7"]
     word_embeddings.main([*options, *more, "--out", str(tmp_path / "out")])
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     rows = report["rows"]
@@ -58,10 +56,6 @@ def test_halves_and_the_vectors_of_other_tools_are_scored_on_a_kept_corpus(files
     assert [(row["part"], row["n"]) for row in spearman] == [("all", 3), ("second", 1)] * 3
     assert [row.get("power") for row in spearman] == [0.5, 0.5, 1.0, 1.0, None, None]
     assert spearman[4] == {**spearman[4], "method": "vectors", "value": spearman[0]["value"]}
-
-
-def test_the_program_takes_what_the_estimator_takes_without_a_recipe():
-    assert word_embeddings.RECIPE == DEFAULT
 
 
 def test_halves_make_the_whole():
