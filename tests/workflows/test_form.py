@@ -1,7 +1,9 @@
+import gc
 import json
 import mmap
 import os
 import re
+import socket
 import time
 from functools import partial
 
@@ -15,7 +17,7 @@ from dspectral import TruncatedSVD
 from dspectral.engine import listening, run_tasks
 from dspectral.engine.events import PassBegan
 from tests.schedulers import forked_workers
-from workflows._form import form, usage
+from workflows._form import form, schedulers, usage
 from workflows._form.plots import new_plot
 
 DESCRIPTION = "Measure rivers & lakes.\n\nAt length."
@@ -207,6 +209,20 @@ def test_an_error_in_a_worker_is_one_sentence(tmp_path, capfd):
         run_tasks(fail, [1], name="fail")
     errors = without_progress(capfd.readouterr().err)
     assert errors == ["python -m workflows.rivers: error: the river is dry"]
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # Tornado leaves it to the collector
+def test_a_port_that_is_taken_in_between_is_no_news_as_the_link_names_the_other(tmp_path, capfd, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken, forked_workers():
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setattr(schedulers, "_dashboard_address", lambda: address)
+        with form.run(arguments(tmp_path, "--workers", "1")):
+            run_tasks(burn, [0.1], name="burn")
+    gc.collect()
+    out, err = capfd.readouterr()
+    assert "dashboard: http://127.0.0.1:" in out
+    assert address not in out
+    assert without_progress(err) == []
 
 
 def test_an_existing_cluster_is_used_and_survives(tmp_path):

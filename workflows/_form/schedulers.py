@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
@@ -92,7 +93,9 @@ def _is_worth_telling(record: logging.LogRecord) -> bool:
 def _local_cluster(n_workers: int, memory_limit: str, *, debug: bool) -> Iterator[Client]:
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(OF_SCHEDULER))
-        with interrupts_held_back():
+        with interrupts_held_back(), warnings.catch_warnings():
+            # Another program may have taken the port since it was looked at: the link that is printed is right.
+            warnings.filterwarnings("ignore", r"Port \d+ is already in use")
             cluster = LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=1,
