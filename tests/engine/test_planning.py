@@ -141,13 +141,32 @@ def test_time_falls_with_workers_and_memory_with_their_share_of_the_tree():
     assert four.memory == pytest.approx(4 * 50 * MB + 100 * MB)
 
 
-def test_a_worker_holds_what_it_sends_to_the_client_three_times():
+def test_a_worker_holds_what_the_scheduler_fetches_for_the_client_three_times():
     run = record(Took(0, 1.0, MB, MB), [Took(1, 0.1, MB, 2 * MB)] * 2 + [Took(2, 0.1, MB, 4 * MB)])
     scale = Scale(32, (4,), (4 / 32,))
     (threads,) = phases_of([run], scale, Machines(0, 1, 2), None)
-    (worker,) = phases_of([run], scale, Machines(1, 1, 2), None)
-    assert worker.summary_bytes == 32 * MB
-    assert threads.memory < worker.memory == 3 * 32 * MB
+    (near,) = phases_of([run], scale, Machines(1, 1, 2), None)
+    (far,) = phases_of([run], scale, Machines(1, 1, 2, are_near=False), None)
+    assert near.summary_bytes == far.summary_bytes == 32 * MB
+    assert threads.memory == near.memory < far.memory == 3 * 32 * MB
+    assert (near.bytes_sent, far.bytes_sent) == (32 * MB, 2 * 32 * MB)
+
+
+def test_half_of_the_merges_of_two_workers_wait_for_a_summary_of_the_other():
+    run = record(Took(0, 1.0, MB, MB), [Took(1, 0.1, MB, MB)] * 2 + [Took(2, 0.1, MB, MB)])
+    scale = Scale(16, (4,), (4 / 16,))
+    quick, slow = (
+        phases_of([run], scale, Machines(2, 1, 2, byte_seconds=seconds), None)[0] for seconds in (0.0, 1e-6)
+    )
+    assert quick.bytes_sent == (15 / 2 + 1) * MB
+    assert slow.seconds - quick.seconds == pytest.approx((15 / 2 + 1) * MB * 1e-6 / 2)
+
+
+def test_the_last_merge_takes_no_more_than_what_there_is():
+    run = record(Took(0, 1.0, 0, MB), [Took(1, 0.0, 0, 2 * MB)] * 2 + [Took(2, 0.0, 0, 4 * MB)])
+    tree = Tree.of(run.passes[0], MB, 34, 2)
+    assert tree.sizes == [MB, 2 * MB, 4 * MB, 8 * MB, 16 * MB, 32 * MB, 34 * MB]
+    assert tree.last == 34 * MB
 
 
 def leaves_behind(rows):

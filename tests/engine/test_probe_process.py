@@ -1,9 +1,10 @@
 import time
 
 import cloudpickle
+import dask
 import pytest
 
-from dspectral.engine.planning import probe_process
+from dspectral.engine.planning import probe_process, probing
 
 
 def fit(path, seconds):
@@ -42,3 +43,16 @@ def test_a_long_first_run_counts_and_may_be_enough(tmp_path, monkeypatch, enough
     assert found.used == used
     assert n_fits == len(used)
     assert found.warm_up == 0.0
+
+
+def test_a_probe_has_the_environment_that_workers_would_have(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    assert probing.heap_bytes() == 65536  # Dask's own
+    with dask.config.set(
+        {"distributed.nanny.pre-spawn-environ": {"MALLOC_TRIM_THRESHOLD_": 5, "DEPTH": None}}
+    ):
+        found = probing.worker_environment()
+        assert probing.heap_bytes() == 5
+    assert found["OMP_NUM_THREADS"] == "3"
+    assert "DEPTH" not in found

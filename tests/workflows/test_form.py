@@ -184,6 +184,23 @@ def burn(seconds):
     return os.getpid()
 
 
+def variable(name):
+    return os.environ.get(name)
+
+
+@pytest.mark.parametrize(("limit", "kept"), [("auto", True), ("0", True), ("2GB", True), ("600MB", False)])
+def test_workers_with_memory_to_spare_keep_what_arrays_leave_in_their_heap(limit, kept):
+    name = "MALLOC_MMAP_THRESHOLD_"
+    with schedulers.worker_settings(limit):
+        assert (name in dask.config.get("distributed.nanny.pre-spawn-environ")) == kept
+
+
+def test_a_worker_has_the_environment_that_it_is_told(tmp_path, monkeypatch):
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    with forked_workers(), form.run(arguments(tmp_path, "--workers", "1")):
+        assert run_tasks(variable, ["MALLOC_TRIM_THRESHOLD_"], name="ask") == [str(64 << 20)]
+
+
 def fail(_item):
     raise ValueError("the river is dry")
 

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import dask
@@ -13,7 +13,7 @@ from dspectral.engine import OnlyPlannedError, RunPlan, not_planned, only_planne
 
 from .messages import in_options
 from .report import plain
-from .schedulers import scheduler
+from .schedulers import scheduler, worker_settings
 from .table import print_table
 
 FILE = "plan.json"
@@ -78,7 +78,7 @@ def planned(arguments: argparse.Namespace) -> Iterator[None]:
     """
     planner = Planner(arguments.workers, arguments.memory_limit if arguments.workers else None)
     # Workers are only started where they are there already: a plan is made by processes of its own.
-    where = scheduler(arguments) if arguments.scheduler else nullcontext()
+    where = scheduler(arguments) if arguments.scheduler else worker_settings(arguments.memory_limit)
     with (
         where,
         dask.config.set({} if arguments.scheduler else {"scheduler": "threads"}),

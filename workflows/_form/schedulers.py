@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import cloudpickle
 import dask
+from dask.utils import parse_bytes
 from distributed import Client, LocalCluster, Security
 
 from dspectral.dashboard import add_page
@@ -29,6 +30,14 @@ OF_SCHEDULER = {
     "distributed.scheduler.worker-ttl": "60s",
 }
 """What a scheduler that is started here is told."""
+HEAP = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 64 << 20,
+}
+"""What workers with memory to spare are told: the arrays of a block stay in the heap for the next one, as they do in
+other programs. With Dask's own value each is given back to the system and mapped anew, page by page."""
+MUCH_MEMORY = 1e9
+"""Bytes of a worker from which on a heap that keeps so much is no matter."""
 TLS = (
     "connections over TLS need certificates, which Dask's configuration names: distributed.comm.tls.ca-file, "
     "distributed.comm.tls.client.cert and distributed.comm.tls.client.key"
@@ -93,6 +102,7 @@ def _is_worth_telling(record: logging.LogRecord) -> bool:
 def _local_cluster(n_workers: int, memory_limit: str, *, debug: bool) -> Iterator[Client]:
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(OF_SCHEDULER))
+        stack.enter_context(worker_settings(memory_limit))
         with interrupts_held_back(), warnings.catch_warnings():
             # Another program may have taken the port since it was looked at: the link that is printed is right.
             warnings.filterwarnings("ignore", r"Port \d+ is already in use")
@@ -109,6 +119,23 @@ def _local_cluster(n_workers: int, memory_limit: str, *, debug: bool) -> Iterato
         client = stack.enter_context(Client(cluster))
         stack.enter_context(_shown(client, f"{n_workers} worker process(es)"))
         yield client
+
+
+def worker_settings(memory_limit: str) -> dask.config.set:
+    """Let Dask's configuration have what workers that are started here are told, as long as a context lasts.
+
+    Parameters
+    ----------
+    memory_limit : str
+        As ``--memory-limit`` has it: a number of bytes, ``"0"`` for none, or ``"auto"``.
+
+    Returns
+    -------
+    context manager
+        In which workers are started, or planned.
+    """
+    known = 0 if memory_limit == "auto" else parse_bytes(memory_limit)
+    return dask.config.set(HEAP if not known or known >= MUCH_MEMORY else {})
 
 
 @contextmanager

@@ -23,7 +23,7 @@ import numpy as np
 import dspectral
 
 from .._form import form
-from .._form.schedulers import scheduler
+from .._form.schedulers import scheduler, worker_settings
 from .._form.usage import Meter
 from .._parts.planned_configurations import CONFIGURATIONS, UNSEEN, drawn, prepared
 
@@ -195,7 +195,8 @@ def one(arguments: argparse.Namespace) -> None:
     asked = json.loads(arguments.one)
     what, given, keywords = prepared(asked, arguments.scratch)()
     limit = asked.get("memory_limit", "0")
-    plan = dspectral.plan(what, *given, workers=asked["workers"], memory_limit=limit, **keywords)
+    with worker_settings(limit):
+        plan = dspectral.plan(what, *given, workers=asked["workers"], memory_limit=limit, **keywords)
     found: dict[str, Any] = {
         "workers": asked["workers"],
         "planned": {"memory": plan.worker_memory, "seconds": plan.seconds, "client": plan.client_memory},

@@ -40,17 +40,20 @@ class Client(Protocol):
         The scheduler's remote functions, to be awaited in that loop.
     status : str
         ``"running"``, ``"connecting"`` after the connection was lost, or ``"closed"``.
+    direct_to_workers : bool or None
+        Whether results come from the workers without a detour by the scheduler; None where nobody has said.
     """
 
     loop: Any
     scheduler: Any
     status: str
+    direct_to_workers: bool | None
 
     def get(self, graph: Any, keys: Any, *, sync: bool, **options: Any) -> Any:
         """Submit a graph, and return its futures where ``sync`` is False."""
         ...
 
-    def gather(self, futures: Any) -> Any:
+    def gather(self, futures: Any, *, direct: bool | None) -> Any:
         """Return the results of futures, to be awaited where it is called in the client's own loop."""
         ...
 

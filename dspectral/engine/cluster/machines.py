@@ -7,6 +7,8 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from dspectral.engine.blas import blas_kinds
@@ -100,6 +102,47 @@ def compare_machines(client: Client) -> None:
         LOGGER.warning("%s", sentence)
         warnings.warn(sentence, RuntimeWarning, stacklevel=2)
     known.told = said
+
+
+def workers_are_here(client: Client) -> bool:
+    """Report whether all workers of a cluster were on this machine when they were compared.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Client of the cluster.
+
+    Returns
+    -------
+    bool
+        False, too, where none is known.
+    """
+    addresses = _KNOWN.setdefault(client, _Known()).facts
+    return bool(addresses) and all(map(is_loopback, addresses))
+
+
+def is_loopback(address: str) -> bool:
+    """Report whether an address is one that only this machine reaches.
+
+    Parameters
+    ----------
+    address : str
+        Of a worker.
+
+    Returns
+    -------
+    bool
+        False, too, where it names no host by its number.
+
+    Examples
+    --------
+    >>> is_loopback("tcp://127.0.0.1:40123"), is_loopback("tls://10.0.0.7:40123"), is_loopback("tcp://node7:40123")
+    (True, False, False)
+    """
+    try:
+        return ip_address(urlsplit(address).hostname or "").is_loopback
+    except ValueError:  # a name, or no host at all
+        return False
 
 
 def differences(machines: Mapping[str, Facts]) -> str:

@@ -12,6 +12,7 @@ from dask.core import flatten
 
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.cluster.errors import ClusterError, killed
+from dspectral.engine.cluster.machines import workers_are_here
 from dspectral.engine.cluster.poll import INTERVAL, ClusterPoll
 from dspectral.engine.cluster.waiting import Vigil, address_of
 from dspectral.engine.configuration import wait_warning
@@ -100,15 +101,20 @@ def _get(client: Client, begun: PassBegan, poll: ClusterPoll, graph: Any, keys: 
 
 
 def _gathered(client: Client, futures: list[Any], vigil: Vigil) -> Any:
-    """Wait for results, and let the vigil look on."""
+    """Wait for results, and let the vigil look on.
 
-    async def gathered() -> Any:
-        return await client.gather(futures)
-
-    waited = asyncio.run_coroutine_threadsafe(gathered(), client.loop.asyncio_loop)
+    Workers of this machine are asked for them without a detour by the scheduler, for which they would make copies. One
+    that has stopped would be waited for without end: after a silence it is the scheduler that is asked, who finds out.
+    """
+    direct = True if client.direct_to_workers is None and workers_are_here(client) else None
+    waited = _gathering(client, futures, direct)
     try:
         while not concurrent.futures.wait([waited], timeout=TICK).done:
             vigil.look()
+            if direct and vigil.still >= wait_warning():
+                waited.cancel()
+                direct = None
+                waited = _gathering(client, futures, direct)
         return waited.result()
     finally:
         # What nobody wants any more is not computed, whatever ended the wait; and what waits for it ends by itself.
@@ -116,6 +122,13 @@ def _gathered(client: Client, futures: list[Any], vigil: Vigil) -> Any:
             future.release()
         concurrent.futures.wait([waited], timeout=TICK)
         waited.cancel()
+
+
+def _gathering(client: Client, futures: list[Any], direct: bool | None) -> "concurrent.futures.Future[Any]":
+    async def gathered() -> Any:
+        return await client.gather(futures, direct=direct)
+
+    return asyncio.run_coroutine_threadsafe(gathered(), client.loop.asyncio_loop)
 
 
 def _lost(client: Client, begun: PassBegan, seconds: float) -> str:

@@ -74,6 +74,11 @@ class Vigil:
         self._why = ""
         self._next = self._first
 
+    @property
+    def still(self) -> float:
+        """Seconds since a look saw that anything was done."""
+        return self._clock() - self._moved
+
     def look(self) -> None:
         """Tell what is waited for if nothing was done for long, and give up what cannot go on.
 

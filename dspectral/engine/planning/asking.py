@@ -8,7 +8,7 @@ from typing import Any
 
 from dspectral.engine.merge_tree import tree_depth
 from dspectral.engine.planning.phases import Phase, phases_of
-from dspectral.engine.planning.probing import probe
+from dspectral.engine.planning.probing import heap_bytes, probe
 from dspectral.engine.planning.recording import Probe
 from dspectral.engine.planning.refusing import refusal_of
 from dspectral.engine.planning.resources import ROOM, Resources, resources
@@ -183,7 +183,8 @@ def _planned(name: str, owner: Any, found: Probe, scale: Scale, cut: Cut, there:
         tuple(scale.samples[i] for i in found.used),
         tuple(scale.weights[i] for i in found.used),
     )
-    runs, machines = found.runs, there.machines
+    runs, machines = found.runs, there.machines._replace(byte_seconds=found.byte_seconds)
+    there = there._replace(machines=machines)
     phases = phases_of(runs, scale, machines, cut.read)
     between = along(scale, [run.between - run.before for run in runs])
     serial = expected(scale, [run.serial for run in runs], noise=NOISE_OF_TIME)
@@ -191,7 +192,7 @@ def _planned(name: str, owner: Any, found: Probe, scale: Scale, cut: Cut, there:
     client = int(max(there.resident if not machines.n_workers else 0, found.base) + between)
     if machines.n_workers:
         fresh = max(there.resident, found.bare) + found.working
-        worker = (there.resident if there.has_worked else fresh) + most
+        worker = there.resident + most if there.has_worked else fresh + most + min(most, heap_bytes())
     else:
         held = along(
             scale, [max((one.before for one in run.passes), default=run.before) - run.before for run in runs]

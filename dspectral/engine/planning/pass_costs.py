@@ -11,8 +11,6 @@ TASK_SECONDS = 0.004
 """Seconds of client, scheduler and worker for one task of a cluster, beside the task itself."""
 PASS_SECONDS = 0.05
 """Seconds of a pass on a cluster from the graph to its first task, and from the last one to the result."""
-BYTES_A_SECOND = 0.7e9
-"""Between two processes, with the copies that are made on both sides."""
 COPIES_SENT = 2
 """Copies that Dask's worker makes of a result while the scheduler fetches it for the client."""
 
@@ -68,7 +66,9 @@ class PassCosts(NamedTuple):
         left = (n - 1) / n * (0.5 * block.seconds + sum(tree.seconds[-n_levels:]) * (n > 1))
         if not machines.n_workers:
             return busy + left + own * n_tasks
-        return busy + left + (own + TASK_SECONDS) * n_tasks + PASS_SECONDS + self.sent / BYTES_A_SECOND
+        # Both ends of a transfer are busy meanwhile; those of different workers go side by side.
+        sending = self.sent * machines.byte_seconds / max(2, n)
+        return busy + left + (own + TASK_SECONDS) * n_tasks + PASS_SECONDS + sending
 
     @property
     def sent(self) -> int:
@@ -79,8 +79,10 @@ class PassCosts(NamedTuple):
         bound = self.record.bound * (n + 1)  # to the scheduler, and to each worker
         if not self.tree.counts:
             return int(bound + self.block.result * self.n_blocks)
-        # Each worker merges its own blocks; then all but one send what they have.
-        return int(bound + (n - 1) * self.tree.sizes[-1] + self.tree.sizes[-1])
+        # Workers take the next block each, so that the neighbors of a merge are with one worker only by chance.
+        moved = sum(n * size for n, size in zip(self.tree.counts, self.tree.sizes[:-1], strict=True))
+        elsewhere = (self.machines.fan_in - 1) * (1 - 1 / n)
+        return int(bound + elsewhere * moved + (1 if self.machines.are_near else 2) * self.tree.sizes[-1])
 
     @property
     def memory(self) -> tuple[int, int]:
@@ -98,7 +100,7 @@ class PassCosts(NamedTuple):
             *(sum(waits[i + 1 :]) + tree.sizes[i] + tree.rises[i] for i in range(depth)),
         ]
         if n_processes > 1:  # the last merges take summaries that others have sent
-            needs.append(machines.fan_in * tree.sizes[-2] + tree.rises[-1])
+            needs.append(tree.last + tree.rises[-1])
         if machines.n_workers:
-            needs.append((1 + COPIES_SENT) * tree.sizes[-1])
+            needs.append((1 if machines.are_near else 1 + COPIES_SENT) * tree.sizes[-1])
         return int(bound + max(needs)), int(bound + sum(waits))

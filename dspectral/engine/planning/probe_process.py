@@ -13,6 +13,7 @@ import dask
 
 from dspectral.engine.planning.fresh_process import NewWorker, new_worker
 from dspectral.engine.planning.recording import Probe, RunRecord, recorded
+from dspectral.engine.planning.sending import byte_seconds
 from dspectral.engine.whole_data import seeing
 
 N_RUNS = 2
@@ -80,7 +81,8 @@ def _run(asked: Path, began: float) -> Probe:
             if time.perf_counter() - began - aside > ENOUGH_SECONDS:
                 break
     late = _between(cold, runs[0]) + (fresh.late if packages else _around(cold, runs[0]))
-    return Probe(runs, base, fresh.bare, fresh.working, late, used)
+    sending = byte_seconds() if packages else 0.0
+    return Probe(runs, base, fresh.bare, fresh.working, late, used, sending)
 
 
 def _is_quick(runs: list[RunRecord], used: list[int], shares: list[float], number: int) -> bool:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,6 @@ import dask
 
 from dspectral.engine.planning.recording import Probe
 
-ENVIRONMENT = {
-    "MALLOC_TRIM_THRESHOLD_": "65536",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
-"""Variables of the environment that Dask's nanny sets for each worker."""
 PROBE_SECONDS = 600.0
 """After which a probe is given up."""
 
@@ -70,7 +64,7 @@ def probe(
         )
         answers = [Path(folder, f"answer-{i}") for i in range(n_at_once)]
         command = [sys.executable, "-m", f"{__package__}.probe_process", str(asked)]
-        environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment = {**worker_environment(), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         # What samples write is removed with the folder, whichever process writes it, and however that one ends.
         environment["TMPDIR"] = folder
         processes = [
@@ -86,6 +80,31 @@ def probe(
     slowest = max(found, key=lambda one: one.runs[0].seconds)
     slowest.seconds = time.perf_counter() - began
     return slowest
+
+
+def worker_environment() -> dict[str, str]:
+    """Return the variables of the environment that workers started from this process would have.
+
+    Returns
+    -------
+    dict of str to str
+        Those of this process, before those that Dask's configuration gives (``distributed.nanny.pre-spawn-environ``):
+        how memory is given back to the system, and one thread for BLAS.
+    """
+    import_module("distributed.config")  # for Dask's own values
+    given = dask.config.get("distributed.nanny.pre-spawn-environ")
+    return {name: str(value) for name, value in given.items() if value is not None} | dict(os.environ)
+
+
+def heap_bytes() -> int:
+    """Return the most free bytes that the heap of such a worker keeps for the next task.
+
+    Returns
+    -------
+    int
+        As the C library of Linux has it.
+    """
+    return int(worker_environment().get("MALLOC_TRIM_THRESHOLD_", 0))
 
 
 def _ours() -> list[str]:

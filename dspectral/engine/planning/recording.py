@@ -127,6 +127,8 @@ class Probe:
         Seconds by which the first tasks of a new process are slower, for libraries and for what is compiled.
     used : list of int
         Numbers of the calls of these runs.
+    byte_seconds : float
+        Seconds of a processor for a byte that is sent from one process to another; 0 where none is.
     seconds : float
         Wall time of the probe.
     """
@@ -137,6 +139,7 @@ class Probe:
     working: int
     warm_up: float
     used: list[int]
+    byte_seconds: float = 0.0
     seconds: float = 0.0
 
 

@@ -11,6 +11,7 @@ from dspectral.engine.blas import has_controlled_blas
 from dspectral.engine.cluster.asking import asked
 from dspectral.engine.cluster.clients import Client, Scheduler
 from dspectral.engine.cluster.errors import ClusterError
+from dspectral.engine.cluster.machines import is_loopback
 from dspectral.engine.configuration import configured_fan_in, wait_warning
 from dspectral.engine.planning.process_memory import memory_there, resident_bytes
 from dspectral.engine.planning.scales import Machines
@@ -132,7 +133,8 @@ def _of_client(client: Client, fan_in: int, limit: int | None) -> Resources:
         )
     if not workers:
         raise ValueError("the cluster has no worker, so nothing can be planned: start one, or give workers=N")
-    states = list((asked(client, client.run, worker_state) or {}).values())
+    answers = asked(client, client.run, worker_state) or {}
+    states = list(answers.values())
     if not states:
         raise ClusterError(
             f"the cluster's {len(workers)} worker(s) did not say how much memory they have within "
@@ -143,7 +145,7 @@ def _of_client(client: Client, fan_in: int, limit: int | None) -> Resources:
     n_threads = max(threads for threads, _bytes in workers)
     here = worker_state()["host"]
     return Resources(
-        Machines(len(workers), n_threads, fan_in),
+        Machines(len(workers), n_threads, fan_in, all(map(is_loopback, answers))),
         limit or (min(limits) if limits else None),
         resident,
         all(state["has_worked"] for state in states),

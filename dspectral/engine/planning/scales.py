@@ -48,11 +48,17 @@ class Machines(NamedTuple):
         Tasks that run at once in one process.
     fan_in : int
         Number of summaries that a merge takes.
+    are_near : bool, default=True
+        Whether the client gets results from the workers without a detour by the scheduler.
+    byte_seconds : float, default=2e-9
+        Seconds of a processor for a byte that is sent from one process to another, those of both ends.
     """
 
     n_workers: int
     n_threads: int
     fan_in: int
+    are_near: bool = True
+    byte_seconds: float = 2e-9
 
     @property
     def n_at_once(self) -> int:

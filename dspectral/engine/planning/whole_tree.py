@@ -46,12 +46,15 @@ class Tree(NamedTuple):
         Bytes of a summary on each level, those of the blocks first.
     seconds, rises : list of float
         Time of a merge on each level, and bytes by which a process grows meanwhile.
+    last : int, default=0
+        Bytes of all summaries that the last merge takes.
     """
 
     counts: list[int]
     sizes: list[int]
     seconds: list[float]
     rises: list[float]
+    last: int = 0
 
     @classmethod
     def of(cls, record: PassRecord, leaf: int, n_blocks: int, fan_in: int) -> "Tree":
@@ -86,13 +89,18 @@ class Tree(NamedTuple):
         exponent = min(1.0, exponent)
         last, reached = known[-1], record.fan_in ** len(known)
         sizes, seconds, rises = [leaf], [], []
+
+        def size_of(covered: int) -> int:
+            return int(max(leaf, last.result * (covered / reached) ** exponent)) if covered > 1 else leaf
+
         for level in range(1, len(counts) + 1):
             covered = min(n_blocks, fan_in**level)
             grown = (covered / reached) ** exponent
-            size = max(leaf, last.result * grown) if covered > 1 else leaf
-            sizes.append(int(size))
+            sizes.append(size_of(covered))
             # A merge reads all its summaries: one of f takes as long as f - 1 merges of two.
             width = (fan_in - 1) / max(1, record.fan_in - 1)
             seconds.append(last.seconds * grown * width)
             rises.append(last.rise * grown)
-        return cls(counts, sizes, seconds, rises)
+        each = fan_in ** max(0, len(counts) - 1)
+        n_full, rest = divmod(n_blocks, each)
+        return cls(counts, sizes, seconds, rises, n_full * size_of(each) + (size_of(rest) if rest else 0))
