@@ -198,7 +198,7 @@ def test_workers_with_memory_to_spare_keep_what_arrays_leave_in_their_heap(limit
 def test_a_worker_has_the_environment_that_it_is_told(tmp_path, monkeypatch):
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
     with forked_workers(), form.run(arguments(tmp_path, "--workers", "1")):
-        assert run_tasks(variable, ["MALLOC_TRIM_THRESHOLD_"], name="ask") == [str(64 << 20)]
+        assert run_tasks(variable, ["MALLOC_TRIM_THRESHOLD_"], name="ask") == [str(16 << 20)]
 
 
 def fail(_item):

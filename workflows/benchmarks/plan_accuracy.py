@@ -1,9 +1,10 @@
 """Hold plans against runs: memory and seconds that were planned, beside those that were measured.
 
 Each configuration is planned by its short probe, and then run on worker processes of its own; data is generated. A
-plan is right if the largest worker's memory is within 15 % and the wall time within 25 %. What else happens on the
-machine may slow a run down that was planned a moment before. So a configuration is planned and run until two plans
-were right or two were not, three times at most, all in new processes: those two decide, and each is told. With
+plan is right if the largest worker's memory is within 15 % and the wall time within 25 %. A machine with neighbors
+changes its speed within minutes. So each run lies between two plans, all in new processes: it is held against
+their mean, and counts for nothing where the plans themselves are further apart than 25 %. This is repeated until two
+runs were planned right or two were not, five times at most: those two decide, and each is told. With
 `--random N` configurations of random method, size and memory limit are drawn instead: one that is admitted must end,
 one that is not must say so.
 """
@@ -14,8 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -30,7 +33,9 @@ from .._parts.planned_configurations import CONFIGURATIONS, UNSEEN, drawn, prepa
 MEMORY, SECONDS = 0.15, 0.25
 """Largest shares by which a plan may be off."""
 AGREE = 2
-"""Plans of a configuration that decide: as many were right, or as many were not."""
+"""Runs of a configuration that decide: as many were planned right, or as many were not."""
+TRIES = 5
+"""Runs of a configuration, at most; where they do not decide, it was not planned right."""
 MOST_SECONDS = 300
 """After which a run that was admitted counts as one that waits for ever."""
 
@@ -96,57 +101,57 @@ def known_configurations(run: form.Run, scratch: Path) -> None:
         plans += len(all_right)
         plans_right += sum(all_right)
     n = len(run.arguments.configurations)
-    run.answer(
-        f"{right} of {n} configurations were planned right, and {plans_right} of {plans} single plans."
-    )
+    run.answer(f"{right} of {n} configurations were planned right, and {plans_right} of {plans} runs.")
 
 
 def plans_of(name: str, scratch: Path, run: form.Run) -> list[bool]:
-    """Plan and run a configuration until enough plans agree; return whether each was right."""
-    all_right: list[bool] = []
-    while max(sum(all_right), len(all_right) - sum(all_right)) < AGREE:
-        found = in_a_process({"name": name, **CONFIGURATIONS[name]}, scratch, run.arguments)
-        number = len(all_right) + 1
+    """Plan and run a configuration in turn until enough runs agree; return whether each was planned right."""
+
+    def done(step: str) -> dict[str, Any]:
+        found = in_a_process({"name": name, **CONFIGURATIONS[name], "step": step}, scratch, run.arguments)
         if found.get("error"):
-            run.note(f"{name}, {number}: {found['error']}")
+            run.note(f"{name}: {found['error']}")
+        return found
+
+    all_right: list[bool] = []
+    before = done("plan")
+    for number in range(1, TRIES + 1):
+        measured, after = done("run"), done("plan")
+        if all("error" not in one for one in (before, measured, after)):
+            right = is_right(name, number, (before, after), measured, run)
+            all_right += [] if right is None else [right]
+        else:
             all_right.append(False)
-            continue
-        all_right.append(is_right(name, number, found, run))
+        if max(sum(all_right), len(all_right) - sum(all_right)) == AGREE:
+            break
+        before = after
     return all_right
 
 
-def is_right(name: str, number: int, found: dict[str, Any], run: form.Run) -> bool:
-    """Report a plan and its run; return whether the plan was right."""
-    workers = found["workers"]
-    off = {what: found["planned"][what] / found["measured"][what] - 1 for what in ("memory", "seconds")}
+def is_right(
+    name: str, number: int, plans: Sequence[dict[str, Any]], found: dict[str, Any], run: form.Run
+) -> bool | None:
+    """Report a run and the plans before and after it; return whether it was planned right, if that is known."""
+    workers, measured = found["workers"], found["measured"]
+    planned = {what: fmean(plan["planned"][what] for plan in plans) for what in ("memory", "seconds")}
+    apart = plans[1]["planned"]["seconds"] / plans[0]["planned"]["seconds"] - 1
+    off = {what: planned[what] / measured[what] - 1 for what in planned}
     for what, value in off.items():
-        for which in ("planned", "measured"):
-            metric = "peak_memory_bytes" if what == "memory" else "seconds"
-            run.row(
-                data=name,
-                method=which,
-                metric=metric,
-                value=found[which][what],
-                workers=workers,
-                repetition=number,
-            )
-        run.row(
-            data=name,
-            method="off by",
-            metric=f"share_of_{what}",
-            value=value,
-            workers=workers,
-            repetition=number,
-        )
+        metric = "peak_memory_bytes" if what == "memory" else "seconds"
+        rows = [("planned before", metric, plans[0]["planned"][what])]
+        rows += [("planned after", metric, plans[1]["planned"][what]), ("measured", metric, measured[what])]
+        for method, of, number_ in [*rows, ("off by", f"share_of_{what}", value)]:
+            run.row(data=name, method=method, metric=of, value=number_, workers=workers, repetition=number)
     right = abs(off["memory"]) <= MEMORY and abs(off["seconds"]) <= SECONDS
+    known = abs(apart) <= SECONDS
     run.note(
-        f"{name}, {number}: memory {off['memory']:+.1%}, seconds {off['seconds']:+.1%} of "
-        f"{found['measured']['seconds']:.1f}, probe {found['probe_seconds']:.1f} s; {'right' if right else 'OFF'}"
+        f"{name}, {number}: memory {off['memory']:+.1%}, seconds {off['seconds']:+.1%} of {measured['seconds']:.1f}, "
+        f"the second plan {apart:+.1%} of the first; "
+        + (("right" if right else "OFF") if known else "the machine has changed meanwhile")
     )
-    run.detail(
-        data=name, method="plan", metric="json", value=json.dumps(found), workers=workers, repetition=number
-    )
-    return right
+    content = json.dumps({"before": plans[0], "run": found, "after": plans[1]})
+    run.detail(data=name, method="plan", metric="json", value=content, workers=workers, repetition=number)
+    return right if known else None
 
 
 def random_configurations(run: form.Run, scratch: Path) -> None:
@@ -191,22 +196,18 @@ def in_a_process(asked: dict[str, Any], scratch: Path, arguments: argparse.Names
 
 
 def one(arguments: argparse.Namespace) -> None:
-    """Plan and run one configuration, and print what was planned and measured as JSON."""
+    """Plan and run one configuration, or do one of these, and print what was planned and measured as JSON."""
     asked = json.loads(arguments.one)
     what, given, keywords = prepared(asked, arguments.scratch)()
-    limit = asked.get("memory_limit", "0")
-    with worker_settings(limit):
-        plan = dspectral.plan(what, *given, workers=asked["workers"], memory_limit=limit, **keywords)
-    found: dict[str, Any] = {
-        "workers": asked["workers"],
-        "planned": {"memory": plan.worker_memory, "seconds": plan.seconds, "client": plan.client_memory},
-        "probe_seconds": plan.probe_seconds,
-        "plan": plan.as_dict(),
-        "refusal": plan.refusal,
-    }
-    if plan.refusal:
-        found |= {"end": "refused", "error": plan.refusal}
-    else:
+    limit, step = asked.get("memory_limit", "0"), asked.get("step")
+    found: dict[str, Any] = {"workers": asked["workers"]}
+    if step != "run":
+        with worker_settings(limit):
+            plan = dspectral.plan(what, *given, workers=asked["workers"], memory_limit=limit, **keywords)
+        planned = {"memory": plan.worker_memory, "seconds": plan.seconds, "client": plan.client_memory}
+        found |= {"planned": planned, "probe_seconds": plan.probe_seconds, "plan": plan.as_dict()}
+        found |= {"end": "refused", "refusal": plan.refusal, "error": plan.refusal} if plan.refusal else {}
+    if step != "plan" and "refusal" not in found:
         found |= measured(what, given, keywords, asked["workers"], limit)
     print(json.dumps(found))
 
