@@ -10,6 +10,7 @@ import dask.array as da
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
+from dspectral.engine.alignment import aligned
 from dspectral.engine.blas import pinned
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.keeping.keeper import Keeper
@@ -139,7 +140,7 @@ def merge_tree(
 
 def _merge(*summaries: S) -> S:
     """Merge neighbors, in order, while BLAS has one thread."""
-    first, *others = summaries
+    first, *others = aligned(summaries)
     return pinned(first.merge, *others)  # type: ignore[no-any-return]
 
 

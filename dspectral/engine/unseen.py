@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from dspectral.engine.alignment import aligned
 from dspectral.engine.blas import pinned
 
 
@@ -62,7 +63,7 @@ def pinned_and_named(function: Callable[..., Any], *arguments: Any) -> Any:
         Result of the function.
     """
     with naming_the_worker():
-        return pinned(function, *arguments)
+        return pinned(aligned(function), *arguments)
 
 
 def _worker() -> str | None:

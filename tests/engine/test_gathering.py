@@ -4,6 +4,7 @@ import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from scipy import sparse
 
 from dspectral.engine import run_tasks
 from tests.schedulers import forked_workers
@@ -34,6 +35,16 @@ def asked(cluster, monkeypatch):
 
 def ones(n):
     return np.ones(n)
+
+
+def matrix(n):
+    return sparse.random_array((50, 40), density=0.2, rng=n, format="csr").astype(np.float32), np.ones(n)
+
+
+def test_results_are_aligned_as_those_of_this_process_are(cluster):
+    with Client(cluster):
+        for rows, vector in run_tasks(matrix, range(1, 9), name="matrix"):
+            assert all(part.flags.aligned for part in (rows.data, rows.indices, rows.indptr, vector))
 
 
 @pytest.mark.parametrize(("said", "n_asked"), [(None, 0), (True, 0), (False, 1)])

@@ -10,6 +10,7 @@ from typing import Any
 
 from dask.core import flatten
 
+from dspectral.engine.alignment import aligned
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.cluster.errors import ClusterError, killed
 from dspectral.engine.cluster.machines import workers_are_here
@@ -115,7 +116,7 @@ def _gathered(client: Client, futures: list[Any], vigil: Vigil) -> Any:
                 waited.cancel()
                 direct = None
                 waited = _gathering(client, futures, direct)
-        return waited.result()
+        return aligned(waited.result())
     finally:
         # What nobody wants any more is not computed, whatever ended the wait; and what waits for it ends by itself.
         for future in flatten(futures):

@@ -1,0 +1,62 @@
+"""Arrays that came from another process lie where the computer's words begin."""
+
+import copy
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dspectral.types import is_sparse
+
+PARTS = ("data", "indices", "indptr")
+
+
+def aligned(content: Any) -> Any:
+    """Return the same content with arrays that begin at a multiple of their type's size, as new arrays do.
+
+    Bytes that a process receives begin anywhere. NumPy adds up an array that is not aligned in pieces, so that a sum
+    has other bits, and compiled loops are compiled anew for it.
+
+    Parameters
+    ----------
+    content : object
+        Array, SciPy sparse matrix, tuple, list or dict of them, or a function that such are bound to.
+
+    Returns
+    -------
+    object
+        The content itself where nothing is to be done; of anything else only what it is made of is new.
+
+    Examples
+    --------
+    >>> at_three = np.frombuffer(bytearray(19), dtype=np.uint8)[3:].view(np.float64)
+    >>> fine = np.ones(2)
+    >>> moved, same = aligned((at_three, fine))
+    >>> bool(at_three.flags.aligned), bool(moved.flags.aligned), same is fine
+    (False, True, True)
+    """
+    if isinstance(content, np.ndarray):
+        return content if content.flags.aligned else content.copy()
+    if is_sparse(content):
+        parts = {name: getattr(content, name) for name in PARTS if hasattr(content, name)}
+        if aligned(parts) is not parts:
+            content = copy.copy(content)
+            content.__dict__.update(aligned(parts))
+    elif isinstance(content, partial):
+        bound = content.func, content.args, content.keywords
+        function, given, named = map(aligned, bound)
+        if not _same((function, given, named), bound):
+            content = partial(function, *given, **named)
+    elif isinstance(content, dict):
+        values = list(map(aligned, content.values()))
+        if not _same(values, content.values()):
+            content = dict(zip(content, values, strict=True))
+    elif isinstance(content, tuple | list):
+        moved = list(map(aligned, content))
+        if not _same(moved, content):
+            content = content._make(moved) if hasattr(content, "_make") else type(content)(moved)
+    return content
+
+
+def _same(moved: Any, content: Any) -> bool:
+    return all(a is b for a, b in zip(moved, content, strict=True))

@@ -1,0 +1,78 @@
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspectral.decomposition.moments import Moments
+from dspectral.engine.alignment import aligned
+from dspectral.engine.merge_tree import _merge
+from dspectral.engine.passes import _call
+from dspectral.engine.unseen import pinned_and_named
+
+
+def off(array):
+    """The same array, as it lies in bytes that were received."""
+    moved = np.frombuffer(bytearray(array.nbytes + 1), dtype=np.uint8)[1:].view(array.dtype)
+    moved = moved.reshape(array.shape)
+    moved[...] = array
+    assert not moved.flags.aligned
+    return moved
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+def parts_of(content):
+    """All arrays in a content, in order."""
+    if isinstance(content, np.ndarray):
+        return [content]
+    if sparse.issparse(content):
+        return [content.data, content.indices, content.indptr]
+    if isinstance(content, partial):
+        content = [content.args, content.keywords]
+    if isinstance(content, dict):
+        content = list(content.values())
+    return [part for one in content for part in parts_of(one)] if isinstance(content, tuple | list) else []
+
+
+def of_all_kinds(array):
+    rows = sparse.csr_array(np.eye(4))
+    rows.indices = array.astype(np.int32) if array.flags.aligned else off(array.astype(np.int32))
+    return [
+        array,
+        rows,
+        Pair(array, (5, "word")),
+        [array, {"a": array, "b": None}],
+        partial(len, array, key=[array]),
+    ]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_whatever_holds_arrays_is_the_same_with_aligned_ones(number):
+    fine = of_all_kinds(np.arange(4.0))[number]
+    received = of_all_kinds(off(np.arange(4.0)))[number]
+    found = aligned(received)
+    assert aligned(fine) is fine
+    assert type(found) is type(fine)
+    assert all(part.flags.aligned for part in parts_of(found))
+    assert [part.tolist() for part in parts_of(found)] == [part.tolist() for part in parts_of(fine)]
+    assert not all(part.flags.aligned for part in parts_of(received))
+
+
+def test_what_was_received_has_the_bits_of_what_was_not():
+    block = np.random.default_rng(0).standard_normal((3000, 7)).astype(np.float32)
+    summary = Moments.of(block)
+    received = Moments(*(off(one) if isinstance(one, np.ndarray) else one for one in summary))
+    assert _merge(received, summary).gram.tobytes() == _merge(summary, summary).gram.tobytes()
+    assert _merge(summary, received).gram.tobytes() == _merge(summary, summary).gram.tobytes()
+
+
+@pytest.mark.parametrize("call", [pinned_and_named, lambda function: _call(function, 0, ())])
+def test_a_function_of_a_task_has_aligned_arrays(call):
+    vector = off(np.random.default_rng(1).standard_normal(99_999))
+    assert call(partial(np.sum, vector)) == vector.copy().sum() != 0
+    assert call(partial(lambda bound: bound.flags.aligned, vector))
