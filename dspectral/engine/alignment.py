@@ -9,6 +9,8 @@ import numpy as np
 from dspectral.types import is_sparse
 
 PARTS = ("data", "indices", "indptr")
+FEW = 100
+"""Containers of more numbers or words than that are a vocabulary, say, and hold no arrays."""
 
 
 def aligned(content: Any) -> Any:
@@ -47,6 +49,8 @@ def aligned(content: Any) -> Any:
         function, given, named = map(aligned, bound)
         if not _same((function, given, named), bound):
             content = partial(function, *given, **named)
+    elif isinstance(content, dict | list) and _holds_none(content):
+        return content
     elif isinstance(content, dict):
         values = list(map(aligned, content.values()))
         if not _same(values, content.values()):
@@ -56,6 +60,12 @@ def aligned(content: Any) -> Any:
         if not _same(moved, content):
             content = content._make(moved) if hasattr(content, "_make") else type(content)(moved)
     return content
+
+
+def _holds_none(content: dict[Any, Any] | list[Any]) -> bool:
+    """Whether a container is so long that its first value is taken for a word or number like all others."""
+    values = content.values() if isinstance(content, dict) else content
+    return len(content) > FEW and isinstance(next(iter(values)), str | bytes | int | float)
 
 
 def _same(moved: Any, content: Any) -> bool:
