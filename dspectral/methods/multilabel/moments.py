@@ -227,12 +227,24 @@ def _mixed_labels(Y: CSRRows, rank: int, seed: int) -> FloatArray:
 def _cubes(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
     # For each j one matrix product of left with the columns right_j right_l, l from j on: n k^3 operations as k
-    # products in place of n outer products, and STEP (k + 1) numbers held for them.
-    k = left.shape[1]
+    # products in place of n outer products, and STEP (k + 1) numbers held for them. Where both are the same, rows up
+    # to j say all: a third of the operations.
+    k, same = left.shape[1], left is right
     starts = np.concatenate([[0], np.cumsum(np.arange(k, 0, -1))])  # of the pairs (j, j), (j, j + 1), ...
     out = np.zeros((k, starts[-1]))
     for start in range(0, len(left), STEP):
-        rows, piece = left[start : start + STEP].T, right[start : start + STEP]
+        rows, piece = np.ascontiguousarray(left[start : start + STEP].T), right[start : start + STEP]
         for j in range(k):
-            out[:, starts[j] : starts[j + 1]] += rows @ (piece[:, j:] * piece[:, j : j + 1])
-    return out
+            used = slice(j + 1 if same else k)
+            out[used, starts[j] : starts[j + 1]] += rows[used] @ (piece[:, j:] * piece[:, j : j + 1])
+    return _filled(out, starts) if same else out
+
+
+def _filled(third: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Write to the entries ``(i, j <= l)`` with i above j those of the same three numbers in ascending order."""
+    first, second = np.triu_indices(len(third))
+    for i in range(1, len(third)):
+        later = np.arange(starts[i])  # the pairs whose j is below i
+        low, high = np.minimum(second[later], i), np.maximum(second[later], i)
+        third[i, later] = third[first[later], starts[low] + high - low]
+    return third

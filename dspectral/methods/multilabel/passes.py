@@ -114,11 +114,14 @@ class DocumentsInMemory(NamedTuple):
         Rows of word counts, and rows of labels.
     dtype : type
         Precision of what is made from the words.
+    features : ndarray, shape (n, r), or None
+        Features of the linear correction, where they are known already.
     """
 
     words: CSRRows
     labels: CSRRows
     dtype: Any
+    features: FloatArray | None = None
 
 
 class LabelModel(NamedTuple):
@@ -245,7 +248,7 @@ def _state_statistics(
         distinct=settings.distinct,
     )
     if isinstance(data, DocumentsInMemory):
-        return of(data.words, data.labels)
+        return of(data.words, data.labels, features=data.features)
     name = "state-labels" if squares is not None else "expectation"
     return summarize(data.words, data.labels, of=of, name=name)
 
