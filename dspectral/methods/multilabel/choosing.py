@@ -165,26 +165,25 @@ def _tried(fold: Fold, leading: Leading, states: States, candidates: list[Settin
         label_totals=np.bincount(fitted.labels.indices, minlength=fitted.labels.shape[1]),
     )
     # The same for all candidates.
-    fitted, held_out = (
-        part._replace(
-            features=linear_features(
-                word_rows(part.words, counts=False, dtype=dtype), leading.column_weights, leading.directions
-            )
+    known, features = (
+        linear_features(
+            word_rows(part.words, counts=False, dtype=dtype), leading.column_weights, leading.directions
         )
         for part in fold
     )
+    fitted = fitted._replace(features=known)
     words = word_rows(held_out.words, counts=settings.counts, dtype=dtype)
     gains = np.zeros((len(candidates), words.shape[0]))
     for several in _alike(candidates):
         model = third_pass(fitted, leading, states, candidates[several[0]])
-        n_done, scores = 0, HeldOutScores.of(model, words, held_out.features)
+        n_done, scores = 0, HeldOutScores.of(model, words, features)
         for number in several:
             one = candidates[number]
             # Candidates come with growing numbers of passes of EM: each goes on where the last one was.
             for _ in range(n_done, one.n_em_iter):
                 model = em_pass(fitted, leading, model, one)
             if one.n_em_iter > n_done:
-                n_done, scores = one.n_em_iter, HeldOutScores.of(model, words, held_out.features)
+                n_done, scores = one.n_em_iter, HeldOutScores.of(model, words, features)
             gains[number] = gains_of(scores.with_penalty(one.alpha if one.rank else None), held_out.labels)
     return gains
 

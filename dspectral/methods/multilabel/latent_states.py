@@ -195,11 +195,12 @@ def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], sh
     """
     # A word that a state never has would veto the state for good: its logarithm would be minus infinity.
     corpus = background / max(background.sum(), 1e-300)
-    mixed = (1.0 - share) * columns
+    mixed: FloatArray = (1.0 - share) * columns
     # In the memory of the result: each further array of this size would have to be mapped anew.
     mixed += (share * corpus[:, None]).astype(columns.dtype)
     np.maximum(mixed, columns.dtype.type(1e-12), out=mixed)
-    return np.log(mixed, out=mixed)
+    np.log(mixed, out=mixed)
+    return mixed
 
 
 def residual_regression(

@@ -160,7 +160,7 @@ class ThirdMoment(NamedTuple):
 
         Notes
         -----
-        ``n k^3`` operations in matrix products; ``distinct`` adds as much for each word that occurs.
+        ``n k^3 / 3`` operations in matrix products; ``distinct`` adds ``k^3`` for each word that occurs.
         """
         words = word_rows(rows, counts=counts)
         length, Y = lengths_of(words, counts=counts), whitened(words, whitening)

@@ -82,7 +82,7 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
         If no document has three words.
     """
     # With W'M2 W = I, M3(W, W, W) = sum_j pi_j^(-1/2) u_j x u_j x u_j for orthonormal u_j: its decomposition gives
-    # pi from the values and mu_j, up to scale, as (W^+)' u_j. Cost: n k^3 for the moment (in the tasks), and for the
+    # pi from the values and mu_j, up to scale, as (W^+)' u_j. Cost: n k^3 / 3 for the moment (in the tasks), for the
     # power method some 50 k^4 in batches and 120 k^4 one by one, for the diagonalization some 100 k^4, in this process.
     of = partial(
         SecondMoments.of,
