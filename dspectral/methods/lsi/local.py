@@ -48,14 +48,14 @@ class LocalLSI(LocalPrediction):
 
     Parameters
     ----------
-    n_components : int, default=2
+    n_components : int, default=25
         Largest number of components k of a class's space. A class whose documents have fewer independent directions
         has a space of as many as there are.
-    method : {"rds", "lrw"}, default="rds"
+    method : {"rds", "lrw"}, default="lrw"
         Which documents make the space of a class: its own, or the most relevant ones, weighted.
     gamma : float, default=3.0
         Size of a region of ``"lrw"``, divided by that of the class; above 0.
-    C : float, default=1.0
+    C : float, default=3.0
         Weight of the loss of the SVMs, with squared hinge loss and l2 penalty, where the intercept is penalized as
         well; above 0.
     recipe : LocalRecipe, optional
@@ -125,11 +125,11 @@ class LocalLSI(LocalPrediction):
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int = 25,
         *,
-        method: Literal["rds", "lrw"] = "rds",
+        method: Literal["rds", "lrw"] = "lrw",
         gamma: float = 3.0,
-        C: float = 1.0,
+        C: float = 3.0,
         recipe: LocalRecipe | None = None,
         random_state: RandomState = 0,
     ) -> None:
