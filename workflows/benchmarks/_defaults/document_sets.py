@@ -16,7 +16,7 @@ from ..._parts.lsi_methods import Documents
 
 TERMS = 8000
 """Most frequent terms that are kept, as in ``lsi-classification``."""
-MOST = 3000
+MOST = 2000
 """Documents of a side that are read; of a larger one so many are drawn."""
 
 

@@ -19,7 +19,7 @@ from .labelled_sequences import SETS, read_task
 
 GRID: dict[str, tuple[Any, ...]] = {
     "n_refinements": (1, 4, 8),
-    "n_em_iter": (0, 3),
+    "n_em_iter": (3, 10),
     "smoothing": (0.01, 0.1),
 }
 """What a person would try."""
