@@ -460,7 +460,7 @@ def brown(folder: Path) -> Iterator[Case]:
     kinds = {"lists": sentences(), "corpus": corpus_in(folder, "clustered")}
     for how, asked in settings.items():
         for kind, X in kinds.items():
-            model = fitted("SpectralBrownClustering", X, n_clusters=6, **asked)
+            model = fitted("SpectralBrownClustering", X, n_clusters=6, **{"min_count": 1, **asked})
             outputs = {
                 "codes": model.codes(),
                 "cut": [model.cut(n) for n in (1, 3, 6)],

@@ -25,10 +25,10 @@ N_CLUSTERS = 50
 GRID: dict[str, tuple[Any, ...]] = {
     "n_dimensions": (32, 64),
     "count_transform": ("sqrt", "log"),
-    "min_count": (1, 3, 10),
+    "min_count": (1, 2, 4),
 }
 """What a person would try."""
-KNOWN = 3
+KNOWN = 2
 """Rarer words are one type for the peers."""
 PARTS = 4
 """Of so many sentences the last is scored, and the one before it is held out for the choice."""
