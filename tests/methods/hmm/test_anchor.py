@@ -136,6 +136,7 @@ def test_rare_and_unseen_words_are_of_the_class_with_the_longest_ending_in_commo
     assert hmm.words_ == ["<?>", "the"]
     assert hmm.spelling_classes_ == ["<a*er>", "<a*ing>"]
     assert hmm.encode([["smoking", "driver", "Xyz", "the", ""]]).ids.tolist() == [3, 2, 0, 1, 0]
+    assert AnchorHMM(2).fit(sentences).spelling_classes_ == hmm.spelling_classes_
     plain = AnchorHMM(1, spelling=0.0, min_count=4).fit(sentences)
     assert plain.spelling_classes_ == []
     assert plain.encode([["smoking", "the"]]).ids.tolist() == [0, 1]

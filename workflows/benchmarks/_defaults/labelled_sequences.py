@@ -13,7 +13,7 @@ from dspectral.io import read_conll
 from ..._form.tsv import read_tsv
 from ..._parts.sequences import Side, Task, read_recordings, strings
 
-MOST = 4000
+MOST = 2000
 """Sequences of a side that are read; of a larger one so many are drawn."""
 SPOKEN: dict[str, Any] = {"codes": 256, "per_string": 5, "label_column": "digit", "seed": 0}
 """How recordings become strings, as in ``sequence-labelling``."""

@@ -23,7 +23,7 @@ from .family import Family, Found
 HYBRID: dict[str, tuple[Any, ...]] = {
     "n_components": (100, 300),
     "alpha": (0.1, 0.5, 0.9),
-    "C": (1.0, 3.0, 10.0),
+    "C": (1.0, 10.0),
 }
 """What a person would try with Hybrid LSI."""
 LOCAL: dict[str, tuple[Any, ...]] = {

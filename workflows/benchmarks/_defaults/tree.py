@@ -26,7 +26,7 @@ from ...tmpca_classification import known_words, mean_vector
 from ..tree_features import SETS, sides, some_of
 from .family import Family, Found
 
-MOST = 2500
+MOST = 1500
 """Texts of a training side that are learned from; of a larger one so many are drawn."""
 DIMENSIONS = 100
 """Length of a word's vector, and of all vectors of a tree."""
