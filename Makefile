@@ -11,9 +11,11 @@ LOWEST := .venv-lowest
 INTEROP := .venv-interop
 OTHER := .venv-other
 OTHER_PYTHON ?= python3.13
-SHARED := -n 2 --dist loadfile  # tests of one file in one process: two would compile the same loops
+# Tests of one file in one process, for two would compile the same loops; and files in their order, for those of few
+# tests, which would come last otherwise, are the longest.
+SHARED := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help venv demo test test-cluster lint coverage lowest interop notebooks docs docs-links wheel-check clean
+.PHONY: help venv demo test tests test-cluster lint style types coverage lowest interop notebooks docs docs-links wheel-check clean
 
 help:
 	@echo 'make venv       make $(VENV) and install dspectral and its tools into it'
@@ -46,13 +48,21 @@ $(INSTALLED): pyproject.toml
 demo: venv
 	$(BIN)/python -m workflows.demo --out out/demo --workers 2
 
-lint: venv
+lint: style types
+
+style: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/numpydoc lint $$(find dspectral -name '*.py')
 
-test: lint
+types: venv
+	$(BIN)/mypy
+
+# Types are checked while tests wait for processes; make ends with an error where either fails.
+test: style
+	$(MAKE) --no-print-directory --jobs 2 types tests
+
+tests: venv
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) $(PYTEST_OPTIONS)
 
 $(VENV)/.cluster: $(INSTALLED)

@@ -10,6 +10,8 @@ from distributed import Client, LocalCluster
 IMPORTED = [
     "pytest",
     "distributed",
+    "dspectral._machine_code",
+    "dspectral.decomposition.estimators",
     "dspectral.methods.brown",
     "tests.engine.blocks",
     "tests.store.interrupted",

@@ -93,7 +93,7 @@ LABELS = np.arange(12) % 2
         (lambda: VectorQuantizer(2).fit(ROWS * 1e200), "X holds .*e\\+199, but squares"),
         (lambda: VectorQuantizer(2).fit([["x", "y"]]), "."),
         (lambda: WordEmbedding(2).fit([["a", "\udfff"], ["a", "b"]]), "is not text in UTF-8"),
-        (lambda: AnchorHMM(2, anchors=-1, min_count=1).fit([["a", "b", "c"]] * 9), "anchors is -1"),
+        (lambda: AnchorHMM(2, spelling=0.0, anchors=-1, min_count=1).fit([["a", "b", "c"]] * 9), "anchors is -1"),
         (lambda: build_store(Texts(["a"]), "memory://wide", block_bytes=10**30), "block_bytes is 1000.*and at most"),
         (lambda: WordEmbedding(2).fit(None), "X is of type NoneType"),
         (lambda: WordEmbedding(2).fit(3), "X is of type int"),

@@ -12,6 +12,8 @@ import pytest
 
 from dspectral import datasets
 from dspectral.datasets import standard_library
+from tests.probes import forked_probes
+from tests.schedulers import forked_workers
 from tools import pages
 
 ROOT = Path(__file__).parent.parent
@@ -37,9 +39,10 @@ def text_of(name):
 @pytest.mark.parametrize("name", pages.pages())
 def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(name, tmp_path):
     text = text_of(name)
-    for block, printed in pages.run(name, text, tmp_path):
-        shown = pages.Ran(block, printed).as_shown
-        assert shown, f"{name}, line {block.line}: shown\n{block.output}printed\n{printed}"
+    with forked_workers(), forked_probes():
+        for block, printed in pages.run(name, text, tmp_path):
+            shown = pages.Ran(block, printed).as_shown
+            assert shown, f"{name}, line {block.line}: shown\n{block.output}printed\n{printed}"
     if missing := sorted({package for block in pages.blocks(text) for package in block.missing}):
         pytest.skip(f"all but the blocks that need {', '.join(missing)} ran")
 

@@ -1,7 +1,7 @@
 """Imports go down only: each module may import from lower floors, and within its own without a circle."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -131,16 +131,19 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+@cache
+def imports(tree: ast.AST) -> list[tuple[str, int]]:
     """Every module that is imported somewhere in a tree, and the line."""
+    found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: a relative import"
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                yield (inner if inner in MODULES else node.module), node.lineno
+                found.append((inner if inner in MODULES else node.module, node.lineno))
+    return found
 
 
 def make_absolute(tree: ast.AST, package: str) -> None:

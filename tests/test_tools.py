@@ -168,7 +168,8 @@ def test_a_mutation_that_cannot_be_made_any_more_says_why(change, sentence):
     assert re.search(sentence, mutants.stale(first._replace(**change)))
 
 
-def test_a_mutation_is_killed_by_tests_that_notice_it_and_survives_others(tmp_path):
+def test_a_mutation_is_killed_by_tests_that_notice_it_and_survives_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # three processes, none of which needs a plugin
     (tmp_path / "doubling.py").write_text("def double(x):\n    return 2 * x\n")
     (tmp_path / "test_doubling.py").write_text(
         "from doubling import double\n\ndef test_it():\n    assert double(2) == 4\n"

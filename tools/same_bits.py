@@ -460,7 +460,7 @@ def brown(folder: Path) -> Iterator[Case]:
     kinds = {"lists": sentences(), "corpus": corpus_in(folder, "clustered")}
     for how, asked in settings.items():
         for kind, X in kinds.items():
-            model = fitted("SpectralBrownClustering", X, n_clusters=6, **asked)
+            model = fitted("SpectralBrownClustering", X, n_clusters=6, **{"min_count": 1, **asked})
             outputs = {
                 "codes": model.codes(),
                 "cut": [model.cut(n) for n in (1, 3, 6)],
@@ -472,11 +472,12 @@ def brown(folder: Path) -> Iterator[Case]:
 
 def latent_tags(folder: Path) -> Iterator[Case]:
     """Fit AnchorHMM with every reduction, by EM and by spelling, and EMHMM."""
+    of_contexts: dict[str, Any] = {"spelling": 0.0, "min_count": 4}
     anchor: dict[str, dict[str, Any]] = {
-        "clusters": {"n_clusters": 8, "polish": 3, "transition_iter": 2},
-        "cca": {"reduction": "cca", "sweeps": 0, "context": "bag"},
-        "svd": {"reduction": "svd", "sweeps": 0, "smoothing": 1.0, "decoding": "viterbi"},
-        "random": {"reduction": "random", "n_dimensions": 12, "transform": "log", "sweeps": 2},
+        "clusters": {**of_contexts, "n_clusters": 8, "polish": 3, "transition_iter": 2},
+        "cca": {**of_contexts, "reduction": "cca", "sweeps": 0, "context": "bag"},
+        "svd": {**of_contexts, "reduction": "svd", "sweeps": 0, "smoothing": 1.0, "decoding": "viterbi"},
+        "random": {**of_contexts, "reduction": "random", "n_dimensions": 12, "transform": "log", "sweeps": 2},
         "spelled": {"spelling": 0.5, "min_count": 6, "n_clusters": 8, "polish": 1, "decoding": "viterbi"},
     }
     em: dict[str, dict[str, Any]] = {
@@ -490,7 +491,9 @@ def latent_tags(folder: Path) -> Iterator[Case]:
             for kind, X in kinds.items():
                 model = fitted(name, X, n_states=4, **asked)
                 yield f"{name} {how} {kind}", bits(model, predict=model.predict(new))
-    given = fitted("AnchorHMM", sentences(), n_states=4, min_count=2, anchors=sentences()[0][:1])
+    given = fitted(
+        "AnchorHMM", sentences(), n_states=4, spelling=0.0, min_count=2, anchors=sentences()[0][:1]
+    )
     yield "AnchorHMM given", bits(given, encode=given.encode(new), predict=given.predict(new))
 
 
@@ -500,7 +503,7 @@ def refinements(_: Path) -> Iterator[Case]:
     y = [[word.endswith(("ing", "ed")) for word in sentence] for sentence in X]
     settings: dict[str, dict[str, Any]] = {
         "one": {"n_refinements": 1},
-        "moments": {"n_refinements": 2},
+        "moments": {"n_refinements": 2, "polish": 0},
         "operators": {"n_refinements": 2, "decoding": "operators", "memory": (0.3, 0.8)},
         "polished": {"n_refinements": 3, "polish": 3, "tol": 0.0, "smoothing": 0.5},
         "random": {"n_refinements": 2, "start": "random", "polish": 4, "random_state": 3},

@@ -87,7 +87,7 @@ def chosen(arguments: argparse.Namespace, method: str, seed: int) -> Any:
     if method == "em":
         return EMHMM(m, n_iter=arguments.em_iterations, random_state=seed)
     if method == "brown":
-        return SpectralBrownClustering(m, random_state=seed)
+        return SpectralBrownClustering(m, min_count=1, random_state=seed)
     if method == "anchor-plain":
         return AnchorHMM.as_published(m, random_state=seed)
     spelling = arguments.spelling if method == "anchor+spelling" else 0.0

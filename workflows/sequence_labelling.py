@@ -160,7 +160,7 @@ def part_of(side: Side, rows: list[int]) -> Side:
 
 def methods(arguments: argparse.Namespace, views: Views) -> list[Method]:
     """Return all methods, those of moments under these views."""
-    found = [Method("hmm", 1, lambda _: RefinementHMM(1), 1)]
+    found = [Method("hmm", 1, lambda _: RefinementHMM(1, n_em_iter=0), 1)]
     for m in arguments.refinements:
         recipe = RefinementRecipe(*views)
         shared: dict[str, Any] = {"n_refinements": m, "recipe": recipe}
@@ -168,8 +168,8 @@ def methods(arguments: argparse.Namespace, views: Views) -> list[Method]:
         for name, parameters in (
             (f"em-{m}", random),
             (f"spectral-{m}", {**shared, "n_em_iter": arguments.polish, "recipe": recipe._replace(tol=0.0)}),
-            (f"moments-{m}", shared),
-            (f"operators-{m}", {**shared, "recipe": recipe._replace(decoding="operators")}),
+            (f"moments-{m}", {**shared, "n_em_iter": 0}),
+            (f"operators-{m}", {**shared, "n_em_iter": 0, "recipe": recipe._replace(decoding="operators")}),
         ):
             found.append(Method(name, m, maker(parameters, arguments.seed), arguments.seeds))
     return found

@@ -9,6 +9,8 @@ import numpy as np
 from dspectral.types import is_sparse
 
 PARTS = ("data", "indices", "indptr")
+FEW = 100
+"""A container of more values, the first of which is a word or number, is taken to hold no arrays: a vocabulary, say."""
 
 
 def aligned(content: Any) -> Any:
@@ -47,15 +49,21 @@ def aligned(content: Any) -> Any:
         function, given, named = map(aligned, bound)
         if not _same((function, given, named), bound):
             content = partial(function, *given, **named)
-    elif isinstance(content, dict):
-        values = list(map(aligned, content.values()))
-        if not _same(values, content.values()):
-            content = dict(zip(content, values, strict=True))
-    elif isinstance(content, tuple | list):
-        moved = list(map(aligned, content))
-        if not _same(moved, content):
-            content = content._make(moved) if hasattr(content, "_make") else type(content)(moved)
+    elif isinstance(content, dict | tuple | list):
+        content = _container(content)
     return content
+
+
+def _container(content: Any) -> Any:
+    values = content.values() if isinstance(content, dict) else content
+    if len(content) > FEW and isinstance(next(iter(values)), str | bytes | int | float):
+        return content
+    moved = list(map(aligned, values))
+    if _same(moved, values):
+        return content
+    if isinstance(content, dict):
+        return dict(zip(content, moved, strict=True))
+    return content._make(moved) if hasattr(content, "_make") else type(content)(moved)
 
 
 def _same(moved: Any, content: Any) -> bool:

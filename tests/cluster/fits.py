@@ -111,7 +111,7 @@ def embedding(_counts, corpus):
 
 
 def anchors(_counts, corpus):
-    return AnchorHMM(3, min_count=2, n_em_iter=2, recipe=AnchorRecipe(n_clusters=6)).fit(corpus)
+    return AnchorHMM(3, spelling=0.0, min_count=2, n_em_iter=2, recipe=AnchorRecipe(n_clusters=6)).fit(corpus)
 
 
 FITS = {

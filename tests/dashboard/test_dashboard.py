@@ -126,7 +126,7 @@ def wait_for(client, ready):
     """What the scheduler knows once it is ready: messages are sent without waiting."""
     records = installed(client).records
     heard = threading.Event()
-    for _ in range(500):
+    for _ in range(6000):  # a minute, which only ends a test that hangs
         if ready(records.roots()):
             return records.roots()
         heard.wait(0.01)
@@ -137,7 +137,7 @@ GATE = threading.Event()
 
 
 def slow(block):
-    GATE.wait(10)
+    GATE.wait(60)
     return block
 
 

@@ -63,6 +63,16 @@ def test_whatever_holds_arrays_is_the_same_with_aligned_ones(number):
     assert not all(part.flags.aligned for part in parts_of(received))
 
 
+def test_many_words_and_numbers_are_not_looked_through():
+    class Words(list):
+        def __iter__(self):
+            yield "one"
+            raise AssertionError
+
+    words = Words(["one"] * 200)
+    assert aligned((words, dict.fromkeys(map(str, range(200)), 1)))[0] is words
+
+
 def test_what_was_received_has_the_bits_of_what_was_not():
     block = np.random.default_rng(0).standard_normal((3000, 7)).astype(np.float32)
     summary = Moments.of(block)

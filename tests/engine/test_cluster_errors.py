@@ -14,6 +14,7 @@ from dspectral.engine.cluster import run as cluster_run
 from dspectral.engine.cluster.errors import enough_for, killed
 from dspectral.engine.cluster.state import WorkerSeen
 from dspectral.engine.events import PassBegan
+from tests.schedulers import forked_workers
 
 BEGUN = PassBegan("f", "Fit", "r", "sketch", 1, 1, 8, 7, 3, 2, None, None, "sketch-block", ())
 BLOCK = "('sketch-block-" + "0" * 32 + "', 3, 0)"
@@ -108,6 +109,7 @@ def test_a_client_that_is_closed_is_told_before_anything_is_sent():
 def test_a_task_that_kills_its_workers_is_named():
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        forked_workers(),
         LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster),
         pytest.raises(ClusterError, match=r"1 worker ended at task 0 of die in the pass die.* memory"),

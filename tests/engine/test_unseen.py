@@ -11,6 +11,7 @@ from distributed import Client, LocalCluster
 from dspectral import TruncatedSVD, build_store, open_store, write_counts
 from dspectral.datasets import low_rank_counts
 from dspectral.engine.unseen import not_seen
+from tests.schedulers import forked_workers
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,7 @@ def elsewhere(tmp_path_factory):
     try:
         with (
             dask.config.set({"distributed.comm.retry.count": 0}),
+            forked_workers(),
             LocalCluster(
                 n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50, memory_limit=0
             ) as cluster,

@@ -3,6 +3,8 @@
 import signal
 import threading
 import time
+from contextlib import contextmanager
+from functools import partial
 
 import dask
 import dask.array as da
@@ -15,14 +17,37 @@ import dspectral
 from dspectral import ClusterError
 from dspectral.engine import listening, run_tasks
 from dspectral.engine.fault_events import Waiting
-from tests.engine.processes import a_cluster
+from tests.engine.processes import a_cluster, send
+from tests.schedulers import forked_workers
 
 MB = 10**6
 
 
-def slowly(block, seconds):
-    time.sleep(seconds)
+def held(block, begun, go_on):
+    begun.touch()
+    while not go_on.exists():
+        time.sleep(0.01)
     return block
+
+
+@contextmanager
+def meanwhile(act, rows, folder):
+    """Yield rows that are being read while something is done, and are read on afterwards."""
+    begun, go_on = folder / "begun", folder / "go on"
+
+    def do():
+        while not begun.exists() and not go_on.exists():
+            time.sleep(0.01)
+        act()
+        go_on.touch()
+
+    thread = threading.Thread(target=do)
+    thread.start()
+    try:
+        yield rows.map_blocks(held, begun, go_on, dtype=float, meta=np.empty((0, 0)))
+    finally:
+        go_on.touch()
+        thread.join()
 
 
 def leak(item):
@@ -65,7 +90,8 @@ def waits(heard):
 @real
 def test_a_worker_that_pauses_for_good_ends_the_pass_in_a_sentence_about_memory(heard):
     with (
-        dask.config.set({"distributed.worker.memory.terminate": False, **limits(4, 600)}),
+        dask.config.set({"distributed.worker.memory.terminate": False, **limits(1, 600)}),
+        forked_workers(),
         LocalCluster(
             n_workers=1, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0"
         ) as cluster,
@@ -87,13 +113,12 @@ def test_workers_that_are_gone_are_waited_for_and_those_that_join_finish_the_pas
             processes.worker(client.scheduler.address)
 
     with (
-        dask.config.set(limits(4, 600)),
+        dask.config.set(limits(1, 600)),
         a_cluster(tmp_path, 1) as (client, _scheduler, (only,), processes),
         listening(help_once),
+        meanwhile(only.kill, rows, tmp_path) as slow_rows,
     ):
-        fitted(rows)  # all is imported there
-        threading.Timer(1.0, only.kill).start()
-        found = fitted(rows.map_blocks(slowly, 0.3, dtype=float))
+        found = fitted(slow_rows)
     assert np.array_equal(found.components_, expected.components_)
     assert any("the cluster has no workers; start workers" in event.sentence for event in waits(heard))
 
@@ -102,24 +127,24 @@ def test_workers_that_are_gone_are_waited_for_and_those_that_join_finish_the_pas
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_scheduler_that_is_lost_is_one_sentence_soon(rows, tmp_path, fault):
     with a_cluster(tmp_path, 1) as (_client, scheduler, _workers, _processes):
-        fitted(rows)
-        threading.Timer(1.0, scheduler.send_signal, [fault]).start()
+        fitted(rows)  # all is imported there: a worker that imports may be silent for longer than the limit
         with (
-            dask.config.set(limits(3, 6)),
+            meanwhile(partial(send, scheduler, fault), rows, tmp_path) as slow_rows,
+            dask.config.set(limits(2, 4)),
             pytest.raises(
                 ClusterError, match=r"the scheduler at tcp://127.0.0.1:\d+ (was lost|has not answered)"
             ),
         ):
-            fitted(rows.map_blocks(slowly, 0.5, dtype=float))
+            fitted(slow_rows)
 
 
 @real
 def test_a_scheduler_that_was_stopped_before_a_pass_is_one_sentence_soon(rows, tmp_path):
     with a_cluster(tmp_path, 1) as (_client, scheduler, _workers, _processes):
         fitted(rows)
-        scheduler.send_signal(signal.SIGSTOP)
+        send(scheduler, signal.SIGSTOP)
         with (
-            dask.config.set(limits(1, 3)),
+            dask.config.set(limits(1, 2)),
             pytest.raises(ClusterError, match=r"the scheduler at tcp://127.0.0.1:\d+ has not answered"),
         ):
             fitted(rows)
@@ -127,14 +152,13 @@ def test_a_scheduler_that_was_stopped_before_a_pass_is_one_sentence_soon(rows, t
 
 @real
 def test_workers_that_are_stopped_end_the_pass_and_are_named(rows, tmp_path, heard):
-    with a_cluster(tmp_path, 1) as (_client, _scheduler, (only,), _processes):
-        fitted(rows)
-        threading.Timer(1.0, only.send_signal, [signal.SIGSTOP]).start()
-        with (
-            dask.config.set(limits(3, 6)),
-            pytest.raises(ClusterError, match=r"not been heard of \(tcp://"),
-        ):
-            fitted(rows.map_blocks(slowly, 0.5, dtype=float))
+    with (
+        a_cluster(tmp_path, 1) as (_client, _scheduler, (only,), _processes),
+        meanwhile(partial(send, only, signal.SIGSTOP), rows, tmp_path) as slow_rows,
+        dask.config.set(limits(1, 2)),
+        pytest.raises(ClusterError, match=r"not been heard of \(tcp://"),
+    ):
+        fitted(slow_rows)
     assert "silent" in [event.why for event in waits(heard)]
 
 

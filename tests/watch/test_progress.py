@@ -5,7 +5,6 @@ import itertools
 import re
 import sys
 import threading
-import time
 from types import SimpleNamespace
 
 import dask
@@ -20,11 +19,7 @@ from dspectral.watch import Progress, progress, showing
 from dspectral.watch.notebook import html_of
 from dspectral.watch.passes import Ended, Passes, rate_of
 from dspectral.watch.tasks import Phase
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+from tests.watch.terminals import Terminal, plain, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -33,17 +28,6 @@ def impatient(monkeypatch):
     monkeypatch.setattr(showing, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(showing, "INTERVAL", 0.02)
     monkeypatch.setattr(showing, "LINE_SECONDS", (0.05, 0.05))
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def plain(stream):
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
 
 
 def rows_that(first_waits, last_waits=lambda: True):
@@ -98,11 +82,11 @@ def test_a_terminal_gets_bars_with_rates_and_the_certificate_and_no_line_is_too_
     with progress(stream=stream):
         fit(
             rows_that(
-                lambda: "pass 1 of 1" in plain(stream),
-                lambda: "rows/s" in plain(stream) and "certificate" in plain(stream),
+                lambda: "pass 1 of 1" in plain(stream.getvalue()),
+                lambda: "rows/s" in plain(stream.getvalue()) and "certificate" in plain(stream.getvalue()),
             )
         )
-    text = plain(stream)
+    text = plain(stream.getvalue())
     assert "TruncatedSVD: pass 1 of 1" in text
     assert "rows/s" in text
     assert "certificate 0." in text

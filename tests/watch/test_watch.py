@@ -11,24 +11,14 @@ from dspectral.engine import run_tasks
 from dspectral.watch import bars, showing, tasks
 from dspectral.watch.passes import Heading
 from dspectral.watch.tasks import Phase
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+from tests.watch.terminals import Terminal, plain, wait_for
 
 
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(showing, "QUIET_SECONDS", 0.0)
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    monkeypatch.setattr(showing, "INTERVAL", 0.02)
 
 
 def shown(*phases, step="fit", seconds=0.0):
@@ -58,7 +48,7 @@ def test_lines_come_now_and_then_where_there_is_no_terminal(impatient):
     stream = io.StringIO()
     with showing.Progress(None, stream) as shown, shown.step("hash"):
         wait_for(stream.getvalue)
-        time.sleep(1.2)  # two more looks
+        time.sleep(0.2)  # ten more looks
     assert stream.getvalue().count("\n") == 1
 
 
@@ -70,12 +60,12 @@ def test_a_terminal_gets_bars_that_are_cleared_and_nothing_is_cut(impatient, mon
     )
     with showing.Progress(None, stream) as shown, shown.step(name):
         wait_for(lambda: "labels" in stream.getvalue())
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
+    text = plain(stream.getvalue())
     assert set(name.split()) <= set(text.split())
     assert "…" not in text
     assert max(map(len, re.split(r"[\r\n]+", text))) <= 80
     after = stream.getvalue().rpartition("\x1b[2K")[2]  # the last line is erased
-    assert re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", after).strip() == ""
+    assert plain(after).strip() == ""
 
 
 def test_what_is_printed_stays_on_standard_output(impatient, capsys):

@@ -246,15 +246,15 @@ def test_an_existing_cluster_is_used_and_survives(tmp_path):
     with LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
     ) as cluster:
+        own = time.process_time()
         with form.run(arguments(tmp_path, "--scheduler", cluster.scheduler_address)):
-            own = time.process_time()
-            run_tasks(burn, [0.6], name="burn")
-            own = time.process_time() - own
+            run_tasks(burn, [0.8], name="burn")
+        own = time.process_time() - own
         assert len(cluster.workers) == 1
     report = json.loads((tmp_path / "report.json").read_text())
     assert len(report["memory"]["processes"]) == 2
     # The worker is a thread of this process: its time is not counted twice.
-    assert 0.59 <= report["cpu_seconds"] < own + 0.5
+    assert 0.79 <= report["cpu_seconds"] < own + 0.3
 
 
 def test_a_cluster_without_a_dashboard_does_the_work_and_that_is_said(tmp_path, capsys):
@@ -280,7 +280,7 @@ def test_functions_of_workflows_travel_by_value_to_workers_that_lack_them(tmp_pa
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path, capsys):
     with (
-        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        dask.config.set({"distributed.comm.timeouts.connect": "200ms"}),
         pytest.raises(SystemExit),
         form.run(arguments(tmp_path, "--scheduler", "tcp://127.0.0.1:9")),
     ):

@@ -12,6 +12,7 @@ import pytest
 from dspectral import SentenceRepresentation, build_store, load, write_counts
 from dspectral.datasets import LabelledDocuments, standard_library_documents, standard_library_intents
 from dspectral.decomposition.frequent_directions import FrequentDirections
+from tests import forked
 from tests.methods.sentences.test_sentences import sentences
 from tests.strategies import zipf_counts
 from workflows import demo, intent_classification, sketch_scaling
@@ -219,6 +220,7 @@ def test_sketch_scaling_of_a_store_measures_the_same_error_as_numpy(tmp_path):
 
 
 def test_lsi_race_runs_small(tmp_path, monkeypatch):
+    monkeypatch.setattr(lsi, "subprocess", forked)
     monkeypatch.setattr(
         lsi, "ENTRIES", [lsi.ENTRIES[i] for i in (0, 2, 6, 8)]
     )  # each program once, ours twice

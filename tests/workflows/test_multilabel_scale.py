@@ -23,5 +23,6 @@ def test_every_part_is_learned_from_and_each_pass_is_timed(tmp_path):
         assert 0 < sum(passes) <= found["moments", documents, "seconds"]
         assert found["moments", documents, "auc"] > 0.7
     assert found["low-rank, 1 turn(s)", 800, "auc"] > 0.6
+    assert all(found[method, 800, "scoring_cpu_seconds"] > 0 for method in ("moments", "low-rank, 1 turn(s)"))
     assert ("moments", None, "slope_in_documents") in found
     assert {row["passes"] for row in rows if row["method"] == "moments" and "passes" in row} == {3}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests import forked
 from workflows.benchmarks import races
 from workflows.benchmarks._races import hmm, racing, texts
 from workflows.benchmarks._races.agglomeration import agglomerated, information
@@ -87,7 +88,8 @@ def report(tmp_path, *options):
     return json.loads((tmp_path / "out" / "report.json").read_text())
 
 
-def test_a_race_in_processes_of_their_own_leaves_rows_details_and_a_page(tmp_path):
+def test_a_race_in_processes_of_their_own_leaves_rows_details_and_a_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(racing, "subprocess", forked)
     found = report(tmp_path, "--races", "hashing", "--repetitions", "1")
     value = {(row["method"], row["metric"]): row["value"] for row in found["rows"] if "repetition" not in row}
     ours, theirs = "dspectral", "scikit-learn HashingVectorizer"

@@ -5,6 +5,7 @@ import json
 import dask
 import pytest
 
+from tests.schedulers import forked_workers
 from workflows.benchmarks import tree_trials
 from workflows.benchmarks._tree.naps import sleep_through
 from workflows.benchmarks.tree_trials import Costs, lengths, simulated
@@ -41,7 +42,8 @@ def test_a_real_pass_stands_beside_the_simulated_one(tmp_path):
         "--empty-tasks",
         "10",
     ]
-    tree_trials.main(["--out", str(tmp_path), "--kill-with", "0", "--crowds", "--debug", *options])
+    with forked_workers():
+        tree_trials.main(["--out", str(tmp_path), "--kill-with", "0", "--crowds", "--debug", *options])
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     found = {row["metric"]: row["value"] for row in report["rows"]}
     assert found["scheduler_seconds"] > 0

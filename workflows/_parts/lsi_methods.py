@@ -121,7 +121,7 @@ def fitted(
     if method == "none":
         return None
     similarity = task.term_similarity if settings.get("beta") else None
-    hybrid = HybridLSI(n_components, random_state=task.seed, **settings)
+    hybrid = HybridLSI(n_components, random_state=task.seed, **{"alpha": 0.0, **settings})
     return hybrid.fit(train.rows, train.members, term_similarity=similarity)
 
 

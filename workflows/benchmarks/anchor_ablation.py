@@ -76,7 +76,9 @@ def score(run: form.Run, name: str, data: TaggedSentences, change: str) -> float
     arguments, tags = run.arguments, list(chain(*data.tags))
     values = []
     for seed in range(arguments.seed, arguments.seed + arguments.seeds):
-        model = AnchorHMM(arguments.n_states, random_state=seed, **{"spelling": SPELLING, **CHANGES[change]})
+        model = AnchorHMM(
+            arguments.n_states, random_state=seed, **{"spelling": SPELLING, "min_count": 4, **CHANGES[change]}
+        )
         with run.measure(f"{name}: {change}, seed {seed}"):
             states = model.fit(data.words).predict(data.words)
         run.passes += model.n_passes_

@@ -5,7 +5,9 @@ the training side, the settings of the paper, and peers learn from the training 
 Defaults were designed on every other data set by name; what counts is the other half. `--data` is a folder of data
 sets: for many labels `multilabel/NAME/{train,test,all}.txt.gz`, `multilabel/goemotions/{train,test}.tsv.gz` and
 `reuters21578/modapte_{train,test}.jsonl.gz`; for intents those of `benchmarks.sentence_parts`; for word vectors
-`corpus/mix6m.txt.gz`, `wordsim/*.tsv` and `analogy/*.tsv.gz`.
+`corpus/mix6m.txt.gz`, `wordsim/*.tsv` and `analogy/*.tsv.gz`; for word classes `pos/NAME/*.conll.gz`; for sequences
+these, `ner/NAME/{train,test}.conll.gz`, slots in `intent/atis` and recordings in `fsdd`; for trees those of
+`benchmarks.tree_features`; for spaces of documents these, `newsgroups20`, `reuters21578` and reviews in `sentiment`.
 """
 
 import argparse
@@ -14,14 +16,20 @@ from tempfile import TemporaryDirectory
 
 from .._form import form
 from .._form.plots import new_plot
-from ._defaults import embeddings, multilabel, sentences
+from ._defaults import anchors, brown, embeddings, lsi, multilabel, refinements, sentences, tree
 from ._defaults.family import Family, Found
 from ._defaults.halves import RULE, designed_on
 
 METHODS: dict[str, Family] = {
+    "anchor_hmm": anchors.FAMILY,
+    "brown": brown.FAMILY,
     "embeddings": embeddings.FAMILY,
+    "local_lsi": lsi.LOCAL_FAMILY,
+    "lsi": lsi.FAMILY,
     "multilabel": multilabel.FAMILY,
+    "refinement_hmm": refinements.FAMILY,
     "sentences": sentences.FAMILY,
+    "tree": tree.FAMILY,
 }
 """Families by their names."""
 ENOUGH = 0.99

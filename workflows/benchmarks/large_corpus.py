@@ -137,7 +137,7 @@ def told_by_clusters(model: SpectralBrownClustering, chain: ClassChain) -> float
 MODELS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "embedding": lambda asked: WordEmbedding(asked.components, random_state=asked.seed),
     "clusters": lambda asked: SpectralBrownClustering(asked.clusters, random_state=asked.seed),
-    "anchor": lambda asked: AnchorHMM(asked.states, random_state=asked.seed),
+    "anchor": lambda asked: AnchorHMM(asked.states, spelling=0.0, min_count=4, random_state=asked.seed),
 }
 SCORES: dict[str, tuple[str, Callable[[Any, ClassChain], float]]] = {
     "embedding": ("nearest_neighbor_of_own_class", neighbors_of_own_class),

@@ -98,7 +98,9 @@ STREAMS: dict[str, Callable[[int, argparse.Namespace], Any]] = {
     "refinement": labelled,
 }
 MODELS: dict[str, Callable[[argparse.Namespace], Any]] = {
-    "anchor": lambda arguments: AnchorHMM(arguments.states, random_state=arguments.seed),
+    "anchor": lambda arguments: AnchorHMM(
+        arguments.states, spelling=0.0, min_count=4, random_state=arguments.seed
+    ),
     "em": lambda arguments: EMHMM(arguments.states, n_iter=1, random_state=arguments.seed),
     "refinement": lambda arguments: RefinementHMM(2, n_em_iter=1, random_state=arguments.seed),
 }

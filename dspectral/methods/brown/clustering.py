@@ -44,8 +44,9 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         Transform of neighbor counts before they are scaled; a float is a power above 0.
     n_sweeps : int, default=5
         Largest number of exchange sweeps; they end earlier when no word moves.
-    min_count : int, default=1
-        Words that occur less often become one type, ``"<?>"``.
+    min_count : int, default=2
+        Words that occur less often become one type, ``"<?>"``; so do words that are not known later. With 1 nothing is
+        learned for these, and they join the largest cluster.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the singular vectors' random start. The same seed and text give the same bits under every scheduler.
     recipe : BrownRecipe, optional
@@ -97,7 +98,7 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         n_dimensions: int = 64,
         count_transform: CountTransform = "sqrt",
         n_sweeps: int = 5,
-        min_count: int = 1,
+        min_count: int = 2,
         random_state: RandomState = 0,
         recipe: BrownRecipe | None = None,
     ) -> None:
@@ -135,7 +136,13 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         50
         """
         recipe = BrownRecipe(sides="right", power=0.0, weighting="types")
-        published = {"n_dimensions": n_clusters, "count_transform": "none", "n_sweeps": 0, "recipe": recipe}
+        published = {
+            "n_dimensions": n_clusters,
+            "count_transform": "none",
+            "n_sweeps": 0,
+            "min_count": 1,
+            "recipe": recipe,
+        }
         return cls(n_clusters, **{**published, **parameters})
 
     @told

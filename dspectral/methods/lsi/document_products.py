@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.plan import Plan, check_size, chosen_solver, passes_of
-from dspectral.decomposition.spectrum import Spectrum, krylov_spectrum, of_summary, pad_components
+from dspectral.decomposition.spectrum import Spectrum, krylov_spectrum, of_summary
 from dspectral.engine import collect_rows, expect_passes, map_rows, numbered, summarize
 from dspectral.inputs.labelled_rows import labelled_streams
 from dspectral.linalg.block_sums import float_rows
@@ -146,7 +146,8 @@ def hybrid_spectrum(
     Returns
     -------
     Spectrum
-        Vectors in the coordinates of L: components are ``L`` times them.
+        Vectors in the coordinates of L: components are ``L`` times them. There are fewer where the data have fewer
+        directions.
     """
     # The eigenvectors of L'(R'K R) L, of which a pass over the documents gives the matrix itself ("gram") or a
     # product with a block of vectors ("krylov", "nystrom"). Similarities of documents need every row at once, so
@@ -161,7 +162,7 @@ def hybrid_spectrum(
         if root is not None:  # L' (L' G)' = L' G L, as G is symmetric
             gram = root.transpose_times(root.transpose_times(moments.gram).T)
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
-        return pad_components(of_summary(moments, plan), plan)
+        return of_summary(moments, plan)
     if "frequent_directions" in solver:
         raise ValueError(f"solver {solver!r} does not take similarities: 'auto', 'gram' and 'krylov' do")
 
@@ -172,7 +173,7 @@ def hybrid_spectrum(
         part = documents.product(root.times(Z))
         return part._replace(product=root.transpose_times(part.product))
 
-    return pad_components(krylov_spectrum(multiply, shape[1], plan, solver), plan)
+    return krylov_spectrum(multiply, shape[1], plan, solver)
 
 
 def _times(rows: Rows, *, Z: FloatArray) -> FloatArray:

@@ -1,7 +1,8 @@
 """Latent semantic indexing with side information about documents and terms."""
 
 from functools import partial
-from typing import Any, Self, TypeAlias
+from math import isfinite
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.plan import Plan
-from dspectral.decomposition.spectrum import Spectrum
+from dspectral.decomposition.spectrum import Spectrum, pad_components
 from dspectral.engine import map_rows, told
 from dspectral.inputs.class_labels import Classes, class_rows, unit_class_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
@@ -43,6 +44,8 @@ from dspectral.types import CheckedRows, RowsLike
 
 Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spmatrix
 """A symmetric matrix of similarities."""
+COMPONENTS, HALF = 300, 0.5
+"""What ``"auto"`` takes: of components at most, and of the largest admissible weight."""
 
 
 @saved
@@ -62,11 +65,12 @@ class HybridLSI(
 
     Parameters
     ----------
-    n_components : int, default=2
-        Number of components k.
-    alpha : float, default=0.0
+    n_components : int or "auto", default="auto"
+        Number of components k. ``"auto"`` is 300, or as many as there are directions.
+    alpha : float or "auto", default="auto"
         Weight of the similarity ``K'`` of documents, at least 0, and below 1 and what keeps K positive definite
-        (``admissible_alpha_``). With alpha and beta both 0 this is :class:`~dspectral.TruncatedSVD`.
+        (``admissible_alpha_``). ``"auto"`` is half of that, or 0 where nothing says which documents are alike. With
+        alpha and beta both 0 this is :class:`~dspectral.TruncatedSVD`.
     beta : float, default=0.0
         Weight of the similarity ``S'`` of terms, at least 0, and below 1 and what keeps S positive definite
         (``admissible_beta_``).
@@ -82,6 +86,8 @@ class HybridLSI(
         in magnitude of each row is positive.
     singular_values_ : ndarray of float64, shape (n_components,)
         Singular values of ``K^(1/2) R S^(1/2)``, largest first.
+    alpha_ : float
+        Weight that was used.
     admissible_alpha_, admissible_beta_ : float or None
         Values that the weights must stay below; None where there is no such similarity.
     classes_ : ndarray or None
@@ -124,9 +130,9 @@ class HybridLSI(
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int | Literal["auto"] = "auto",
         *,
-        alpha: float = 0.0,
+        alpha: float | Literal["auto"] = "auto",
         beta: float = 0.0,
         recipe: HybridRecipe | None = None,
         random_state: RandomState = 0,
@@ -179,20 +185,22 @@ class HybridLSI(
         recipe = self._recipe()
         self.random_state_ = resolve_seed(self.random_state)
         rows: CheckedRows = checked_rows(self, X, reset=True)
-        alpha, beta = check_real("alpha", self.alpha), check_real("beta", self.beta)
+        beta = check_real("beta", self.beta)
         root = self._root(matrix_of(term_similarity, X), rows.shape[1], recipe.factor)
         documents = self._documents(rows, y, document_similarity)
         # Class sums grow with the documents of a class and stand far above single entries: float32 would lose these.
-        single = alpha == 0 and beta == 0 and rows.dtype == np.float32
+        single = self.alpha_ == 0 and beta == 0 and rows.dtype == np.float32
         plan = Plan(
-            self.n_components,
+            self._n_components(rows),
             solver=recipe.solver,
             n_passes=recipe.n_passes,
             sketch_size=recipe.sketch_size,
             seed=self.random_state_,
             dtype=np.float32 if single else np.float64,
         )
-        self._set(hybrid_spectrum(documents, root, plan, rows.shape), root, documents.reads)
+        found = hybrid_spectrum(documents, root, plan, rows.shape)
+        found = found if self.n_components == "auto" else pad_components(found, plan)
+        self._set(found, root, documents.reads)
         return self
 
     def transform(self, X: RowsLike) -> Any:
@@ -243,6 +251,17 @@ class HybridLSI(
         checked_weight(self.beta, self.admissible_beta_, "beta", "I + beta term_similarity")
         return factor(matrix, self.beta, kind, ends) if self.beta else None
 
+    def _n_components(self, X: CheckedRows) -> int:
+        if self.n_components != "auto":
+            return self.n_components
+        return int(min(COMPONENTS, *(size for size in X.shape if isfinite(size))))
+
+    def _weight(self, admissible: float, matrix: str) -> float:
+        """Return the weight of the similarity of documents, half of the admissible one where it is not given."""
+        alpha = HALF * admissible if self.alpha == "auto" else check_real("alpha", self.alpha)
+        checked_weight(alpha, admissible, "alpha", matrix)
+        return alpha
+
     def _documents(
         self, X: CheckedRows, y: "Classes | None", similarity: Similarity | None
     ) -> DocumentProducts:
@@ -251,21 +270,22 @@ class HybridLSI(
         if similarity is not None:
             matrix = checked_similarity(similarity, X.shape[0], "document_similarity", "documents")
             self.admissible_alpha_ = largest_weight(eigenvalue_range(matrix)[0])
-            checked_weight(self.alpha, self.admissible_alpha_, "alpha", "K = I + alpha document_similarity")
-            return SimilarityProducts(X, matrix, self.alpha) if self.alpha else IdentityProducts(X)
+            self.alpha_ = self._weight(self.admissible_alpha_, "K = I + alpha document_similarity")
+            return SimilarityProducts(X, matrix, self.alpha_) if self.alpha_ else IdentityProducts(X)
         if y is None:
-            if self.alpha != 0:
+            self.alpha_ = 0.0 if self.alpha == "auto" else check_real("alpha", self.alpha)
+            if self.alpha_ != 0:
                 raise ValueError(
                     f"alpha is {self.alpha}, but nothing says which documents are alike: give classes"
                 )
             return IdentityProducts(X)
         self.admissible_alpha_ = 1.0
-        checked_weight(self.alpha, 1.0, "alpha", "K, of class similarities,")
-        if self.alpha == 0:
+        self.alpha_ = self._weight(1.0, "K, of class similarities,")
+        if self.alpha_ == 0:
             return IdentityProducts(X)
         known = class_rows(y, X.shape[0])
         self.classes_ = known.classes
-        return ClassProducts(X, unit_class_rows(known.indicator), self.alpha)
+        return ClassProducts(X, unit_class_rows(known.indicator), self.alpha_)
 
     def _set(self, found: Spectrum, root: Factor | None, reads: int) -> None:
         # Right singular vectors are in the coordinates of L; components are L V, so that rows fold in by a product.

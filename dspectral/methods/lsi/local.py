@@ -33,6 +33,8 @@ from dspectral.methods.lsi.squared_hinge import Relevancy
 from dspectral.registry import saved
 from dspectral.types import RowsLike, is_sparse
 
+COMPONENTS = 25
+"""What ``"auto"`` takes of components at most."""
 MOST = 1e100
 """Largest parameter: the solver squares products with it, which must be finite."""
 
@@ -48,14 +50,15 @@ class LocalLSI(LocalPrediction):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Largest number of components k of a class's space. A class whose documents have fewer independent directions
+    n_components : int or "auto", default="auto"
+        Largest number of components k of a class's space; ``"auto"`` is 25, or as many as there are columns, or
+        documents in the largest region. A class whose documents have fewer independent directions
         has a space of as many as there are.
-    method : {"rds", "lrw"}, default="rds"
+    method : {"rds", "lrw"}, default="lrw"
         Which documents make the space of a class: its own, or the most relevant ones, weighted.
     gamma : float, default=3.0
         Size of a region of ``"lrw"``, divided by that of the class; above 0.
-    C : float, default=1.0
+    C : float, default=3.0
         Weight of the loss of the SVMs, with squared hinge loss and l2 penalty, where the intercept is penalized as
         well; above 0.
     recipe : LocalRecipe, optional
@@ -125,11 +128,11 @@ class LocalLSI(LocalPrediction):
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int | Literal["auto"] = "auto",
         *,
-        method: Literal["rds", "lrw"] = "rds",
+        method: Literal["rds", "lrw"] = "lrw",
         gamma: float = 3.0,
-        C: float = 1.0,
+        C: float = 3.0,
         recipe: LocalRecipe | None = None,
         random_state: RandomState = 0,
     ) -> None:
@@ -177,7 +180,11 @@ class LocalLSI(LocalPrediction):
         data = labelled_streams(X, known.indicator)
         regions, n_first = self._regions(data, rows, recipe)
         self.components_, n_gathered = local_spaces(
-            X, regions, self.n_components, seed=self.random_state_, bytes_of_row=row_bytes(given, X)
+            X,
+            regions,
+            self._n_components(X.shape[1], regions),
+            seed=self.random_state_,
+            bytes_of_row=row_bytes(given, X),
         )
         machines = train_linear_svms(
             data,
@@ -200,7 +207,8 @@ class LocalLSI(LocalPrediction):
         recipe = LocalRecipe() if self.recipe is None else self.recipe
         if not isinstance(recipe, LocalRecipe):
             raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a LocalRecipe or None")
-        check_integer("n_components", self.n_components, at_least=1)
+        if self.n_components != "auto":
+            check_integer("n_components", self.n_components, at_least=1)
         check_option("method", self.method, ("rds", "lrw"))
         numbers = {"gamma": self.gamma, "C": self.C}
         numbers |= {name: getattr(recipe, name) for name in ("a", "initial_c", "tol", "max_iter")}
@@ -209,6 +217,11 @@ class LocalLSI(LocalPrediction):
                 raise ValueError(f"{name} is {value}, but must be above 0")
         self.random_state_ = resolve_seed(self.random_state)
         return recipe
+
+    def _n_components(self, n_columns: int, regions: list[Region]) -> int:
+        if self.n_components != "auto":
+            return self.n_components
+        return max(1, min(COMPONENTS, n_columns, max(len(region.rows) for region in regions)))
 
     def _regions(
         self, data: LabelledStreams, rows: list[NDArray[np.int64]], recipe: LocalRecipe

@@ -9,17 +9,15 @@ from scipy import sparse
 
 from dspectral.methods.multilabel.document_rows import linear_features, word_rows
 from dspectral.methods.multilabel.document_sample import DocumentSample
+from dspectral.methods.multilabel.held_out import HeldOutScores, gains_of
 from dspectral.methods.multilabel.leading_directions import Leading, directions_of, wider_directions
 from dspectral.methods.multilabel.moments import label_range
 from dspectral.methods.multilabel.passes import (
     DocumentsInMemory,
-    LabelModel,
     States,
     em_pass,
-    linear_correction,
     third_pass,
 )
-from dspectral.methods.multilabel.ranking import LabelScorer
 from dspectral.methods.multilabel.recipe import Settings
 from dspectral.methods.multilabel.second_moments import reached_from
 from dspectral.types import CSRRows, FloatArray
@@ -122,40 +120,6 @@ def first_of_the_best(gains: FloatArray) -> int:
     return int(np.argmax(lost.mean(axis=1) <= error))
 
 
-def gains_of(scores: FloatArray, truth: CSRRows) -> FloatArray:
-    """Return the area under the curve and the precision of the first label, added, for each document.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n, L)
-        Scores of the labels.
-    truth : csr_array, shape (n, L)
-        Ones where a document has a label.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-        Numbers from 0 to 2. A document that has all labels counts half in the area.
-
-    Examples
-    --------
-    >>> gains_of(np.array([[0.9, 0.1], [0.2, 0.3]]), sparse.csr_array([[1.0, 0.0], [1.0, 1.0]]))
-    array([2. , 1.5])
-    """
-    # A true label's place among all scores takes one comparison with each; ranks of all would take a sort of each row.
-    n, n_labels = scores.shape
-    row = np.repeat(np.arange(n), np.diff(truth.indptr))
-    own, every = scores[row, truth.indices][:, None], scores[row]
-    won = np.sum(every < own, axis=1) + 0.5 * (np.sum(every == own, axis=1) - 1)
-    n_true = np.diff(truth.indptr)
-    # Two labels of one document are compared once each way: that is one won pair, which does not count.
-    total = np.bincount(row, weights=won, minlength=n) - n_true * (n_true - 1) / 2
-    pairs = n_true * (n_labels - n_true)
-    area = np.where(pairs > 0, total / np.maximum(pairs, 1), 0.5)
-    first = np.bincount(row, weights=truth.indices == scores.argmax(axis=1)[row], minlength=n)
-    return np.asarray(area + first)
-
-
 def _candidates(settings: Settings) -> list[Settings]:
     """Return what is tried, with all penalties of one model beside each other."""
     tried: list[tuple[Any, ...]] = [
@@ -190,34 +154,37 @@ def _split(words: CSRRows, labels: CSRRows, held_out: NDArray[np.bool_]) -> Fold
 def _tried(fold: Fold, leading: Leading, states: States, candidates: list[Settings]) -> FloatArray:
     """Return what each candidate gains on each document held out, shape (n_candidates, n_documents)."""
     fitted, held_out = fold
-    settings = candidates[0]
+    settings, dtype = candidates[0], states.whitening.forward.dtype
     # No label of a document held out may speak: directions that had heard them would ask for too small a penalty.
     rank = min(settings.rank, len(leading.column_weights))
     heard = label_range(fitted.words, fitted.labels, rank, settings.seed)
-    directions = directions_of(heard, leading.column_weights, states.whitening.forward.dtype)
+    directions = directions_of(heard, leading.column_weights, dtype)
     reached = reached_from(fitted.words, leading.column_weights, directions)
     leading = leading._replace(
         directions=wider_directions(directions, reached),
         label_totals=np.bincount(fitted.labels.indices, minlength=fitted.labels.shape[1]),
     )
-    words = word_rows(held_out.words, counts=False, dtype=states.words.columns.dtype)
-    features = linear_features(words, leading.column_weights, leading.directions)
-    gains = np.zeros((len(candidates), len(words.indptr) - 1))
+    # The same for all candidates.
+    known, features = (
+        linear_features(
+            word_rows(part.words, counts=False, dtype=dtype), leading.column_weights, leading.directions
+        )
+        for part in fold
+    )
+    fitted = fitted._replace(features=known)
+    words = word_rows(held_out.words, counts=settings.counts, dtype=dtype)
+    gains = np.zeros((len(candidates), words.shape[0]))
     for several in _alike(candidates):
         model = third_pass(fitted, leading, states, candidates[several[0]])
-        n_done, scores = 0, _states_scores(model, leading, settings, held_out.words)
+        n_done, scores = 0, HeldOutScores.of(model, words, features)
         for number in several:
             one = candidates[number]
             # Candidates come with growing numbers of passes of EM: each goes on where the last one was.
             for _ in range(n_done, one.n_em_iter):
                 model = em_pass(fitted, leading, model, one)
             if one.n_em_iter > n_done:
-                n_done, scores = one.n_em_iter, _states_scores(model, leading, settings, held_out.words)
-            ranked = scores
-            if one.rank:
-                linear = linear_correction(model, one.alpha)
-                ranked = scores + features @ linear[:, :-1].T + linear[:, -1]
-            gains[number] = gains_of(ranked, held_out.labels)
+                n_done, scores = one.n_em_iter, HeldOutScores.of(model, words, features)
+            gains[number] = gains_of(scores.with_penalty(one.alpha if one.rank else None), held_out.labels)
     return gains
 
 
@@ -227,14 +194,6 @@ def _alike(candidates: list[Settings]) -> list[list[int]]:
         [number for number, one in enumerate(candidates) if one.smoothing == smoothing]
         for smoothing in dict.fromkeys(one.smoothing for one in candidates)
     ]
-
-
-def _states_scores(model: LabelModel, leading: Leading, settings: Settings, words: CSRRows) -> FloatArray:
-    """Score labels by the states alone."""
-    return LabelScorer(
-        model.log_words, np.log(model.weights), model.labels.columns, leading.column_weights, leading.directions,
-        None, settings.counts,
-    ).scores(words)  # fmt: skip
 
 
 def _narrowed(leading: Leading, words: NDArray[np.integer[Any]]) -> Leading:

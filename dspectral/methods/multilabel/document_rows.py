@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from dspectral._compiled import compiled, read_only
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of
-from dspectral.text.weighting import Weighting
-from dspectral.types import CSRRows, FloatArray, Rows
+from dspectral.types import CSRRows, FloatArray, IntArray, Rows
 
 
 def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CSRRows:
@@ -88,8 +88,10 @@ def label_rows(labels: Rows, n_rows: int) -> CSRRows:
     return word_rows(labels, counts=False, dtype=np.float32)
 
 
-def lengths_of(rows: CSRRows) -> NDArray[np.float64]:
-    """Return the sum of each row in double precision, shape (n,)."""
+def lengths_of(rows: CSRRows, *, counts: bool) -> NDArray[np.float64]:
+    """Return the sum of each row in double precision, shape (n,); without counts all entries are ones."""
+    if not counts:
+        return np.diff(rows.indptr).astype(np.float64)
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     weights = rows.data.astype(np.float64)
     return np.asarray(np.bincount(row, weights=weights, minlength=rows.shape[0]), dtype=np.float64)
@@ -132,4 +134,20 @@ def unit_rows(words: CSRRows, column_weights: NDArray[np.float64]) -> CSRRows:
     csr_array, shape (n, d)
         Rows of length 1; empty ones stay empty.
     """
-    return Weighting("binary", column_weights, norm="l2").apply(words)
+    data = np.empty(words.nnz, dtype=words.dtype)
+    _weigh(read_only(column_weights), read_only(words.indices), read_only(words.indptr), data)
+    return sparse.csr_array((data, words.indices, words.indptr), shape=words.shape)
+
+
+@compiled
+def _weigh(column_weights: NDArray[np.float64], indices: IntArray, indptr: IntArray, out: FloatArray) -> None:
+    """Write the weight of each entry's column, divided by the length of its row of weights."""
+    for i in range(indptr.size - 1):
+        total = 0.0
+        for entry in range(indptr[i], indptr[i + 1]):
+            weight = column_weights[indices[entry]]
+            total += weight * weight
+        # Weights may be 0, and a row of zeros stays as it is.
+        scale = 1.0 / np.sqrt(total) if total > 0 else 1.0
+        for entry in range(indptr[i], indptr[i + 1]):
+            out[entry] = column_weights[indices[entry]] * scale

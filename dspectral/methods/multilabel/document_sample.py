@@ -128,7 +128,8 @@ def hashes_of(words: CSRRows) -> NDArray[np.uint64]:
     """
     # A sum modulo 2^64 of mixed columns knows no order; sums of rows are differences of one running sum.
     running = np.zeros(len(words.indices) + 1, dtype=np.uint64)
-    np.cumsum(_mixed(words.indices.astype(np.uint64)), out=running[1:])
+    of_column = _mixed(np.arange(words.shape[1], dtype=np.uint64))
+    np.cumsum(of_column[words.indices], out=running[1:])
     return _mixed(running[words.indptr[1:]] - running[words.indptr[:-1]])
 
 

@@ -195,8 +195,12 @@ def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], sh
     """
     # A word that a state never has would veto the state for good: its logarithm would be minus infinity.
     corpus = background / max(background.sum(), 1e-300)
-    mixed = (1.0 - share) * columns + (share * corpus[:, None]).astype(columns.dtype)
-    return np.asarray(np.log(np.maximum(mixed, 1e-12)), dtype=columns.dtype)
+    mixed: FloatArray = (1.0 - share) * columns
+    # In the memory of the result: each further array of this size would have to be mapped anew.
+    mixed += (share * corpus[:, None]).astype(columns.dtype)
+    np.maximum(mixed, columns.dtype.type(1e-12), out=mixed)
+    np.log(mixed, out=mixed)
+    return mixed
 
 
 def residual_regression(
@@ -229,12 +233,17 @@ def residual_regression(
     # Two products of L r^2 and L k r operations: the r x r inverse is taken once, since L may be hundreds of thousands.
     # The solution is (Y'F - gamma P'F) (F'F + penalty)^-1. The penalty is in units of the mean of the diagonal of F'F,
     # so that one alpha serves any number of documents.
-    size = len(gram)
-    penalized = gram + alpha * np.trace(gram) / size * np.eye(size)
-    inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(penalized), np.eye(size))
+    inverse = penalized_inverse(gram, alpha)
     dtype = cross_labels.dtype
     return np.asarray(
         cross_labels @ inverse.astype(dtype)
         - label_distributions @ (cross_states.T @ inverse).astype(label_distributions.dtype),
         dtype=dtype,
     )
+
+
+def penalized_inverse(gram: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+    """Return the inverse of ``F'F + penalty``, for a penalty of alpha times the mean of the diagonal of ``F'F``."""
+    size = len(gram)
+    penalized = gram + alpha * np.trace(gram) / size * np.eye(size)
+    return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(penalized), np.eye(size)))

@@ -13,6 +13,7 @@ from dspectral.decomposition.spectrum import Certificate, of_summary, summary_of
 from dspectral.engine import summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
 from dspectral.linalg.dense import column_norms, eigh_descending, fixed_signs, orthonormal_columns
+from dspectral.linalg.panels import panels
 from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
 from dspectral.methods.multilabel.latent_states import Whitening
 from dspectral.methods.multilabel.moments import NO_SAMPLE, FirstMoments
@@ -155,9 +156,12 @@ def wider_directions(directions: FloatArray, reached: FloatArray) -> FloatArray:
     left = reached.astype(directions.dtype)
     whole = column_norms(left)
     for _ in range(2):
-        left -= directions @ (directions.T @ left)
+        inside = directions.T @ left
+        for panel in panels(len(left)):  # no second array of that size
+            left[panel] -= directions[panel] @ inside
     # A column that lay within the directions leaves nothing but rounding, which says nothing of words.
-    left = np.ascontiguousarray(left[:, column_norms(left) > WITHIN * whole])
+    outside = column_norms(left) > WITHIN * whole
+    left = left if outside.all() else np.ascontiguousarray(left[:, outside])
     return np.concatenate([directions, orthonormal_columns(left, overwrite=True)], axis=1)
 
 

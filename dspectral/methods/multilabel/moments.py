@@ -99,7 +99,7 @@ class FirstMoments(NamedTuple):
         """
         words = word_rows(rows, counts=counts)
         Y = label_rows(labels, words.shape[0])
-        length = lengths_of(words)
+        length = lengths_of(words, counts=counts)
         taken = slice(None) if bounds.n_documents else slice(0)
         return cls(
             sketch(words),
@@ -160,11 +160,13 @@ class ThirdMoment(NamedTuple):
 
         Notes
         -----
-        ``n k^3`` operations in matrix products; ``distinct`` adds as much for each word that occurs.
+        ``n k^3 / 3`` operations in matrix products; ``distinct`` adds ``k^3`` for each word that occurs.
         """
         words = word_rows(rows, counts=counts)
-        length, Y = lengths_of(words), whitened(words, whitening)
-        second, third = Y.T @ Y, _cubes(Y, Y)
+        length, Y = lengths_of(words, counts=counts), whitened(words, whitening)
+        # What is to come off cancels most of the unbiased moment: its products are in double precision.
+        factors = Y if distinct else Y.astype(whitening.dtype)
+        second, third = Y.T @ Y, _cubes(factors, factors)
         n, m = (length, length) if not distinct else (length - 1.0, length - 2.0)
         if distinct:
             # Inclusion and exclusion over coinciding positions: pairs of a word with itself come off the second
@@ -184,7 +186,8 @@ class ThirdMoment(NamedTuple):
 
 def whitened(words: CSRRows, whitening: FloatArray) -> NDArray[np.float64]:
     """Return ``A W`` in double precision, shape (n, k)."""
-    # Coordinates are cubed and summed over all documents: these sums are in double precision whatever the words are.
+    # Coordinates are multiplied and summed over all documents: sums of more than STEP are in double precision whatever
+    # the words are.
     return np.asarray(sparse_products.times(words, whitening), dtype=np.float64)
 
 
@@ -224,15 +227,27 @@ def _mixed_labels(Y: CSRRows, rank: int, seed: int) -> FloatArray:
     return sparse_products.times(Y, Omega)
 
 
-def _cubes(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+def _cubes(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
     """Return ``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
     # For each j one matrix product of left with the columns right_j right_l, l from j on: n k^3 operations as k
-    # products in place of n outer products, and STEP (k + 1) numbers held for them.
-    k = left.shape[1]
+    # products in place of n outer products, and STEP (k + 1) numbers held for them. Where both are the same, rows up
+    # to j say all: a third of the operations. Single precision, if that is given, sums no more than STEP rows.
+    k, same = left.shape[1], left is right
     starts = np.concatenate([[0], np.cumsum(np.arange(k, 0, -1))])  # of the pairs (j, j), (j, j + 1), ...
     out = np.zeros((k, starts[-1]))
     for start in range(0, len(left), STEP):
-        rows, piece = left[start : start + STEP].T, right[start : start + STEP]
+        rows, piece = np.ascontiguousarray(left[start : start + STEP].T), right[start : start + STEP]
         for j in range(k):
-            out[:, starts[j] : starts[j + 1]] += rows @ (piece[:, j:] * piece[:, j : j + 1])
-    return out
+            used = slice(j + 1 if same else k)
+            out[used, starts[j] : starts[j + 1]] += rows[used] @ (piece[:, j:] * piece[:, j : j + 1])
+    return _filled(out, starts) if same else out
+
+
+def _filled(third: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Write to the entries ``(i, j <= l)`` with i above j those of the same three numbers in ascending order."""
+    first, second = np.triu_indices(len(third))
+    for i in range(1, len(third)):
+        later = np.arange(starts[i])  # the pairs whose j is below i
+        low, high = np.minimum(second[later], i), np.maximum(second[later], i)
+        third[i, later] = third[first[later], starts[low] + high - low]
+    return third

@@ -82,7 +82,7 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
         If no document has three words.
     """
     # With W'M2 W = I, M3(W, W, W) = sum_j pi_j^(-1/2) u_j x u_j x u_j for orthonormal u_j: its decomposition gives
-    # pi from the values and mu_j, up to scale, as (W^+)' u_j. Cost: n k^3 for the moment (in the tasks), and for the
+    # pi from the values and mu_j, up to scale, as (W^+)' u_j. Cost: n k^3 / 3 for the moment (in the tasks), for the
     # power method some 50 k^4 in batches and 120 k^4 one by one, for the diagonalization some 100 k^4, in this process.
     of = partial(
         SecondMoments.of,
@@ -114,11 +114,14 @@ class DocumentsInMemory(NamedTuple):
         Rows of word counts, and rows of labels.
     dtype : type
         Precision of what is made from the words.
+    features : ndarray, shape (n, r), or None
+        Features of the linear correction, where they are known already.
     """
 
     words: CSRRows
     labels: CSRRows
     dtype: Any
+    features: FloatArray | None = None
 
 
 class LabelModel(NamedTuple):
@@ -245,7 +248,7 @@ def _state_statistics(
         distinct=settings.distinct,
     )
     if isinstance(data, DocumentsInMemory):
-        return of(data.words, data.labels)
+        return of(data.words, data.labels, features=data.features)
     name = "state-labels" if squares is not None else "expectation"
     return summarize(data.words, data.labels, of=of, name=name)
 

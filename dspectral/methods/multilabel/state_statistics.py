@@ -81,6 +81,7 @@ class StateStatistics(NamedTuple):
         log_labels: FloatArray | None = None,
         squares: FloatArray | None = None,
         distinct: bool = False,
+        features: FloatArray | None = None,
     ) -> Self:
         """Summarize one block.
 
@@ -110,6 +111,8 @@ class StateStatistics(NamedTuple):
             posteriors: a step of EM.
         distinct : bool, default=False
             Whether those two words are at distinct positions.
+        features : ndarray, shape (n, r), optional
+            Features of the regression, where they are known already.
 
         Returns
         -------
@@ -129,6 +132,8 @@ class StateStatistics(NamedTuple):
         if log_labels is not None:
             posterior = posteriors(scores + sparse_products.times(Y, log_labels))[0].astype(P.dtype)
         weights = posterior if squares is None else _squared(words, squares, distinct=distinct)
+        if features is None:
+            features = linear_features(words, column_weights, directions)
         none = np.zeros((0, P.shape[1]), dtype=P.dtype)
         return cls(
             words.shape[0],
@@ -136,7 +141,7 @@ class StateStatistics(NamedTuple):
             log_likelihood,
             sparse_products.transpose_times(Y, weights),
             sparse_products.transpose_times(words, posterior) if squares is None else none,
-            Regression.of(linear_features(words, column_weights, directions), P, Y),
+            Regression.of(features, P, Y),
         )
 
     def merge(self, *others: Self) -> Self:

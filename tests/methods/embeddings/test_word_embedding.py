@@ -27,6 +27,7 @@ from dspectral.methods.embeddings.counting import count_corpus
 from dspectral.methods.embeddings.nearest import nearest
 from dspectral.store import blocks
 from dspectral.store.arrays import write_array
+from tests.probes import forked_probes
 
 CLASSES = [["red", "blue", "green"], ["cat", "dog", "cow"], ["runs", "sleeps", "eats"]]
 
@@ -160,7 +161,7 @@ def test_counts_of_some_blocks_are_not_taken_for_those_of_all(corpus, sentences)
 
 def test_a_plan_by_several_processes_writes_nothing_into_the_corpus(corpus):
     before = sorted(Path(corpus.where.url).rglob("*"))
-    with memory(1):
+    with memory(1), forked_probes():
         found = WordEmbedding(3, window=3).plan(corpus, workers=2)
     assert "merge-contexts" in {phase.name for phase in found.phases}
     assert sorted(Path(corpus.where.url).rglob("*")) == before

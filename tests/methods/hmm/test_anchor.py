@@ -66,13 +66,17 @@ def test_a_sampled_anchor_hmm_is_recovered_at_the_rate_of_a_mean(reduction, size
 
 def test_passes_of_em_and_those_for_transitions_never_lower_the_likelihood_and_are_counted():
     stream = anchor_sentences(2_000, n_states=3, n_types=20, seed=4)
-    hmm = AnchorHMM(3, min_count=1, recipe=AnchorRecipe(n_transition_em_iter=4), n_em_iter=6).fit(stream)
+    hmm = AnchorHMM(
+        3, spelling=0.0, min_count=1, recipe=AnchorRecipe(n_transition_em_iter=4), n_em_iter=6
+    ).fit(stream)
     assert hmm.n_passes_ == 11
     assert len(hmm.log_likelihoods_) == 10
     assert (np.diff(hmm.log_likelihoods_[:4]) > -1e-8).all()
     assert (np.diff(hmm.log_likelihoods_[4:]) > -1e-8).all()
-    with_o_fixed = AnchorHMM(3, min_count=1, recipe=AnchorRecipe(n_transition_em_iter=4)).fit(stream)
-    plain = AnchorHMM(3, min_count=1).fit(stream)
+    with_o_fixed = AnchorHMM(3, spelling=0.0, min_count=1, recipe=AnchorRecipe(n_transition_em_iter=4)).fit(
+        stream
+    )
+    plain = AnchorHMM(3, spelling=0.0, min_count=1).fit(stream)
     assert np.array_equal(with_o_fixed.model_.emission, plain.model_.emission)
 
 
@@ -91,7 +95,7 @@ def test_em_raises_the_likelihood_of_the_moment_estimate():
 @pytest.mark.parametrize("decoding", ["posterior", "viterbi"])
 def test_blocks_of_a_corpus_are_decoded_as_the_solvers_do(decoding):
     stream = anchor_sentences(300, n_states=3, n_types=20, block_sentences=100, seed=2)
-    hmm = AnchorHMM(3, min_count=3, recipe=AnchorRecipe(decoding=decoding)).fit(stream)
+    hmm = AnchorHMM(3, spelling=0.0, min_count=3, recipe=AnchorRecipe(decoding=decoding)).fit(stream)
     blocks = hmm.blocks(stream)
     for item in blocks.items:
         block = blocks.read(item)
@@ -110,13 +114,13 @@ def test_cuts_into_blocks_do_not_matter():
     whole = corpus.sentences.read(corpus.sentences.items[0])
     parts = [Sentences.of([whole.sentence(i) for i in range(a, a + 5)]) for a in (0, 5, 10)]
     cut = corpus._replace(sentences=Blocks(lambda block: block, parts))
-    one, two = (AnchorHMM(3, min_count=2, n_em_iter=3).fit(c) for c in (corpus, cut))
+    one, two = (AnchorHMM(3, spelling=0.0, min_count=2, n_em_iter=3).fit(c) for c in (corpus, cut))
     np.testing.assert_allclose(one.model_.emission, two.model_.emission, rtol=1e-12)
     assert one.anchors_ == two.anchors_
 
 
 def test_given_anchors_are_the_first_states_and_stay_there():
-    hmm = AnchorHMM(3, min_count=1, anchors=["cat", "a"]).fit(SENTENCES)
+    hmm = AnchorHMM(3, spelling=0.0, min_count=1, anchors=["cat", "a"]).fit(SENTENCES)
     assert hmm.anchors_[:2] == ["cat", "a"]
     assert hmm.predict([["cat", "a"]])[0].tolist() == [0, 1]
     for anchor, state in zip(hmm.anchors_, range(3), strict=True):
@@ -132,7 +136,8 @@ def test_rare_and_unseen_words_are_of_the_class_with_the_longest_ending_in_commo
     assert hmm.words_ == ["<?>", "the"]
     assert hmm.spelling_classes_ == ["<a*er>", "<a*ing>"]
     assert hmm.encode([["smoking", "driver", "Xyz", "the", ""]]).ids.tolist() == [3, 2, 0, 1, 0]
-    plain = AnchorHMM(1, min_count=4).fit(sentences)
+    assert AnchorHMM(2).fit(sentences).spelling_classes_ == hmm.spelling_classes_
+    plain = AnchorHMM(1, spelling=0.0, min_count=4).fit(sentences)
     assert plain.spelling_classes_ == []
     assert plain.encode([["smoking", "the"]]).ids.tolist() == [0, 1]
 
@@ -149,7 +154,7 @@ def test_words_that_look_alike_are_drawn_together_by_spelling():
         return max(share, 1 - share)
 
     assert apart(AnchorHMM(2, min_count=1, spelling=1.0).fit(sentences)) == 1.0
-    assert apart(AnchorHMM(2, min_count=1).fit(sentences)) < 0.9
+    assert apart(AnchorHMM(2, spelling=0.0, min_count=1).fit(sentences)) < 0.9
 
 
 def test_saved_and_pickled_models_decode_alike(tmp_path):
@@ -167,7 +172,7 @@ def test_saved_and_pickled_models_decode_alike(tmp_path):
 @pytest.mark.parametrize("context", ["list", "bag"])
 def test_every_reduction_gives_distributions(reduction, context):
     recipe = AnchorRecipe(reduction=reduction, context=context, n_dimensions=4, smoothing=1.0)
-    hmm = AnchorHMM(3, min_count=1, n_sweeps=0, recipe=recipe)
+    hmm = AnchorHMM(3, spelling=0.0, min_count=1, n_sweeps=0, recipe=recipe)
     hmm.fit([*SENTENCES, ["alone"]])
     model = hmm.model_
     for part, axis in ((model.initial, 0), (model.transition, 1), (model.emission, 0), (hmm.membership_, 1)):
@@ -176,19 +181,19 @@ def test_every_reduction_gives_distributions(reduction, context):
 
 
 def test_identical_sentences_of_as_many_words_as_states_give_each_word_a_state():
-    hmm = AnchorHMM(3, min_count=1).fit([["a", "b", "c"]] * 4)
+    hmm = AnchorHMM(3, spelling=0.0, min_count=1).fit([["a", "b", "c"]] * 4)
     assert sorted(hmm.predict([["a", "b", "c"]])[0].tolist()) == [0, 1, 2]
     assert sorted(hmm.anchors_) == ["a", "b", "c"]
 
 
 def test_one_state_has_all_words_and_sentences_of_one_word_are_decoded():
-    hmm = AnchorHMM(1, min_count=1).fit([["a"], ["b", "a"], []])
+    hmm = AnchorHMM(1, spelling=0.0, min_count=1).fit([["a"], ["b", "a"], []])
     assert [s.tolist() for s in hmm.predict([["a"], ["b", "zzz"]])] == [[0], [0, 0]]
 
 
 def test_a_word_given_twice_is_refused():
     with pytest.raises(ValueError, match="each must be another row"):
-        AnchorHMM(3, min_count=1, anchors=["cat", "cat"]).fit(SENTENCES)
+        AnchorHMM(3, spelling=0.0, min_count=1, anchors=["cat", "cat"]).fit(SENTENCES)
 
 
 @pytest.mark.parametrize(
@@ -213,4 +218,4 @@ def test_a_word_given_twice_is_refused():
 )
 def test_what_cannot_be_is_named(options, sentences, message):
     with pytest.raises(ValueError, match=message):
-        AnchorHMM(**{"n_states": 2, "min_count": 1, **options}).fit(sentences)
+        AnchorHMM(**{"n_states": 2, "spelling": 0.0, "min_count": 1, **options}).fit(sentences)

@@ -29,7 +29,9 @@ from dspectral.methods.hmm.inference import log_likelihoods, viterbi
 WORDS = [["the", "cat", "sees", "a", "dog"], ["a", "cat", "likes", "the", "bird"], ["a", "dog"]] * 6
 TAGS = [["D", "N", "V", "D", "N"], ["D", "N", "V", "D", "N"], ["D", "N"]] * 6
 MAKE = {
-    "AnchorHMM": lambda **options: AnchorHMM(**{"n_states": 3, "min_count": 1, "n_em_iter": 1, **options}),
+    "AnchorHMM": lambda **options: AnchorHMM(
+        **{"n_states": 3, "spelling": 0.0, "min_count": 1, "n_em_iter": 1, **options}
+    ),
     "EMHMM": lambda **options: EMHMM(
         **{"n_states": 3, "n_iter": 3, "recipe": EMRecipe(smoothing=0.1), **options}
     ),

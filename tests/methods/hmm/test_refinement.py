@@ -76,7 +76,7 @@ def test_one_refinement_is_the_supervised_model_exactly(data, smoothing):
 
 def error(stream, held_out, **options):
     """Mean distance of the label shares of held-out tokens from those under the true model."""
-    model = RefinementHMM(2, smoothing=0.0, **options).fit(stream)
+    model = RefinementHMM(2, n_em_iter=0, smoothing=0.0, **options).fit(stream)
     true = smooth(held_out, stream.model).posterior
     true = np.add.reduceat(true, stream.bounds[:-1], axis=1)
     return float(np.abs(model.label_shares(held_out) - true).mean())
@@ -105,10 +105,19 @@ def test_held_out_joint_probabilities_approach_those_of_the_true_model():
     held_out = refinement_sequences(20400, mean_length=8.0, seed=5).sentences.read((20, 400))
     true = joint_log_likelihood(held_out, stream.model, stream.bounds)
     plain, spectral = (
-        RefinementHMM(m, recipe=RefinementRecipe(run_memory=()), smoothing=0.5).fit(stream) for m in (1, 2)
+        RefinementHMM(m, n_em_iter=0, recipe=RefinementRecipe(run_memory=()), smoothing=0.5).fit(stream)
+        for m in (1, 2)
     )
     gap = true - joint_log_likelihood(held_out, spectral.model_, spectral.bounds_)
     assert 0 < gap < 0.15 * (true - joint_log_likelihood(held_out, plain.model_, plain.bounds_))
+
+
+def test_by_itself_it_polishes_moments_by_three_passes_where_there_is_something_to_polish(data):
+    model = RefinementHMM(2, recipe=RefinementRecipe(tol=-1.0)).fit(*data)
+    assert len(model.log_likelihoods_) == 3
+    assert RefinementHMM(2, n_em_iter=0).fit(*data).log_likelihoods_ == []
+    assert RefinementHMM(1).fit(*data).n_passes_ == 1
+    assert RefinementHMM(2, recipe=RefinementRecipe(decoding="operators")).fit(*data).n_passes_ == 2
 
 
 @pytest.mark.parametrize("start", ["spectral", "random"])

@@ -37,7 +37,7 @@ def assert_equals_dense(hybrid, expected, rows=ROWS):
 def test_without_weights_it_is_lsi_to_the_bit(solver, dtype):
     rows = zipf_counts(200, 60, 10).astype(dtype)
     lsi = TruncatedSVD(5, solver=solver, random_state=3).fit(rows)
-    hybrid = HybridLSI(5, recipe=HybridRecipe(solver=solver), random_state=3)
+    hybrid = HybridLSI(5, alpha=0.0, recipe=HybridRecipe(solver=solver), random_state=3)
     hybrid.fit(rows, np.arange(200) % 3, term_similarity=np.zeros((60, 60)))
     np.testing.assert_array_equal(hybrid.components_, lsi.components_)
     np.testing.assert_array_equal(hybrid.singular_values_, lsi.singular_values_)

@@ -1,6 +1,7 @@
 import dask.array as da
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -42,6 +43,22 @@ def test_a_similarity_that_leaves_positive_definiteness_names_the_largest_weight
         )
 
 
+def test_by_itself_it_takes_half_of_the_admissible_weight_and_as_many_components_as_there_can_be():
+    of_classes = HybridLSI().fit(ROWS, CLASSES)
+    assert of_classes.alpha_ == 0.5
+    assert of_classes.components_.shape == (D, D)
+    np.testing.assert_array_equal(
+        of_classes.components_, HybridLSI(D, alpha=0.5).fit(ROWS, CLASSES).components_
+    )
+    strong = np.zeros((N, N))
+    strong[0, 1] = strong[1, 0] = 4.0
+    assert HybridLSI(2).fit(ROWS, document_similarity=strong).alpha_ == pytest.approx(0.125)
+    assert HybridLSI(2).fit(ROWS).alpha_ == 0.0
+    assert len(HybridLSI().fit(ROWS[:7], CLASSES[:7]).components_) == 7
+    wide = sparse.random_array((400, 350), density=0.1, rng=np.random.default_rng(0), format="csr")
+    assert len(HybridLSI().fit(wide).components_) == 300
+
+
 @pytest.mark.parametrize(
     ("settings", "data", "sentence"),
     [
@@ -62,6 +79,7 @@ def test_a_similarity_that_leaves_positive_definiteness_names_the_largest_weight
         ({"recipe": HybridRecipe(solver="frequent_directions")}, {}, "does not take similarities"),
         ({"beta": 0.1, "recipe": HybridRecipe("lu")}, {"term_similarity": TERMS}, "factor is 'lu'"),
         ({"n_components": 26}, {}, "n_components is 26"),
+        ({"alpha": 1.5}, {"y": CLASSES}, "alpha is 1.5"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(settings, data, sentence):

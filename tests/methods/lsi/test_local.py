@@ -12,11 +12,11 @@ from dspectral import LocalLSI, write_counts
 from dspectral.methods.lsi import LocalRecipe, local_memory
 from dspectral.methods.lsi.class_products import scaled
 from dspectral.methods.lsi.squared_hinge import products
-from tests.methods.lsi.local_rows import CLASSES, NAMES, ROWS, SEVERAL, D, K, L, N, lazy
+from tests.methods.lsi.local_rows import CLASSES, NAMES, PLAIN, ROWS, SEVERAL, D, K, L, N, lazy
 from tests.strategies import cuts
 
 RECIPE = LocalRecipe(a=3.0, b=-0.1, initial_c=0.4, tol=1e-9)
-EXACT = {"C": 0.7, "recipe": RECIPE}
+EXACT = {"method": "rds", "C": 0.7, "recipe": RECIPE}
 LRW = {**EXACT, "method": "lrw", "gamma": 1.5}
 
 
@@ -52,7 +52,7 @@ def test_it_is_the_plain_algorithm(settings, kind, several):
     members = SEVERAL if several else np.arange(L) == CLASSES[:, None]
     local = LocalLSI(K, **settings).fit(kind(ROWS), sparse.csr_array(members) if several else CLASSES)
     new = np.random.default_rng(5).poisson(0.5, (20, D)).astype(float)
-    scores, folded = plain(settings.get("method", "rds"), members, new)
+    scores, folded = plain(settings["method"], members, new)
     np.testing.assert_allclose(local.decision_function(kind(new)), scores, atol=5e-6)
     np.testing.assert_allclose(np.abs(local.transform(kind(new))), np.abs(folded), atol=1e-6)
     expected = scores > 0 if several else np.argmax(scores, axis=1)
@@ -106,8 +106,8 @@ def test_each_block_is_read_as_often_as_is_said(method, group_rows, monkeypatch)
 
 def test_a_store_with_labels_fits_and_folds_in(tmp_path):
     store = write_counts(ROWS * 3, str(tmp_path / "rows.zarr"), labels=SEVERAL, block_rows=40)
-    local = LocalLSI(K).fit(store)
-    whole = LocalLSI(K).fit(ROWS * 3, SEVERAL)
+    local = LocalLSI(K, **PLAIN).fit(store)
+    whole = LocalLSI(K, **PLAIN).fit(ROWS * 3, SEVERAL)
     assert not local.exclusive_
     np.testing.assert_array_equal(local.predict(store).compute().toarray(), whole.predict(ROWS * 3))
     assert local.score(store) == whole.score(ROWS * 3, SEVERAL)
@@ -137,7 +137,7 @@ def test_a_region_that_a_limit_has_no_room_for_is_refused_with_what_it_needs(tmp
     }[kind]()
     said = r"region has \d+ documents, .* bytes of memory, but dspectral.memory-limit is 1,000: set it to [\d,]+,"
     with dask.config.set({"dspectral.memory-limit": 1000}), pytest.raises(MemoryError, match=said):
-        LocalLSI(K).fit(made, SEVERAL)
+        LocalLSI(K, **PLAIN).fit(made, SEVERAL)
 
 
 def test_labels_may_be_lazy_and_documents_without_a_label_are_of_no_class():
@@ -151,7 +151,7 @@ def test_labels_may_be_lazy_and_documents_without_a_label_are_of_no_class():
 
 def test_a_small_class_has_the_directions_that_it_has():
     classes = np.where(np.arange(N) < 3, 7, CLASSES)
-    local = LocalLSI(5).fit(ROWS, classes)
+    local = LocalLSI(5, **PLAIN).fit(ROWS, classes)
     assert [len(axes) for axes in local.components_] == [5, 5, 5, 3]
     assert local.region_sizes_[3] == 3
     assert local.transform(ROWS).shape == (N, 18)
@@ -159,7 +159,7 @@ def test_a_small_class_has_the_directions_that_it_has():
 
 def test_large_regions_are_decomposed_without_their_gram_matrix():
     rows = sparse.random_array((1000, 900), density=0.02, rng=np.random.default_rng(3)).tocsr()
-    local = LocalLSI(3).fit(sparse.vstack([rows, rows[:50]]), np.repeat([0, 1], [1000, 50]))
+    local = LocalLSI(3, **PLAIN).fit(sparse.vstack([rows, rows[:50]]), np.repeat([0, 1], [1000, 50]))
     found = local.components_[0]
     expected = np.linalg.svd(rows.toarray())[2][:3]
     np.testing.assert_allclose(np.abs(found @ expected.T), np.eye(3), atol=1e-8)

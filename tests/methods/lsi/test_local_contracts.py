@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from dspectral import LocalLSI, load, save
 from dspectral.methods.lsi import LocalRecipe
-from tests.methods.lsi.local_rows import CLASSES, NAMES, ROWS, SEVERAL, K, N, lazy
+from tests.methods.lsi.local_rows import CLASSES, NAMES, PLAIN, ROWS, SEVERAL, K, N, lazy
 
 
 @pytest.mark.parametrize(
@@ -56,26 +56,36 @@ def test_a_class_that_none_or_all_are_in_has_a_constant_score(method, lazily):
 def test_folds_that_lack_a_class_or_hold_one_document_of_it_are_learned_from():
     labels = np.array(["common"] * 44 + ["other"] * 44 + ["rare"] * 2)
     with pytest.warns(UserWarning, match="least populated class"):
-        scores = cross_val_score(LocalLSI(2), ROWS, labels, cv=4, error_score="raise")
+        scores = cross_val_score(LocalLSI(2, **PLAIN), ROWS, labels, cv=4, error_score="raise")
     assert np.isfinite(scores).all()
-    one = LocalLSI(2).fit(ROWS[:89], labels[:89])
+    one = LocalLSI(2, **PLAIN).fit(ROWS[:89], labels[:89])
     assert [len(axes) for axes in one.components_] == [2, 2, 1]
+
+
+def test_by_itself_it_weighs_documents_and_takes_no_more_components_than_there_are():
+    local = LocalLSI().fit(ROWS, CLASSES)
+    assert local.relevancy_ is not None
+    assert {len(axes) for axes in local.components_} == {25}
+    few = LocalLSI(method="rds").fit(ROWS[:, :9], CLASSES)
+    assert {len(axes) for axes in few.components_} == {9}
+    pairs = LocalLSI(method="rds").fit(ROWS[:4], [0, 0, 1, 1])
+    assert {len(axes) for axes in pairs.components_} == {2}
 
 
 def test_too_few_directions_are_a_warning_and_spaces_have_what_there_is():
     rows = np.tile([[1.0, 2.0, 0.0]], (6, 1))
     with pytest.warns(UserWarning, match=r"n_components is 2, but no class has more than 1 independent"):
-        local = LocalLSI(2).fit(rows, [0, 0, 0, 1, 1, 1])
+        local = LocalLSI(2, **PLAIN).fit(rows, [0, 0, 0, 1, 1, 1])
     assert local.transform(rows).shape == (6, 2)
 
 
 def test_predictions_are_dense_where_the_indicator_was_and_names_come_from_its_columns():
     frame = pd.DataFrame(SEVERAL, columns=NAMES)
-    local = LocalLSI(2).fit(ROWS, frame)
+    local = LocalLSI(2, **PLAIN).fit(ROWS, frame)
     assert local.classes_.tolist() == NAMES.tolist()
     found = local.predict(ROWS)
     assert (type(found), found.dtype) == (np.ndarray, np.bool_)
-    assert sparse.issparse(LocalLSI(2).fit(ROWS, sparse.csr_array(SEVERAL)).predict(ROWS))
+    assert sparse.issparse(LocalLSI(2, **PLAIN).fit(ROWS, sparse.csr_array(SEVERAL)).predict(ROWS))
     expected = np.mean((found == SEVERAL).all(axis=1))
     assert local.score(ROWS, SEVERAL) == expected
     assert local.score(lazy(ROWS, 40), da.from_array(SEVERAL, chunks=(15, -1))) == expected
@@ -83,17 +93,21 @@ def test_predictions_are_dense_where_the_indicator_was_and_names_come_from_its_c
 
 def test_grids_are_searched_and_frames_come_out():
     grid = {"n_components": [2, 3], "method": ["rds", "lrw"]}
-    found = GridSearchCV(LocalLSI(random_state=None), grid, cv=3).fit(ROWS, NAMES[CLASSES])
+    found = GridSearchCV(LocalLSI(C=1.0, random_state=None), grid, cv=3).fit(ROWS, NAMES[CLASSES])
     assert found.best_score_ > 0.6
-    found = GridSearchCV(LocalLSI(), grid, cv=3, scoring="average_precision").fit(ROWS, SEVERAL.astype(int))
+    found = GridSearchCV(LocalLSI(C=1.0), grid, cv=3, scoring="average_precision").fit(
+        ROWS, SEVERAL.astype(int)
+    )
     assert found.best_score_ > 0.6
-    frame = make_pipeline(LocalLSI(2)).set_output(transform="pandas").fit(ROWS, CLASSES).transform(ROWS)
+    frame = (
+        make_pipeline(LocalLSI(2, **PLAIN)).set_output(transform="pandas").fit(ROWS, CLASSES).transform(ROWS)
+    )
     assert list(frame.columns) == [f"locallsi{i}" for i in range(6)]
 
 
 @pytest.mark.parametrize("seed", [np.random.RandomState(3), np.random.default_rng(3), None, 3])
 def test_seeds_of_every_kind_are_resolved_once(seed):
-    assert isinstance(LocalLSI(2, random_state=seed).fit(ROWS, CLASSES).random_state_, int)
+    assert isinstance(LocalLSI(2, **PLAIN, random_state=seed).fit(ROWS, CLASSES).random_state_, int)
 
 
 @pytest.mark.parametrize("method", ["rds", "lrw"])
@@ -109,7 +123,7 @@ def test_numbers_that_are_none_are_named(method):
 
 
 def test_rows_of_another_width_are_refused():
-    local = LocalLSI(2).fit(ROWS, CLASSES)
+    local = LocalLSI(2, **PLAIN).fit(ROWS, CLASSES)
     for rows in (ROWS[:, :9], lazy(ROWS[:, :9], 40)):
         with pytest.raises(ValueError, match="9"):
             local.predict(rows)

@@ -23,8 +23,8 @@ from dspectral.store.from_text import build
 HASHING = NgramHashing(128, (1, 2))
 LINES = [f'The caf\xe9 word{i % 7} sat; on "mat" {i}' if i % 9 else "" for i in range(60)]
 FRAME = {"id": range(len(LINES)), "body": LINES}
-SMALL = 700
-"""Bytes of a block, so that there are several."""
+SMALL = 1000
+"""Bytes of a block, so that there are two."""
 
 
 def generated():
@@ -316,7 +316,7 @@ def test_a_build_that_was_stopped_goes_on_with_the_same_texts_alone(tmp_path, mo
 
     def stop(where, name, rows, **options):
         written.append(name)
-        if len(written) == 3:
+        if len(written) == 2:
             raise KeyboardInterrupt
         return write(where, name, rows, **options)
 

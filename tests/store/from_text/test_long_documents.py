@@ -2,10 +2,9 @@
 
 import io
 import json
-import resource
-import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import dask.bag as db
 import numpy as np
@@ -23,6 +22,7 @@ from dspectral.store.from_text.sources import plan_spans
 from dspectral.text.ngrams import sorted_words
 from dspectral.text.words import cut_words
 from dspectral.types import Documents
+from tests import forked
 from tests.store.from_text.texts import COMPRESS, put
 
 LINES = ["short", "x" * 30, "", "häuser " * 3, "end"]
@@ -255,33 +255,30 @@ def test_words_that_begin_alike_are_sorted_by_all_their_bytes():
 
 
 MEMORY = """
-    import resource, sys
+    import sys
     import dask, dspectral
+    from workflows._form.resident import peak_bytes, reset_peak
     dask.config.set(scheduler="sync")
     build = getattr(dspectral, sys.argv[1])
     build(dspectral.Texts(["the cat sat"]), "memory://warm")  # what is compiled and imported is in memory from here on
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    reset_peak()
+    before = peak_bytes()
     try:
         made = build(sys.argv[2], "memory://made", max_document_bytes=1 << 20, long_documents=sys.argv[3])
     except ValueError as error:
         print(error)
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+    print((peak_bytes() - before) >> 20)
 """
 
 
-@pytest.mark.skipif(not hasattr(resource, "RUSAGE_SELF"), reason="peak memory is asked of the system")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is asked of Linux")
 @pytest.mark.parametrize(("build", "treatment"), [("build_store", "skip"), ("build_corpus", "error")])
 def test_memory_is_bounded_by_the_longest_document_and_not_by_the_line(tmp_path, build, treatment):
     path = tmp_path / "zeros.txt.gz"
     path.write_bytes(COMPRESS[".gz"](b"\0" * (96 << 20)))
     code = textwrap.dedent(MEMORY)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, build, str(path), treatment],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
+    done = forked.run([sys.executable, "-c", code, build, str(path), treatment], timeout=300)
+    assert done.returncode == 0, done.stderr
     *said, mebibytes = done.stdout.splitlines()
     assert int(mebibytes) < 48
     assert bool(said) == (treatment == "error")

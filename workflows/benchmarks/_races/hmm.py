@@ -73,7 +73,10 @@ def ours(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
 
 def anchors(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
     """Read the text, write the corpus to disk, find the states from counts, and mend them by three passes of EM."""
-    model, corpus = library.AnchorHMM(s["states"], min_count=1, n_em_iter=3), _corpus(library, folder)
+    model, corpus = (
+        library.AnchorHMM(s["states"], spelling=0.0, min_count=1, n_em_iter=3),
+        _corpus(library, folder),
+    )
     return lambda: model.fit(corpus())
 
 

@@ -76,8 +76,8 @@ def third_moment(size: int, seed: int) -> tuple[Run, Run]:
     whitening = normal((words.shape[1], k), seed)
     of = kernel("methods.multilabel.moments:ThirdMoment").of
     occurring = len(np.unique(words.indices))
-    # For each of k columns j a product of k x rows with rows x (k - j): k^2 (k + 1) a document, as much a word.
-    amount = float(k * k * (k + 1)) * (n + occurring)
+    # For each of k columns j a product of k x rows with rows x (k - j): k^2 (k + 1) a word; of documents j x rows do.
+    amount = float(k * (k + 1)) * ((k + 2) / 3 * n + k * occurring)
     return (
         Run(lambda: of(words, whitening=whitening, counts=True, distinct=True), amount),
         multiplying(np.float64, side(size)),
@@ -115,7 +115,7 @@ LOOPS = (
     Loop(
         "whitened third moment",
         "flop",
-        "k^2 (k + 1) x (documents + words that occur): a triangle of k x k products for each",
+        "k (k + 1) ((k + 2) / 3 x documents + k x words that occur): triples i <= j <= l, or i and j <= l",
         "a product of square matrices in double precision",
         third_moment,
         (Share(MOMENTS, ("multilabel/moments.py:_cubes",)),),

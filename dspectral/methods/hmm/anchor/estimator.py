@@ -43,10 +43,10 @@ class AnchorHMM(StateDecoder):
         Number of hidden states.
     anchors : sequence of str or None, default=None
         Words that are the anchors of the first states; the others are found.
-    spelling : float, default=0.0
+    spelling : float, default=0.3
         Weight of a word's spelling relative to its contexts, in the points and in the sweeps. Above 0, rare words are
-        merged by their spelling.
-    min_count : int, default=4
+        merged by their spelling; 0 looks at contexts alone.
+    min_count : int, default=8
         Words that occur less often are merged: into ``"<?>"``, or into classes by spelling.
     n_sweeps : int, default=10
         Largest number of exchange sweeps. With 0, ``p(h | x)`` are the convex coefficients.
@@ -101,8 +101,8 @@ class AnchorHMM(StateDecoder):
         n_states: int = 12,
         *,
         anchors: Sequence[str] | None = None,
-        spelling: float = 0.0,
-        min_count: int = 4,
+        spelling: float = 0.3,
+        min_count: int = 8,
         n_sweeps: int = 10,
         n_em_iter: int = 0,
         recipe: AnchorRecipe | None = None,
@@ -142,7 +142,9 @@ class AnchorHMM(StateDecoder):
         0
         """
         recipe = AnchorRecipe(reduction="cca", reselect=0, n_transition_em_iter=10)
-        return cls(n_states, **{"min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters})
+        return cls(
+            n_states, **{"spelling": 0.0, "min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters}
+        )
 
     @classmethod
     def as_consistent(cls, n_states: int = 12, **parameters: Any) -> Self:
@@ -169,7 +171,9 @@ class AnchorHMM(StateDecoder):
         'none'
         """
         recipe = AnchorRecipe(reduction="svd", count_transform="none")
-        return cls(n_states, **{"min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters})
+        return cls(
+            n_states, **{"spelling": 0.0, "min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters}
+        )
 
     @told
     def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:

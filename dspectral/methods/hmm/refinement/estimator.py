@@ -23,6 +23,9 @@ from dspectral.registry import saved
 MOST_REFINEMENTS = 512
 """Each label has as many states, and every pair of them a number for each pair of labels."""
 
+POLISH = 3
+"""Passes of EM after the moments, where their number is not given."""
+
 
 @saved
 class RefinementHMM(LabelDecoder):
@@ -33,13 +36,14 @@ class RefinementHMM(LabelDecoder):
 
     Parameters
     ----------
-    n_refinements : int, default=4
+    n_refinements : int, default=8
         Number m of refinements of each label. Labels whose moments tell fewer apart, or that have fewer types of
         tokens, get fewer: ``n_refinements_``.
     start : {"spectral", "random"}, default="spectral"
         Moments in two passes, consistent and without a random start; or the random start of plain EM.
-    n_em_iter : int, default=0
-        Largest number of EM passes after the start. Moments are first mixed with 5 % of their means over each
+    n_em_iter : int or "auto", default="auto"
+        Largest number of EM passes after the start; ``"auto"`` is 3, or 0 for a single refinement, whose counts need
+        none, and where operators decode. Moments are first mixed with 5 % of their means over each
         label's refinements, since EM never changes a zero.
     smoothing : float, default=0.1
         Number added to each type's count in each refinement.
@@ -104,10 +108,10 @@ class RefinementHMM(LabelDecoder):
 
     def __init__(
         self,
-        n_refinements: int = 4,
+        n_refinements: int = 8,
         *,
         start: Literal["spectral", "random"] = "spectral",
-        n_em_iter: int = 0,
+        n_em_iter: int | Literal["auto"] = "auto",
         smoothing: float = 0.1,
         recipe: RefinementRecipe | None = None,
         random_state: RandomState = 0,
@@ -147,7 +151,7 @@ class RefinementHMM(LabelDecoder):
         corpus = as_labelled(X, y)
         self.words_, self.labels_ = corpus.words, corpus.labels
         n_first = (1 if self.n_refinements == 1 else 2) if self.start == "spectral" else 0
-        expect_passes(n_first + self.n_em_iter)  # at most: EM may converge before
+        expect_passes(n_first + self._n_em_iter)  # at most: EM may converge before
         if self.start == "spectral":
             start = start_with_moments(
                 corpus,
@@ -168,15 +172,22 @@ class RefinementHMM(LabelDecoder):
     def _recipe(self) -> RefinementRecipe:
         return RefinementRecipe() if self.recipe is None else self.recipe
 
+    @property
+    def _n_em_iter(self) -> int:
+        if self.n_em_iter != "auto":
+            return self.n_em_iter
+        return 0 if self.n_refinements == 1 or self._recipe.decoding == "operators" else POLISH
+
     def _check(self) -> None:
         check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MOST_REFINEMENTS)
         check_option("start", self.start, ("spectral", "random"))
-        check_integer("n_em_iter", self.n_em_iter, at_least=0)
+        if self.n_em_iter != "auto":
+            check_integer("n_em_iter", self.n_em_iter, at_least=0)
         check_real("smoothing", self.smoothing, at_least=0.0)
         if self.recipe is not None and not isinstance(self.recipe, RefinementRecipe):
             raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a RefinementRecipe, or None")
         self._recipe.check()
-        if self._recipe.decoding == "operators" and (self.n_em_iter or self.start == "random"):
+        if self._recipe.decoding == "operators" and (self._n_em_iter or self.start == "random"):
             raise ValueError(
                 "decoding is 'operators', which only moments give: set start='spectral' and n_em_iter=0"
             )
@@ -185,9 +196,9 @@ class RefinementHMM(LabelDecoder):
         """Run EM with the labels known: each token is in one of the refinements of its label."""
         self.log_likelihoods_: list[float] = []
         # A random start has no zeros; moments have, and EM multiplies: what is 0 stays 0.
-        if self.n_em_iter and self.start == "spectral":
+        if self._n_em_iter and self.start == "spectral":
             self.model_ = mix_refinements(self.model_, self.bounds_)
-        for _ in range(self.n_em_iter):
+        for _ in range(self._n_em_iter):
             of = partial(ExpectedCounts.of, model=self.model_, bounds=self.bounds_)
             found = summarize(corpus.sentences, of=of, name="expect")
             self.model_ = m_step(found.counts, smoothing=self.smoothing)
