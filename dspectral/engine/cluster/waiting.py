@@ -76,7 +76,7 @@ class Vigil:
 
     @property
     def still(self) -> float:
-        """Seconds since a look saw that anything was done."""
+        """Time since a look saw that anything was done, in seconds."""
         return self._clock() - self._moved
 
     def look(self) -> None:
