@@ -7,4 +7,3 @@ def pytest_collection_finish():
     """Let the collector pass over what is there before the first test, which is most of what it would look at."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 10, 10)

@@ -255,6 +255,6 @@ def place_words(embedding: WordEmbedding, sizes: Sizes, *, seed: int) -> WordSpa
 
 def find_classes(words: FrequentWords, n_clusters: int, *, seed: int) -> Classes:
     """Cluster the words, and return the tree."""
-    brown = SpectralBrownClustering(n_clusters, random_state=seed).fit(words.sentences())
+    brown = SpectralBrownClustering(n_clusters, min_count=1, random_state=seed).fit(words.sentences())
     tree = class_tree(brown)
     return Classes(tree, groups_of(tree, len(brown.words_)), brown.codes(), brown.history_[-1])

@@ -12,7 +12,6 @@ from dspectral.methods.multilabel.checked_settings import settings_of
 from dspectral.methods.multilabel.choosing import EM_PASSES, chosen
 from dspectral.methods.multilabel.leading_directions import Leading, first_pass
 from dspectral.methods.multilabel.passes import (
-    LabelModel,
     States,
     em_pass,
     linear_correction,
@@ -21,6 +20,7 @@ from dspectral.methods.multilabel.passes import (
 )
 from dspectral.methods.multilabel.prediction import LabelPrediction
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
+from dspectral.methods.multilabel.state_statistics import LabelModel
 from dspectral.registry import saved
 from dspectral.types import RowsLike, is_sparse
 

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from dspectral._compiled import compiled, read_only
 from dspectral.linalg import sparse_products
 from dspectral.methods.multilabel.latent_states import penalized_inverse
-from dspectral.methods.multilabel.passes import LabelModel
-from dspectral.methods.multilabel.state_statistics import Regression, posteriors
+from dspectral.methods.multilabel.state_statistics import LabelModel, Regression, posteriors
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 

@@ -22,7 +22,7 @@ from dspectral.methods.multilabel.latent_states import Simplex, Whitening
 from dspectral.methods.multilabel.leading_directions import Leading, wider_directions
 from dspectral.methods.multilabel.recipe import Settings, TensorMethod
 from dspectral.methods.multilabel.second_moments import SecondMoments
-from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
+from dspectral.methods.multilabel.state_statistics import LabelModel, StateStatistics
 from dspectral.types import CSRRows, FloatArray
 
 DECOMPOSITIONS: dict[TensorMethod, Callable[..., OrthogonalCP]] = {
@@ -122,31 +122,6 @@ class DocumentsInMemory(NamedTuple):
     labels: CSRRows
     dtype: Any
     features: FloatArray | None = None
-
-
-class LabelModel(NamedTuple):
-    """States, and the sums that the linear correction is solved from.
-
-    Attributes
-    ----------
-    log_words : ndarray, shape (d, k)
-        Logarithms of the words' smoothed probabilities in each state.
-    weights : ndarray of float64, shape (k,)
-        Probability of each state.
-    words, labels : Simplex
-        Distributions over the words, shape (d, k), and over the labels, shape (L, k).
-    regression : Regression
-        Cross products for the linear correction.
-    log_likelihood : float
-        Mean log-likelihood of a training document's words under the states that the pass began with.
-    """
-
-    log_words: FloatArray
-    weights: NDArray[np.float64]
-    words: Simplex
-    labels: Simplex
-    regression: Regression
-    log_likelihood: float
 
 
 def third_pass(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from dspectral.engine.summary import add_fields
 from dspectral.linalg import sparse_products
 from dspectral.methods.multilabel.document_rows import label_rows, linear_features, word_rows
+from dspectral.methods.multilabel.latent_states import Simplex
 from dspectral.types import CSRRows, FloatArray, Rows
 
 
@@ -39,6 +40,31 @@ class Regression(NamedTuple):
     def merge(self, *others: Self) -> Self:
         """Return the cross products of all rows."""
         return add_fields(self, *others)
+
+
+class LabelModel(NamedTuple):
+    """States, and the sums that the linear correction is solved from.
+
+    Attributes
+    ----------
+    log_words : ndarray, shape (d, k)
+        Logarithms of the words' smoothed probabilities in each state.
+    weights : ndarray of float64, shape (k,)
+        Probability of each state.
+    words, labels : Simplex
+        Distributions over the words, shape (d, k), and over the labels, shape (L, k).
+    regression : Regression
+        Cross products for the linear correction.
+    log_likelihood : float
+        Mean log-likelihood of a training document's words under the states that the pass began with.
+    """
+
+    log_words: FloatArray
+    weights: NDArray[np.float64]
+    words: Simplex
+    labels: Simplex
+    regression: Regression
+    log_likelihood: float
 
 
 class StateStatistics(NamedTuple):
