@@ -7,6 +7,7 @@ from distributed import Client, LocalCluster
 from scipy import sparse
 
 from dspectral.engine import run_tasks
+from dspectral.engine.cluster import machines
 from tests.schedulers import forked_workers
 
 
@@ -55,6 +56,16 @@ def test_workers_of_this_machine_give_results_themselves_unless_the_client_says_
         (found,) = run_tasks(ones, [5], name="ones")
     assert found.sum() == 5
     assert len(asked) == n_asked
+
+
+def test_workers_at_the_other_end_of_a_tunnel_are_not_asked(cluster, asked, monkeypatch):
+    with Client(cluster):
+        run_tasks(ones, [5], name="ones")
+        assert asked == []
+        monkeypatch.setattr(machines, "gethostname", lambda: "laptop")
+        (found,) = run_tasks(ones, [5], name="ones")
+    assert found.sum() == 5
+    assert len(asked) == 1
 
 
 @pytest.mark.filterwarnings("ignore:the pass ones has waited:RuntimeWarning")

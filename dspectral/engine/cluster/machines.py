@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
+from socket import gethostname
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -33,6 +34,7 @@ class _Known:
 
     def __init__(self) -> None:
         self.facts: dict[str, Facts] = {}
+        self.hosts: dict[str, str] = {}
         self.asked = -INTERVAL
         self.told = ""
 
@@ -90,6 +92,8 @@ def compare_machines(client: Client) -> None:
         answers = asked(client, client.run, facts, workers=sorted(new), on_error="return") or {}
         _refuse_without_packages(answers)
         known.facts |= {address: one for address, one in answers.items() if isinstance(one, dict)}
+        near = sorted(filter(_is_loopback, new))
+        known.hosts |= (asked(client, client.run, gethostname, workers=near) or {}) if near else {}
     known.facts = {address: known.facts[address] for address in addresses & known.facts.keys()}
     said = differences({HERE: facts()} | known.facts)
     if said and strict:
@@ -117,28 +121,38 @@ def workers_are_here(client: Client) -> bool:
     bool
         False, too, where none is known.
     """
-    addresses = _KNOWN.setdefault(client, _Known()).facts
-    return bool(addresses) and all(map(is_loopback, addresses))
+    known = _KNOWN.setdefault(client, _Known())
+    return bool(known.facts) and all(is_here(address, known.hosts.get(address)) for address in known.facts)
 
 
-def is_loopback(address: str) -> bool:
-    """Report whether an address is one that only this machine reaches.
+def is_here(address: str, host: str | None) -> bool:
+    """Report whether a worker is one that this process reaches on this machine.
 
     Parameters
     ----------
     address : str
-        Of a worker.
+        The worker's address.
+    host : str or None
+        The name that the worker's machine has for itself. At the other end of a tunnel to a scheduler, workers on
+        127.0.0.1 are on another machine.
 
     Returns
     -------
     bool
-        False, too, where it names no host by its number.
+        False, too, where the address names no host by its number.
 
     Examples
     --------
-    >>> is_loopback("tcp://127.0.0.1:40123"), is_loopback("tls://10.0.0.7:40123"), is_loopback("tcp://node7:40123")
-    (True, False, False)
+    >>> here = gethostname()
+    >>> is_here("tcp://127.0.0.1:40123", here), is_here("tls://10.0.0.7:40123", here)
+    (True, False)
+    >>> is_here("tcp://127.0.0.1:40123", "node7")
+    False
     """
+    return host == gethostname() and _is_loopback(address)
+
+
+def _is_loopback(address: str) -> bool:
     try:
         return ip_address(urlsplit(address).hostname or "").is_loopback
     except ValueError:  # a name, or no host at all

@@ -11,7 +11,7 @@ from dspectral.engine.blas import has_controlled_blas
 from dspectral.engine.cluster.asking import asked
 from dspectral.engine.cluster.clients import Client, Scheduler
 from dspectral.engine.cluster.errors import ClusterError
-from dspectral.engine.cluster.machines import is_loopback
+from dspectral.engine.cluster.machines import is_here
 from dspectral.engine.configuration import configured_fan_in, wait_warning
 from dspectral.engine.planning.process_memory import memory_there, resident_bytes
 from dspectral.engine.planning.scales import Machines
@@ -142,10 +142,11 @@ def _of_client(client: Client, fan_in: int, limit: int | None) -> Resources:
         )
     limits = [bytes_ for _threads, bytes_ in workers if bytes_]
     resident = max(state["resident"] for state in states)
+    near = all(is_here(address, state["host"]) for address, state in answers.items())
     n_threads = max(threads for threads, _bytes in workers)
     here = worker_state()["host"]
     return Resources(
-        Machines(len(workers), n_threads, fan_in, all(map(is_loopback, answers))),
+        Machines(len(workers), n_threads, fan_in, near),
         limit or (min(limits) if limits else None),
         resident,
         all(state["has_worked"] for state in states),
