@@ -14,6 +14,8 @@ OTHER_PYTHON ?= python3.13
 # Tests of one file in one process, for two would compile the same loops; and files in their order, for those of few
 # tests, which would come last otherwise, are the longest.
 SHARED := -n 2 --dist loadfile --no-loadscope-reorder
+# Modules and assertions are compiled once for all processes, also in a container that says to keep no bytecode.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help venv demo test tests test-cluster lint style types coverage lowest interop notebooks docs docs-links wheel-check clean
 
