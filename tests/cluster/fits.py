@@ -139,10 +139,10 @@ def bits_of(model):
     return hashlib.sha256(json.dumps(same_bits.bits(model), sort_keys=True).encode()).hexdigest()
 
 
-def calm_bits(places, **configuration):
-    """Bits of every fit, by the scheduler that the configuration of Dask names."""
+def calm_bits(places, names=tuple(FITS), **configuration):
+    """Bits of fits, by the scheduler that the configuration of Dask names."""
     with dask.config.set(**configuration):
-        return {name: bits_of(fitted(name, places)) for name in FITS}
+        return {name: bits_of(fitted(name, places)) for name in names}
 
 
 def n_tasks(places):

@@ -3,14 +3,24 @@
 import signal
 import time
 
+import pytest
+
+from tests.cluster import fits
 from tests.cluster.clusters import Cluster
 from tests.cluster.storage import shaky
 
 LATE = 0.02  # seconds of each read, some of which a block takes
+ON_PROCESSES = ("SketchedPCA", "MomentMultiLabelClassifier", "AnchorHMM")
+
+
+@pytest.fixture(scope="module")
+def calm(places):
+    """Bits of the fits of this file, by one thread."""
+    return fits.calm_bits(places, (*ON_PROCESSES, "TruncatedSVD"), scheduler="sync")
 
 
 def test_real_processes_give_the_bits_of_one_thread(cluster, places, calm):
-    for name in ("SketchedPCA", "MomentMultiLabelClassifier", "AnchorHMM"):
+    for name in ON_PROCESSES:
         cluster.fitting.fit(name, places)
         assert cluster.fitting.bits() == calm[name]
 

@@ -26,6 +26,7 @@ from dspectral.engine.planning.scales import POWERS, Machines, Scale, along, exp
 from dspectral.engine.planning.whole_tree import Tree
 from dspectral.engine.summary import BlockSize
 from tests.engine.rows import rows_of
+from tests.probes import forked_probes
 
 MB = 1_000_000
 
@@ -103,7 +104,7 @@ def test_a_build_is_planned_and_builds_nothing(tmp_path, monkeypatch):
 
 
 def test_what_fit_refuses_its_plan_refuses_with_the_same_sentence():
-    with pytest.raises(ValueError, match="n_components is 99, but X has only 40"):
+    with forked_probes(), pytest.raises(ValueError, match="n_components is 99, but X has only 40"):
         SketchedPCA(99).plan(rows_of(3))
 
 
@@ -218,7 +219,8 @@ def test_under_noise_every_power_that_may_be_meant_counts():
 def test_a_probe_goes_the_way_of_the_whole_where_only_the_probe_would_fit_in_memory():
     rows = da.random.default_rng(0).standard_normal((960, 16, 4), chunks=(60, -1, -1))
     with dask.config.set({"dspectral.memory-limit": "100 kB"}):
-        plan = dspectral.plan(TreePCA(n_components=4, length=16), rows)
+        with forked_probes():
+            plan = dspectral.plan(TreePCA(n_components=4, length=16), rows)
         with dask.config.set(scheduler="sync"), recorded() as run:
             TreePCA(n_components=4, length=16).fit(rows)
         with dask.config.set(scheduler="sync"), recorded() as sample:
@@ -281,7 +283,8 @@ def test_what_a_summary_says_that_it_needs_is_what_it_holds(summary):
 
 
 def test_the_example_of_a_plan_in_threads_counts_this_process():
-    plan = SketchedPCA(2).plan(np.random.default_rng(0).standard_normal((500, 8)))
+    with forked_probes():
+        plan = SketchedPCA(2).plan(np.random.default_rng(0).standard_normal((500, 8)))
     assert isinstance(plan, RunPlan)
     assert plan.n_workers == 0
     assert plan.worker_memory == plan.client_memory

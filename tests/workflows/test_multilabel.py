@@ -75,7 +75,7 @@ def test_a_label_that_none_has_is_never_predicted(files, tmp_path):
 def test_settings_are_chosen_on_training_documents_held_out(files, tmp_path):
     arguments = ["--train", str(files / "train.txt"), "--test", str(files / "test.txt"), "--n-states", "4"]
     asked = ["--methods", "low-rank", "moments+em", "--penalty", "1e6", "1", "--smoothing", "0.3", "1"]
-    multilabel.main([*arguments, *asked, "--out", str(tmp_path)])
+    multilabel.main([*arguments, *asked, "--iterations", "3", "--out", str(tmp_path)])
     rows = json.loads((tmp_path / "report.json").read_text())["rows"]
     chosen = {row["method"]: row for row in rows if row["metric"] == "auc"}
     assert chosen["low-rank"]["penalty"] == 1
@@ -83,7 +83,7 @@ def test_settings_are_chosen_on_training_documents_held_out(files, tmp_path):
 
 
 def test_a_part_of_a_store_is_drawn_with_its_labels(files, tmp_path):
-    store = build_labelled_store(str(files / "train.txt"), str(tmp_path / "a"), block_bytes=4000)
+    store = build_labelled_store(str(files / "train.txt"), str(tmp_path / "a"), block_bytes=10000)
     assert store.n_blocks > 3
     rest, taken = parted(store, 0.3, 1, str(tmp_path / "b"))
     assert (rest.n_rows, taken.n_rows) == (350, 150)
@@ -111,7 +111,7 @@ def test_records_of_text_are_counted_by_the_training_side(split, tmp_path):
     if split:
         asked += ["--test", str(tmp_path / "test.jsonl")]
     shape = ["--n-states", "4", "--methods", "low-rank", "moments+linear", "--terms", "40"]
-    multilabel.main([*asked, *shape, "--out", str(tmp_path / "out")])
+    multilabel.main([*asked, *shape, "--iterations", "3", "--out", str(tmp_path / "out")])
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     sizes = "200 training and 100 test" if split else "100 training and 100 test"
     assert any(f"{sizes} documents, 40 words, 4 labels" in note for note in report["notes"])

@@ -100,6 +100,8 @@ def test_recordings_become_strings_and_each_speaker_is_held_out(folder, tmp_path
         "1",
         "--per-string",
         "3",
+        "--em-iterations",
+        "10",
     ]
     sequence_labelling.main([*options, "--out", str(tmp_path / "one")])
     assert rows_of(tmp_path / "one")["words", "spectral-2", "frame_accuracy"] > 0.6
