@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.methods.sentences.test_sentences import sentences
+from workflows._parts.labelled_texts import Texts
 from workflows.benchmarks import defaults
 from workflows.benchmarks._defaults import document_sets, lsi, tree
 from workflows.benchmarks._defaults.halves import designed_on
@@ -90,6 +91,14 @@ def test_trees_stand_beside_components_means_and_words(data, tmp_path):
             assert 0 <= rows[name, method, "accuracy"]["value"] <= 1
         assert rows[name, "tuned", "accuracy"]["settings"] in {"root, 8 words", "pooled, 8 words"}
     assert rows["trec", "words", "accuracy"]["value"] > 0.5
+
+
+def test_texts_of_a_large_side_are_drawn_without_labels_that_occur_once(monkeypatch):
+    monkeypatch.setattr(tree, "MOST", 12)
+    labels = np.array(["a", "b"] * 10 + ["once"])
+    drawn = tree._drawn(Texts([[label] for label in labels], labels), seed=0)
+    assert len(drawn.words) == 12
+    assert set(drawn.labels) == {"a", "b"}
 
 
 @pytest.mark.parametrize("family", ["lsi", "local_lsi", "tree"])

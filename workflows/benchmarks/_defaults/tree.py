@@ -10,7 +10,7 @@ import numpy as np
 from dspectral import TreePCA, WordEmbedding
 
 from ..._form import form
-from ..._parts.labelled_texts import Split
+from ..._parts.labelled_texts import Split, Texts
 from ..._parts.least_squares import LeastSquares
 from ..._parts.text_classifiers import (
     Average,
@@ -64,7 +64,7 @@ def found(run: form.Run, data: Path, name: str, _scratch: str) -> Iterator[Found
     """
     seed = run.arguments.seed
     whole = sides(data, SETS[name], choose=False, seed=seed)
-    split = Split(some_of(whole.train, MOST, seed), whole.test)
+    split = Split(_drawn(whole.train, seed), whole.test)
     with run.measure(f"{name}: learn word vectors"):
         embedding = WordEmbedding(DIMENSIONS, min_count=2, random_state=seed).fit(whole.train.words)
     run.passes += embedding.n_passes_
@@ -88,6 +88,14 @@ def found(run: form.Run, data: Path, name: str, _scratch: str) -> Iterator[Found
     yield _learned(run, f"{name}: PCA", Way(Concatenated(settings), LeastSquares(seed), ""), split)
     yield _learned(run, f"{name}: mean of the words", Way(Average(settings), LeastSquares(seed), ""), split)
     yield _learned(run, f"{name}: words", Way(Words(), SupportVectors(seed), ""), split)
+
+
+def _drawn(texts: Texts, seed: int) -> Texts:
+    """Draw texts of a large training side; a label with one text has no share to draw, and is left out."""
+    if len(texts.words) <= MOST:
+        return texts
+    _, numbers, counts = np.unique(texts.labels, return_inverse=True, return_counts=True)
+    return some_of(texts.at(np.flatnonzero(counts[numbers] > 1)), MOST, seed)
 
 
 def _learned(run: form.Run, what: str, way: Way, split: Split) -> Found:
