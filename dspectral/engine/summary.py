@@ -118,7 +118,8 @@ def _sum_arrays(arrays: tuple[NDArray[np.floating[Any]], ...]) -> NDArray[np.flo
     if not others:
         return first.copy()
     # The first sum is written where a copy of the first array would be: one sweep less over what is long.
-    total = np.add(first, others[0], out=np.empty(first.shape, dtype=first.dtype))
+    total = np.empty(first.shape, dtype=first.dtype)
+    np.add(first, others[0], out=total)
     for array in others[1:]:
         total += array
     return total
