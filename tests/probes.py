@@ -1,6 +1,5 @@
 """Probes of plans in forked processes, where nothing is imported again: tests/engine has those of new ones."""
 
-import gc
 import os
 import tempfile
 from contextlib import contextmanager
@@ -32,7 +31,6 @@ class Forked:
 
 def serve(asked, answer, scratch):
     os.environ["TMPDIR"], tempfile.tempdir = scratch, None
-    gc.freeze()  # else each sample's collection goes through all modules that were imported before the fork
     probe_process.QUICK_SECONDS = 0.0  # two samples: tests/engine has the larger ones
     probe_process.new_worker = lambda _packages, _graphs: NewWorker(200 << 20, 50 << 20, 0.1)
     probe_process.serve(asked, answer)
