@@ -15,6 +15,7 @@ IMPORTED = [
     "dspectral.methods.brown",
     "tests.engine.blocks",
     "tests.store.interrupted",
+    "tests.frozen",
 ]
 
 

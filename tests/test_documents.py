@@ -1,6 +1,8 @@
 """The code blocks of the project's pages run as they stand, and print what the page says; links and commands hold."""
 
 import re
+import subprocess
+import sys
 from contextlib import redirect_stdout
 from functools import cache
 from importlib import import_module
@@ -12,6 +14,7 @@ import pytest
 
 from dspectral import datasets
 from dspectral.datasets import standard_library
+from tests import forked
 from tests.probes import forked_probes
 from tests.schedulers import forked_workers
 from tools import pages
@@ -32,10 +35,22 @@ def standard_library_read_once():
         yield
 
 
+@pytest.fixture
+def _programs_forked(monkeypatch):
+    """Let programs that a page writes and starts run in forked processes."""
+
+    def run(command, **how):
+        return (forked.run if command[0] == sys.executable else usual)(command, **how)
+
+    usual = subprocess.run
+    monkeypatch.setattr(subprocess, "run", run)
+
+
 def text_of(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("_programs_forked")
 @pytest.mark.parametrize("name", pages.pages())
 def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(name, tmp_path):
     text = text_of(name)
