@@ -14,6 +14,11 @@ OTHER_PYTHON ?= python3.13
 # Tests of one file in one process, for two would compile the same loops; and files in their order, for those of few
 # tests, which would come last otherwise, are the longest. Three processes keep two cores busy: some wait for clusters.
 SHARED := -n 3 --dist loadfile --no-loadscope-reorder
+# Tests write some hundred thousand small files of stores, which a disk takes minutes for: they are in memory where there
+# are 4 GB of room for them, which is Linux outside of containers of 64 MB, and go when the tests end.
+ROOM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
+IN_MEMORY := $(if $(ROOM),folder=$$(mktemp -d $(ROOM)/dspectral.XXXXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM; \
+  export TMPDIR="$$folder";)
 # Modules and assertions are compiled once for all processes, also in a container that says to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -70,7 +75,7 @@ collected: venv
 	$(BIN)/pytest --collect-only -qq > out/collected.txt || { tail out/collected.txt; exit 1; }
 
 tests: venv $(BEFORE_TESTS)
-	OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) $(PYTEST_OPTIONS)
+	$(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) $(PYTEST_OPTIONS)
 
 $(VENV)/.cluster: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cluster]'
@@ -90,7 +95,7 @@ test-cluster: $(OTHER)/.installed
 	  $(BIN)/python -m pytest tests/cluster --faults --faults-table -rs
 
 coverage: venv
-	OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) --cov --cov-report=term --cov-report=html:out/coverage
+	$(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) --cov --cov-report=term --cov-report=html:out/coverage
 
 # A separate environment: uv picks the lowest versions that pyproject.toml names, pip only the newest.
 $(LOWEST)/.installed: pyproject.toml
@@ -101,7 +106,7 @@ $(LOWEST)/.installed: pyproject.toml
 	@touch $@
 
 lowest: $(LOWEST)/.installed
-	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(SHARED) -W 'ignore:Liblinear failed to converge' $(TESTS)
+	$(IN_MEMORY) OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(SHARED) -W 'ignore:Liblinear failed to converge' $(TESTS)
 
 # ChemDataExtractor comes without its needs: one of them does not build here, and its reader of Brown paths needs none.
 $(INTEROP)/.installed: pyproject.toml

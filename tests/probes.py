@@ -42,3 +42,14 @@ def forked_probes():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probing, "subprocess", SimpleNamespace(Popen=Forked))
         yield
+
+
+@contextmanager
+def nothing_left(folder):
+    """Let ``folder`` be that of temporary files meanwhile, in which none is left."""
+    forks()  # its socket is a temporary file too
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(tempfile, "tempdir", None)
+        yield
+    assert not list(folder.iterdir())

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import tempfile
 from collections import Counter
 from dataclasses import replace
 
@@ -26,7 +25,7 @@ from dspectral.engine.planning.scales import POWERS, Machines, Scale, along, exp
 from dspectral.engine.planning.whole_tree import Tree
 from dspectral.engine.summary import BlockSize
 from tests.engine.rows import rows_of
-from tests.probes import forked_probes
+from tests.probes import forked_probes, nothing_left
 
 MB = 1_000_000
 
@@ -48,8 +47,10 @@ def store(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def planned(store):
-    return TruncatedSVD(3, solver="krylov", n_passes=3).plan(store, workers=2, memory_limit="2 GB")
+def planned(store, tmp_path_factory):
+    """A plan of which all processes are new ones; elsewhere they are forked."""
+    with nothing_left(tmp_path_factory.mktemp("temporary")):
+        return TruncatedSVD(3, solver="krylov", n_passes=3).plan(store, workers=2, memory_limit="2 GB")
 
 
 def test_a_plan_says_passes_tasks_bytes_memory_and_time_as_the_fit_then_has_them(store, planned):
@@ -89,18 +90,18 @@ def test_a_plan_that_does_not_fit_names_memory_what_is_there_and_a_sketch_that_w
         replace(tight, refusal=said).check()
 
 
-def test_a_build_is_planned_and_builds_nothing(tmp_path, monkeypatch):
+def test_a_build_is_planned_and_builds_nothing(tmp_path):
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
-    monkeypatch.setattr(tempfile, "tempdir", None)
     path = tmp_path / "texts.txt"
     path.write_text("the cat sat on the mat\n" * 2000, encoding="utf-8")
-    plan = dspectral.plan(build_store, str(path), str(tmp_path / "never.zarr"), block_bytes=8000, workers=1)
+    with forked_probes(), nothing_left(tmp_path / "temporary"):
+        plan = dspectral.plan(
+            build_store, str(path), str(tmp_path / "never.zarr"), block_bytes=8000, workers=1
+        )
     assert [phase.name for phase in plan.phases] == ["hash-block"]
     assert plan.bytes_read == path.stat().st_size
     assert plan.n_blocks == -(-plan.bytes_read // 8000)
     assert not (tmp_path / "never.zarr").exists()
-    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_what_fit_refuses_its_plan_refuses_with_the_same_sentence():
