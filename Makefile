@@ -17,7 +17,7 @@ SHARED := -n 3 --dist loadfile --no-loadscope-reorder
 # Tests write some hundred thousand small files of stores, which a disk takes minutes for: they are in memory where there
 # are 4 GB of room for them, which is Linux outside of containers of 64 MB, and go when the tests end.
 ROOM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
-IN_MEMORY := $(if $(ROOM),folder=$$(mktemp -d $(ROOM)/dspectral.XXXXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM; \
+IN_MEMORY := $(if $(ROOM),folder=$$(mktemp -d $(ROOM)/dspectral-XXXXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM; \
   export TMPDIR="$$folder";)
 # Modules and assertions are compiled once for all processes, also in a container that says to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
