@@ -92,8 +92,10 @@ def compare_machines(client: Client) -> None:
         answers = asked(client, client.run, facts, workers=sorted(new), on_error="return") or {}
         _refuse_without_packages(answers)
         known.facts |= {address: one for address, one in answers.items() if isinstance(one, dict)}
-        near = sorted(filter(_is_loopback, new))
-        known.hosts |= (asked(client, client.run, gethostname, workers=near) or {}) if near else {}
+        if near := sorted(filter(_is_loopback, new)):
+            # A worker that dies meanwhile is the pass's matter: here it is one that is not known to be near.
+            hosts = asked(client, client.run, gethostname, workers=near, on_error="return") or {}
+            known.hosts |= {address: host for address, host in hosts.items() if isinstance(host, str)}
     known.facts = {address: known.facts[address] for address in addresses & known.facts.keys()}
     said = differences({HERE: facts()} | known.facts)
     if said and strict:
