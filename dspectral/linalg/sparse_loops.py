@@ -1,6 +1,7 @@
 """Compiled loops behind :mod:`dspectral.linalg.sparse_products`, which add a product to an array that is given.
 
-Each is in the order of the rows, so that its sums have the same bits at each call; indices are not checked.
+Each is in the order of the rows, so that its sums have the same bits at each call; indices are not checked. ``gather``
+of a matrix and ``scatter`` of its transpose add the same terms in the same order: they have the same bits too.
 """
 
 import numpy as np
@@ -26,8 +27,8 @@ def gather(
             c, d = number(data[entry + 2]), number(data[entry + 3])
             za, zb = Z[indices[entry]], Z[indices[entry + 1]]
             zc, zd = Z[indices[entry + 2]], Z[indices[entry + 3]]
-            for k in range(row.size):
-                row[k] += (a * za[k] + b * zb[k]) + (c * zc[k] + d * zd[k])
+            for k in range(row.size):  # one after the other, as `scatter` adds them
+                row[k] = (((row[k] + a * za[k]) + b * zb[k]) + c * zc[k]) + d * zd[k]
             entry += 4
         while entry < end:
             a, za = number(data[entry]), Z[indices[entry]]

@@ -1,10 +1,13 @@
 """Products of a CSR block with dense matrices.
 
 SciPy's products hold the interpreter lock, so threads would wait for each other; these release it. Where the dense side
-is wide, ``A' Y`` goes through the transposed block: rows of Y are gathered and each row of the result is written once,
-which is nearly twice as fast as scattering into it.
+is wide, both products go through transposed pieces of the block, whose rows of ``A Z`` fit the cache. The long side,
+which does not, is then walked from its first row to its last: ``A Z`` adds each row of Z to the rows of the piece that
+have the column, and ``A' Y`` gathers them and writes each row of the result once. Reading a long Z at random, row
+by row of the block, takes two to four times as long.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +23,7 @@ from dspectral.types import CSRRows, FloatArray, IntArray
 WIDE = 32
 """Columns from which transposing a block pays."""
 CACHED_BYTES = 4 << 20
-"""Bytes of ``A Z`` held at a time by :func:`gram_times`."""
+"""Bytes of ``A Z`` that a transposed piece has, and of Z beyond which rows are not read from it at random."""
 FEW_ENTRIES = 1 << 14
 """Entries up to which a function of NumPy is as fast as a loop."""
 
@@ -58,7 +61,12 @@ def times(A: CSRRows, Z: FloatArray) -> FloatArray:
            [1., 0.]])
     """
     out = np.zeros((A.shape[0], Z.shape[1]), dtype=Z.dtype)
-    _add_times(A, Z, out)
+    if Z.shape[1] < WIDE or Z.nbytes <= CACHED_BYTES or A.nnz < A.shape[1]:
+        sparse_loops.gather(*_arrays(A), read_only(Z), out)
+        return out
+    # The same bits as above, whichever is chosen: each row's terms are added in the order of its columns.
+    for rows, piece in _pieces(A, Z):
+        sparse_loops.scatter(*piece, read_only(Z), out[rows])
     return out
 
 
@@ -85,7 +93,11 @@ def transpose_times(A: CSRRows, Y: FloatArray) -> FloatArray:
            [2., 0.]])
     """
     out = np.zeros((A.shape[1], Y.shape[1]), dtype=Y.dtype)
-    _add_transpose_times(A, Y, out)
+    if Y.shape[1] < WIDE:
+        sparse_loops.scatter(*_arrays(A), read_only(Y), out)
+        return out
+    for rows, piece in _pieces(A, Y):
+        sparse_loops.gather(*piece, read_only(Y[rows]), out)
     return out
 
 
@@ -121,17 +133,14 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
     if Z.shape[1] < WIDE:
         sparse_loops.gram_gather_scatter(*_arrays(A), read_only(Z), out)
         return out
-    # Piece by piece: A Z is then still in the cache when it is scattered into the result.
-    step = max(1, CACHED_BYTES // (Z.shape[1] * Z.itemsize))
-    cuts = [*range(0, A.shape[0], step), A.shape[0]]
-    # One piece of memory for all: what is asked for anew is mapped and cleared by the system page by page, each time.
-    product = np.empty((min(step, A.shape[0]), Z.shape[1]), dtype=Z.dtype)
-    room = Room.of(A, int(np.diff(A.indptr[cuts]).max(initial=0)))
-    for start, stop in pairwise(cuts):
-        piece, of_piece = row_slice(A, start, stop), product[: stop - start]
+    # Piece by piece: A Z is then still in the cache when it is gathered from. One piece of memory for all: what is
+    # asked for anew is mapped and cleared by the system page by page, each time.
+    product = np.empty((min(_step(Z), A.shape[0]), Z.shape[1]), dtype=Z.dtype)
+    for rows, piece in _pieces(A, Z):
+        of_piece = product[: rows.stop - rows.start]
         of_piece[:] = 0
-        _add_times(piece, Z, of_piece)
-        _add_transpose_times(piece, of_piece, out, room)
+        sparse_loops.scatter(*piece, read_only(Z), of_piece)
+        sparse_loops.gather(*piece, read_only(of_piece), out)
     return out
 
 
@@ -246,16 +255,20 @@ def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
     return rows
 
 
-def _add_times(A: CSRRows, Z: FloatArray, out: FloatArray) -> None:
-    sparse_loops.gather(*_arrays(A), read_only(Z), out)
+def _step(Z: FloatArray) -> int:
+    """Return the number of rows of a piece: as many as rows of Z's length fit the cache."""
+    return max(1, CACHED_BYTES // int(Z.shape[1] * Z.itemsize))
 
 
-def _add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray, room: Room | None = None) -> None:
-    if Y.shape[1] < WIDE:
-        sparse_loops.scatter(*_arrays(A), read_only(Y), out)
-    else:
-        data, indices, indptr = (room or Room.of(A, A.nnz)).transposed(A)
-        sparse_loops.gather(read_only(data), read_only(indices), read_only(indptr), read_only(Y), out)
+def _pieces(
+    A: CSRRows, Z: FloatArray
+) -> Iterator[tuple[slice, tuple[NDArray[np.generic], IntArray, IntArray]]]:
+    """Yield consecutive rows, and their transpose in memory that the next one overwrites."""
+    cuts = [*range(0, A.shape[0], _step(Z)), A.shape[0]]
+    room = Room.of(A, int(np.diff(A.indptr[cuts]).max(initial=0)))
+    for start, stop in pairwise(cuts):
+        data, indices, indptr = room.transposed(row_slice(A, start, stop))
+        yield slice(start, stop), (read_only(data), read_only(indices), read_only(indptr))
 
 
 def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:

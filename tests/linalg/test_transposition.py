@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from dspectral.linalg.gram_of_eight import GramOfEight
-from dspectral.linalg.sparse_products import gram_times, row_slice, transpose_times
+from dspectral.linalg.sparse_products import gram_times, row_slice, times, transpose_times
 from dspectral.linalg.transposition import Room
 
 
@@ -44,6 +44,23 @@ def test_a_product_in_pieces_is_the_sum_over_its_pieces(monkeypatch):
     expected = sum(transpose_times(piece, np.asarray(piece @ Z)) for piece in pieces)
     np.testing.assert_allclose(gram_times(A, Z), expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(gram_times(A, Z), whole, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [32, 47])
+def test_products_have_the_same_bits_for_any_size_of_the_cache(dtype, width, monkeypatch):
+    # Rows of 0 to 25 entries: those at the end of a row are added one by one, the others four by four.
+    A = sparse.csr_array(sparse.tril(rows_of((60, 25), density=0.9, dtype=dtype), k=-3))
+    rng = np.random.default_rng(1)
+    Z, Y = rng.standard_normal((25, width)).astype(dtype), rng.standard_normal((60, width)).astype(dtype)
+    whole = times(A, Z), transpose_times(A, Y), gram_times(A, Z)
+    np.testing.assert_allclose(whole[0], A @ Z, rtol=1e-4, atol=1e-5)
+    for n_rows in (1, 7, 24):
+        monkeypatch.setattr("dspectral.linalg.sparse_products.CACHED_BYTES", n_rows * Z[0].nbytes)
+        for found, expected in zip(
+            (times(A, Z), transpose_times(A, Y), gram_times(A, Z)), whole, strict=True
+        ):
+            assert found.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
