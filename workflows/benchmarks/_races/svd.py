@@ -42,7 +42,8 @@ def make_topics(folder: Path, s: Settings) -> str:
 def make_text(folder: Path, s: Settings) -> str:
     """Hash words and their sequences to columns; the matrix is the tf-idf weights."""
     texts, hashing = dspectral.Texts(documents(s)), dspectral.NgramHashing(1 << s["bits"])
-    store = dspectral.build_store(texts, str(folder / "counts.zarr"), hashing=hashing, block_bytes=1 << 21)
+    block_bytes = {} if s["block_bytes"] is None else {"block_bytes": s["block_bytes"]}
+    store = dspectral.build_store(texts, str(folder / "counts.zarr"), hashing=hashing, **block_bytes)
     return _written(folder, store.tfidf(), s["k"])
 
 
@@ -159,11 +160,15 @@ TOPICS = Race(
 
 def _of_text(*bits: int) -> Race:
     """Return the race on text that is hashed to ``2^bits`` columns, at each size."""
-    documents_and_k = ((300, 5), (5_000, 20), (None, 50), (None, 100))
+    # Little text is cut into several blocks all the same; at the full size blocks are those that a user gets.
+    documents_and_k = ((300, 5, 1 << 21), (5_000, 20, 1 << 21), (None, 50, 1 << 21), (None, 100, None))
     sizes = zip(("toy", "small", "middle", "full"), documents_and_k, bits, strict=True)
     return Race(
         "Find the leading right singular vectors of tf-idf weights of real text, hashed to columns: a flat spectrum.",
-        {size: {"documents": n, "bits": wide, "k": k} for size, (n, k), wide in sizes},
+        {
+            size: {"documents": n, "bits": wide, "k": k, "block_bytes": block}
+            for size, (n, k, block), wide in sizes
+        },
         make_text,
         _contenders(tfidf=True),
         accuracy,
