@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.linalg.row_scaling import divide_entries
+from dspectral.linalg.runs import cut_runs
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 CountTransform: TypeAlias = Literal["sqrt", "log", "none"] | float
@@ -14,6 +16,8 @@ Scaling: TypeAlias = Literal["cca", "ppmi", "reg", "none"]
 """How transformed counts are set off against the sums of their row and column: see :class:`ContextScaling`."""
 TRANSFORMS = ("sqrt", "log", "none")
 SCALINGS = ("cca", "ppmi", "reg", "none")
+CACHED_ENTRIES = 1 << 16
+"""Entries that are scaled at a time: half a megabyte in double precision."""
 
 
 class ContextScaling(NamedTuple):
@@ -115,7 +119,7 @@ class ContextScaling(NamedTuple):
 
         Notes
         -----
-        A row needs no other row, so blocks of rows are scaled apart. Memory: two numbers for each count.
+        A row needs no other row, so blocks of rows are scaled apart. Memory: one number for each count.
 
         Examples
         --------
@@ -124,24 +128,29 @@ class ContextScaling(NamedTuple):
         array([[0., 1.],
                [1., 0.]], dtype=float32)
         """
-        values = self.transformed(rows.data)
-        sizes = np.diff(rows.indptr)
+        sums = self.transformed(np.asarray(rows.sum(axis=1, dtype=np.float64)))
+        by_row, by_column = np.ones(len(sums)), np.empty(0)
         # Sums of 0 have no counts to divide; 1 keeps the arithmetic free of NaN.
         if self.scaling in ("cca", "reg", "ppmi"):
-            sums = self.transformed(np.asarray(rows.sum(axis=1, dtype=np.float64)))
-            sums = np.where(sums > 0, sums, 1.0)
-            values /= np.repeat(np.sqrt(sums) if self.scaling == "cca" else sums, sizes)
+            by_row = np.where(sums > 0, sums, 1.0)
         if self.scaling in ("cca", "ppmi"):
             columns = self.transformed(self.columns)
-            columns = np.where(columns > 0, columns, 1.0)
-            values /= (np.sqrt(columns) if self.scaling == "cca" else columns)[rows.indices]
-        if self.scaling == "ppmi":
-            # Stored counts are above 0; the guard is for explicit zeros, whose logarithm would be minus infinity.
-            values *= float(self.transformed(np.array([self.total]))[0]) / self.shift
-            values = np.maximum(np.log(values, out=values, where=values > 0), 0.0)
-        scaled: CSRRows = sparse.csr_array(
-            (values.astype(self.dtype), rows.indices, rows.indptr), shape=rows.shape
-        )
+            by_column = np.where(columns > 0, columns, 1.0)
+        if self.scaling == "cca":
+            by_row, by_column = np.sqrt(by_row), np.sqrt(by_column)
+        factor = float(self.transformed(np.array([self.total]))[0]) / self.shift
+        data = np.empty(rows.nnz, dtype=self.dtype)
+        # Some rows at a time, whose entries in double precision fit the cache.
+        for start, stop in cut_runs(np.diff(rows.indptr), CACHED_ENTRIES):
+            first, last = int(rows.indptr[start]), int(rows.indptr[stop])
+            values = self.transformed(rows.data[first:last])
+            divide_entries(values, rows, start, by_row, by_column)
+            if self.scaling == "ppmi":
+                # Stored counts are above 0; the guard is for explicit zeros, whose logarithm would be minus infinity.
+                values *= factor
+                values = np.maximum(np.log(values, out=values, where=values > 0), 0.0)
+            data[first:last] = values
+        scaled: CSRRows = sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
         if self.scaling == "ppmi":
             # A copy, because the zeros leave indices and indptr too, which are those of the counts.
             scaled = scaled.copy()

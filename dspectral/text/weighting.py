@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.linalg.row_scaling import scaled_to_length
 from dspectral.registry import saved
 from dspectral.types import CSRRows, FloatArray
 
@@ -92,14 +93,16 @@ class Weighting(NamedTuple):
         ValueError
             If the term frequency or norm is unknown.
         """
+        if self.norm not in (None, "l1", "l2"):
+            raise ValueError(f"norm is {self.norm!r}, but it must be 'l1', 'l2' or None")
         data = rows.data if rows.data.dtype.kind == "f" else rows.data.astype(np.float32)
         # Entries are new, and the indices are shared with the rows: a weighting costs one copy of the data.
         out = sparse.csr_array((_transformed(data, self.tf), rows.indices, rows.indptr), shape=rows.shape)
         if self.columns is not None:
             out = _columns_of(out, self.columns)
-        if self.column_weights is not None:
-            out.data = out.data * self.column_weights.astype(out.dtype)[out.indices]
-        return out if self.norm is None else _divided(out, self.norm)
+        if self.column_weights is not None or self.norm is not None:
+            out.data = scaled_to_length(out.data, out, self.column_weights, self.norm)
+        return out
 
 
 class HasWeighting(Protocol):
@@ -165,16 +168,3 @@ def _columns_of(rows: CSRRows, columns: NDArray[np.int64]) -> CSRRows:
     kept_before = np.concatenate([[0], np.cumsum(keep)])
     indptr = kept_before[rows.indptr].astype(rows.indptr.dtype)
     return sparse.csr_array((rows.data[keep], new[keep], indptr), shape=(rows.shape[0], len(columns)))
-
-
-def _divided(rows: CSRRows, norm: str) -> CSRRows:
-    sizes = {"l1": np.abs, "l2": np.square}
-    if norm not in sizes:
-        raise ValueError(f"norm is {norm!r}, but it must be 'l1', 'l2' or None")
-    # Summed in double precision, row by row: long rows of floats would lose digits. A row of zeros stays as it is.
-    lengths = np.diff(rows.indptr)
-    row = np.repeat(np.arange(rows.shape[0]), lengths)
-    total = np.bincount(row, weights=sizes[norm](rows.data.astype(np.float64)), minlength=rows.shape[0])
-    size = np.sqrt(total) if norm == "l2" else total
-    rows.data = (rows.data / np.where(size > 0, size, 1.0)[row]).astype(rows.dtype)
-    return rows
