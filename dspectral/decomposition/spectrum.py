@@ -16,7 +16,7 @@ from dspectral.engine import expect_passes, lazy_rows, summarize
 from dspectral.html import card, number, share
 from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor, rounding_of_sums
 from dspectral.linalg.krylov import KrylovSpace
-from dspectral.linalg.svd import principal_axes
+from dspectral.linalg.svd import orthonormal_axes, principal_axes
 from dspectral.registry import saved
 from dspectral.types import CheckedRows, FloatArray, HoldsRows
 
@@ -265,9 +265,9 @@ def krylov_spectrum(
     best = space.close(product)
     energy = part.energy - part.n_rows * float(mean @ mean) * plan.center
     k = min(plan.n_components, len(best.values))
-    axes, singular_values = principal_axes(best.rows(np.ones(k)), k)
+    axes = orthonormal_axes(best.rows(1.0 / np.sqrt(best.values[:k])))
     # What is left is positive semidefinite, so its trace bounds its norm.
     left = max(0.0, energy - math.fsum(best.values)) + rounding_floor(best.values, plan.dtype)
     left += rounding_of_sums(part.n_rows, part.energy)
     certificate = Certificate(left, left / energy if energy else 0.0)
-    return Spectrum(axes, singular_values**2, part.n_rows, mean, energy, certificate, solver, n_done, None)
+    return Spectrum(axes, best.values[:k], part.n_rows, mean, energy, certificate, solver, n_done, None)

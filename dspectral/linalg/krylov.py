@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.linalg.dense import column_norms, leading_eigenpairs, orthonormal_columns
-from dspectral.linalg.panels import PANEL, panels, room_for, subtract_product
+from dspectral.linalg.panels import PANEL, inner_products, panels, room_for, take_out
 from dspectral.types import FloatArray, IntArray
 
 
@@ -124,16 +124,10 @@ class KrylovSpace(NamedTuple):
         Notes
         -----
         Block Gram-Schmidt, twice: ``product - sum_i K_i K_i' product``. ``4 d r_j`` flops for each column of the basis
-        and round.
+        and round, in three sweeps over the long side.
         """
-        coefficients = [np.zeros((block.shape[1], product.shape[1])) for block in self.basis]
         size = column_norms(product).max(initial=0.0)
-        for _ in range(2):  # once is not enough for orthogonality to rounding
-            for i, block in enumerate(self.basis):
-                inside = block.T @ product
-                subtract_product(product, block, inside)
-                # What the second round takes out belongs to T as well: only with it is `C K_j = K T` true to rounding.
-                coefficients[i] += inside
+        coefficients = take_out(product, self.basis)
         # Columns inside the space leave only rounding, which must not become a direction of its own.
         product[:, column_norms(product) <= 64.0 * np.finfo(product.dtype).eps * size] = 0
         block = orthonormal_columns(product)
@@ -224,17 +218,14 @@ def _best_approximation(
 ) -> Approximation:
     """Return ``C K (K'C K)^+ K'C`` (Nystrom), with ``C K = M T`` and M the parts.
 
-    M is ``[K_1 ... K_j, C K_j]``, so that ``K'M`` is the top of ``M'M``, which alone is summed over the long side. With
-    ``K'C K = V diag(v) V'`` the approximation is ``(M R)(M R)'`` for ``R = T V / sqrt(v)``; the eigenpairs of the small
-    ``R'M'M R`` turn it into orthogonal rows.
+    M is ``[K_1 ... K_j, P]`` with ``P = C K_j``. With ``K'C K = V diag(v) V'`` the approximation is ``(M R)(M R)'`` for
+    ``R = T V / sqrt(v)``; the eigenpairs of the small ``R'M'M R`` turn it into orthogonal rows.
     """
-    # All that is as long as d is summed in this one loop; what follows is as small as the space is wide.
-    T = _assemble(columns, parts)
-    inner = np.zeros((len(T), len(T)))
-    room = np.empty((PANEL, len(T)), dtype=np.result_type(*parts))
-    for panel in panels(len(parts[0])):
-        M = np.concatenate([part[panel] for part in parts], axis=1, out=room_for(panel, room))
-        inner += M.T @ M
+    # K is orthonormal to rounding: of `M'M` only `M'P` is summed over the long side, `2 d` flops for a pair of columns.
+    T, n_basis = _assemble(columns, parts), sum(part.shape[1] for part in parts[:-1])
+    inner = np.eye(len(T))
+    inner[:, n_basis:] = inner_products(parts, parts[-1])
+    inner[n_basis:, :n_basis] = inner[:n_basis, n_basis:].T
     # `K'C K` is symmetric up to rounding, but the eigensolver reads one triangle alone: the mean takes both. Pairs
     # below the floor of rounding are dropped here, before the division by `sqrt(v)` would enlarge their errors.
     projected = inner[: T.shape[1]] @ T

@@ -1,6 +1,6 @@
 """Products of tall or wide arrays, panel by panel: in the arrays' precision, summed in double, without copies."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,20 +129,76 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
     return out
 
 
-def subtract_product(target: FloatArray, Z: FloatArray, C: FloatArray) -> None:
-    """Subtract ``Z C`` from ``target`` in place.
+def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> NDArray[np.float64]:
+    """Return ``S' P`` for ``S`` the columns of all parts side by side, in double precision.
 
     Parameters
     ----------
-    target : ndarray, shape (d, m)
-        Tall matrix that is changed.
-    Z : ndarray, shape (d, r)
-        Tall factor.
-    C : ndarray, shape (r, m)
-        Small factor.
+    parts : sequence of ndarray, shapes (d, r_i)
+        Parts of S, at least one.
+    product : ndarray, shape (d, m)
+        Matrix P.
+
+    Returns
+    -------
+    ndarray of float64, shape (sum r_i, m)
+        Inner products.
     """
-    C = C.astype(Z.dtype)
-    room = np.empty((PANEL, C.shape[1]), dtype=Z.dtype)
-    # `2 d r m` flops; the product exists for one panel at a time, where a second array like the target would not fit.
-    for panel in panels(len(Z)):
-        target[panel] -= np.matmul(Z[panel], C, out=room_for(panel, room))
+    total = np.zeros((sum(part.shape[1] for part in parts), product.shape[1]))
+    room = np.empty((PANEL, len(total)), dtype=product.dtype)
+    for panel in panels(len(product)):
+        total += _side_by_side(parts, panel, room).T @ product[panel]
+    return total
+
+
+def take_out(product: FloatArray, basis: Sequence[FloatArray]) -> list[NDArray[np.float64]]:
+    """Subtract from the columns of a matrix what lies in an orthonormal basis, twice, in place.
+
+    Parameters
+    ----------
+    product : ndarray, shape (d, m)
+        Tall matrix that is changed.
+    basis : sequence of ndarray, shapes (d, r_i)
+        Orthonormal columns, at least one part.
+
+    Returns
+    -------
+    list of ndarray of float64, shapes (r_i, m)
+        Coefficients of what was subtracted, for each part.
+
+    Notes
+    -----
+    Once is not enough for orthogonality to rounding. What the second round takes out belongs to the coefficients as
+    well: only with it are product and coefficients together what was given. ``8 d m`` flops for each column of the
+    basis; the second round is begun while a panel of the first is in the cache.
+
+    Examples
+    --------
+    >>> tall = np.array([[3.0], [4.0]])
+    >>> take_out(tall, [np.array([[1.0], [0.0]])])
+    [array([[3.]])]
+    >>> tall
+    array([[0.],
+           [4.]])
+    """
+    widths = [part.shape[1] for part in basis]
+    room = np.empty((PANEL, sum(widths)), dtype=product.dtype)
+    inside = np.empty((PANEL, product.shape[1]), dtype=product.dtype)
+    first = inner_products(basis, product)
+    second = np.zeros_like(first)
+    # Invariant: panels before this one have lost the first coefficients, and `second` are those of what they have left.
+    narrow = first.astype(product.dtype)
+    for panel in panels(len(product)):
+        K = _side_by_side(basis, panel, room)
+        product[panel] -= np.matmul(K, narrow, out=room_for(panel, inside))
+        second += K.T @ product[panel]
+    narrow = second.astype(product.dtype)
+    for panel in panels(len(product)):
+        K = _side_by_side(basis, panel, room)
+        product[panel] -= np.matmul(K, narrow, out=room_for(panel, inside))
+    return np.split(first + second, np.cumsum(widths)[:-1])
+
+
+def _side_by_side(parts: Sequence[FloatArray], panel: slice, room: FloatArray) -> FloatArray:
+    """Return a panel of all parts, one beside the other, in memory that the next one overwrites."""
+    return np.concatenate([part[panel] for part in parts], axis=1, out=room_for(panel, room))

@@ -41,12 +41,29 @@ def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.f
            [1., 0.]]), array([3., 2.]))
     """
     values, vectors = leading_eigenpairs(row_gram(sketch), sketch.dtype, k=k)
-    axes = combine_rows((vectors / np.sqrt(values)).T, sketch)
-    # The symmetric inverse root moves the vectors less than any other orthonormalization, so that each remains the
-    # vector of its own singular value.
-    again, rotation = scipy.linalg.eigh(row_gram(axes))
-    axes = combine_rows(((rotation / np.sqrt(again)) @ rotation.T), axes)
-    return fixed_signs(axes), np.sqrt(values)
+    return orthonormal_axes(combine_rows((vectors / np.sqrt(values)).T, sketch)), np.sqrt(values)
+
+
+def orthonormal_axes(axes: FloatArray) -> FloatArray:
+    """Return singular vectors that are orthonormal to rounding, with signs that are not arbitrary.
+
+    Parameters
+    ----------
+    axes : ndarray, shape (k, d)
+        Rows that are nearly orthonormal.
+
+    Returns
+    -------
+    ndarray, shape (k, d)
+        ``(V V')^(-1/2) V`` for rows V; in each the entry largest in magnitude is positive.
+
+    Notes
+    -----
+    The symmetric inverse root moves the vectors less than any other orthonormalization, so that each remains the
+    vector of its own singular value. The cost is ``4 k^2 d`` flops, panel by panel.
+    """
+    values, rotation = scipy.linalg.eigh(row_gram(axes))
+    return fixed_signs(combine_rows(((rotation / np.sqrt(values)) @ rotation.T), axes))
 
 
 EXTRA = 16

@@ -122,10 +122,21 @@ def test_products_in_panels_are_the_products(tall):
         assert gram.dtype == np.float64
         np.testing.assert_allclose(gram, tall.T.astype(float) @ tall, atol=1e3 * np.finfo(tall.dtype).eps)
     close(panels.combine_rows(C, *parts), C @ wide, tall.dtype)
-    difference = tall[:, :4].copy()
-    panels.subtract_product(difference, tall, C.T)
-    close(difference, tall[:, :4] - tall @ C.T, tall.dtype)
+    found = panels.inner_products((tall[:, :2], tall[:, 2:]), tall[:, :3])
+    np.testing.assert_allclose(found, tall.T.astype(float) @ tall[:, :3], atol=1e3 * np.finfo(tall.dtype).eps)
     np.testing.assert_allclose(linalg.column_norms(tall), np.linalg.norm(tall, axis=0), rtol=1e-5)
+
+
+def test_what_is_taken_out_of_a_matrix_and_what_is_left_are_the_matrix(tall):
+    Q = np.linalg.qr(tall[:, :5])[0]
+    # A column that is nearly all in the basis shows whether there was a second round.
+    given = np.column_stack([tall[:, 5:], Q @ np.ones(5) + 1e-4 * tall[:, 6]]).astype(tall.dtype)
+    left = given.copy()
+    coefficients = panels.take_out(left, (Q[:, :2], Q[:, 2:]))
+    assert [each.shape for each in coefficients] == [(2, 3), (3, 3)]
+    eps = np.finfo(tall.dtype).eps
+    np.testing.assert_allclose(Q @ np.concatenate(coefficients) + left, given, atol=16 * eps)
+    np.testing.assert_allclose(Q.T @ (left / np.linalg.norm(left, axis=0)), 0, atol=16 * eps)
 
 
 def test_panels_cut_a_range_without_gap_or_overlap(monkeypatch):

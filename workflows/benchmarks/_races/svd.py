@@ -130,7 +130,7 @@ def compressed(library: ModuleType, folder: Path, s: Settings) -> Callable[[], F
 def _contenders(tfidf: bool) -> dict[str, Contender]:
     passes = {
         f"dspectral, {n} pass{'es' * (n > 1)}": Contender("dspectral", partial(ours, tfidf=tfidf, n_passes=n))
-        for n in (4, 6, 1)
+        for n in (4, 6, 7, 1)
     }
     peers = {
         f"SciPy {solver.upper()}": Contender("scipy.sparse.linalg", partial(scipy_svds, solver=solver))
