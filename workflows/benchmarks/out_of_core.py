@@ -20,7 +20,7 @@ import psutil
 from distributed import Client
 from scipy import sparse
 
-from dspectral import open_store, projected_memory, summarize, write_counts
+from dspectral import TruncatedSVD, open_store, projected_memory, summarize, write_counts
 from dspectral.datasets import low_rank_counts
 from dspectral.decomposition import FrequentDirections
 from dspectral.engine import tree_depth
@@ -28,6 +28,7 @@ from dspectral.store import CountStore
 
 from .._form import form
 from .._form.plots import new_plot
+from .._form.usage import Used
 
 NO_SPILLING = {
     "distributed.worker.memory.target": False,
@@ -54,7 +55,13 @@ def main(argv: list[str] | None = None) -> None:
             f"{store.n_rows} rows x {store.n_columns} columns, {store.nnz} entries in {len(store.blocks)} "
             f"blocks: {store.n_bytes / 1e9:.2f} GB not compressed"
         )
-        points = [sketch_part(run, store, factor) for factor in arguments.factors]
+        points = []
+        for factor in arguments.factors:
+            n_blocks = -(-len(store.blocks) * factor // max(arguments.factors))
+            part = replace(store, blocks=store.blocks[:n_blocks])
+            points.append(sketch_part(run, part, factor))
+            if arguments.components:
+                decompose_part(run, part, factor)
         plot(run, points)
 
 
@@ -67,6 +74,13 @@ def options() -> argparse.ArgumentParser:
     add("--row-length", type=form.positive, default=200, help="words of a row on average")
     add("--block-rows", type=form.positive, default=50_000, help="rows of a block")
     add("--sketch-size", type=form.positive, default=200, help="rows of the sketch")
+    add(
+        "--components",
+        type=form.positive,
+        metavar="K",
+        help="singular vectors to find in several passes (default: the sketch alone)",
+    )
+    add("--passes", type=form.positive, default=4, help="for the singular vectors")
     add("--factors", type=form.positive, nargs="+", default=[1, 2, 4, 8], help="times the rows")
     add("--scratch", type=Path, help="folder for the store (default: the system's)")
     return parser
@@ -86,34 +100,67 @@ def generated(arguments: argparse.Namespace, path: str) -> CountStore:
     return open_store(path)
 
 
-def sketch_part(run: form.Run, store: CountStore, factor: int) -> tuple[int, int, int]:
+def sketch_part(run: form.Run, part: CountStore, factor: int) -> tuple[int, int, int]:
     """Sketch the first part of the rows; return its bytes, the peak and what the law allows."""
     arguments = run.arguments
-    n_blocks = -(-len(store.blocks) * factor // max(arguments.factors))
-    part = replace(store, blocks=store.blocks[:n_blocks])
     law = allowed(run, part)
     run.note(
-        f"x{factor}: {n_blocks} blocks, {part.n_bytes / 1e9:.2f} GB; the law allows {law / 1e9:.2f} GB in all"
+        f"x{factor}: {len(part.blocks)} blocks, {part.n_bytes / 1e9:.2f} GB; the law allows {law / 1e9:.2f} GB in all"
     )
     before = spilled(run)
     of = partial(FrequentDirections.of, size=arguments.sketch_size, seed=arguments.seed)
     with run.measure(f"sketch x{factor}") as used:
         summary = summarize(part, of=of, name="sketch")
     run.passes += 1
-    workers = [peak for name, peak in used.peaks.items() if name != "this process"]
     values = {
-        "store_bytes": part.n_bytes,
-        "peak_memory_bytes": max(workers),
-        "peak_memory_bytes_of_all_workers": sum(workers),
         "allowed_memory_bytes_of_all_workers": law,
         "spilled_bytes": spilled(run) - before,
-        "seconds": used.seconds,
-        "cpu_seconds": used.cpu_seconds,
         "relative_certificate": summary.error / summary.energy,
     }
+    report(run, part, f"x{factor}", "frequent_directions", used, values)
+    return part.n_bytes, sum(peaks_of_workers(used)), law
+
+
+def decompose_part(run: form.Run, part: CountStore, factor: int) -> None:
+    """Find the leading singular vectors of the first part of the rows, by block Krylov passes."""
+    arguments = run.arguments
+    model = TruncatedSVD(
+        arguments.components, solver="krylov", n_passes=arguments.passes, random_state=arguments.seed
+    )
+    before = spilled(run)
+    with run.measure(f"decompose x{factor}") as used:
+        model.fit(part)
+    run.passes += model.n_passes_
+    values = {
+        "spilled_bytes": spilled(run) - before,
+        "relative_certificate": model.certificate_.relative,
+        "client_memory_bytes": used.peaks.get("this process", 0),
+        "passes": model.n_passes_,
+    }
+    report(run, part, f"x{factor}", "krylov", used, values)
+
+
+def report(
+    run: form.Run, part: CountStore, data: str, method: str, used: Used, values: dict[str, float]
+) -> None:
+    """Add a row for each figure."""
+    workers = peaks_of_workers(used)
+    values = {
+        "store_bytes": part.n_bytes,
+        "entries": part.nnz,
+        "peak_memory_bytes": max(workers),
+        "peak_memory_bytes_of_all_workers": sum(workers),
+        "seconds": used.seconds,
+        "cpu_seconds": used.cpu_seconds,
+        **values,
+    }
     for metric, value in values.items():
-        run.row(data=f"x{factor}", method="frequent_directions", metric=metric, value=value, blocks=n_blocks)
-    return part.n_bytes, sum(workers), law
+        run.row(data=data, method=method, metric=metric, value=value, blocks=len(part.blocks))
+
+
+def peaks_of_workers(used: Used) -> list[int]:
+    """Return the peak memory of each worker."""
+    return [peak for name, peak in used.peaks.items() if name != "this process"]
 
 
 def allowed(run: form.Run, part: CountStore) -> int:
