@@ -49,8 +49,11 @@ def main(argv: list[str] | None = None) -> None:
         form.run(arguments) as run,
         tempfile.TemporaryDirectory(prefix="dspectral-", dir=arguments.scratch) as scratch,
     ):
-        with run.measure("generate the store"):
-            store = generated(arguments, f"{scratch}/counts.zarr")
+        if arguments.store:
+            store = open_store(arguments.store)
+        else:
+            with run.measure("generate the store"):
+                store = generated(arguments, f"{scratch}/counts.zarr")
         run.note(
             f"{store.n_rows} rows x {store.n_columns} columns, {store.nnz} entries in {len(store.blocks)} "
             f"blocks: {store.n_bytes / 1e9:.2f} GB not compressed"
@@ -82,6 +85,7 @@ def options() -> argparse.ArgumentParser:
     )
     add("--passes", type=form.positive, default=4, help="for the singular vectors")
     add("--factors", type=form.positive, nargs="+", default=[1, 2, 4, 8], help="times the rows")
+    add("--store", help="of counts, which is read in place of one that is generated")
     add("--scratch", type=Path, help="folder for the store (default: the system's)")
     return parser
 
