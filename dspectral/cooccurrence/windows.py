@@ -1,20 +1,21 @@
 """Context counts of one block of sentences: the rows of a CSR matrix one after the other, without a dictionary."""
 
-from typing import NamedTuple, TypeAlias, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.linalg.radix_sort import sort_keys
+from dspectral.cooccurrence.row_sums import RowSums, add_to_row, take_row
+from dspectral.linalg.runs import cut_runs
 from dspectral.types import Sentences
 
-FEW = 24
-"""Number of columns up to which a row is sorted by insertion."""
+MANY = 1 << 20
+"""Pairs of a token and a context of rows that are counted in one go: 12 MB, which the allocator hands out again."""
 
 CSRParts: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]
 """``data``, ``indices`` and ``indptr`` of a CSR matrix."""
-Number = TypeVar("Number", bound=np.generic)
 
 
 class Window(NamedTuple):
@@ -71,7 +72,7 @@ def count_contexts(sentences: Sentences, n_types: int, window: Window) -> CSRPar
     Notes
     -----
     One pass in linear time: one random access for each token, and one addition for each pair of a token and a
-    context. Memory: 16 bytes for each token, 25 for each column, and about twice the result.
+    context. Memory: 16 bytes for each token, 9 for each column, and about twice the result.
 
     Examples
     --------
@@ -79,69 +80,120 @@ def count_contexts(sentences: Sentences, n_types: int, window: Window) -> CSRPar
     >>> count_contexts(Sentences.of([[0, 1, 1, 1]]), 2, right)
     (array([1., 2.]), array([1, 1], dtype=int32), array([0, 1, 2]))
     """
+    (whole,) = count_runs(sentences, n_types, window, [(0, n_types)])
+    return whole
+
+
+def count_runs(
+    sentences: Sentences, n_types: int, window: Window, runs: Sequence[tuple[int, int]]
+) -> Iterator[CSRParts]:
+    """Add up the weights of the contexts of each word type, some types at a time.
+
+    Parameters
+    ----------
+    sentences : Sentences
+        Word ids below ``n_types``. A word of another sentence is never a context.
+    n_types : int
+        Number of word types.
+    window : Window
+        Positions, weights and columns of contexts.
+    runs : sequence of (int, int)
+        First word type of each run, and the one behind its last.
+
+    Yields
+    ------
+    tuple of (ndarray of float64, ndarray of int32, ndarray of int64)
+        Rows of the run as :func:`count_contexts` returns those of all types.
+
+    Raises
+    ------
+    ValueError
+        If an id is out of range.
+
+    Notes
+    -----
+    Memory: 16 bytes for each token, 9 for each column, and about twice the rows of one run.
+    """
     ids, offsets = read_only(sentences.ids), read_only(sentences.offsets)
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
         raise ValueError(f"a sentence has word type {wrong}, but there are {n_types} types, from 0")
+    tokens = Tokens(*_tokens_by_type(ids, offsets, n_types, window.left, window.right))
     arrays = (read_only(window.weights), read_only(window.first), read_only(window.columns))
-    return _count(ids, offsets, n_types, window.left, window.right, arrays, window.n_columns)
+    row = RowSums.of(window.n_columns)
+    for first, last in runs:
+        # Few rows at a time: memory that is asked of the system and given back anew costs more than the counting.
+        some = [(first + a, first + b) for a, b in cut_runs(tokens.n_pairs[first:last], MANY)]
+        yield _joined([_count(ids, tokens, a, b, window.left, arrays, row) for a, b in some])
+
+
+class Tokens(NamedTuple):
+    """The tokens of a block, type by type.
+
+    Attributes
+    ----------
+    places : ndarray of int64, shape (n_tokens,)
+        Place of each token in the text.
+    rooms : ndarray of int32, shape (n_tokens, 2)
+        Number of positions left and right of the token that lie within its sentence.
+    starts : ndarray of int64, shape (n_types + 1,)
+        First token of each type.
+    n_pairs : ndarray of int64, shape (n_types,)
+        Number of positions of all tokens of each type.
+    """
+
+    places: NDArray[np.int64]
+    rooms: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    n_pairs: NDArray[np.int64]
+
+
+def _joined(parts: list[CSRParts]) -> CSRParts:
+    """Return the rows of several matrices, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    sizes = [np.zeros(1, dtype=np.int64), *(np.diff(indptr) for _, _, indptr in parts)]
+    data = [np.empty(0), *(values for values, _, _ in parts)]
+    indices = [np.empty(0, dtype=np.int32), *(columns for _, columns, _ in parts)]
+    return np.concatenate(data), np.concatenate(indices), np.cumsum(np.concatenate(sizes))
 
 
 # Row by row: N[w, c] = sum of weights[p] over the tokens of type w and the positions p at which context c stands.
 #
 # Counting sort first lists the tokens of each type, so all pairs of one row come together: the row is summed in
 # a dense array that stays in a core's cache, where a matrix or a dictionary of pairs would miss it at each pair.
-# Invariant at the start of each row: `sums` and `seen` are zero, and data[:end] holds the rows before it. Only the
-# columns in found[:n] are read back and cleared, so a row costs its pairs and the sorting of its distinct columns.
+# Invariant at the start of each row: `row` is zero, and data[:end] holds the rows before it. A row costs its pairs,
+# its distinct columns, and a look at each 4096th column.
 @compiled
 def _count(
     ids: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    n_types: int,
+    tokens: Tokens,
+    start: int,
+    stop: int,
     left: int,
-    right: int,
     arrays: tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]],
-    n_columns: int,
+    row: RowSums,
 ) -> CSRParts:
     weights, first, columns = arrays
-    places, starts, rooms = _tokens_by_type(ids, offsets, n_types, left, right)
-    sums, seen = np.zeros(n_columns, dtype=np.float64), np.zeros(n_columns, dtype=np.uint8)
-    found, spare = np.empty(n_columns, dtype=np.uint64), np.empty(n_columns, dtype=np.uint64)
-    n_bits = 1
-    while (1 << n_bits) < n_columns:
-        n_bits += 1
-    data, indices = (
-        np.empty(max(1024, ids.size), dtype=np.float64),
-        np.empty(max(1024, ids.size), dtype=np.int32),
-    )
-    indptr = np.zeros(n_types + 1, dtype=np.int64)
+    # No row has more entries than pairs, or than there are columns.
+    room = 0
+    for word in range(start, stop):
+        room += min(tokens.n_pairs[word], row.sums.size)
+    data, indices = np.empty(room, dtype=np.float64), np.empty(room, dtype=np.int32)
+    indptr = np.zeros(stop - start + 1, dtype=np.int64)
     end = 0
-    for word in range(n_types):
-        n = 0
-        for k in range(starts[word], starts[word + 1]):
-            place = places[k]
-            for position in range(left - rooms[k, 0], left + rooms[k, 1]):
+    for word in range(start, stop):
+        for k in range(tokens.starts[word], tokens.starts[word + 1]):
+            place = tokens.places[k]
+            for position in range(left - tokens.rooms[k, 0], left + tokens.rooms[k, 1]):
                 # Positions skip the word itself: from -left to -1, then from 1 to right.
                 step = position - left
-                column = first[position] + ids[place + (step if step < 0 else step + 1)]
+                column = first[position] + ids[np.uint64(place + (step if step < 0 else step + 1))]
                 if columns.size:
                     column = np.int64(columns[column])
-                # A weight may be so small that a sum is still 0: `seen` tells new columns apart.
-                if not seen[column]:
-                    seen[column] = 1
-                    found[n] = column
-                    n += 1
-                sums[column] += weights[position]
-        row = _sort_columns(found, spare, n, n_bits)
-        if end + n > data.size:  # doubled, so that all copies together cost no more than the result
-            size = max(end + n, 2 * data.size)
-            data, indices = _lengthen(data, size), _lengthen(indices, size)
-        for i in range(n):
-            column = np.int64(row[i])
-            indices[end], data[end] = column, sums[column]
-            sums[column], seen[column] = 0.0, 0
-            end += 1
-        indptr[word + 1] = end
+                add_to_row(row, column, weights[position])
+        end = take_row(row, data, indices, end)
+        indptr[word - start + 1] = end
     return data[:end].copy(), indices[:end].copy(), indptr
 
 
@@ -150,15 +202,15 @@ def _count(
 @compiled
 def _tokens_by_type(
     ids: NDArray[np.int32], offsets: NDArray[np.int64], n_types: int, left: int, right: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Return the places of the tokens type by type, where each type starts, and the positions left and right."""
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the fields of ``Tokens``."""
     starts = np.zeros(n_types + 1, dtype=np.int64)
     for token in range(ids.size):
         starts[ids[token] + 1] += 1
     for word in range(n_types):
         starts[word + 1] += starts[word]
     # `rooms` says how many positions on each side lie within the sentence, so that no later loop asks where one ends.
-    next_place = starts[:-1].copy()
+    next_place, n_pairs = starts[:-1].copy(), np.zeros(n_types, dtype=np.int64)
     places, rooms = np.empty(ids.size, dtype=np.int64), np.empty((ids.size, 2), dtype=np.int32)
     for i in range(offsets.size - 1):
         begin, end = offsets[i], offsets[i + 1]
@@ -168,30 +220,5 @@ def _tokens_by_type(
             places[k] = token
             rooms[k, 0] = min(left, token - begin)
             rooms[k, 1] = min(right, end - 1 - token)
-    return places, starts, rooms
-
-
-@compiled
-def _sort_columns(
-    keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, n_bits: int
-) -> NDArray[np.uint64]:
-    """Sort the first n columns: most rows are short, where insertion beats the passes of a radix sort."""
-    if n > FEW:
-        ordered: NDArray[np.uint64] = sort_keys(keys, spare, n, 0, n_bits)
-        return ordered
-    # Invariant: keys[:i] is sorted; about n^2 / 4 moves, 144 for a row of FEW columns.
-    for i in range(1, n):
-        key = keys[i]
-        j = i
-        while j > 0 and keys[j - 1] > key:
-            keys[j] = keys[j - 1]
-            j -= 1
-        keys[j] = key
-    return keys
-
-
-@compiled
-def _lengthen(values: NDArray[Number], size: int) -> NDArray[Number]:
-    longer = np.empty(size, dtype=values.dtype)
-    longer[: values.size] = values
-    return longer
+            n_pairs[ids[token]] += rooms[k, 0] + rooms[k, 1]
+    return places, rooms, starts, n_pairs

@@ -8,13 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
+from dspectral.cooccurrence.contexts import ContextSettings, window_of
+from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_packed
+from dspectral.cooccurrence.row_sums import RowSums
+from dspectral.cooccurrence.windows import CSRParts, count_runs
 from dspectral.engine import Blocks, numbered, run_tasks, scratch_of_probe
 from dspectral.linalg.runs import cut_runs
-from dspectral.store.arrays import Location, read_array, write_array
+from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.draft import Draft, begin, finish
+from dspectral.store.pieces import find_pieces, read_piece, write_pieces
+
+PIECE_BYTES = 8
+"""Bytes of packed counts that a task holds at once, for each entry of a row block."""
 
 
 def spill_contexts(
@@ -48,8 +55,12 @@ def spill_contexts(
 
     Notes
     -----
-    One pass over the sentences. A task holds the counts of one block of sentences, or two times those of one row
-    block. A run that is cut short continues at the first block that is not finished.
+    One pass over the sentences and one over their counts in scratch, two bytes for each entry of each block of
+    sentences: linear in both. A task of the first pass holds a block of sentences with 16 bytes for each token, the
+    rows of one row block, and its packed counts twice. One of the second pass holds at most 12 bytes for each entry of
+    a row block twice, and 8 bytes for each of packed counts (or one block's), which are read in groups: fewer than the
+    36 bytes by which callers choose ``most``. A run that is cut short continues at the first block that is not
+    finished.
     """
     how = settings._asdict()
     # Blocks and settings name the folder: another window, or some of the blocks alone, have counts of their own, and
@@ -64,15 +75,24 @@ def spill_contexts(
     parts = cut_runs(entries, most)
     plan = {"contexts": how, "rows": [list(part) for part in parts]}
     with begin(where.url, dict(where.options), plan, append=False) as begun:
-        count = partial(_count, sentences=sentences, draft=begun.for_tasks(), parts=parts, settings=settings)
+        near = window_of(**how)
+        draft = begun._replace(n_columns=near.n_columns)
+        count = partial(_count, sentences=sentences, draft=draft.for_tasks(), parts=parts, settings=settings)
         # First pass: one task for each block of sentences, its rows cut into parts. Second pass: one task for each
         # part.
         with numbered(is_pass=True):
-            widths = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts")
-        draft = begun._replace(n_columns=widths[0])
-        merge = partial(_merge, draft=draft.for_tasks(), n_blocks=len(widths))
-        blocks = run_tasks(merge, [(i, b - a) for i, (a, b) in enumerate(parts)], name="merge-contexts")
+            indices = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts")
+        bounds = [int(entries[a:b].sum()) for a, b in parts]
+        merge = partial(_merge, draft=draft.for_tasks(), weights=near.weights, most=most)
+        # A task gets the places of its pieces alone: with all of them the graph would grow with the square of the data.
+        items = [(i, b - a, bounds[i], _places_of(indices, i)) for i, (a, b) in enumerate(parts)]
+        blocks = run_tasks(merge, items, name="merge-contexts")
         return finish(draft, blocks)
+
+
+def _places_of(indices: list[NDArray[np.int64]], part: int) -> NDArray[np.int64]:
+    """Return the beginning, end, checksum and length of the piece of a part in the file of each block."""
+    return np.array([(*index[part : part + 2, 0], index[part, 2], index[part, 1]) for index in indices])
 
 
 def _count(
@@ -82,41 +102,63 @@ def _count(
     draft: Draft,
     parts: list[tuple[int, int]],
     settings: ContextSettings,
-) -> int:
-    """Write the counts of one block of sentences to scratch, cut by rows; return the number of contexts."""
+) -> NDArray[np.int64]:
+    """Write the counts of one block of sentences to scratch, a piece for each part; return the file's index."""
     number, block = item
-    path = f"{draft.scratch}/{number:06d}"
-    # The mark is written last, so that a block with a mark is whole.
-    if there := draft.where.attributes(path):
-        return int(there["n_contexts"])
-    counts = ContextCounts.of(sentences.read(block), **settings._asdict()).counts
-    store = draft.where.open(read_only=False)
-    for part, (a, b) in enumerate(parts):
-        first, last = int(counts.indptr[a]), int(counts.indptr[b])
-        write_array(store, f"{path}/{part}/data", counts.data[first:last])
-        write_array(store, f"{path}/{part}/indices", counts.indices[first:last])
-        write_array(store, f"{path}/{part}/indptr", counts.indptr[a : b + 1] - first)
-    draft.where.mark(path, {"n_contexts": int(counts.shape[1])})
-    return int(counts.shape[1])
+    path = _scratch_of(draft, number)
+    if (there := find_pieces(draft.where, path, len(parts))) is not None:
+        return there
+    near = window_of(**settings._asdict())
+    coding = Coding.of(near.weights)
+    # One part at a time: memory is that of the packed counts and of the rows of one part.
+    counted = count_runs(sentences.read(block), settings.n_types, near, parts)
+    return write_pieces(draft.where, path, (packed_rows(rows, coding) for rows in counted))
 
 
-def _merge(item: tuple[int, int], *, draft: Draft, n_blocks: int) -> BlockInfo:
+def _scratch_of(draft: Draft, number: int) -> str:
+    return f"{draft.scratch}/{number:06d}.counts"
+
+
+def _merge(
+    item: tuple[int, int, int, NDArray[np.int64]], *, draft: Draft, weights: NDArray[np.float64], most: int
+) -> BlockInfo:
     """Add up one run of rows over all blocks of sentences, in the order of the blocks."""
-    part, n_rows = item
+    part, n_rows, room, places = item
     name = draft.name(part)
     if (done := find_block(draft.where, name)) is not None:
         return done
-    store = draft.where.open()
-    # One block at a time: memory is that of the sum and of one part, not of all parts.
-    total = sparse.csr_array((n_rows, draft.n_columns), dtype=np.float64)
-    for number in range(n_blocks):
-        path = f"{draft.scratch}/{number:06d}/{part}"
-        data, indices, indptr = (
-            read_array(draft.where, store, path, array) for array in ("data", "indices", "indptr")
-        )
-        piece = sparse.csr_array((data, indices, indptr), shape=total.shape)
-        # The rows were cut from a matrix in canonical form: SciPy need not look for duplicates again.
-        piece.has_canonical_format = True
-        total = total + piece
     # The sum is in double precision, and rounded to single only when it is stored.
-    return write_block(draft.where, name, total.astype(np.float32))
+    data, indices, indptr = _total(n_rows, room, places, draft, Coding.of(weights), most)
+    if len(data) < 2**31:  # as the columns are: SciPy would copy those to the type of `indptr`
+        indptr = indptr.astype(np.int32)
+    rows = sparse.csr_array((data.astype(np.float32), indices, indptr), shape=(n_rows, draft.n_columns))
+    rows.has_canonical_format = True
+    del data
+    return write_block(draft.where, name, rows)
+
+
+# Invariant: `total` is the sum over the blocks of the groups before. Two neighboring groups are more than the 8 bytes
+# for each entry of the total together, so adding the total to each of them costs a few times their reading at most.
+def _total(
+    n_rows: int, room: int, places: NDArray[np.int64], draft: Draft, coding: Coding, most: int
+) -> CSRParts:
+    """Return the sum of a part over all blocks of sentences, a group of blocks at a time."""
+    row = RowSums.of(draft.n_columns)
+    total = np.empty(0), np.empty(0, dtype=np.int32), np.zeros(n_rows + 1, dtype=np.int64)
+    for first, last in cut_runs(places[:, 3], max(most, room) * PIECE_BYTES // 8):
+        pieces, starts = _read_group(draft, first, places[first:last])
+        total = sum_of_packed(total, pieces, starts, coding, room, row)
+        del pieces  # before the next group is read
+    return total
+
+
+def _read_group(
+    draft: Draft, first: int, places: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return pieces of neighboring blocks one behind the other, and where each begins."""
+    starts = np.concatenate([[0], np.cumsum(places[:, 3])])
+    pieces = np.empty(starts[-1], dtype=np.int64)
+    for i, (start, end, checksum, _) in enumerate(places.tolist()):
+        out = pieces[starts[i] : starts[i + 1]].view(np.uint8)
+        read_piece(draft.where, _scratch_of(draft, first + i), start, end, checksum, out)
+    return pieces, starts[:-1]

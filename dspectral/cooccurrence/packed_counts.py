@@ -1,0 +1,305 @@
+"""Rows of counts in two bytes an entry or so, and their sum over many blocks of sentences, row by row.
+
+A piece holds some rows of one block of sentences: ``[n_entries, n_gap_bytes, n_rare]`` as int64, the rare values as
+float64, the gaps between the columns of each row, a byte for each value, and the size of each row, padded to a whole
+number of 8 bytes. Gaps and sizes have seven bits in a byte, the lowest first, and the eighth where more follow. Most
+values are among the 255 smallest sums of weights, and the byte is the number of the sum; 0 stands for a rare value.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral._compiled import compiled, read_only
+from dspectral.cooccurrence.contexts import UNIT
+from dspectral.cooccurrence.row_sums import RowSums, add_to_row, take_row
+from dspectral.cooccurrence.windows import CSRParts
+
+N_CODES = 256
+"""Codes of one byte; 0 stands for a value without one."""
+HEAD = 3
+"""Numbers at the beginning of a piece."""
+
+
+class Coding(NamedTuple):
+    """The byte for each of the values that most counts of one block have.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (256,)
+        Value of each code; that of code 0 is not used.
+    codes : ndarray of uint8
+        Code of each multiple of ``quantum``, 0 where it has none.
+    quantum : float
+        Number that divides all weights.
+    """
+
+    values: NDArray[np.float64]
+    codes: NDArray[np.uint8]
+    quantum: float
+
+    @classmethod
+    def of(cls, weights: NDArray[np.float64]) -> "Coding":
+        """Return the coding of counts that are sums of weights.
+
+        Parameters
+        ----------
+        weights : ndarray of float64
+            Weights of the positions of a window, multiples of ``1 / UNIT``.
+
+        Returns
+        -------
+        Coding
+            Codes of the weights, then of the sums of two, of three, and so on, as far as codes go.
+
+        Examples
+        --------
+        >>> Coding.of(np.array([0.5, 1.0, 1.0, 0.5])).values[:5]
+        array([0. , 0.5, 1. , 1.5, 2. ])
+        """
+        whole = np.rint(weights * UNIT).astype(np.int64)
+        divisor = max(1, int(np.gcd.reduce(whole)))
+        terms = np.unique(whole[whole > 0]) // divisor
+        known, sums = np.empty(0, dtype=np.int64), terms
+        while len(sums) > 0 and len(known) < N_CODES - 1:
+            known = np.concatenate([known, np.setdiff1d(sums, known)])
+            sums = np.unique(sums[: N_CODES - 1, None] + terms)
+        known = known[: N_CODES - 1]
+        values, codes = np.zeros(N_CODES), np.zeros(1 + known.max(initial=0), dtype=np.uint8)
+        values[1 : 1 + len(known)] = known * (divisor / UNIT)
+        codes[known] = np.arange(1, 1 + len(known))
+        return cls(values, codes, divisor / UNIT)
+
+
+def packed_rows(rows: CSRParts, coding: Coding) -> NDArray[np.uint8]:
+    """Return rows of counts as a piece.
+
+    Parameters
+    ----------
+    rows : tuple of ndarray
+        ``data``, ``indices`` and ``indptr``, columns ascending within a row. Entries of 0 are left out.
+    coding : Coding
+        Coding of the values.
+
+    Returns
+    -------
+    ndarray of uint8
+        The piece.
+
+    Notes
+    -----
+    Two passes over the rows. 2.2 bytes an entry for rows of some hundred words among 94,000, less for longer ones;
+    14 bytes at most.
+    """
+    data, indices, indptr = read_only(rows[0]), read_only(rows[1]), read_only(rows[2])
+    head = _measured(data, indices, indptr, coding)
+    n_entries, n_gap_bytes, n_rare, n_size_bytes = (int(number) for number in head)
+    length = 8 * (HEAD + n_rare) + n_size_bytes + n_gap_bytes + n_entries
+    piece = np.zeros(-(-length // 8), dtype=np.int64)
+    piece[:HEAD] = head[:HEAD]
+    _pack(data, indices, indptr, coding, piece.view(np.uint8), piece.view(np.float64), _places(piece, 0))
+    return piece.view(np.uint8)
+
+
+def sum_of_packed(
+    before: CSRParts,
+    pieces: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    coding: Coding,
+    room: int,
+    row: RowSums,
+) -> CSRParts:
+    """Add pieces of the same rows to sums.
+
+    Parameters
+    ----------
+    before : tuple of ndarray
+        ``data``, ``indices`` and ``indptr`` of the sums so far, columns ascending within a row.
+    pieces : ndarray of int64
+        Pieces, one behind the other.
+    starts : ndarray of int64
+        Where each piece begins, in numbers of int64.
+    coding : Coding
+        Coding of the values.
+    room : int
+        Number of entries that the sums are expected to have at most.
+    row : RowSums
+        Empty row of as many columns as there are; empty again afterwards.
+
+    Returns
+    -------
+    tuple of ndarray
+        ``data``, ``indices`` and ``indptr`` of the sums, columns ascending within a row.
+
+    Notes
+    -----
+    Linear in the entries of the pieces and of the sums so far. Sums are exact, so any order of the pieces gives the
+    same bits. Memory: 12 bytes for each entry of the result beside the arguments; what ``room`` is too large by is
+    never touched.
+    """
+    data, indices, indptr = read_only(before[0]), read_only(before[1]), read_only(before[2])
+    places = np.concatenate(
+        [np.empty((0, 4), dtype=np.int64), *(_places(pieces, int(start)) for start in starts)]
+    )
+    flat = read_only(pieces)
+    n_new = int(pieces[starts].sum())
+    room = min(max(room, 1), len(data) + n_new)
+    found: CSRParts = _add(
+        data, indices, indptr, flat.view(np.uint8), flat.view(np.float64), places, coding, room, row
+    )
+    return found
+
+
+def _places(pieces: NDArray[np.int64], start: int) -> NDArray[np.int64]:
+    """Return where the sizes, gaps, codes and rare values of a piece begin; the last in numbers, else in bytes."""
+    n_entries, n_gap_bytes, n_rare = (int(number) for number in pieces[start : start + HEAD])
+    gaps = 8 * (start + HEAD + n_rare)
+    codes = gaps + n_gap_bytes
+    return np.array([[codes + n_entries, gaps, codes, start + HEAD]])
+
+
+@compiled
+def _n_bytes(value: np.uint64) -> int:
+    n = 1
+    while value >= np.uint64(128):
+        value >>= np.uint64(7)
+        n += 1
+    return n
+
+
+@compiled
+def _write_number(content: NDArray[np.uint8], place: int, value: np.uint64) -> int:
+    """Write a number, seven bits in a byte; return the place behind it."""
+    while value >= np.uint64(128):
+        content[place] = (value & np.uint64(127)) | np.uint64(128)
+        value >>= np.uint64(7)
+        place += 1
+    content[place] = value
+    return place + 1
+
+
+@compiled
+def _code_of(value: float, coding: Coding) -> int:
+    # Values are multiples of the quantum: the quotient is a whole number, and rounding only removes its last bit.
+    multiple = np.int64(value / coding.quantum + 0.5) if value < coding.codes.size * coding.quantum else 0
+    code = coding.codes[multiple] if multiple < coding.codes.size else 0
+    return code if coding.values[code] == value else 0
+
+
+@compiled
+def _measured(
+    data: NDArray[np.float64], indices: NDArray[np.int32], indptr: NDArray[np.int64], coding: Coding
+) -> NDArray[np.int64]:
+    """Return the numbers of entries, bytes of gaps, rare values, and bytes of sizes."""
+    found = np.zeros(4, dtype=np.int64)
+    for i in range(indptr.size - 1):
+        before, n = np.int64(-1), 0
+        for k in range(indptr[i], indptr[i + 1]):
+            if data[k] == 0.0:
+                continue
+            n += 1
+            found[1] += _n_bytes(np.uint64(indices[k] - before - 1))
+            before = np.int64(indices[k])
+            found[2] += _code_of(data[k], coding) == 0
+        found[0] += n
+        found[3] += _n_bytes(np.uint64(n))
+    return found
+
+
+# Invariant: the four places are behind what was written of rows 0, ..., i - 1.
+@compiled
+def _pack(
+    data: NDArray[np.float64],
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    coding: Coding,
+    content: NDArray[np.uint8],
+    numbers: NDArray[np.float64],
+    places: NDArray[np.int64],
+) -> None:
+    size, gap, code, rare = places[0, 0], places[0, 1], places[0, 2], places[0, 3]
+    for i in range(indptr.size - 1):
+        before, n = np.int64(-1), 0
+        for k in range(indptr[i], indptr[i + 1]):
+            if data[k] == 0.0:
+                continue
+            n += 1
+            gap = _write_number(content, gap, np.uint64(indices[k] - before - 1))
+            before = np.int64(indices[k])
+            number = _code_of(data[k], coding)
+            content[code] = number
+            code += 1
+            if number == 0:
+                numbers[rare] = data[k]
+                rare += 1
+        size = _write_number(content, size, np.uint64(n))
+
+
+# Row by row over all pieces: total[i] = before[i] + sum over p of pieces[p][i], summed in a dense array that stays in a
+# core's cache. Each entry is read once, so the cost is their number, where adding one matrix after the other would walk
+# through the growing total for each piece.
+# Invariant: the places of each piece are behind what it says of rows 0, ..., i - 1, and `row` is zero.
+@compiled
+def _add(
+    data: NDArray[np.float64],
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    content: NDArray[np.uint8],
+    numbers: NDArray[np.float64],
+    places: NDArray[np.int64],
+    coding: Coding,
+    room: int,
+    row: RowSums,
+) -> CSRParts:
+    n_rows = indptr.size - 1
+    total, columns = np.empty(room, dtype=np.float64), np.empty(room, dtype=np.int32)
+    ends = np.zeros(n_rows + 1, dtype=np.int64)
+    seven, low = np.uint64(7), np.uint64(127)
+    end = 0
+    for i in range(n_rows):
+        n = indptr[i + 1] - indptr[i]
+        for k in range(indptr[i], indptr[i + 1]):
+            add_to_row(row, indices[k], data[k])
+        for piece in range(places.shape[0]):
+            place, size, shift = np.uint64(places[piece, 0]), np.uint64(0), np.uint64(0)
+            while content[place] > 127:
+                size |= (np.uint64(content[place]) & low) << shift
+                shift += seven
+                place += np.uint64(1)
+            size |= np.uint64(content[place]) << shift
+            places[piece, 0] = np.int64(place) + 1
+            n += np.int64(size)
+            gap, code = np.uint64(places[piece, 1]), np.uint64(places[piece, 2])
+            rare = places[piece, 3]
+            column = np.uint64(0)
+            for _ in range(np.int64(size)):
+                byte = np.uint64(content[gap])
+                gap += np.uint64(1)
+                step, shift = byte & low, seven
+                while byte > low:
+                    byte = np.uint64(content[gap])
+                    gap += np.uint64(1)
+                    step |= (byte & low) << shift
+                    shift += seven
+                column += step
+                number = content[code]
+                code += np.uint64(1)
+                value = coding.values[number]
+                if number == 0:
+                    value = numbers[rare]
+                    rare += 1
+                add_to_row(row, column, value)  # type: ignore[arg-type]
+                column += np.uint64(1)
+            places[piece, 1], places[piece, 2], places[piece, 3] = np.int64(gap), np.int64(code), rare
+        n = min(n, row.sums.size)
+        if (
+            end + n > total.size
+        ):  # more than was expected: doubled, so that all copies cost no more than the result
+            longer = max(end + n, 2 * total.size)
+            more_total, more_columns = np.empty(longer, dtype=np.float64), np.empty(longer, dtype=np.int32)
+            more_total[:end], more_columns[:end] = total[:end], columns[:end]
+            total, columns = more_total, more_columns
+        end = take_row(row, total, columns, end)
+        ends[i + 1] = end
+    return total[:end], columns[:end], ends

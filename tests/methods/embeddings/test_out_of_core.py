@@ -1,0 +1,113 @@
+"""Counts in a corpus's store: the bits of one sum, whatever the blocks and parts, within the memory that is said."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+
+from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
+from dspectral.cooccurrence.scaling import most_entries
+from dspectral.engine import Blocks
+from dspectral.methods.embeddings import out_of_core
+from dspectral.methods.embeddings.out_of_core import spill_contexts
+from dspectral.store import Location, StoreError
+from dspectral.types import Sentences
+
+N_TYPES = 60
+TEXT = [
+    np.minimum(np.random.default_rng(i).zipf(1.3, 12) - 1, N_TYPES - 1).astype(np.int32) for i in range(90)
+]
+
+
+def sentences_of(item):
+    """Return some sentences by number: a function of this module, which tasks can import."""
+    return Sentences.of(TEXT[item[0] : item[1]])
+
+
+def spilled(folder, n_blocks, most, **how):
+    cuts = np.linspace(0, len(TEXT), n_blocks + 1).astype(int).tolist()
+    blocks = Blocks(sentences_of, list(pairwise(cuts)))
+    settings = ContextSettings(N_TYPES, 4, **how)
+    counts = np.bincount(np.concatenate(TEXT), minlength=N_TYPES)
+    entries = most_entries(counts, n_positions=8, n_contexts=how.get("n_contexts") or N_TYPES)
+    with dask.config.set(scheduler="sync"):
+        return spill_contexts(blocks, Location(str(folder)), entries, settings, most=most)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2, 7, 90])
+@pytest.mark.parametrize("most", [1, 100, 700, 10**6])
+@pytest.mark.parametrize("how", [{}, {"distance_weighting": True}, {"n_contexts": 9}])
+def test_any_blocks_and_parts_give_the_bits_of_one_sum(n_blocks, most, how, tmp_path):
+    store = spilled(tmp_path, n_blocks, most, **how)
+    whole = ContextCounts.of(Sentences.of(TEXT), n_types=N_TYPES, window=4, **how).counts.astype(np.float32)
+    found = store.counts.compute()
+    for part in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(found, part), getattr(whole, part))
+    assert found.indices.dtype == found.indptr.dtype == np.int32
+    assert not Path(store.where.url, "scratch").exists()
+
+
+@pytest.mark.parametrize("most", [60, 200, 500])
+def test_a_part_is_summed_within_the_memory_that_is_said(most, tmp_path, monkeypatch):
+    held, groups, read, add = [0], [], out_of_core._read_group, out_of_core.sum_of_packed
+
+    def reading(draft, first, places):
+        groups.append(len(places))
+        pieces, starts = read(draft, first, places)
+        held[0] = pieces.nbytes
+        assert len(places) == 1 or pieces.nbytes <= out_of_core.PIECE_BYTES * most
+        return pieces, starts
+
+    def adding(before, *arguments):
+        total = add(before, *arguments)
+        sums = sum(part.nbytes for one in (before, total) for part in one[:2])
+        assert sums + held[0] <= 36 * most
+        return total
+
+    monkeypatch.setattr(out_of_core, "_read_group", reading)
+    monkeypatch.setattr(out_of_core, "sum_of_packed", adding)
+    spilled(tmp_path, 90, most)
+    assert 1 < max(groups) < 90
+
+
+def test_a_run_goes_on_after_scratch_was_partly_removed(tmp_path, monkeypatch):
+    def fail(where, name, rows):
+        if name.endswith("000002"):
+            raise KeyboardInterrupt
+        return write(where, name, rows)
+
+    def counting(where, path, pieces):
+        counted.append(Path(path).name)
+        return write_pieces(where, path, pieces)
+
+    write, write_pieces, counted = out_of_core.write_block, out_of_core.write_pieces, []
+    with monkeypatch.context() as patched:
+        patched.setattr(out_of_core, "write_block", fail)
+        with pytest.raises(KeyboardInterrupt):
+            spilled(tmp_path, 7, 300)
+    (scratch,) = tmp_path.glob("contexts/*/scratch/0000")
+    files = sorted(scratch.iterdir())
+    assert [file.name for file in files] == [f"{i:06d}.counts" for i in range(7)]
+    files[3].unlink()
+    files[5].write_bytes(files[5].read_bytes()[:20])  # shorter than its index
+    monkeypatch.setattr(out_of_core, "write_pieces", counting)
+    store = spilled(tmp_path, 7, 300)
+    assert sorted(counted) == [files[3].name, files[5].name]
+    whole = spilled(tmp_path / "whole", 7, 300)
+    assert [block.digest for block in store.blocks] == [block.digest for block in whole.blocks]
+
+
+def test_damaged_scratch_is_named(tmp_path, monkeypatch):
+    def damaging(where, path, pieces):
+        index = write_pieces(where, path, pieces)
+        file = Path(where.url, path)
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        return index
+
+    write_pieces = out_of_core.write_pieces
+    monkeypatch.setattr(out_of_core, "write_pieces", damaging)
+    with pytest.raises(StoreError, match=r"000000\.counts is damaged; remove this file"):
+        spilled(tmp_path, 2, 300)
