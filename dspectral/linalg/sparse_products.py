@@ -17,6 +17,7 @@ from scipy import sparse
 from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops
 from dspectral.linalg.csr_structure import csr_fault
+from dspectral.linalg.dense_tiles import add_gram_times, is_filled
 from dspectral.linalg.transposition import Room
 from dspectral.types import CSRRows, FloatArray, IntArray
 
@@ -119,7 +120,7 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
     Notes
     -----
     ``4 nnz r`` flops. Beside the result it holds 4 MiB of ``A Z`` and a transposed copy of as many rows; for
-    narrow Z one row of ``A Z``, and A is read once.
+    narrow Z one row of ``A Z``, and A is read once. A block whose zeros are few goes through BLAS.
 
     Examples
     --------
@@ -132,6 +133,9 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
     out = np.zeros((A.shape[1], Z.shape[1]), dtype=Z.dtype)
     if Z.shape[1] < WIDE:
         sparse_loops.gram_gather_scatter(*_arrays(A), read_only(Z), out)
+        return out
+    if is_filled(A):
+        add_gram_times(A, Z, out)
         return out
     # Piece by piece: A Z is then still in the cache when it is gathered from. One piece of memory for all: what is
     # asked for anew is mapped and cleared by the system page by page, each time.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dspectral.linalg import dense_tiles
 from dspectral.linalg.gram_of_eight import GramOfEight
 from dspectral.linalg.sparse_products import gram_times, row_slice, times, transpose_times
 from dspectral.linalg.transposition import Room
@@ -51,6 +52,7 @@ def test_a_product_in_pieces_is_the_sum_over_its_pieces(monkeypatch):
 def test_products_have_the_same_bits_for_any_size_of_the_cache(dtype, width, monkeypatch):
     # Rows of 0 to 25 entries: those at the end of a row are added one by one, the others four by four.
     A = sparse.csr_array(sparse.tril(rows_of((60, 25), density=0.9, dtype=dtype), k=-3))
+    monkeypatch.setattr(dense_tiles, "DENSE_SHARE", 2.0)
     rng = np.random.default_rng(1)
     Z, Y = rng.standard_normal((25, width)).astype(dtype), rng.standard_normal((60, width)).astype(dtype)
     whole = times(A, Z), transpose_times(A, Y), gram_times(A, Z)
@@ -61,6 +63,24 @@ def test_products_have_the_same_bits_for_any_size_of_the_cache(dtype, width, mon
             (times(A, Z), transpose_times(A, Y), gram_times(A, Z)), whole, strict=True
         ):
             assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "tile"), [(60, 1 << 20), (16, 16 * 8 * 8), (1, 1)])
+def test_a_block_of_few_zeros_is_multiplied_in_dense_tiles(dtype, rows, tile, monkeypatch):
+    monkeypatch.setattr(dense_tiles, "TILE_ROWS", rows)
+    monkeypatch.setattr(dense_tiles, "TILE_BYTES", tile)
+    A = sparse.csr_array(sparse.tril(rows_of((60, 25), density=0.9, dtype=dtype), k=3))
+    Z = np.random.default_rng(1).standard_normal((25, 33)).astype(dtype)
+    assert dense_tiles.is_filled(A)
+    assert not dense_tiles.is_filled(rows_of((60, 25)))
+    assert not dense_tiles.is_filled(rows_of((0, 25)))
+    before = A.copy()
+    found = gram_times(A, Z)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, A.T @ (A @ Z), rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-5)
+    for attribute in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(A, attribute), getattr(before, attribute))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
