@@ -120,9 +120,11 @@ class ContextCounts(NamedTuple):
             n_contexts=n_contexts,
             sides=sides,
         )
-        parts = count_contexts(sentences, n_types, near)
+        data, indices, indptr = count_contexts(sentences, n_types, near)
+        if len(data) < 2**31:  # as the columns are: SciPy would copy those to the type of `indptr`
+            indptr = indptr.astype(np.int32)
+        counts = sparse.csr_array((data, indices, indptr), shape=(n_types, near.n_columns))
         # The kernel leaves columns sorted and distinct; SciPy would look through all of them to find that out.
-        counts = sparse.csr_array(parts, shape=(n_types, near.n_columns))
         counts.has_canonical_format = True
         return cls(len(sentences.ids), counts)
 

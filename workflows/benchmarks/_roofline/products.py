@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.linalg import sparse_products
-
 from .data import columns_of, counts
 from .limits import copying, gathering
 from .loops import Loop, Run, Share, kernel
@@ -12,7 +10,7 @@ from .loops import Loop, Run, Share, kernel
 WIDTH = 104
 """Columns of a product of Krylov's four passes for 100 components: 3 k + 10 in three blocks."""
 PROBES = 8
-PRODUCTS = "linalg/sparse_products.py:"
+LOOPS_OF = "linalg/sparse_loops.py:"
 KRYLOV, SKETCH = "krylov, 4 passes", "frequent directions"
 TRANSPOSED = ("linalg/transposition.py:transposed",)
 
@@ -29,20 +27,24 @@ def pieces_of(size: int, seed: int, width: int) -> tuple[list, NDArray[np.float3
 
 
 def forward(size: int, seed: int) -> tuple[Run, Run]:
-    """Make ``A Z``."""
-    A = counts(size, seed)
-    Z = np.random.default_rng(seed).standard_normal((A.shape[1], WIDTH), dtype=np.float32)
-    amount = 4.0 * WIDTH * A.nnz  # a row of Z of 4 bytes a number for each entry
-    return Run(lambda: sparse_products.times(A, Z), amount), gathering(A.indices, Z)
+    """Make ``A Z`` from the transposed pieces."""
+    pieces, Z = pieces_of(size, seed, WIDTH)
+    scatter, columns = kernel("linalg.sparse_loops:scatter"), by_columns(pieces)
+    out = np.zeros((pieces[0].shape[0], WIDTH), dtype=np.float32)
+
+    def call() -> None:
+        for data, rows, starts in columns:
+            scatter(data, rows, starts, Z, out)
+
+    amount = 4.0 * WIDTH * sum(piece.nnz for piece in pieces)  # a row of 4 bytes a number for each entry
+    return Run(call, amount), gathering(np.concatenate([piece.indices for piece in pieces]), Z)
 
 
 def backward(size: int, seed: int) -> tuple[Run, Run]:
     """Make ``A' Y`` from the transposed pieces."""
     pieces, Z = pieces_of(size, seed, WIDTH)
-    gather, room = kernel("linalg.sparse_loops:gather"), kernel("linalg.transposition:Room")
-    columns = [room.of(piece, piece.nnz).transposed(piece) for piece in pieces]
-    Y, out = Z[: pieces[0].shape[0]].copy(), np.zeros_like(Z)
-    Y = np.resize(Y, (pieces[0].shape[0], WIDTH))
+    gather, columns = kernel("linalg.sparse_loops:gather"), by_columns(pieces)
+    Y, out = np.resize(Z, (pieces[0].shape[0], WIDTH)), np.zeros_like(Z)
 
     def call() -> None:
         for data, rows, starts in columns:
@@ -50,6 +52,12 @@ def backward(size: int, seed: int) -> tuple[Run, Run]:
 
     amount = 4.0 * WIDTH * sum(piece.nnz for piece in pieces)  # a row of Y for each entry
     return Run(call, amount), gathering(np.concatenate([rows for _, rows, _ in columns]), Y)
+
+
+def by_columns(pieces: list) -> list[tuple]:
+    """Return the arrays of the transposed pieces."""
+    room = kernel("linalg.transposition:Room")
+    return [room.of(piece, piece.nnz).transposed(piece) for piece in pieces]
 
 
 def transposition(size: int, seed: int) -> tuple[Run, Run]:
@@ -78,10 +86,10 @@ LOOPS = (
     Loop(
         "product A Z",
         "byte",
-        f"4 bytes x {WIDTH} columns x nnz: each entry gathers a row of Z",
-        "the same rows gathered and added up, nothing else",
+        f"4 bytes x {WIDTH} columns x nnz: each entry adds a row of Z to one of A Z, which fits a cache",
+        "rows of Z gathered in the order of the block's columns and added up, nothing else",
         forward,
-        (Share(KRYLOV, (f"{PRODUCTS}_add_times",)), Share(SKETCH, (f"{PRODUCTS}_add_times",))),
+        (Share(KRYLOV, (f"{LOOPS_OF}scatter",)), Share(SKETCH, (f"{LOOPS_OF}scatter",))),
     ),
     Loop(
         "product A' Y",
@@ -90,8 +98,8 @@ LOOPS = (
         "the same rows gathered and added up, nothing else",
         backward,
         (
-            Share(KRYLOV, (f"{PRODUCTS}_add_transpose_times",), TRANSPOSED),
-            Share(SKETCH, (f"{PRODUCTS}_add_transpose_times",), TRANSPOSED),
+            Share(KRYLOV, (f"{LOOPS_OF}gather",)),
+            Share(SKETCH, (f"{LOOPS_OF}gather",)),
         ),
     ),
     Loop(
