@@ -4,7 +4,8 @@ Of counts of contexts, the rows of frequent words hold most columns. A multiplic
 costs a loop over entries: from :data:`DENSE_SHARE` on it is quicker to multiply the zeros too.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,31 +64,26 @@ def add_gram_times(A: CSRRows, Z: FloatArray, out: FloatArray) -> None:
     for start in range(0, A.shape[0], TILE_ROWS):
         stop = min(start + TILE_ROWS, A.shape[0])
         product = np.zeros((stop - start, Z.shape[1]), dtype=Z.dtype)
-
-        def times(columns: slice, tile: FloatArray, product: FloatArray = product) -> None:
-            np.add(product, tile @ Z[columns], out=product)
-
-        def back(columns: slice, tile: FloatArray, product: FloatArray = product) -> None:
+        for columns, tile in _tiles(A, start, stop, Z.dtype):
+            product += tile @ Z[columns]
+        for columns, tile in _tiles(A, start, stop, Z.dtype):
             out[columns] += tile.T @ product
 
-        _each_tile(A, start, stop, Z.dtype, times)
-        _each_tile(A, start, stop, Z.dtype, back)
 
-
-def _each_tile(
-    A: CSRRows, start: int, stop: int, dtype: np.dtype[np.floating], use: Callable[[slice, FloatArray], None]
-) -> None:
-    """Call a function with each tile of some rows, from the first column to the last."""
-    n_columns = max(1, TILE_BYTES // (TILE_ROWS * dtype.itemsize))
+def _tiles(
+    A: CSRRows, start: int, stop: int, dtype: np.dtype[np.floating[Any]]
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield some rows in tiles, from the first column to the last, in memory that the next one overwrites."""
+    n_rows, n_columns = stop - start, max(1, TILE_BYTES // (TILE_ROWS * dtype.itemsize))
     data, indices = read_only(A.data), read_only(A.indices)
-    # Invariant: entries of row i before `places[i - start]` are in tiles that were used.
+    # Invariant: entries of row i before `places[i - start]` are in tiles that were yielded.
     places, ends = A.indptr[start:stop].astype(np.int64), A.indptr[start + 1 : stop + 1].astype(np.int64)
-    room = np.empty((stop - start) * n_columns, dtype=dtype)
+    room = np.empty(n_rows * n_columns, dtype=dtype)
     for first in range(0, A.shape[1], n_columns):
-        last = min(first + n_columns, A.shape[1])
-        tile = room[: (stop - start) * (last - first)].reshape(stop - start, last - first)
+        columns = slice(first, min(first + n_columns, A.shape[1]))
+        tile = room[: n_rows * (columns.stop - first)].reshape(n_rows, -1)
         _fill(data, indices, places, ends, first, tile)
-        use(slice(first, last), tile)
+        yield columns, tile
 
 
 @compiled
