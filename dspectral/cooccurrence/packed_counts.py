@@ -293,12 +293,11 @@ def _add(
                 column += np.uint64(1)
             places[piece, 1], places[piece, 2], places[piece, 3] = np.int64(gap), np.int64(code), rare
         n = min(n, row.sums.size)
-        if (
-            end + n > total.size
-        ):  # more than was expected: doubled, so that all copies cost no more than the result
+        if end + n > total.size:  # doubled, so that all copies cost no more than the result
             longer = max(end + n, 2 * total.size)
             more_total, more_columns = np.empty(longer, dtype=np.float64), np.empty(longer, dtype=np.int32)
-            more_total[:end], more_columns[:end] = total[:end], columns[:end]
+            for k in range(end):  # not as slices: what would say that shapes differ takes seconds to compile
+                more_total[k], more_columns[k] = total[k], columns[k]
             total, columns = more_total, more_columns
         end = take_row(row, total, columns, end)
         ends[i + 1] = end
