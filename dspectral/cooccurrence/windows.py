@@ -193,5 +193,6 @@ def _sort_columns(
 @compiled
 def _lengthen(values: NDArray[Number], size: int) -> NDArray[Number]:
     longer = np.empty(size, dtype=values.dtype)
-    longer[: values.size] = values
+    for i in range(values.size):  # not as a slice: what would say that shapes differ takes seconds to compile
+        longer[i] = values[i]
     return longer
