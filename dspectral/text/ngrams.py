@@ -189,7 +189,9 @@ def sorted_words(
         while high < words.size and keys[high] == keys[low]:
             high += 1
         if high > low + 1:
-            order[low:high] = _sorted_by_comparison(text, starts, words, order[low:high].copy())
+            run = _sorted_by_comparison(text, starts, words, order[low:high].copy())
+            for i in range(run.size):  # not as a slice, which takes seconds to compile
+                order[low + i] = run[i]
         low = high
     return order
 

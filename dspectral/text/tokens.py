@@ -7,12 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
+from dspectral.text.code_points import N_CODE_POINTS, NEEDS_PYTHON, are, lower_case
 from dspectral.types import Documents, Int
 
-N_CODE_POINTS = 0x110000
 PADDING = 8  # bytes after the last word, so that four bytes can be read from any place in a word
-NEEDS_PYTHON = np.uint32(0xFFFFFFFF)
-CAPITAL_SIGMA = 0x3A3
 SPACE = np.uint8(32)
 
 
@@ -125,16 +123,12 @@ def check_ngram_range(ngram_range: tuple[int, int]) -> None:
 @cache
 def _word_characters(lowercase: bool) -> NDArray[np.uint32]:
     """Return the lower case (or itself) of each code point, 0 if it is not of words, or `NEEDS_PYTHON`."""
-    table = np.zeros(N_CODE_POINTS, dtype=np.uint32)
-    for code in range(N_CODE_POINTS):
-        character = chr(code).lower() if lowercase else chr(code)
-        if len(character) > 1:
-            table[code] = NEEDS_PYTHON
-        elif character.isalnum() or character == "_":  # the word characters of the module `re`
-            table[code] = ord(character)
-    if lowercase:
-        table[CAPITAL_SIGMA] = NEEDS_PYTHON
-    return read_only(table)
+    letters = lower_case() if lowercase else np.arange(N_CODE_POINTS, dtype=np.uint32)
+    is_one = letters != NEEDS_PYTHON
+    is_word = is_one.copy()
+    is_word[is_one] = are(r"\w")[letters[is_one]]
+    letters[is_one & ~is_word] = 0
+    return read_only(letters)
 
 
 def checked_offsets(documents: Documents) -> Documents:

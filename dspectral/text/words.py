@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
+from dspectral.text.code_points import N_CODE_POINTS, NEEDS_PYTHON, are, lower_case
 from dspectral.text.ngrams import name_words, sorted_words
 from dspectral.text.term_bytes import gather, hash_terms, read_only_terms
 from dspectral.text.term_index import TermIndex, look_up
 from dspectral.text.terms import TermTable
 from dspectral.text.tokenizers import Tokenizer
 from dspectral.text.tokens import (
-    CAPITAL_SIGMA,
-    N_CODE_POINTS,
-    NEEDS_PYTHON,
     PADDING,
     SPACE,
     Tokens,
@@ -133,26 +131,15 @@ def number_words(tokens: Tokens, index: TermIndex) -> Sentences:
 @cache
 def _letters(lowercase: bool) -> NDArray[np.uint32]:
     """Return the lower case (or itself) of each code point, or `NEEDS_PYTHON`."""
-    table = np.arange(N_CODE_POINTS, dtype=np.uint32)
-    if lowercase:
-        # The lower case of few characters is several (U+0130), and that of a capital sigma depends on what follows:
-        # a table of one code point for each cannot say either.
-        for code in range(N_CODE_POINTS):
-            character = chr(code).lower()
-            table[code] = NEEDS_PYTHON if len(character) > 1 else ord(character)
-        table[CAPITAL_SIGMA] = NEEDS_PYTHON
-    return read_only(table)
+    return read_only(lower_case() if lowercase else np.arange(N_CODE_POINTS, dtype=np.uint32))
 
 
 @cache
 def _kinds(cut: str) -> NDArray[np.uint8]:
     """Return what each code point is: a blank, a letter, by itself, or an apostrophe."""
     table = np.full(N_CODE_POINTS, LETTER if cut == "blanks" else ALONE, dtype=np.uint8)
-    for code in range(N_CODE_POINTS):
-        if chr(code).isspace():
-            table[code] = BLANK
-        elif chr(code).isalnum():
-            table[code] = LETTER
+    table[are(r"[^\W_]")] = LETTER
+    table[are(r"\s")] = BLANK
     # The class \w of the module `re` is what is alphanumeric, and the underscore.
     if cut == "words":
         table[ord("_")] = LETTER

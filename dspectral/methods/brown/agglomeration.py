@@ -100,6 +100,20 @@ def _cheapest(
 
 
 @compiled
+def _write(point: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Write a point, number by number: Numba takes seconds to compile what would say that shapes differ."""
+    for c in range(len(point)):
+        out[c] = point[c]
+
+
+@compiled
+def _join(mean: NDArray[np.float64], other: NDArray[np.float64], mass: float, others: float) -> None:
+    """Replace a mean by that of two clusters by mass."""
+    for c in range(len(mean)):
+        mean[c] = (mass * mean[c] + others * other[c]) / (mass + others)
+
+
+@compiled
 def _drop(
     gone: int,
     n: int,
@@ -114,7 +128,7 @@ def _drop(
     # not names: those that point to the moved cluster follow it. None points to the cluster that is gone, because the
     # caller has reset these.
     last = n - 1
-    means[gone] = means[last]
+    _write(means[last], means[gone])
     mass[gone], bounds[gone], twins[gone], names[gone] = mass[last], bounds[last], twins[last], names[last]
     for i in range(last):
         if twins[i] == last:
@@ -141,7 +155,8 @@ def _merge_window(
     while done < n_points - 1:
         if point < n_points and n <= n_active:
             # A new point is compared with all active clusters, in O(n k), and lowers the bounds above its costs.
-            means[n], mass[n], names[n] = points[point], weights[point], point
+            _write(points[point], means[n])
+            mass[n], names[n] = weights[point], point
             bounds[n], twins[n] = np.inf, -1
             for j in range(n):
                 cost = _cost(means[n], means[j], mass[n], mass[j])
@@ -154,9 +169,9 @@ def _merge_window(
         i = _cheapest(n, means, mass, bounds, twins)
         costs[done] = bounds[i]
         a, b = min(i, twins[i]), max(i, twins[i])
-        merges[done] = min(names[a], names[b]), max(names[a], names[b])
+        merges[done, 0], merges[done, 1] = min(names[a], names[b]), max(names[a], names[b])
         # The merged cluster takes the place of a: its mean is that of both by mass, so that no point is needed again.
-        means[a] = (mass[a] * means[a] + mass[b] * means[b]) / (mass[a] + mass[b])
+        _join(means[a], means[b], mass[a], mass[b])
         mass[a] += mass[b]
         names[a] = n_points + done
         bounds[a], twins[a] = min(bounds[a], bounds[b]), -1  # a bound, no longer tight

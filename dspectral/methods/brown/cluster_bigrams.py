@@ -67,11 +67,13 @@ def count_clusters(
     for word in range(len(labels)):
         for at in range(starts[word], starts[word + 1]):
             forth[labels[word], labels[others[at]]] += counts[at]
-    worth = np.zeros((m, m))
+    worth, first, second = np.zeros((m, m)), np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
     for a in range(m):
         for b in range(m):
             worth[a, b] = _nlogn(forth[a, b], table)
-    return ClusterBigrams(forth, forth.T.copy(), worth, worth.T.copy(), forth.sum(axis=1), forth.sum(axis=0))
+            first[a] += forth[a, b]
+            second[b] += forth[a, b]
+    return ClusterBigrams(forth, forth.T.copy(), worth, worth.T.copy(), first, second)
 
 
 @compiled
@@ -148,7 +150,11 @@ def write_gains(
     gains[:] = 0.0
     _add_gains(after, seen_after, cells.back, cells.worth_back, gains, table)
     _add_gains(before, seen_before, cells.forth, cells.worth, gains, table)
-    total_after, total_before = alone + after[seen_after].sum(), alone + before[seen_before].sum()
+    total_after, total_before = alone, alone
+    for b in seen_after:
+        total_after += after[b]
+    for b in seen_before:
+        total_before += before[b]
     for b in range(len(gains)):
         # The count of a cluster with itself changes at once by both sides and by the type itself: replace what each
         # side added for it alone. The sums of rows and columns count with the opposite sign.

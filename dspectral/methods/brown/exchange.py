@@ -178,7 +178,9 @@ def _sweep(
     for word in range(len(labels)):
         row = features.features[features.starts[word] : features.starts[word + 1]]
         put_features(row, features.weights[word], table, sums, labels[word])
-    sizes = np.bincount(labels, minlength=m)
+    sizes = np.zeros(m, dtype=np.int64)
+    for label in labels:
+        sizes[label] += 1
     after, before = np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
     seen_after, seen_before = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)
     gains = np.empty(m)

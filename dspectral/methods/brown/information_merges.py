@@ -106,6 +106,18 @@ def _add_third(
 
 
 @compiled
+def _join(C: NDArray[np.float64], a: int, b: int) -> None:
+    """Add row and column b to row and column a, and leave zeros."""
+    # Cell by cell: Numba takes seconds to compile what would say that the shapes of slices differ.
+    for j in range(len(C)):
+        C[a, j] += C[b, j]
+    for j in range(len(C)):
+        C[j, a] += C[j, b]
+    for j in range(len(C)):
+        C[b, j] = C[j, b] = 0.0
+
+
+@compiled
 def _lowest_pair(losses: NDArray[np.float64], alive: NDArray[np.bool_]) -> tuple[int, int]:
     """Return the pair with the least loss, the first of equals."""
     # A scan of m^2 / 2 numbers. A heap would gain nothing: each step changes all of them, by logarithms.
@@ -128,8 +140,11 @@ def _merge_by_information(C: NDArray[np.float64]) -> tuple[NDArray[np.int32], ND
     m = len(C)
     merges, costs = np.empty((m - 1, 2), dtype=np.int32), np.empty(m - 1)
     names, alive = np.arange(m).astype(np.int32), np.ones(m, dtype=np.bool_)
-    first, second = C.sum(axis=1), C.sum(axis=0)
-    losses = np.zeros((m, m))
+    first, second, losses = np.zeros(m), np.zeros(m), np.zeros((m, m))
+    for i in range(m):
+        for j in range(m):
+            first[i] += C[i, j]
+            second[j] += C[i, j]
     # This first table costs O(m^3): each of m^2 / 2 pairs sums over m third clusters.
     for i in range(m):
         for j in range(i + 1, m):
@@ -137,16 +152,14 @@ def _merge_by_information(C: NDArray[np.float64]) -> tuple[NDArray[np.int32], ND
     for done in range(m - 1):
         a, b = _lowest_pair(losses, alive)
         costs[done] = losses[a, b]
-        merges[done] = min(names[a], names[b]), max(names[a], names[b])
+        merges[done, 0], merges[done, 1] = min(names[a], names[b]), max(names[a], names[b])
         # Neither of the two is alive while the other pairs are corrected. Pairs with the first are computed anew below,
         # and pairs with the second are never read again.
         alive[a] = alive[b] = False
         _add_third(losses, C, alive, a, -1.0)
         _add_third(losses, C, alive, b, -1.0)
         # The new cluster takes the place of a.
-        C[a] += C[b]
-        C[:, a] += C[:, b]
-        C[b], C[:, b] = 0.0, 0.0
+        _join(C, a, b)
         first[a], second[a] = first[a] + first[b], second[a] + second[b]
         _add_third(losses, C, alive, a, 1.0)
         alive[a], names[a] = True, m + done

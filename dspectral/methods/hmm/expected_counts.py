@@ -244,7 +244,8 @@ def expected_sentence(
                 steps, weight = counts.transition[low + i], alpha[t, i]
                 for j in range(bounds[tags[t + 1] + 1] - after):
                     steps[after + j] += weight * rows[1, j]
-            rows[0] = rows[2]
+            for j in range(high - low):
+                rows[0, j] = rows[2, j]
         for j in range(high - low):
             share = alpha[t, j] * rows[0, j]
             counts.emission[words[t], low + j] += share

@@ -199,7 +199,8 @@ def viterbi_block(
             continue
         for t in range(n):
             if t == 0:
-                after[:] = log_model.initial
+                for j in range(n_states):
+                    after[j] = log_model.initial[j]
             else:
                 best_steps(best, log_model.transition, back[t], after)
             best, after = after, best

@@ -235,7 +235,8 @@ def posterior_block(
         for t in range(n - 1, -1, -1):
             if t < n - 1:
                 backward_step(words[t + 1], 0, 0, bounds, model, transposed, scale[t + 1], kind[t + 1], rows)
-                rows[0] = rows[2]
+                for j in range(n_states):
+                    rows[0, j] = rows[2, j]
             for j in range(n_states):
                 alpha[t, j] *= rows[0, j]
             normalize_row(alpha[t], n_states)

@@ -103,8 +103,9 @@ def add_products(
             if i + 1 < stop:
                 add_outer(steps[label, block.labels[i + 1]], future[i + 1], past[i])
         if start < stop:
-            first[block.labels[start]] += future[start]
-            last[block.labels[stop - 1]] += past[stop - 1]
+            for c in range(past.shape[1]):
+                first[block.labels[start], c] += future[start, c]
+                last[block.labels[stop - 1], c] += past[stop - 1, c]
 
 
 @compiled
@@ -145,20 +146,20 @@ def decode_block(
     for s in range(len(offsets) - 1):
         longest = max(longest, offsets[s + 1] - offsets[s])
     states, here, back = operators.first.copy(), operators.first.copy(), operators.first.copy()
-    kept = operators.first.repeat(max(1, longest)).reshape(n_labels, m, max(1, longest))
+    kept = np.empty((n_labels, m, max(1, longest)))
     # Column vectors go forward: s_0 = first, s_{t+1}[b] = sum_a T[a][b] O[a][x_t] s_t[a]. Row vectors come back:
     # r_{n-1} = last, r_{t-1}[a] = sum_b r_t[b] O[b][x_t] T[a][b]. The share of label a at token t is
     # r_t[a] O[a][x_t] s_t[a] over the sum of all labels. Both are rescaled at each token, as products of many
     # operators underflow; only ratios count. O(n (n_labels m)^2) time; ``kept`` holds s_t of one sentence.
     for s in range(len(offsets) - 1):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
-        states[:] = operators.first
+        write(operators.first, states)
         for t in range(n):
-            kept[:, :, t] = states
+            write(states, kept[:, :, t])
             emit(operators.emission, ids[start + t], states, here)
             move(operators.transition, here, states)
             rescale(states)
-        back[:] = operators.last
+        write(operators.last, back)
         for t in range(n - 1, -1, -1):
             absorb(operators.emission, ids[start + t], back, here)
             n_negative += write_label_shares(here, kept[:, :, t], out[start + t])
@@ -238,6 +239,14 @@ def rescale(states: NDArray[np.float64]) -> None:
         for a in range(n_labels):
             for c in range(m):
                 states[a, c] /= top
+
+
+@compiled
+def write(vectors: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Write vectors: Numba takes seconds to compile what would say that the shapes of slices differ."""
+    for a in range(len(vectors)):
+        for c in range(vectors.shape[1]):
+            out[a, c] = vectors[a, c]
 
 
 @compiled
