@@ -292,6 +292,6 @@ def run_tasks(
 def _call(function: Callable[..., Any], number: int, shapes: Sequence[Shape], *blocks: Any) -> Any:
     """Check the blocks, call a function of them, and begin what it refuses with the number of the block."""
     try:
-        return pinned(aligned(function), *map(checked_block, blocks, shapes))
+        return pinned(aligned(function), *map(aligned, map(checked_block, blocks, shapes)))
     except ValueError as error:
         raise ValueError(f"row block {number}: {error}") from error

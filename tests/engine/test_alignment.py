@@ -86,3 +86,10 @@ def test_a_function_of_a_task_has_aligned_arrays(call):
     vector = off(np.random.default_rng(1).standard_normal(99_999))
     assert call(partial(np.sum, vector)) == vector.copy().sum() != 0
     assert call(partial(lambda bound: bound.flags.aligned, vector))
+
+
+def test_a_block_of_a_task_has_the_bits_of_one_that_was_not_sent():
+    block = np.random.default_rng(0).standard_normal((30, 10))
+    assert _call(lambda rows: rows.flags.aligned, 0, ((30, 10, "<f8"),), off(block))
+    here, sent = (_call(Moments.of, 0, ((30, 10, "<f8"),), rows).gram for rows in (block, off(block)))
+    assert here.tobytes() == sent.tobytes()

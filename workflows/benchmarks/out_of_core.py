@@ -85,7 +85,7 @@ def options() -> argparse.ArgumentParser:
     )
     add("--passes", type=form.positive, default=4, help="for the singular vectors")
     add("--factors", type=form.positive, nargs="+", default=[1, 2, 4, 8], help="times the rows")
-    add("--store", help="of counts, which is read in place of one that is generated")
+    add("--store", help="of counts to read (default: one is generated)")
     add("--scratch", type=Path, help="folder for the store (default: the system's)")
     return parser
 

@@ -109,13 +109,13 @@ class TreePCA(
     Examples
     --------
     >>> words = ["not", "good", "bad"]
-    >>> vectors = np.array([[0.0, 1.0], [1.0, 0.1], [-1.0, 0.1]])
+    >>> vectors = np.array([[0.2, 1.0], [1.0, 0.1], [-1.0, 0.3]])
     >>> tree = TreePCA(length=4, vectors=(words, vectors))
     >>> tree.fit_transform([["not", "good"], ["good"], ["not", "bad"], ["bad", "bad", "bad"], []]).round(1)
-    array([[ 0.8, -0.7],
-           [ 0.6,  0.7],
-           [-0.7,  0.7],
-           [-1.7, -0.3],
+    array([[ 0.8,  0.4],
+           [ 0.6, -0.7],
+           [-0.7, -1. ],
+           [-1.7,  0.2],
            [ 0. ,  0. ]])
     """
 
