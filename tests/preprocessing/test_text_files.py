@@ -1,7 +1,7 @@
 """Text files as documents that a transformer hashes block by block."""
 
-import gzip
 import gc
+import gzip
 import pickle
 import tracemalloc
 
