@@ -71,7 +71,7 @@ USERS = {
 STEPS = {
     "decomposition": {"base", "estimators", "plan", "spectrum"},
     "brown": {"clustering", "queries", "adjacent_pairs"},
-    "embeddings": {"word_embedding", "counting", "decomposing", "out_of_core", "queries"},
+    "embeddings": {"word_embedding", "counting", "decomposing", "queries"},
     "hmm": {"em", "quantizer", "decoding"},
     "anchor": {"estimator", "points", "word_types"},
     "refinement": {"estimator", "labelling", "starts"},

@@ -7,7 +7,7 @@ of a matrix and ``scatter`` of its transpose add the same terms in the same orde
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral._compiled import compiled_with_contraction
+from dspectral._compiled import compiled, compiled_with_contraction
 from dspectral.types import FloatArray, IntArray
 
 
@@ -45,6 +45,20 @@ def scatter(
     # Entries of several rows of A meet in one row of `out`: rows are taken in their order, so that the sums have the
     # same bits at each call. Rows of `out` are reached at random, which is why wide Y goes through the transpose. The
     # cost is `2 nnz r` flops.
+    for i in range(indptr.size - 1):
+        source = Y[i]
+        for entry in range(indptr[i], indptr[i + 1]):
+            value = Y.dtype.type(data[entry])
+            row = out[indices[entry]]
+            for k in range(row.size):
+                row[k] += value * source[k]
+
+
+@compiled
+def scatter_rounded(
+    data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Y: FloatArray, out: FloatArray
+) -> None:
+    """Add ``A' Y`` to ``out`` as :func:`scatter` does, each product rounded before it is added, as SciPy's are."""
     for i in range(indptr.size - 1):
         source = Y[i]
         for entry in range(indptr[i], indptr[i + 1]):

@@ -29,6 +29,7 @@ FEW_ENTRIES = 1 << 14
 """Entries up to which a function of NumPy is as fast as a loop."""
 
 __all__ = [
+    "add_transpose_times",
     "canonical_rows",
     "column_sums",
     "gram",
@@ -100,6 +101,29 @@ def transpose_times(A: CSRRows, Y: FloatArray) -> FloatArray:
     for rows, piece in _pieces(A, Y):
         sparse_loops.gather(*piece, read_only(Y[rows]), out)
     return out
+
+
+def add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
+    """Add ``A' Y`` to a matrix, so that the bits of a sum over blocks of rows are those of all rows at once in SciPy.
+
+    Parameters
+    ----------
+    A : csr_array, shape (n, d)
+        Sparse block.
+    Y : ndarray, shape (n, r), C-contiguous
+        Dense factor.
+    out : ndarray, shape (d, r)
+        Matrix of Y's dtype, changed in place.
+
+    Examples
+    --------
+    >>> out = np.ones((2, 2))
+    >>> add_transpose_times(sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]), np.eye(2), out)
+    >>> out
+    array([[1., 2.],
+           [3., 1.]])
+    """
+    sparse_loops.scatter_rounded(*_arrays(A), read_only(Y), out)
 
 
 def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:

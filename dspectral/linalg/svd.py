@@ -1,12 +1,15 @@
 """Singular vectors of matrices in memory: wide sketches, sparse matrices, and the few rows of one class."""
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse.linalg import svds
 
 from dspectral.linalg.dense import eigh_descending, fixed_signs, leading_eigenpairs, rounding_floor
 from dspectral.linalg.panels import combine_rows, row_gram
+from dspectral.linalg.sparse_products import add_transpose_times
 from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 
 
@@ -108,16 +111,85 @@ def leading_left(
     >>> leading_left(sparse.csr_array(np.diag([1.0, 3.0, 2.0])), 2)[1].round(6)
     array([3., 2.])
     """
-    n, d = A.shape
-    width = min(k + EXTRA, n, d)
     # The transpose is stored, because products with rows gathered are twice as fast.
-    back = A.T.tocsr()
-    basis = A @ np.random.default_rng(random_state).standard_normal((d, width)).astype(A.dtype)
+    return _iterated(A.__matmul__, A.T.tocsr().__matmul__, A.shape, A.dtype, k, n_iterations, random_state)
+
+
+def leading_left_of_blocks(
+    blocks: Callable[[], Iterable[CSRRows]],
+    shape: tuple[int, int],
+    dtype: DTypeLike,
+    k: int,
+    *,
+    n_iterations: int = 3,
+    random_state: int = 0,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what :func:`leading_left` returns, bit for bit, of a matrix that comes in blocks of rows.
+
+    Parameters
+    ----------
+    blocks : callable
+        ``blocks()`` goes through the rows from the first to the last, ``2 * n_iterations + 2`` times in all.
+    shape : tuple of int
+        Rows n and columns d of the matrix.
+    dtype : type
+        Type of the entries.
+    k : int
+        Number of vectors, from 1 to min(n, d).
+    n_iterations : int, default=3
+        Products with ``A A'``.
+    random_state : int, default=0
+        Seed of the random start.
+
+    Returns
+    -------
+    vectors : ndarray, shape (n, k)
+        Orthonormal columns.
+    values : ndarray of float64, shape (k,)
+        Singular values, largest first.
+
+    Notes
+    -----
+    Memory: ``(n + d) * (k + 16)`` numbers and one block.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> rows = [sparse.csr_array([[1.0, 0.0]]), sparse.csr_array([[0.0, 3.0]])]
+    >>> leading_left_of_blocks(lambda: rows, (2, 2), np.float64, 2)[1].round(6)
+    array([3., 1.])
+    """
+
+    def multiply(Z: FloatArray) -> FloatArray:
+        return np.concatenate([np.asarray(rows @ Z) for rows in blocks()])
+
+    def multiply_back(Y: FloatArray) -> FloatArray:
+        out, first = np.zeros((shape[1], Y.shape[1]), dtype=np.result_type(dtype, Y.dtype)), 0
+        for rows in blocks():
+            add_transpose_times(rows, Y[first : first + rows.shape[0]], out)
+            first += rows.shape[0]
+        return out
+
+    return _iterated(multiply, multiply_back, shape, dtype, k, n_iterations, random_state)
+
+
+def _iterated(
+    multiply: Callable[[FloatArray], FloatArray],
+    multiply_back: Callable[[FloatArray], FloatArray],
+    shape: tuple[int, int],
+    dtype: DTypeLike,
+    k: int,
+    n_iterations: int,
+    random_state: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    n, d = shape
+    width = min(k + EXTRA, n, d)
+    basis = multiply(np.random.default_rng(random_state).standard_normal((d, width)).astype(dtype))
     for _ in range(n_iterations):
-        basis = A @ (back @ _orthonormal(basis))
+        basis = multiply(multiply_back(_orthonormal(basis)))
     basis = _orthonormal(basis)
     # The Gram matrix squares the singular values, so it is formed in double precision whatever the type of A.
-    inner = np.asarray(back @ basis, dtype=np.float64)
+    inner = np.asarray(multiply_back(basis), dtype=np.float64)
     values, rotation = eigh_descending(inner.T @ inner)
     return np.asarray(basis @ rotation[:, :k], dtype=np.float64), np.sqrt(values[:k])
 

@@ -1,43 +1,107 @@
-"""Counts of adjacent words, which clusters and anchors are found in."""
+"""Counts of adjacent words, which clusters and anchors are found in, in memory or in the store of the corpus."""
 
 from functools import partial
+from hashlib import sha256
 
-from dspectral.cooccurrence.contexts import ContextCounts
-from dspectral.engine import Blocks, asked_memory_limit, summarize
-from dspectral.types import CSRRows
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
+from dspectral.cooccurrence.scaling import most_entries
+from dspectral.engine import Blocks, asked_memory_limit, memory_limit, summarize
+from dspectral.methods.brown.pair_counts import PairBlock, PairCounts
+from dspectral.store.arrays import Location
+from dspectral.store.blocks import BlockInfo, read_block
+from dspectral.store.context_counts import spill_contexts
 
 PAIR_BYTES = 260
 """Peak memory of a fit for each distinct pair: its counts from both sides, scaled, and in merges."""
+ENTRY_BYTES = 100
+"""Peak memory of a fit for each entry of a row block of a store, which has two for each pair of its types."""
 
 
-def adjacent_counts(sentences: Blocks, n_types: int) -> CSRRows:
+def adjacent_counts(
+    sentences: Blocks,
+    counts: NDArray[np.int64],
+    *,
+    where: Location | None = None,
+    numbers: NDArray[np.int32] | None = None,
+) -> PairCounts:
     """Count in one pass how often each type directly follows each.
-
-    The counts are refused where working on them would take more than a limit on memory that was set.
 
     Parameters
     ----------
     sentences : Blocks
         Blocks of :class:`~dspectral.types.Sentences`.
-    n_types : int
-        Number of word types.
+    counts : ndarray of int64, shape (n_types,)
+        Number of tokens of each type.
+    where : Location, optional
+        Store of the corpus. Pairs that ``dspectral.memory-limit`` of Dask's configuration (1 GiB by default) has no
+        room for are counted in it, and worked on a block of rows at a time. Without it they are in memory.
+    numbers : ndarray of int32, optional
+        Type of each word of the corpus, where types are not its words.
 
     Returns
     -------
-    csr_array of float64, shape (n_types, n_types)
-        How often the column's type directly follows the row's.
+    PairCounts
+        The counts.
 
     Raises
     ------
     MemoryError
-        If there are more distinct pairs than ``dspectral.memory-limit`` of Dask's configuration has room for.
+        If there is no store, and there are more distinct pairs than a limit that was set has room for.
+
+    Notes
+    -----
+    One pass over the sentences, and one over what was counted in the store. There, a pair takes some ten bytes twice,
+    and again 24 bytes in a temporary folder while clusters are found.
     """
-    of = partial(ContextCounts.of, n_types=n_types, window=1, sides="right")
-    counts = summarize(sentences, of=of, name="adjacent").counts
-    limit, needed = asked_memory_limit(), PAIR_BYTES * counts.nnz
-    if limit is not None and needed > limit:
+    if where is not None and PAIR_BYTES * int(np.minimum(counts, len(counts)).sum()) > memory_limit():
+        pairs = _stored_counts(sentences, counts, where, numbers)
+        # The bound above is that of the tokens: often there are fewer pairs, and those in memory are faster.
+        return pairs if PAIR_BYTES * pairs.nnz > memory_limit() else PairCounts.of(pairs.whole())
+    of = partial(ContextCounts.of, n_types=len(counts), window=1, sides="right")
+    found = summarize(sentences, of=of, name="adjacent").counts
+    limit, needed = asked_memory_limit(), PAIR_BYTES * found.nnz
+    if where is None and limit is not None and needed > limit:
         raise MemoryError(
-            f"{counts.nnz:,} distinct pairs of adjacent words take {needed:,} bytes of memory, but "
-            f"dspectral.memory-limit is {limit:,}: set it to {needed:,}, or raise min_count"
+            f"{found.nnz:,} distinct pairs of adjacent words take {needed:,} bytes of memory, but "
+            f"dspectral.memory-limit is {limit:,}: set it to {needed:,}, raise min_count, or build_corpus a store, "
+            "where they are counted block by block"
         )
-    return counts
+    return PairCounts.of(found)
+
+
+def _stored_counts(
+    sentences: Blocks, counts: NDArray[np.int64], where: Location, numbers: NDArray[np.int32] | None
+) -> PairCounts:
+    n_types = len(counts)
+    settings = ContextSettings(n_types, 1, "list")
+    entries = most_entries(counts, n_positions=2, n_contexts=2 * n_types)
+    # In double precision: a pair may be there more often than single precision can count.
+    ids = "words" if numbers is None else sha256(numbers.tobytes()).hexdigest()
+    most = max(1, memory_limit() // ENTRY_BYTES)
+    store = spill_contexts(sentences, where, entries, settings, most=most, dtype=np.float64, ids=ids)
+    firsts, sums = np.concatenate([[0], np.cumsum(store.block_rows)]).tolist(), store.column_sums
+    items = list(zip(firsts[:-1], store.blocks, strict=True))
+    # A column on the left counts what follows its type, and one on the right what comes before it.
+    return PairCounts(
+        partial(_halves, where=store.where), items, sums[:n_types], sums[n_types:], store.nnz // 2
+    )
+
+
+def _halves(item: tuple[int, BlockInfo], *, where: Location) -> PairBlock:
+    """Read a row block of a store, and cut each row between what comes before and what follows."""
+    first, info = item
+    rows = read_block(where, info)
+    n_types = rows.shape[1] // 2
+    left = rows.indices < n_types
+    # Columns are sorted: those on the left of a row come first, and their number tells where each half begins.
+    ends = np.concatenate([[0], np.cumsum(left)])[rows.indptr]
+    shape, right = (rows.shape[0], n_types), ~left
+    before = sparse.csr_array((rows.data[left], rows.indices[left], ends), shape=shape)
+    after = sparse.csr_array(
+        (rows.data[right], rows.indices[right] - n_types, rows.indptr - ends), shape=shape
+    )
+    return PairBlock(first, after, before)

@@ -53,20 +53,26 @@ def _nlogn(n: int, table: NDArray[np.float64]) -> float:
 
 
 @compiled
-def count_clusters(
+def add_bigrams(
+    first: int,
     starts: NDArray[np.int64],
     others: NDArray[np.int32],
     counts: NDArray[np.int64],
     labels: NDArray[np.int32],
-    m: int,
-    table: NDArray[np.float64],
-) -> ClusterBigrams:
-    """Count the bigrams of m clusters, given the words that follow each type (CSR)."""
+    forth: NDArray[np.int64],
+) -> None:
+    """Add to the bigrams of clusters those of some types, given the words that follow each of them (CSR)."""
+    for row in range(len(starts) - 1):
+        label = labels[first + row]
+        for at in range(starts[row], starts[row + 1]):
+            forth[label, labels[others[at]]] += counts[at]
+
+
+@compiled
+def cells_of(forth: NDArray[np.int64], table: NDArray[np.float64]) -> ClusterBigrams:
+    """Return what goes with the bigrams of m clusters."""
     # Counts are whole numbers, so any order of moves leaves the same cells, and only the logarithms are rounded.
-    forth = np.zeros((m, m), dtype=np.int64)
-    for word in range(len(labels)):
-        for at in range(starts[word], starts[word + 1]):
-            forth[labels[word], labels[others[at]]] += counts[at]
+    m = len(forth)
     worth, first, second = np.zeros((m, m)), np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
     for a in range(m):
         for b in range(m):

@@ -1,10 +1,10 @@
 """Brown clusters: a spectral start, exchange sweeps, and a tree that gives each cluster its bit string."""
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,13 +15,14 @@ from dspectral.inputs.parameters import RandomState, check_integer, check_option
 from dspectral.inputs.sequences import HoldsSentences, as_corpus
 from dspectral.inputs.token_lists import TokenLists
 from dspectral.linalg.dense import unit_rows
-from dspectral.linalg.svd import leading_left
+from dspectral.linalg.svd import leading_left, leading_left_of_blocks
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.brown.cluster_tree import ClusterTree, information_tree, window_tree
-from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
+from dspectral.methods.brown.exchange import bigrams_of, cluster_table, exchange_sweep
+from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.methods.brown.queries import ClusterQueries
 from dspectral.methods.brown.recipe import BrownRecipe
-from dspectral.metrics.mutual_information import average_mutual_information, cluster_counts
+from dspectral.metrics.mutual_information import average_mutual_information
 from dspectral.registry import saved
 from dspectral.types import CSRRows
 
@@ -74,8 +75,9 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
     Memory: 260 bytes for each distinct pair of adjacent words (measured: 55 MB for 250,000 pairs of 10,000 types,
     190 MB for 760,000 of 30,000), ``(2 * n_types) * (n_dimensions + 16)`` numbers, and four matrices of ``n_clusters``
     by ``n_clusters`` numbers. There are as many pairs as tokens at most, and as the square of the types; memory does
-    not grow with the sentences otherwise. Where ``dspectral.memory-limit`` is set in Dask's configuration, pairs that
-    it has no room for are refused.
+    not grow with the sentences otherwise. Pairs that ``dspectral.memory-limit`` of Dask's configuration (1 GiB where it
+    is not set) has no room for are counted in the store of the corpus, with the same clusters, and a part of them that
+    has room is in memory at a time; where there is no store, they are refused if the limit was set.
 
     References
     ----------
@@ -169,24 +171,27 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         TypeError
             If X is not sentences, or a parameter is of a wrong type.
         MemoryError
-            If ``dspectral.memory-limit`` is set in Dask's configuration, and the pairs of adjacent words take more.
+            If ``dspectral.memory-limit`` is set in Dask's configuration, the pairs of adjacent words take more, and X
+            is not a corpus in a store.
         """
         self._check()
         corpus = as_corpus(X, min_count=self.min_count)
         expect_passes(1)
-        counts = adjacent_counts(corpus.sentences, len(corpus.words))
-        self.labels_ = self.clusters(counts, np.asarray(corpus.counts))
-        self.tree_: ClusterTree = information_tree(cluster_counts(counts, self.labels_).toarray())
-        self.words_, self.word_counts_ = list(corpus.words), np.asarray(corpus.counts)
+        word_counts = np.asarray(corpus.counts)
+        counts = adjacent_counts(corpus.sentences, word_counts, where=getattr(corpus, "where", None))
+        self.labels_ = self.clusters(counts, word_counts)
+        table = cluster_table(bigrams_of(counts), self.labels_, int(self.n_clusters))
+        self.tree_: ClusterTree = information_tree(table.astype(np.float64))
+        self.words_, self.word_counts_ = list(corpus.words), word_counts
         self.n_passes_ = 1
         return self
 
-    def clusters(self, counts: CSRRows, word_counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    def clusters(self, counts: "CSRRows | PairCounts", word_counts: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the cluster of each type, given how often types are adjacent, without building a tree.
 
         Parameters
         ----------
-        counts : csr_array, shape (n_types, n_types)
+        counts : csr_array or PairCounts, shape (n_types, n_types)
             How often the column's type directly follows the row's.
         word_counts : ndarray of int64, shape (n_types,)
             Number of tokens of each type.
@@ -202,7 +207,8 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
             If no type has a neighbor, or fewer than ``n_clusters`` have one.
         """
         self.random_state_ = resolve_seed(self.random_state)
-        beside = np.flatnonzero(np.asarray(counts.sum(axis=0) + counts.sum(axis=1)))
+        pairs = counts if isinstance(counts, PairCounts) else PairCounts.of(counts)
+        beside = np.flatnonzero(pairs.n_following + pairs.n_preceding)
         if not len(beside):
             raise ValueError("no word has a neighbor: every sentence is one word, or none")
         if not 1 <= self.n_clusters <= len(beside):
@@ -214,10 +220,10 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         weights = word_counts[beside].astype(np.float64)
         order = np.argsort(-weights, kind="stable")
         beside, weights = beside[order], weights[order]
-        among = counts[beside][:, beside]
         # The sweeps start from the spectral clusters and change their labels in place: an exchange finds the nearest
         # local optimum only, so the start decides much.
-        labels = self._exchange(among, self._start(among, weights))
+        with pairs.ordered(beside) as among:
+            labels = self._exchange(among, self._start(among, weights))
         largest = int(np.argmax(np.bincount(labels, weights=weights)))
         found = np.full(len(word_counts), largest, dtype=np.int32)
         found[beside] = labels
@@ -245,8 +251,11 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         """
         check_is_fitted(self)
         corpus = as_corpus(X)
-        counts = adjacent_counts(corpus.sentences, len(corpus.words))
-        return average_mutual_information(counts, self.predict(corpus.words))
+        counts = adjacent_counts(
+            corpus.sentences, np.asarray(corpus.counts), where=getattr(corpus, "where", None)
+        )
+        table = cluster_table(bigrams_of(counts), self.predict(corpus.words), self.tree_.n_leaves)
+        return average_mutual_information(table)
 
     def _check(self) -> None:
         check_integer("n_clusters", self.n_clusters)  # its range depends on the words
@@ -263,28 +272,37 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
             raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a BrownRecipe or None")
         return self.recipe or BrownRecipe()
 
-    def _start(self, counts: CSRRows, weights: NDArray[np.float64]) -> NDArray[np.int32]:
+    def _start(self, pairs: PairCounts, weights: NDArray[np.float64]) -> NDArray[np.int32]:
         """Cluster the points, the most frequent first."""
         recipe = self._recipe()
         # A context is a word on a side, so words after and words before have columns of their own.
-        rows = counts if recipe.sides == "right" else sparse.hstack([counts, counts.T], format="csr")
-        columns = np.asarray(rows.sum(axis=0), dtype=np.float64)
-        scaled = ContextScaling.of(columns, transform=self.count_transform).apply(sparse.csr_array(rows))
+        both = recipe.sides == "both"
+        columns = np.concatenate([pairs.n_preceding, pairs.n_following]) if both else pairs.n_preceding
+        scaling = ContextScaling.of(columns, transform=self.count_transform)
+
+        def scaled() -> Iterator[CSRRows]:
+            return (scaling.apply(block.beside() if both else block.after) for block in pairs)
+
+        k = min(self.n_dimensions, pairs.n_types)
         with blas_in_one_thread():
-            k = min(self.n_dimensions, *scaled.shape)
-            vectors, values = leading_left(scaled, k, random_state=self.random_state_)
+            if pairs.in_memory:
+                vectors, values = leading_left(next(scaled()), k, random_state=self.random_state_)
+            else:
+                vectors, values = leading_left_of_blocks(
+                    scaled, (pairs.n_types, len(columns)), scaling.dtype, k, random_state=self.random_state_
+                )
             points = np.asarray(unit_rows(vectors * values**recipe.power), dtype=np.float64)
         if recipe.weighting == "types":
             weights = np.ones(len(weights))
         return window_tree(points, weights, int(self.n_clusters)).cut(int(self.n_clusters))
 
-    def _exchange(self, counts: CSRRows, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _exchange(self, pairs: PairCounts, labels: NDArray[np.int32]) -> NDArray[np.int32]:
         """Sweep until no word moves, or ``n_sweeps`` times."""
-        self.history_ = [average_mutual_information(counts, labels)]
-        bigrams = BigramCounts.of(sparse.csr_array(counts))
+        bigrams, m = bigrams_of(pairs), int(self.n_clusters)
+        self.history_ = [average_mutual_information(cluster_table(bigrams, labels, m))]
         for _ in range(self.n_sweeps):
-            moved = exchange_sweep(bigrams, labels, int(self.n_clusters))
-            self.history_.append(average_mutual_information(counts, labels))
+            moved = exchange_sweep(bigrams, labels, m)
+            self.history_.append(average_mutual_information(cluster_table(bigrams, labels, m)))
             if not moved:  # each word is where it gains most, given all others
                 break
         return labels

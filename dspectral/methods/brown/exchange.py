@@ -1,31 +1,44 @@
 """Exchange of words between clusters, one at a time, to raise the mutual information of adjacent clusters."""
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.methods.brown.cluster_bigrams import count_clusters, nlogn_table, put_type, write_gains
+from dspectral.methods.brown.cluster_bigrams import (
+    ClusterBigrams,
+    add_bigrams,
+    cells_of,
+    nlogn_table,
+    put_type,
+    write_gains,
+)
+from dspectral.methods.brown.pair_counts import PairBlock, PairCounts
 from dspectral.methods.brown.type_features import TypeFeatures, add_feature_gains, put_features
 from dspectral.types import CSRRows
 
 
 class BigramCounts(NamedTuple):
-    """Bigram counts between word types, in CSR layout by the first and by the second word.
+    """Bigram counts of some neighboring types, in CSR layout by the first and by the second word.
 
     Attributes
     ----------
-    starts : ndarray of int64, shape (n_types + 1,)
-        Words after type i are ``others[starts[i]:starts[i + 1]]``, with the same slice of ``counts``.
+    first : int
+        Number of the first of these types.
+    starts : ndarray of int64, shape (n + 1,)
+        Words after type ``first + i`` are ``others[starts[i]:starts[i + 1]]``, with the same slice of ``counts``.
     others : ndarray of int32, shape (n_bigrams,)
         Second word of each bigram.
     counts : ndarray of int64, shape (n_bigrams,)
         How often each bigram occurs.
     starts_back, others_back, counts_back : ndarray
-        The same by the second word: words before type i.
+        The same by the second word: words before type ``first + i``.
     """
 
+    first: int
     starts: NDArray[np.int64]
     others: NDArray[np.int32]
     counts: NDArray[np.int64]
@@ -34,24 +47,90 @@ class BigramCounts(NamedTuple):
     counts_back: NDArray[np.int64]
 
     @classmethod
-    def of(cls, counts: CSRRows) -> "BigramCounts":
-        """Return the bigram counts of a square matrix.
+    def of(cls, block: PairBlock) -> "BigramCounts":
+        """Return the bigram counts of a block.
 
         Parameters
         ----------
-        counts : csr_array of whole numbers, shape (n_types, n_types)
-            How often the column's type directly follows the row's.
+        block : PairBlock
+            What follows each of some types, and what comes before it.
 
         Returns
         -------
         BigramCounts
-            The counts by row and by column.
+            The counts as whole numbers.
         """
-        return cls(*_csr_parts(counts), *_csr_parts(counts.T.tocsr()))
+        return cls(block.first, *_csr_parts(block.after), *_csr_parts(block.before))
+
+
+@dataclass(frozen=True)
+class StoredBigrams:
+    """Bigram counts that are read again at each iteration.
+
+    Attributes
+    ----------
+    pairs : PairCounts
+        Counts of adjacent types.
+    """
+
+    pairs: PairCounts
+
+    def __iter__(self) -> Iterator[BigramCounts]:
+        """Read one block after the other."""
+        return map(BigramCounts.of, self.pairs)
+
+
+def bigrams_of(pairs: PairCounts) -> Iterable[BigramCounts]:
+    """Return bigram counts that can be gone through again and again.
+
+    Parameters
+    ----------
+    pairs : PairCounts
+        Counts of adjacent types.
+
+    Returns
+    -------
+    iterable of BigramCounts
+        Blocks in the order of the types, made once where the counts are in memory.
+    """
+    return list(map(BigramCounts.of, pairs)) if pairs.in_memory else StoredBigrams(pairs)
+
+
+def cluster_table(
+    bigrams: Iterable[BigramCounts], labels: NDArray[np.int32], n_clusters: int
+) -> NDArray[np.int64]:
+    """Return how often one cluster directly follows another.
+
+    Parameters
+    ----------
+    bigrams : iterable of BigramCounts
+        Blocks of types, from the first to the last.
+    labels : ndarray of int32, shape (n_types,)
+        Cluster of each type.
+    n_clusters : int
+        Number of clusters.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_clusters, n_clusters)
+        Sums of the counts; the cluster of the column follows that of the row.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> pairs = PairCounts.of(sparse.csr_array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0], [0.0, 4.0, 0.0]]))
+    >>> cluster_table(bigrams_of(pairs), np.array([0, 1, 1], dtype=np.int32), 2)
+    array([[0, 3],
+           [3, 4]])
+    """
+    forth = np.zeros((n_clusters, n_clusters), dtype=np.int64)
+    for block in bigrams:
+        add_bigrams(block.first, block.starts, block.others, block.counts, read_only(labels), forth)
+    return forth
 
 
 def exchange_sweep(
-    bigrams: BigramCounts,
+    bigrams: Iterable[BigramCounts],
     labels: NDArray[np.int32],
     n_clusters: int,
     features: TypeFeatures | None = None,
@@ -62,8 +141,8 @@ def exchange_sweep(
 
     Parameters
     ----------
-    bigrams : BigramCounts
-        How often one type directly follows another.
+    bigrams : iterable of BigramCounts
+        How often one type directly follows another: blocks of types, from the first to the last, gone through twice.
     labels : ndarray of int32, shape (n_types,)
         Cluster of each type; changed in place.
     n_clusters : int
@@ -83,7 +162,7 @@ def exchange_sweep(
     Notes
     -----
     A type with k distinct neighboring clusters costs ``O(k * n_clusters)``. Memory: four square matrices over the
-    clusters, and one of clusters by features.
+    clusters, one of clusters by features, and a block.
 
     References
     ----------
@@ -95,11 +174,9 @@ def exchange_sweep(
     >>> from scipy import sparse
     >>> counts = sparse.csr_array(np.array([[0, 0, 5, 5], [0, 0, 5, 5], [5, 5, 0, 0], [5, 5, 0, 0]]))
     >>> labels = np.array([0, 1, 1, 1], dtype=np.int32)
-    >>> exchange_sweep(BigramCounts.of(counts), labels, 2), labels
+    >>> exchange_sweep(bigrams_of(PairCounts.of(counts)), labels, 2), labels
     (1, array([0, 0, 1, 1], dtype=int32))
     """
-    # Read-only views, so that the loop is compiled once, whether an array of the caller can be written to or not.
-    parts = BigramCounts._make(read_only(np.asarray(part)) for part in bigrams)
     given = TypeFeatures.none(len(labels)) if features is None else features
     seen = given._replace(
         starts=read_only(given.starts),
@@ -108,16 +185,43 @@ def exchange_sweep(
     )
     moves = np.ones(len(labels), dtype=np.bool_)
     moves[np.empty(0, dtype=np.int64) if fixed is None else fixed] = False
-    return int(_sweep(parts, seen, read_only(moves), labels, n_clusters, read_only(nlogn_table())))
+    nlogn = read_only(nlogn_table())
+    cells = cells_of(cluster_table(bigrams, labels, n_clusters), nlogn)
+    state = SweepState(
+        cells, *_feature_sums(seen, labels, n_clusters), np.bincount(labels, minlength=n_clusters)
+    )
+    return sum(int(_sweep(block, seen, read_only(moves), labels, state, nlogn)) for block in bigrams)
+
+
+class SweepState(NamedTuple):
+    """Clusters in the middle of a sweep, changed in place.
+
+    Attributes
+    ----------
+    cells : ClusterBigrams
+        Bigrams of the clusters.
+    table : ndarray of float64, shape (n_clusters, n_features)
+        Weight of each feature in each cluster.
+    sums : ndarray of float64, shape (n_clusters,)
+        Row sums of ``table``.
+    sizes : ndarray of int64, shape (n_clusters,)
+        Number of types of each cluster.
+    """
+
+    cells: ClusterBigrams
+    table: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    sizes: NDArray[np.int64]
 
 
 def _csr_parts(counts: CSRRows) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
     # Counts arrive as floating-point numbers. As integers they are added and taken away without rounding, so a million
-    # moves leave the cells exact.
+    # moves leave the cells exact. Read-only, so that the loops are compiled once, whether an array of the caller can be
+    # written to or not.
     return (
-        counts.indptr.astype(np.int64),
-        counts.indices.astype(np.int32),
-        np.rint(counts.data).astype(np.int64),
+        read_only(counts.indptr.astype(np.int64)),
+        read_only(counts.indices.astype(np.int32)),
+        read_only(np.rint(counts.data).astype(np.int64)),
     )
 
 
@@ -159,6 +263,18 @@ def _best(gains: NDArray[np.float64], home: int) -> int:
     return best
 
 
+@compiled
+def _feature_sums(
+    features: TypeFeatures, labels: NDArray[np.int32], m: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weight of each feature in each cluster, and the sum over the features."""
+    table, sums = np.zeros((m, features.n_features)), np.zeros(m)
+    for word in range(len(labels)):
+        row = features.features[features.starts[word] : features.starts[word + 1]]
+        put_features(row, features.weights[word], table, sums, labels[word])
+    return table, sums
+
+
 # Invariants at the start of each step: `cells`, `table` and `sums` hold the counts of all types under `labels`, and
 # `after` and `before` are zero. A step takes one type out of its cluster, writes the gain of every cluster, and puts it
 # into the best: the objective of cluster_bigrams (plus that of type_features) is then the highest that this type
@@ -169,35 +285,33 @@ def _sweep(
     features: TypeFeatures,
     moves: NDArray[np.bool_],
     labels: NDArray[np.int32],
-    m: int,
+    state: SweepState,
     nlogn: NDArray[np.float64],
 ) -> int:
-    starts, others, counts, starts_back, others_back, counts_back = bigrams
-    cells = count_clusters(starts, others, counts, labels, m, nlogn)
-    table, sums = np.zeros((m, features.n_features)), np.zeros(m)
-    for word in range(len(labels)):
-        row = features.features[features.starts[word] : features.starts[word + 1]]
-        put_features(row, features.weights[word], table, sums, labels[word])
-    sizes = np.zeros(m, dtype=np.int64)
-    for label in labels:
-        sizes[label] += 1
+    first, starts, others, counts, starts_back, others_back, counts_back = bigrams
+    cells, table, sums, sizes = state
+    m = len(sizes)
     after, before = np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
     seen_after, seen_before = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)
     gains = np.empty(m)
     moved = 0
-    for word in range(len(labels)):
-        home, back = labels[word], starts_back[word]
+    for at in range(len(starts) - 1):
+        word, start, stop, back, end = (
+            first + at,
+            starts[at],
+            starts[at + 1],
+            starts_back[at],
+            starts_back[at + 1],
+        )
+        home = labels[word]
         row = features.features[features.starts[word] : features.starts[word + 1]]
         weight = features.weights[word]
-        n_near = starts[word + 1] - starts[word] + starts_back[word + 1] - back
         # A cluster must not become empty, or there would be fewer than m. A type with neither neighbors nor features is
         # worth the same in every cluster.
-        if not moves[word] or sizes[home] == 1 or n_near + len(row) == 0:
+        if not moves[word] or sizes[home] == 1 or stop - start + end - back + len(row) == 0:
             continue
-        n, alone = _gather(starts[word], starts[word + 1], others, counts, word, labels, after, seen_after)
-        n_back, _ = _gather(
-            back, starts_back[word + 1], others_back, counts_back, word, labels, before, seen_before
-        )
+        n, alone = _gather(start, stop, others, counts, word, labels, after, seen_after)
+        n_back, _ = _gather(back, end, others_back, counts_back, word, labels, before, seen_before)
         here, there = seen_after[:n], seen_before[:n_back]
         put_type(cells, home, -1, after, here, before, there, alone, nlogn)
         put_features(row, -weight, table, sums, home)

@@ -10,8 +10,8 @@ from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings, wind
 from dspectral.cooccurrence.scaling import most_entries
 from dspectral.engine import memory_limit, summarize
 from dspectral.inputs.sequences import HoldsSentences
-from dspectral.methods.embeddings.out_of_core import spill_contexts
 from dspectral.methods.embeddings.recipe import EmbeddingRecipe
+from dspectral.store.context_counts import spill_contexts
 from dspectral.store.counts import CountStore
 from dspectral.types import CSRRows
 

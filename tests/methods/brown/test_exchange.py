@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 from dspectral.methods.brown.agglomeration import merge_window
-from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
+from dspectral.methods.brown.exchange import bigrams_of, exchange_sweep
 from dspectral.methods.brown.information_merges import merge_by_information
+from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.metrics.mutual_information import average_mutual_information
 
@@ -30,6 +31,10 @@ def slow_window(points, weights, n_active):
         active.append((len(points) + len(merges), ((v * x + w * y) / (v + w), v + w)))
         merges.append((min(a, b), max(a, b)))
     return merges
+
+
+def bigrams(counts):
+    return bigrams_of(PairCounts.of(sparse.csr_array(counts)))
 
 
 def random_counts(seed, n=25):
@@ -88,7 +93,7 @@ def test_a_sweep_moves_each_word_to_where_information_is_highest(seed):
     counts = random_counts(seed)
     labels = np.random.default_rng(seed).permutation(np.arange(25) % 4).astype(np.int32)
     expected = slow_sweep(counts, labels.copy(), 4)
-    exchange_sweep(BigramCounts.of(sparse.csr_array(counts)), labels, 4)
+    exchange_sweep(bigrams(counts), labels, 4)
     assert labels.tolist() == expected.tolist()
 
 
@@ -96,7 +101,7 @@ def test_a_sweep_moves_each_word_to_where_information_is_highest(seed):
 def test_sweeps_never_lower_information_and_empty_no_cluster(seed):
     counts = random_counts(seed, n=40)
     labels = (np.arange(40) % 7).astype(np.int32)
-    adjacent, moved, values = BigramCounts.of(sparse.csr_array(counts)), 1, []
+    adjacent, moved, values = bigrams(counts), 1, []
     while moved:
         values.append(average_mutual_information(counts, labels))
         moved = exchange_sweep(adjacent, labels, 7)
@@ -107,8 +112,8 @@ def test_sweeps_never_lower_information_and_empty_no_cluster(seed):
 def test_large_counts_are_beyond_the_table():
     counts = random_counts(1) * 100_000
     few, many = (np.arange(25) % 3).astype(np.int32), (np.arange(25) % 3).astype(np.int32)
-    exchange_sweep(BigramCounts.of(sparse.csr_array(random_counts(1))), few, 3)
-    exchange_sweep(BigramCounts.of(sparse.csr_array(counts)), many, 3)
+    exchange_sweep(bigrams(random_counts(1)), few, 3)
+    exchange_sweep(bigrams(counts), many, 3)
     assert few.tolist() == many.tolist()
 
 
@@ -146,6 +151,6 @@ def test_a_sweep_with_features_moves_each_word_to_where_both_are_worth_most(seed
         if max(trials) > trials[expected[word]] + 1e-8:
             expected[word] = int(np.argmax(trials))
     plain = labels.copy()
-    exchange_sweep(BigramCounts.of(sparse.csr_array(counts)), labels, m, features)
-    exchange_sweep(BigramCounts.of(sparse.csr_array(counts)), plain, m)
+    exchange_sweep(bigrams(counts), labels, m, features)
+    exchange_sweep(bigrams(counts), plain, m)
     assert labels.tolist() == expected.tolist() != plain.tolist()

@@ -22,9 +22,9 @@ from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.inputs.sequences import as_corpus
 from dspectral.linalg.runs import cut_runs
 from dspectral.methods.embeddings import EmbeddingRecipe
-from dspectral.methods.embeddings import out_of_core as contexts
 from dspectral.methods.embeddings.counting import count_corpus
 from dspectral.methods.embeddings.nearest import nearest
+from dspectral.store import context_counts as contexts
 from tests.probes import forked_probes
 
 CLASSES = [["red", "blue", "green"], ["cat", "dog", "cow"], ["runs", "sleeps", "eats"]]
@@ -145,7 +145,7 @@ def test_counts_in_the_store_give_the_same_vectors_as_counts_in_memory(corpus, s
 def test_counts_in_the_store_are_made_once(corpus, monkeypatch):
     with memory(1):
         first = WordEmbedding(3, window=3).fit(corpus)
-        monkeypatch.setattr("dspectral.methods.embeddings.out_of_core._count", None)
+        monkeypatch.setattr("dspectral.store.context_counts._count", None)
         again = WordEmbedding(3, window=3, scaling="ppmi", recipe=EmbeddingRecipe(n_skipped=0)).fit(corpus)
     assert again.vectors_.shape == first.vectors_.shape
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.methods.hmm.anchor.points import (
     AnchorRecipe,
     NeighborCounts,
@@ -19,7 +20,7 @@ def near():
     rng = np.random.default_rng(0)
     pairs = rng.poisson(2.0, (12, 12)).astype(float)
     counts = np.maximum(pairs.sum(axis=0), pairs.sum(axis=1)) + rng.integers(0, 3, 12)
-    return NeighborCounts(sparse.csr_array(pairs), counts.astype(np.int64))
+    return NeighborCounts(PairCounts.of(sparse.csr_array(pairs)), counts.astype(np.int64))
 
 
 def reduced(near, reduction, *, context="list", transform="sqrt", k=4):
@@ -32,7 +33,7 @@ def distances(points):
 
 
 def dense_contexts(near, context):
-    pairs = near.pairs.toarray()
+    pairs = near.pairs.whole().toarray()
     left = np.column_stack([pairs.T, near.counts - pairs.sum(axis=0)])
     right = np.column_stack([pairs, near.counts - pairs.sum(axis=1)])
     return left + right if context == "bag" else np.column_stack([left, right])

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from dspectral.datasets.anchors import anchor_model
 from dspectral.linalg.simplex import nearest_in_simplex
+from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.methods.hmm.anchor.search import chain_from_moments, emissions, find_anchors
 
 
@@ -104,7 +106,7 @@ def test_population_moments_give_the_model_back_but_for_rounding(seed, n_states)
     membership = np.zeros((31, n_states))
     membership[1:] = nearest_in_simplex(rows, rows[anchors])
     emission, marginal = emissions(membership, counts)
-    found = chain_from_moments(membership, emission, pairs, first)
+    found = chain_from_moments(membership, emission, PairCounts.of(sparse.csr_array(pairs)), first)
     order = np.argsort(anchors)
     occupancy = np.linalg.solve(np.eye(n_states) - model.transition.T, model.initial)
     np.testing.assert_allclose(marginal[order], occupancy / occupancy.sum(), atol=1e-8)

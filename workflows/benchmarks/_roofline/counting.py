@@ -45,18 +45,18 @@ def exchange(size: int, seed: int) -> tuple[Run, Run]:
     m = min(CLUSTERS, n_types // 2)
     pairs = (np.ones(len(ids) - 1), (ids[:-1], ids[1:]))
     counts = sparse.csr_array(sparse.coo_array(pairs, shape=(n_types, n_types)))
-    of = kernel("methods.brown.exchange:BigramCounts").of
+    of, pairs = kernel("methods.brown.exchange:bigrams_of"), kernel("methods.brown.pair_counts:PairCounts")
     sweep = kernel("methods.brown.exchange:exchange_sweep")
-    bigrams, labels = of(counts), (np.arange(n_types) % m).astype(np.int32)
+    (block,), labels = of(pairs.of(counts)), (np.arange(n_types) % m).astype(np.int32)
     # Clusters that stand beside a word, each once a side: that many rows of counts and of their worth are read.
     near = [
         np.unique(np.repeat(np.arange(n_types), np.diff(starts)) * m + labels[others]) % m
-        for starts, others in ((bigrams.starts, bigrams.others), (bigrams.starts_back, bigrams.others_back))
+        for starts, others in ((block.starts, block.others), (block.starts_back, block.others_back))
     ]
     rows = np.concatenate(near).astype(np.int32)
     amount = 16.0 * m * len(rows)  # a count of 8 bytes and its worth of 8 bytes for each cluster
     return (
-        Run(lambda: sweep(bigrams, labels.copy(), m), amount),
+        Run(lambda: sweep([block], labels.copy(), m), amount),
         gathering(rows, np.ones((m, 2 * m))),
     )
 

@@ -207,8 +207,10 @@ class AnchorHMM(StateDecoder):
         types = WordTypes.of(corpus.words, corpus.counts, self.min_count, spelled=self.spelling > 0)
         self.words_, self.spelling_classes_ = types.words, types.classes
         expect_passes(1 + self._recipe.n_transition_em_iter + self.n_em_iter)
-        sentences = renumber(corpus.sentences, types.numbers(corpus.words))
-        near = NeighborCounts(adjacent_counts(sentences, types.n_types), types.counts(corpus))
+        numbers, counts = types.numbers(corpus.words), types.counts(corpus)
+        sentences = renumber(corpus.sentences, numbers)
+        where = getattr(corpus, "where", None)
+        near = NeighborCounts(adjacent_counts(sentences, counts, where=where, numbers=numbers), counts)
         self.n_passes_ = 1
         if not near.pairs.nnz:
             raise ValueError("no word has a neighbor: every sentence is one word, or none")

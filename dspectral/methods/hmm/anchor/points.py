@@ -11,6 +11,7 @@ from dspectral.inputs.parameters import check_integer, check_option, check_real
 from dspectral.linalg.dense import eigh_descending, fixed_signs
 from dspectral.linalg.svd import leading_left
 from dspectral.methods.brown.clustering import SpectralBrownClustering
+from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.methods.hmm.decoding import DECODINGS, Decoding
 from dspectral.registry import saved
 from dspectral.types import CSRRows
@@ -88,24 +89,24 @@ class NeighborCounts(NamedTuple):
 
     Attributes
     ----------
-    pairs : csr_array of float64, shape (n_types, n_types)
+    pairs : PairCounts, shape (n_types, n_types)
         Number of times that the type of the column directly follows that of the row.
     counts : ndarray of int64, shape (n_types,)
         Number of tokens of each type.
     """
 
-    pairs: CSRRows
+    pairs: PairCounts
     counts: NDArray[np.int64]
 
     @property
     def first(self) -> NDArray[np.float64]:
         """Number of sentences that begin with each type."""
-        return np.asarray(self.counts - self.pairs.sum(axis=0), dtype=np.float64)
+        return np.asarray(self.counts - self.pairs.n_preceding, dtype=np.float64)
 
     @property
     def last(self) -> NDArray[np.float64]:
         """Number of sentences that end with each type."""
-        return np.asarray(self.counts - self.pairs.sum(axis=1), dtype=np.float64)
+        return np.asarray(self.counts - self.pairs.n_following, dtype=np.float64)
 
     def contexts(self, groups: CSRRows, *, context: str) -> CSRRows:
         """Count the neighbors of each type by group, the ends of sentences as one more group on each side.
@@ -124,8 +125,8 @@ class NeighborCounts(NamedTuple):
         """
         # Through coordinates, so that the entries of each row are in the order of columns, and sums in one order.
         first, last = sparse.coo_array(self.first[:, None]), sparse.coo_array(self.last[:, None])
-        before = sparse.hstack([self.pairs.T @ groups, first], format="csr")
-        after = sparse.hstack([self.pairs @ groups, last], format="csr")
+        before = sparse.hstack([self.pairs.before_times(groups), first], format="csr")
+        after = sparse.hstack([self.pairs.after_times(groups), last], format="csr")
         sides = before + after if context == "bag" else sparse.hstack([before, after], format="csr")
         counts = sparse.csr_array(sides)
         counts.eliminate_zeros()
@@ -207,7 +208,7 @@ def cluster_groups(near: NeighborCounts, recipe: AnchorRecipe, random_state: int
     """Return which type is in which cluster, as ones, shape (n_types, n_clusters)."""
     n_types = len(near.counts)
     # Clusters are of words that stand beside another word: no more than those can be asked for.
-    n_beside = int(np.sum(np.asarray(near.pairs.sum(axis=0) + near.pairs.sum(axis=1)) > 0))
+    n_beside = int(np.sum(near.pairs.n_following + near.pairs.n_preceding > 0))
     brown = SpectralBrownClustering(
         max(1, min(recipe.n_clusters, n_beside)),
         count_transform=recipe.count_transform,

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.methods.brown.exchange import BigramCounts, exchange_sweep
+from dspectral.methods.brown.exchange import bigrams_of, exchange_sweep
+from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.methods.hmm.chain import HiddenMarkov, normalize
 from dspectral.types import CSRRows, FloatArray
@@ -116,7 +117,7 @@ def _from_span(rows: NDArray[np.float64], chosen: list[int]) -> NDArray[np.float
 
 
 def sweep_types(
-    pairs: CSRRows,
+    pairs: PairCounts,
     membership: NDArray[np.float64],
     anchors: NDArray[np.int64],
     features: "CSRRows | None",
@@ -128,7 +129,7 @@ def sweep_types(
 
     Parameters
     ----------
-    pairs : csr_array, shape (n_types, n_types)
+    pairs : PairCounts, shape (n_types, n_types)
         Number of times that the type of the column follows that of the row.
     membership : ndarray of float64, shape (n_types, n_states)
         ``p(h | x)``.
@@ -151,7 +152,7 @@ def sweep_types(
     labels: NDArray[np.int32] = np.argmax(membership, axis=1).astype(np.int32)
     # A state is named by its anchor, even where another coefficient of the anchor rounds higher.
     labels[anchors] = np.arange(n_states)
-    adjacent = BigramCounts.of(pairs)
+    adjacent = bigrams_of(pairs)
     marks = None if features is None else weigh_features(features, weights)
     # A sweep never lowers the mutual information of adjacent states (plus that with the spelling), so sweeps end; the
     # last ones move next to nothing, and stop where fewer than one type in a thousand moves.
@@ -224,7 +225,7 @@ def mixed_emissions(membership: NDArray[np.float64], counts: NDArray[np.float64]
 def chain_from_moments(
     membership: NDArray[np.float64],
     emission: NDArray[np.float64],
-    pairs: CSRRows,
+    pairs: PairCounts,
     first: NDArray[np.float64],
     *,
     prior: float = 0.0,
@@ -237,7 +238,7 @@ def chain_from_moments(
         ``p(h | x)``.
     emission : ndarray of float64, shape (n_types, n_states)
         ``o(x | h)``.
-    pairs : csr_array, shape (n_types, n_types)
+    pairs : PairCounts, shape (n_types, n_types)
         Number of times that the type of the column follows that of the row.
     first : ndarray of float64, shape (n_types,)
         Number of sentences that begin with each type.
@@ -258,7 +259,7 @@ def chain_from_moments(
     # Expected counts seen through p(h | x) are mixed by C on each side; its inverse on each side undoes that.
     confusion = membership.T @ emission
     back = np.linalg.pinv(confusion)
-    steps = back @ (membership.T @ np.asarray(pairs @ membership)) @ back.T
+    steps = back @ (membership.T @ np.asarray(pairs.after_times(membership))) @ back.T
     initial = back @ (membership.T @ first)
     # The inverse amplifies noise, and entries may come out negative: they are cut off, and the prior keeps every
     # step possible, which EM could not make so later.

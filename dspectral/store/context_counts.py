@@ -3,6 +3,7 @@
 import json
 from functools import partial
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.pieces import find_pieces, read_piece, write_pieces
+from dspectral.types import CSRRows, FloatArray
 
 PIECE_BYTES = 8
 """Bytes of packed counts that a task holds at once, for each entry of a row block."""
@@ -31,6 +33,8 @@ def spill_contexts(
     settings: ContextSettings,
     *,
     most: int,
+    dtype: type[np.float32] | type[np.float64] = np.float32,
+    ids: str = "",
 ) -> CountStore:
     """Count contexts into a store of row blocks inside a corpus, however many there are.
 
@@ -47,11 +51,15 @@ def spill_contexts(
         Rule by which a word counts as a context.
     most : int
         Largest number of entries of a row block of several rows.
+    dtype : type, default=numpy.float32
+        Precision that the sums are stored in.
+    ids : str, default=""
+        Name of the word types, where they are not those of the corpus: other ones have other counts.
 
     Returns
     -------
     CountStore
-        Counts in single precision, shape (n_types, n_contexts).
+        Counts, shape (n_types, n_contexts).
 
     Notes
     -----
@@ -65,7 +73,8 @@ def spill_contexts(
     how = settings._asdict()
     # Blocks and settings name the folder: another window, or some of the blocks alone, have counts of their own, and
     # the same ones are found again.
-    digest = sha256(json.dumps([how, most, sentences.items], sort_keys=True).encode()).hexdigest()[:16]
+    of = [how, most, sentences.items, *([ids, np.dtype(dtype).name] if ids else [])]
+    digest = sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
     aside = scratch_of_probe()
     home = corpus if aside is None else Location(aside)
     where = home._replace(url=f"{home.url.rstrip('/')}/contexts/{digest}")
@@ -73,7 +82,7 @@ def spill_contexts(
     if done is not None:
         return done
     parts = cut_runs(entries, most)
-    plan = {"contexts": how, "rows": [list(part) for part in parts]}
+    plan: dict[str, Any] = {"contexts": how, "rows": [list(part) for part in parts]}
     with begin(where.url, dict(where.options), plan, append=False) as begun:
         near = window_of(**how)
         draft = begun._replace(n_columns=near.n_columns)
@@ -83,7 +92,7 @@ def spill_contexts(
         with numbered(is_pass=True):
             indices = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts")
         bounds = [int(entries[a:b].sum()) for a, b in parts]
-        merge = partial(_merge, draft=draft.for_tasks(), weights=near.weights, most=most)
+        merge = partial(_merge, draft=draft.for_tasks(), weights=near.weights, most=most, dtype=dtype)
         # A task gets the places of its pieces alone: with all of them the graph would grow with the square of the data.
         items = [(i, b - a, bounds[i], _places_of(indices, i)) for i, (a, b) in enumerate(parts)]
         blocks = run_tasks(merge, items, name="merge-contexts")
@@ -120,20 +129,26 @@ def _scratch_of(draft: Draft, number: int) -> str:
 
 
 def _merge(
-    item: tuple[int, int, int, NDArray[np.int64]], *, draft: Draft, weights: NDArray[np.float64], most: int
+    item: tuple[int, int, int, NDArray[np.int64]],
+    *,
+    draft: Draft,
+    weights: NDArray[np.float64],
+    most: int,
+    dtype: type[np.float32] | type[np.float64],
 ) -> BlockInfo:
     """Add up one run of rows over all blocks of sentences, in the order of the blocks."""
     part, n_rows, room, places = item
     name = draft.name(part)
     if (done := find_block(draft.where, name)) is not None:
         return done
-    # The sum is in double precision, and rounded to single only when it is stored.
+    # The sum is in double precision, and rounded only when it is stored.
     data, indices, indptr = _total(n_rows, room, places, draft, Coding.of(weights), most)
     if len(data) < 2**31:  # as the columns are: SciPy would copy those to the type of `indptr`
         indptr = indptr.astype(np.int32)
-    rows = sparse.csr_array((data.astype(np.float32), indices, indptr), shape=(n_rows, draft.n_columns))
+    values: FloatArray = data.astype(dtype, copy=False)
+    rows: CSRRows = sparse.csr_array((values, indices, indptr), shape=(n_rows, draft.n_columns))
     rows.has_canonical_format = True
-    del data
+    del data, values
     return write_block(draft.where, name, rows)
 
 

@@ -10,9 +10,8 @@ import pytest
 from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
 from dspectral.cooccurrence.scaling import most_entries
 from dspectral.engine import Blocks
-from dspectral.methods.embeddings import out_of_core
-from dspectral.methods.embeddings.out_of_core import spill_contexts
-from dspectral.store import Location, StoreError
+from dspectral.store import Location, StoreError, context_counts
+from dspectral.store.context_counts import spill_contexts
 from dspectral.types import Sentences
 
 N_TYPES = 60
@@ -51,13 +50,13 @@ def test_any_blocks_and_parts_give_the_bits_of_one_sum(n_blocks, most, how, tmp_
 
 @pytest.mark.parametrize("most", [60, 200, 500])
 def test_a_part_is_summed_within_the_memory_that_is_said(most, tmp_path, monkeypatch):
-    held, groups, read, add = [0], [], out_of_core._read_group, out_of_core.sum_of_packed
+    held, groups, read, add = [0], [], context_counts._read_group, context_counts.sum_of_packed
 
     def reading(draft, first, places):
         groups.append(len(places))
         pieces, starts = read(draft, first, places)
         held[0] = pieces.nbytes
-        assert len(places) == 1 or pieces.nbytes <= out_of_core.PIECE_BYTES * most
+        assert len(places) == 1 or pieces.nbytes <= context_counts.PIECE_BYTES * most
         return pieces, starts
 
     def adding(before, *arguments):
@@ -66,8 +65,8 @@ def test_a_part_is_summed_within_the_memory_that_is_said(most, tmp_path, monkeyp
         assert sums + held[0] <= 36 * most
         return total
 
-    monkeypatch.setattr(out_of_core, "_read_group", reading)
-    monkeypatch.setattr(out_of_core, "sum_of_packed", adding)
+    monkeypatch.setattr(context_counts, "_read_group", reading)
+    monkeypatch.setattr(context_counts, "sum_of_packed", adding)
     spilled(tmp_path, 90, most)
     assert 1 < max(groups) < 90
 
@@ -82,9 +81,9 @@ def test_a_run_goes_on_after_scratch_was_partly_removed(tmp_path, monkeypatch):
         counted.append(Path(path).name)
         return write_pieces(where, path, pieces)
 
-    write, write_pieces, counted = out_of_core.write_block, out_of_core.write_pieces, []
+    write, write_pieces, counted = context_counts.write_block, context_counts.write_pieces, []
     with monkeypatch.context() as patched:
-        patched.setattr(out_of_core, "write_block", fail)
+        patched.setattr(context_counts, "write_block", fail)
         with pytest.raises(KeyboardInterrupt):
             spilled(tmp_path, 7, 300)
     (scratch,) = tmp_path.glob("contexts/*/scratch/0000")
@@ -92,7 +91,7 @@ def test_a_run_goes_on_after_scratch_was_partly_removed(tmp_path, monkeypatch):
     assert [file.name for file in files] == [f"{i:06d}.counts" for i in range(7)]
     files[3].unlink()
     files[5].write_bytes(files[5].read_bytes()[:20])  # shorter than its index
-    monkeypatch.setattr(out_of_core, "write_pieces", counting)
+    monkeypatch.setattr(context_counts, "write_pieces", counting)
     store = spilled(tmp_path, 7, 300)
     assert sorted(counted) == [files[3].name, files[5].name]
     whole = spilled(tmp_path / "whole", 7, 300)
@@ -107,7 +106,7 @@ def test_damaged_scratch_is_named(tmp_path, monkeypatch):
         file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         return index
 
-    write_pieces = out_of_core.write_pieces
-    monkeypatch.setattr(out_of_core, "write_pieces", damaging)
+    write_pieces = context_counts.write_pieces
+    monkeypatch.setattr(context_counts, "write_pieces", damaging)
     with pytest.raises(StoreError, match=r"000000\.counts is damaged; remove this file"):
         spilled(tmp_path, 2, 300)

@@ -1,0 +1,248 @@
+"""Counts of adjacent types: what follows each type and what comes before it, in memory or in blocks of a store."""
+
+import tempfile
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral.types import CSRRows
+
+
+class PairBlock(NamedTuple):
+    """Counts of some neighboring types.
+
+    Attributes
+    ----------
+    first : int
+        Number of the first of these types.
+    after : csr_array of float64, shape (n, n_types)
+        How often the column's type directly follows the row's.
+    before : csr_array of float64, shape (n, n_types)
+        How often the column's type stands directly before the row's.
+    """
+
+    first: int
+    after: CSRRows
+    before: CSRRows
+
+    def beside(self) -> CSRRows:
+        """Return the types after, then those before, as columns of one matrix, shape (n, 2 * n_types)."""
+        a, b = self.after, self.before
+        # SciPy would go through coordinates, at ten times the time. Entries of a row lie behind those of all rows
+        # before it: both halves of them.
+        at_a = np.arange(a.nnz) + np.repeat(b.indptr[:-1], np.diff(a.indptr))
+        at_b = np.arange(b.nnz) + np.repeat(a.indptr[1:], np.diff(b.indptr))
+        data, indices = np.empty(a.nnz + b.nnz), np.empty(a.nnz + b.nnz, dtype=np.int32)
+        data[at_a], data[at_b] = a.data, b.data
+        indices[at_a], indices[at_b] = a.indices, b.indices + a.shape[1]
+        rows = sparse.csr_array((data, indices, a.indptr + b.indptr), shape=(a.shape[0], 2 * a.shape[1]))
+        rows.sort_indices()
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class PairCounts:
+    """How often types are adjacent, read block by block as often as asked.
+
+    Attributes
+    ----------
+    read : callable
+        ``read(item)`` returns a :class:`PairBlock`.
+    items : sequence
+        One item for each block, in the order of the types.
+    n_following : ndarray of float64, shape (n_types,)
+        How often a type has another one after it.
+    n_preceding : ndarray of float64, shape (n_types,)
+        How often a type has another one before it.
+    nnz : int
+        Number of distinct pairs.
+    """
+
+    read: Callable[[Any], PairBlock]
+    items: Sequence[Any]
+    n_following: NDArray[np.float64]
+    n_preceding: NDArray[np.float64]
+    nnz: int
+
+    @classmethod
+    def of(cls, counts: CSRRows) -> "PairCounts":
+        """Take a matrix in memory, which is one block.
+
+        Parameters
+        ----------
+        counts : csr_array, shape (n_types, n_types)
+            How often the column's type directly follows the row's.
+
+        Returns
+        -------
+        PairCounts
+            The counts by row and by column.
+        """
+        rows, columns = (np.asarray(counts.sum(axis=axis), dtype=np.float64) for axis in (1, 0))
+        block = PairBlock(0, counts, sparse.csr_array(counts.T.tocsr()))
+        return cls(_given, (block,), rows, columns, counts.nnz)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the counts are one block in memory."""
+        return self.read is _given
+
+    @property
+    def n_types(self) -> int:
+        """Number of types."""
+        return len(self.n_following)
+
+    def __iter__(self) -> Iterator[PairBlock]:
+        """Read one block after the other."""
+        return map(self.read, self.items)
+
+    def after_times(self, factor: Any) -> Any:
+        """Multiply the counts of types that follow by a matrix.
+
+        Parameters
+        ----------
+        factor : ndarray or csr_array, shape (n_types, m)
+            Dense or sparse matrix.
+
+        Returns
+        -------
+        ndarray or csr_array, shape (n_types, m)
+            Product of the same kind.
+        """
+        return _stacked([block.after @ factor for block in self])
+
+    def before_times(self, factor: Any) -> Any:
+        """Multiply the counts of types that come before by a matrix.
+
+        Parameters
+        ----------
+        factor : ndarray or csr_array, shape (n_types, m)
+            Dense or sparse matrix.
+
+        Returns
+        -------
+        ndarray or csr_array, shape (n_types, m)
+            Product of the same kind.
+        """
+        return _stacked([block.before @ factor for block in self])
+
+    def whole(self) -> CSRRows:
+        """Return how often the column's type follows the row's as one matrix in memory."""
+        after = [block.after for block in self]
+        return after[0] if len(after) == 1 else _rows(after)
+
+    @contextmanager
+    def ordered(self, order: NDArray[np.int64]) -> "Iterator[PairCounts]":
+        """Give types other numbers while a block of code runs.
+
+        Parameters
+        ----------
+        order : ndarray of int64, shape (n,)
+            Old number of each new one. Types that are left out have no pair.
+
+        Yields
+        ------
+        PairCounts
+            The same counts, in memory if these are, and otherwise in a temporary folder: 24 bytes for each pair.
+        """
+        rows, columns = self.n_following[order], self.n_preceding[order]
+        if self.in_memory:
+            yield PairCounts.of(sparse.csr_array(self.whole()[order][:, order]))
+            return
+        with tempfile.TemporaryDirectory(prefix="dspectral-") as folder:
+            items = [
+                _written(Path(folder) / str(number), block)
+                for number, block in enumerate(_reordered(self, order))
+            ]
+            yield PairCounts(partial(_read_back, n_types=len(order)), items, rows, columns, self.nnz)
+
+
+def _given(block: PairBlock) -> PairBlock:
+    return block
+
+
+def _stacked(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return _rows(parts) if sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
+def _rows(parts: "Sequence[CSRRows]") -> CSRRows:
+    return sparse.csr_array(sparse.vstack(list(parts), format="csr"))
+
+
+def _staying(order: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which numbers are of a longest rising subsequence: all others stand elsewhere in the new order."""
+    ends: list[int] = []  # the least last number of a rising subsequence of each length
+    lengths = np.empty(len(order), dtype=np.int64)
+    for i, number in enumerate(order.tolist()):
+        lengths[i] = bisect_left(ends, number)
+        ends[lengths[i] : lengths[i] + 1] = [number]
+    stays, wanted = np.zeros(len(order), dtype=np.bool_), len(ends) - 1
+    for i in range(len(order) - 1, -1, -1):
+        if lengths[i] == wanted:
+            stays[i], wanted = True, wanted - 1
+    return stays
+
+
+# Types come in nearly the order of the store, which is that of falling counts: the few that stand elsewhere are read
+# once before, and put where they belong. A block of the result ends where one of the store ends.
+def _reordered(pairs: PairCounts, order: NDArray[np.int64]) -> Iterator[PairBlock]:
+    """Yield blocks in another order of the types, in which columns have their new numbers."""
+    stays, number = _staying(order), np.full(pairs.n_types, -1, dtype=np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    moved = order[~stays]
+    kept = [_picked(block, moved) for block in pairs]
+    elsewhere = np.concatenate([here for here, _, _ in kept])
+    halves = _rows([after for _, after, _ in kept]), _rows([before for _, _, before in kept])
+    place = np.full(pairs.n_types, -1, dtype=np.int64)
+    place[elsewhere] = np.arange(len(elsewhere))
+    start = 0
+    for block in pairs:
+        n = block.after.shape[0]
+        here = np.flatnonzero(stays & (order >= block.first) & (order < block.first + n))
+        is_last = block.first + n == pairs.n_types
+        stop = len(order) if is_last else int(here[-1]) + 1 if len(here) else start
+        asked = order[start:stop]
+        # Rows of the block, then those from elsewhere: one index picks from both.
+        rows = np.where(stays[start:stop], asked - block.first, n + place[asked])
+        after, before = (
+            _renumbered(sparse.csr_array(_rows([own, other])[rows]), number, len(order))
+            for own, other in zip(block[1:], halves, strict=True)
+        )
+        before.sort_indices()  # as those of a transpose are
+        yield PairBlock(start, after, before)
+        start = stop
+
+
+def _picked(block: PairBlock, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], CSRRows, CSRRows]:
+    """Return those of some types that are in a block, and their rows."""
+    rows = numbers - block.first
+    rows = rows[(rows >= 0) & (rows < block.after.shape[0])]
+    return rows + block.first, block.after[rows], block.before[rows]
+
+
+def _renumbered(rows: CSRRows, number: NDArray[np.int32], n: int) -> CSRRows:
+    return sparse.csr_array((rows.data, number[rows.indices], rows.indptr), shape=(rows.shape[0], n))
+
+
+def _written(path: Path, block: PairBlock) -> tuple[Path, int]:
+    """Write a block to a file, not compressed; return what :func:`_read_back` takes."""
+    np.savez(path, *(part for half in block[1:] for part in (half.data, half.indices, half.indptr)))
+    return path.with_suffix(".npz"), block.first
+
+
+def _read_back(item: tuple[Path, int], *, n_types: int) -> PairBlock:
+    path, first = item
+    with np.load(path) as parts:
+        a, b = (tuple(parts[f"arr_{i}"] for i in range(start, start + 3)) for start in (0, 3))
+    shape = (len(a[2]) - 1, n_types)
+    return PairBlock(first, sparse.csr_array(a, shape=shape), sparse.csr_array(b, shape=shape))

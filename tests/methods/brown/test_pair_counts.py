@@ -1,0 +1,178 @@
+"""Pairs in blocks of a store: the same clusters and states, bit for bit, as of pairs in memory."""
+
+from itertools import pairwise
+
+import dask
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspectral import AnchorHMM, BrownRecipe, SpectralBrownClustering, build_corpus
+from dspectral.linalg.svd import leading_left, leading_left_of_blocks
+from dspectral.methods.brown import adjacent_pairs
+from dspectral.methods.brown.adjacent_pairs import adjacent_counts
+from dspectral.methods.brown.exchange import bigrams_of, cluster_table
+from dspectral.methods.brown.pair_counts import PairCounts, _staying
+from dspectral.metrics.mutual_information import cluster_counts
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Sentences of 60 words of falling counts; some of the rarest only ever stand alone."""
+    rng = np.random.default_rng(0)
+    lines = [
+        " ".join(f"w{min(int(word), 59)}" for word in rng.zipf(1.4, rng.integers(2, 9))) for _ in range(600)
+    ]
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n".join([*lines, *["alone"] * 3, *["lonely"] * 2]) + "\n")
+    return path
+
+
+@pytest.fixture
+def corpus(text, tmp_path):
+    return build_corpus([str(text)], str(tmp_path / "corpus.zarr"), min_count=2, block_bytes=4000)
+
+
+def limited(limit):
+    return dask.config.set({"dspectral.memory-limit": limit, "scheduler": "sync"})
+
+
+def stored(corpus, limit):
+    with limited(limit):
+        pairs = adjacent_counts(corpus.sentences, np.asarray(corpus.counts), where=corpus.where)
+    assert not pairs.in_memory
+    return pairs
+
+
+@pytest.mark.parametrize("limit", [1, 9000])
+def test_pairs_in_a_store_are_those_in_memory(corpus, limit):
+    whole, pairs = adjacent_counts(corpus.sentences, np.asarray(corpus.counts)), stored(corpus, limit)
+    assert len(pairs.items) > 3
+    counts = whole.whole()
+    assert pairs.nnz == whole.nnz == counts.nnz
+    np.testing.assert_array_equal(pairs.n_following, counts.sum(axis=1))
+    np.testing.assert_array_equal(pairs.n_preceding, counts.sum(axis=0))
+    np.testing.assert_array_equal(pairs.whole().toarray(), counts.toarray())
+    factor = np.random.default_rng(1).standard_normal((len(corpus.words), 3))
+    np.testing.assert_array_equal(pairs.after_times(factor), counts @ factor)
+    np.testing.assert_array_equal(pairs.before_times(factor), counts.T.tocsr() @ factor)
+    labels = np.random.default_rng(2).integers(4, size=len(corpus.words), dtype=np.int32)
+    table = cluster_table(bigrams_of(pairs), labels, 4)
+    np.testing.assert_array_equal(table, cluster_counts(counts, labels).toarray())
+
+
+@pytest.mark.parametrize("limit", [1, 3000, 9000])
+def test_another_order_has_the_same_entries_in_the_same_places_of_memory(corpus, limit):
+    whole, pairs = adjacent_counts(corpus.sentences, np.asarray(corpus.counts)), stored(corpus, limit)
+    rng = np.random.default_rng(3)
+    n = len(corpus.words)
+    rotated = np.concatenate([np.arange(1, 9), [0], np.arange(9, n)])
+    with_pairs = rotated[(whole.n_following + whole.n_preceding)[rotated] > 0]
+    assert len(with_pairs) < n
+    for order in (np.arange(n), rotated, with_pairs, rng.permutation(n)):
+        with whole.ordered(order) as expected, pairs.ordered(order) as found:
+            (one,) = expected
+            assert [block.first for block in found] == np.cumsum(
+                [0, *(block.after.shape[0] for block in found)]
+            )[:-1].tolist()
+            for side in ("after", "before"):
+                joined = sparse.vstack([getattr(block, side) for block in found], format="csr")
+                for part in ("data", "indices", "indptr"):
+                    np.testing.assert_array_equal(getattr(joined, part), getattr(getattr(one, side), part))
+            beside = sparse.hstack([one.after, one.after.T], format="csr")
+            np.testing.assert_array_equal(one.beside().indices, beside.indices)
+            np.testing.assert_array_equal(one.beside().data, beside.data)
+            np.testing.assert_array_equal(found.n_following, expected.n_following)
+            np.testing.assert_array_equal(found.n_preceding, expected.n_preceding)
+
+
+def test_the_temporary_folder_goes_also_after_an_error(corpus):
+    pairs = stored(corpus, 1)
+
+    def fail():
+        with pairs.ordered(np.arange(len(corpus.words))) as among:
+            folders.append(among.items[0][0].parent)
+            assert folders[0].is_dir()
+            raise KeyError
+
+    folders = []
+    with pytest.raises(KeyError):
+        fail()
+    assert not folders[0].exists()
+
+
+@pytest.mark.parametrize(
+    ("order", "staying"),
+    [([3, 0, 1, 2], [1, 2, 3]), ([0, 1, 2], [0, 1, 2]), ([5, 1, 2, 0, 3], [1, 2, 4]), ([], [])],
+)
+def test_what_stays_is_a_longest_rising_subsequence(order, staying):
+    assert np.flatnonzero(_staying(np.array(order, dtype=np.int64))).tolist() == staying
+
+
+def test_vectors_of_blocks_have_the_bits_of_those_of_the_whole():
+    rows = sparse.random_array((80, 30), density=0.2, rng=0, format="csr", dtype=np.float32)
+    whole = leading_left(rows, 5, random_state=1)
+    for cuts in ([0, 80], [0, 1, 40, 40, 80]):
+        parts = [rows[a:b] for a, b in pairwise(cuts)]
+        found = leading_left_of_blocks(lambda parts=parts: parts, rows.shape, rows.dtype, 5, random_state=1)
+        for one, other in zip(found, whole, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("recipe", [None, BrownRecipe(sides="right", weighting="types")])
+def test_clusters_are_the_same_bits_whatever_the_memory(corpus, recipe, monkeypatch):
+    def fitted(limit):
+        with limited(limit):
+            return SpectralBrownClustering(6, n_dimensions=8, recipe=recipe).fit(corpus)
+
+    whole = fitted("1 GiB")
+    monkeypatch.setattr(adjacent_pairs, "PAIR_BYTES", 10**6)
+    for limit in (1, 9000, 10**7):
+        found = fitted(limit)
+        np.testing.assert_array_equal(found.labels_, whole.labels_)
+        assert found.history_ == whole.history_
+        assert found.codes() == whole.codes()
+        assert found.n_passes_ == whole.n_passes_ == 1
+        with limited(limit):
+            assert found.score(corpus) == whole.score(corpus)
+    # The limit leaves room for the pairs that there are, if not for as many as tokens: they are taken from the store.
+    monkeypatch.setattr(adjacent_pairs, "PAIR_BYTES", 1)
+    n_pairs = adjacent_counts(corpus.sentences, np.asarray(corpus.counts)).nnz
+    assert n_pairs < np.minimum(corpus.counts, len(corpus.words)).sum()
+    found = fitted(n_pairs)
+    np.testing.assert_array_equal(found.labels_, whole.labels_)
+    assert found.history_ == whole.history_
+
+
+@pytest.mark.parametrize("spelling", [0.0, 0.3])
+def test_states_are_the_same_bits_whatever_the_memory(corpus, spelling):
+    def fitted(limit):
+        with limited(limit):
+            return AnchorHMM(3, spelling=spelling, min_count=4).fit(corpus)
+
+    whole = fitted("1 GiB")
+    for limit in (1, 9000):
+        found = fitted(limit)
+        assert found.anchors_ == whole.anchors_
+        for one, other in zip(found.model_, whole.model_, strict=True):
+            np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(found.membership_, whole.membership_)
+
+
+def test_pairs_of_types_are_not_taken_for_those_of_words(corpus):
+    with limited(1):
+        words = SpectralBrownClustering(6, n_dimensions=8).fit(corpus)
+        AnchorHMM(3, spelling=0.3, min_count=4).fit(corpus)
+        AnchorHMM(3, spelling=0.3, min_count=9).fit(corpus)
+        again = SpectralBrownClustering(6, n_dimensions=8).fit(corpus)
+    np.testing.assert_array_equal(words.labels_, again.labels_)
+
+
+def test_a_matrix_is_taken_as_it_was(corpus):
+    counts = adjacent_counts(corpus.sentences, np.asarray(corpus.counts))
+    assert isinstance(counts, PairCounts)
+    brown, other = (SpectralBrownClustering(6, n_dimensions=8) for _ in range(2))
+    np.testing.assert_array_equal(
+        brown.clusters(counts.whole(), np.asarray(corpus.counts)),
+        other.clusters(counts, np.asarray(corpus.counts)),
+    )
