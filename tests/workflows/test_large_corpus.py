@@ -11,7 +11,7 @@ from workflows._parts.class_chain import ClassChain
 from workflows.benchmarks import large_corpus
 
 
-def test_every_stage_is_reported_at_every_size_and_more_text_tells_more(tmp_path):
+def test_every_stage_is_reported_at_every_size_and_more_text_tells_more(tmp_path, capsys):
     options = [
         "--tokens",
         "4000",
@@ -31,6 +31,8 @@ def test_every_stage_is_reported_at_every_size_and_more_text_tells_more(tmp_path
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     found = {(row["method"], row["metric"], row["tokens"]): row["value"] for row in report["rows"]}
     stages = ("corpus", "embedding", "clusters", "anchor")
+    said = capsys.readouterr().out
+    assert [line.split(",")[0] for line in said.splitlines() if " CPU s, largest worker" in line] == [*stages] * 2
     for stage in stages:
         for n_tokens in (4_000, 40_000):
             assert found[stage, "tokens_per_second", n_tokens] > 0

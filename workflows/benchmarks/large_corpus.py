@@ -100,7 +100,14 @@ def report(run: form.Run, method: str, corpus: Corpus, used: Used) -> None:
     row(run, method, corpus, "cpu_seconds", used.cpu_seconds)
     row(run, method, corpus, "tokens_per_second", corpus.n_tokens / used.seconds)
     row(run, method, corpus, "peak_memory_bytes", peak)
-    row(run, method, corpus, "client_memory_bytes", used.peaks.get("this process", 0))
+    client = used.peaks.get("this process", 0)
+    row(run, method, corpus, "client_memory_bytes", client)
+    # At once: hours of work would be lost with a stage that fails, as a report is written of a whole run alone.
+    print(
+        f"{method}, {corpus.n_tokens:,} tokens: {used.seconds:.1f} s, {used.cpu_seconds:.1f} CPU s, largest worker "
+        f"{peak / 1e9:.2f} GB, this process {client / 1e9:.2f} GB",
+        flush=True,
+    )
 
 
 def row(run: form.Run, method: str, corpus: Corpus, metric: str, value: float) -> None:

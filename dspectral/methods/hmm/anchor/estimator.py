@@ -80,8 +80,9 @@ class AnchorHMM(StateDecoder):
     -----
     Memory: 260 bytes for each distinct pair of adjacent types (measured: 53 MB for 250,000 pairs of 10,000 types,
     180 MB for 760,000 of 30,000), and ``n_types * (2 n_clusters + n_states)`` numbers; it does not depend on the number
-    of sentences otherwise. Where ``dspectral.memory-limit`` is set in Dask's configuration, pairs that it has no room
-    for are refused.
+    of sentences otherwise. Pairs that ``dspectral.memory-limit`` of Dask's configuration (1 GiB where it is not set) has
+    no room for are counted in the store of the corpus, with the same states, and a part of them that has room is in
+    memory at a time; where there is no store, they are refused if the limit was set.
 
     References
     ----------
@@ -199,7 +200,8 @@ class AnchorHMM(StateDecoder):
         TypeError
             If a parameter is of the wrong type, or X is neither a corpus nor token lists.
         MemoryError
-            If ``dspectral.memory-limit`` is set in Dask's configuration, and the pairs of adjacent words take more.
+            If ``dspectral.memory-limit`` is set in Dask's configuration, the pairs of adjacent words take more, and X
+            is not a corpus in a store.
         """
         self._check()
         self.random_state_ = resolve_seed(self.random_state)
