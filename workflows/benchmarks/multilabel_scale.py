@@ -2,10 +2,10 @@
 
 A store of labelled documents is generated once, block by block; its first eighth, fourth, half and all of it are
 then learned from, each pass timed. Shapes: `amazoncat` has 1,186,239 documents, 203,882 words and 13,330 labels,
-`wikilshtc` 1,778,351 documents, 1,617,899 words and 325,056 labels; `--share` makes either smaller in documents
-alone. The rank of the rest is scored on documents drawn afterwards. `--low-rank` runs alternating least squares
-on the same store for as many turns. Seconds and CPU seconds are those of learning alone, for both;
-`scoring_cpu_seconds` are those of scoring a thousand documents.
+`wikilshtc` 1,778,351 documents, 1,617,899 words and 325,056 labels, `million` five million documents of a million
+words and labels; `--share` makes any of them smaller in documents alone. The rank of the rest is scored on documents
+drawn afterwards. `--low-rank` runs alternating least squares on the same store for as many turns. Seconds and CPU
+seconds are those of learning alone, for both; `scoring_cpu_seconds` are those of scoring a thousand documents.
 """
 
 import argparse
@@ -54,6 +54,7 @@ class Shape(NamedTuple):
 SHAPES = {
     "amazoncat": Shape(1_186_239, 203_882, 13_330, 86.0, 6.0),
     "wikilshtc": Shape(1_778_351, 1_617_899, 325_056, 49.0, 3.5),
+    "million": Shape(5_000_000, 700_000, 300_000, 60.0, 4.0),
     "small": Shape(4_000, 3_000, 200, 30.0, 4.0),
 }
 
