@@ -80,9 +80,9 @@ class AnchorHMM(StateDecoder):
     -----
     Memory: 260 bytes for each distinct pair of adjacent types (measured: 53 MB for 250,000 pairs of 10,000 types,
     180 MB for 760,000 of 30,000), and ``n_types * (2 n_clusters + n_states)`` numbers; it does not depend on the number
-    of sentences otherwise. Pairs that ``dspectral.memory-limit`` of Dask's configuration (1 GiB where it is not set) has
-    no room for are counted in the store of the corpus, with the same states, and a part of them that has room is in
-    memory at a time; where there is no store, they are refused if the limit was set.
+    of sentences otherwise. Pairs that ``dspectral.memory-limit`` of Dask's configuration (1 GiB where it is not set)
+    has no room for are counted in the store of the corpus, with the same states, and a part of them that has room is
+    in memory at a time; where there is no store, they are refused if the limit was set.
 
     References
     ----------
