@@ -32,7 +32,9 @@ def test_every_stage_is_reported_at_every_size_and_more_text_tells_more(tmp_path
     found = {(row["method"], row["metric"], row["tokens"]): row["value"] for row in report["rows"]}
     stages = ("corpus", "embedding", "clusters", "anchor")
     said = capsys.readouterr().out
-    assert [line.split(",")[0] for line in said.splitlines() if " CPU s, largest worker" in line] == [*stages] * 2
+    assert [line.split(",")[0] for line in said.splitlines() if " CPU s, largest worker" in line] == [
+        *stages
+    ] * 2
     for stage in stages:
         for n_tokens in (4_000, 40_000):
             assert found[stage, "tokens_per_second", n_tokens] > 0
