@@ -45,6 +45,7 @@ strict = True
 
 [mypy-anndata.*,bokeh.*,dask.*,distributed.*,fsspec.*,jinja2.*,matplotlib.*,numba.*,pandas.*,pyarrow.*,rich.*,scipy.*,sklearn.*,zarr.*]
 follow_imports = skip
+follow_imports_for_stubs = True
 """
 """Strict, but without a thousand modules of other packages that say nothing about this one."""
 

@@ -6,6 +6,7 @@ number of 8 bytes. Gaps and sizes have seven bits in a byte, the lowest first, a
 values are among the 255 smallest sums of weights, and the byte is the number of the sum; 0 stands for a rare value.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -58,18 +59,24 @@ class Coding(NamedTuple):
         >>> Coding.of(np.array([0.5, 1.0, 1.0, 0.5])).values[:5]
         array([0. , 0.5, 1. , 1.5, 2. ])
         """
-        whole = np.rint(weights * UNIT).astype(np.int64)
-        divisor = max(1, int(np.gcd.reduce(whole)))
-        terms = np.unique(whole[whole > 0]) // divisor
-        known, sums = np.empty(0, dtype=np.int64), terms
-        while len(sums) > 0 and len(known) < N_CODES - 1:
-            known = np.concatenate([known, np.setdiff1d(sums, known)])
-            sums = np.unique(sums[: N_CODES - 1, None] + terms)
-        known = known[: N_CODES - 1]
-        values, codes = np.zeros(N_CODES), np.zeros(1 + known.max(initial=0), dtype=np.uint8)
-        values[1 : 1 + len(known)] = known * (divisor / UNIT)
-        codes[known] = np.arange(1, 1 + len(known))
-        return cls(values, codes, divisor / UNIT)
+        return _coding_of(np.asarray(weights, dtype=np.float64).tobytes())
+
+
+@lru_cache(maxsize=16)
+def _coding_of(weights: bytes) -> Coding:
+    """Return the coding of weights, made once: it takes some 10 ms, and each block asks for it."""
+    whole = np.rint(np.frombuffer(weights) * UNIT).astype(np.int64)
+    divisor = max(1, int(np.gcd.reduce(whole)))
+    terms = np.unique(whole[whole > 0]) // divisor
+    known, sums = np.empty(0, dtype=np.int64), terms
+    while len(sums) > 0 and len(known) < N_CODES - 1:
+        known = np.concatenate([known, np.setdiff1d(sums, known)])
+        sums = np.unique(sums[: N_CODES - 1, None] + terms)
+    known = known[: N_CODES - 1]
+    values, codes = np.zeros(N_CODES), np.zeros(1 + known.max(initial=0), dtype=np.uint8)
+    values[1 : 1 + len(known)] = known * (divisor / UNIT)
+    codes[known] = np.arange(1, 1 + len(known))
+    return Coding(read_only(values), read_only(codes), divisor / UNIT)
 
 
 def packed_rows(rows: CSRParts, coding: Coding) -> NDArray[np.uint8]:
