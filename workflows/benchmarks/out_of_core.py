@@ -62,10 +62,12 @@ def main(argv: list[str] | None = None) -> None:
         for factor in arguments.factors:
             n_blocks = -(-len(store.blocks) * factor // max(arguments.factors))
             part = replace(store, blocks=store.blocks[:n_blocks])
-            points.append(sketch_part(run, part, factor))
+            if factor <= (arguments.sketch_up_to or factor):
+                points.append(sketch_part(run, part, factor))
             if arguments.components:
                 decompose_part(run, part, factor)
-        plot(run, points)
+        if points:
+            plot(run, points)
 
 
 def options() -> argparse.ArgumentParser:
@@ -85,6 +87,12 @@ def options() -> argparse.ArgumentParser:
     )
     add("--passes", type=form.positive, default=4, help="for the singular vectors")
     add("--factors", type=form.positive, nargs="+", default=[1, 2, 4, 8], help="times the rows")
+    add(
+        "--sketch-up-to",
+        type=form.positive,
+        metavar="F",
+        help="largest factor that is sketched as well (default: all are)",
+    )
     add("--store", help="of counts to read (default: one is generated)")
     add("--scratch", type=Path, help="folder for the store (default: the system's)")
     return parser
