@@ -53,7 +53,7 @@ class SketchedPCA(Decomposition):
     solver_ : str
         Solver that was used, never ``"auto"``.
     n_passes_ : int
-        Number of times that each block was read.
+        Number of times that each block was read: more than ``n_passes`` where a product is wider than memory.
     n_samples_seen_ : int
         Number of rows, those of ``partial_fit`` included.
     random_state_ : int
@@ -138,6 +138,13 @@ class TruncatedSVD(Decomposition):
         Squared Frobenius norm of the rows.
     solver_, n_passes_, n_samples_seen_, random_state_, summary_, n_features_in_
         As for :class:`SketchedPCA`.
+
+    Notes
+    -----
+    For d columns and products of ``w = sketch_size / (n_passes - 1)`` columns a task returns ``d w`` numbers. What does
+    not fit in 70 % of a worker's memory limit, or in ``dspectral.memory-limit`` where this process does the work and
+    that is set, goes out in groups of columns, a pass for each. The basis, ``d w n_passes`` numbers, lies in a
+    temporary file where it is larger than ``dspectral.memory-limit`` (1 GiB). Neither changes a bit for sparse rows.
 
     References
     ----------

@@ -10,9 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.decomposition.gram_products import (
+    multiplied,
+    product_with,
+    random_columns,
+    reads_of,
+    take_mean_off,
+    width_of,
+)
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.plan import Plan, check_size, chosen_solver, passes_of
-from dspectral.engine import expect_passes, lazy_rows, summarize
+from dspectral.engine import expect_passes, lazy_rows, memory_limit, summarize
 from dspectral.html import card, number, share
 from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor, rounding_of_sums
 from dspectral.linalg.krylov import KrylovSpace
@@ -105,9 +113,10 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: Plan) -> Spectrum:
     """
     check_size(plan, X.shape[1])
     solver = chosen_solver(plan, X.shape[1])
-    expect_passes(passes_of(plan, solver))
+    n_reads = reads_of(X, plan)
+    expect_passes(n_reads)
     if solver in ("krylov", "nystrom"):
-        found = _by_krylov(X, plan, solver)
+        found = _by_krylov(X, plan, solver, n_reads // passes_of(plan, solver))
     else:
         found = of_summary(summarize(X, of=summary_of(plan, solver), name="sketch"), plan)
     return pad_components(found, plan)
@@ -208,17 +217,17 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
     return Spectrum(axes, values, summary.n_rows, mean, energy, certificate, solver, 1, summary)
 
 
-def _by_krylov(X: "CheckedRows | HoldsRows", plan: Plan, solver: str) -> Spectrum:
+def _by_krylov(X: "CheckedRows | HoldsRows", plan: Plan, solver: str, n_groups: int) -> Spectrum:
     def multiply(Z: FloatArray) -> GramProduct:
-        return summarize(X, of=partial(GramProduct.of, factor=Z), name="product")
+        return summarize(X, of=product_with(Z), name="product")
 
-    return krylov_spectrum(multiply, lazy_rows(X).shape[1], plan, solver)
+    return krylov_spectrum(multiply, lazy_rows(X).shape[1], plan, solver, n_groups)
 
 
 def krylov_spectrum(
-    multiply: Callable[[FloatArray], GramProduct], n_columns: int, plan: Plan, solver: str
+    multiply: Callable[[FloatArray], GramProduct], n_columns: int, plan: Plan, solver: str, n_groups: int = 1
 ) -> Spectrum:
-    """Decompose the matrix ``A'A`` that a function multiplies by, in one pass for each product.
+    """Decompose the matrix ``A'A`` that a function multiplies by, in one pass for each product, or group of columns.
 
     Parameters
     ----------
@@ -231,34 +240,40 @@ def krylov_spectrum(
         Decomposition that is asked for.
     solver : {"krylov", "nystrom"}
         Solver; ``"nystrom"`` is the space of one product.
+    n_groups : int, default=1
+        Number of groups of columns that Z is multiplied in.
 
     Returns
     -------
     Spectrum
         With fewer axes than asked for where there are fewer directions; see :func:`pad_components`.
 
+    Notes
+    -----
+    With w columns of a product, p products and k components, ``d (p w + k)`` numbers: in memory up to
+    ``dspectral.memory-limit`` (1 GiB), else in temporary files, of which a panel at a time is in memory for most of the
+    work, and one or two products for some. The same bits either way.
+
     References
     ----------
     Musco and Musco 2015, "Randomized block Krylov methods for stronger and faster approximate singular value
     decomposition", algorithm 2.
     """
-    n_passes = passes_of(plan, solver)
-    # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
-    width = min(n_columns, math.ceil(plan.width_of_space / max(1, n_passes - 1)))
-    # Drawn in single precision whatever the dtype, so that both precisions start alike.
-    start = np.random.default_rng(plan.seed).standard_normal((n_columns, width), dtype=np.float32)
-    space, n_done = KrylovSpace.start(start.astype(plan.dtype, copy=False)), 0
+    n_passes, width = passes_of(plan, solver), width_of(plan, solver, n_columns)
+    held = n_columns * (n_passes * width + plan.n_components) * np.dtype(plan.dtype).itemsize
+    start = random_columns(n_columns, width, plan, in_file=held > memory_limit())
+    space, n_done, n_reads = KrylovSpace.start(start), 0, 0
     del start
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction where asked.
     # The last product is not orthogonalized: it only closes the approximation.
     while True:
-        part = multiply(space.newest)
-        n_done += 1
+        part, n_more = multiplied(multiply, space.newest, math.ceil(width / n_groups))
+        n_done, n_reads = n_done + 1, n_reads + n_more
         mean = part.total / max(1, part.n_rows)
         product = part.product
-        # (A'A - n mean mean') Z, from A'A Z and the sum of the rows, which each pass has anyway.
+        part = part._replace(product=product[:0])
         if plan.center:
-            product -= np.outer(mean, part.n_rows * (mean @ space.newest)).astype(plan.dtype)
+            take_mean_off(product, mean, part.n_rows, space.newest)
         if n_done == n_passes or space.newest.shape[1] == 0:
             break
         space = space.extend(product)
@@ -270,4 +285,4 @@ def krylov_spectrum(
     left = max(0.0, energy - math.fsum(best.values)) + rounding_floor(best.values, plan.dtype)
     left += rounding_of_sums(part.n_rows, part.energy)
     certificate = Certificate(left, left / energy if energy else 0.0)
-    return Spectrum(axes, best.values[:k], part.n_rows, mean, energy, certificate, solver, n_done, None)
+    return Spectrum(axes, best.values[:k], part.n_rows, mean, energy, certificate, solver, n_reads, None)

@@ -10,6 +10,7 @@ from dspectral._compiled import LISTENERS
 from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.cluster.asking import answer, asked
 from dspectral.engine.cluster.errors import ClusterError
+from dspectral.engine.column_groups import column_groups
 from dspectral.engine.compiling import announce as _announce
 from dspectral.engine.configuration import asked_memory_limit, memory_limit
 from dspectral.engine.fitting import (
@@ -49,6 +50,7 @@ __all__ = [
     "asked_memory_limit",
     "blas_in_one_thread",
     "collect_rows",
+    "column_groups",
     "expect_passes",
     "fits_in_memory",
     "fitting",

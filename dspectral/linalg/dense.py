@@ -10,6 +10,7 @@ import scipy.linalg
 from numpy.typing import DTypeLike, NDArray
 
 from dspectral.linalg.panels import PANEL, column_gram, panels, room_for
+from dspectral.linalg.scratch import alike
 from dspectral.types import FloatArray
 
 MARGIN = 16.0
@@ -161,11 +162,11 @@ def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray
     """
     # Scaled first, so that a short column is not taken for rounding beside a long one.
     norms = column_norms(Z)
-    if not norms.all():
-        Z = Z[:, norms > 0]
-    elif not overwrite:
-        Z = Z.copy()
-    Z /= norms[norms > 0].astype(Z.dtype)
+    if not overwrite or not norms.all():
+        Z = _columns(Z, norms > 0)
+    norms = norms[norms > 0].astype(Z.dtype)
+    for panel in panels(len(Z), Z):
+        Z[panel] /= norms
     for _ in range(2):  # once leaves an error of eps times the condition squared, the second time of eps
         values, vectors = leading_eigenpairs(column_gram(Z), Z.dtype)
         Z = _times_in_place(Z, vectors / np.sqrt(values))
@@ -192,10 +193,18 @@ def _times_in_place(Z: FloatArray, C: FloatArray) -> FloatArray:
     """Return ``Z C`` in the memory of Z, for C with no more columns than Z."""
     C, rank = C.astype(Z.dtype), C.shape[1]
     room = np.empty((PANEL, rank), dtype=Z.dtype)
-    for panel in panels(len(Z)):
+    for panel in panels(len(Z), Z):
         # Safe in place, since the product lies elsewhere: all of the panel is read before any of it is overwritten.
         Z[panel, :rank] = np.matmul(Z[panel], C, out=room_for(panel, room))
-    return Z if rank == Z.shape[1] else np.ascontiguousarray(Z[:, :rank])
+    return Z if rank == Z.shape[1] else _columns(Z, np.arange(Z.shape[1]) < rank)
+
+
+def _columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
+    """Return a copy of some columns of a tall matrix, in a file if the matrix lies in one."""
+    out = alike(Z, int(np.sum(chosen)))
+    for panel in panels(len(Z), Z, out):
+        out[panel] = Z[panel] if chosen.all() else Z[panel][:, chosen]
+    return out
 
 
 def unit_rows(rows: FloatArray) -> FloatArray:
@@ -215,13 +224,15 @@ def unit_rows(rows: FloatArray) -> FloatArray:
     return np.asarray(rows / np.where(sizes > 0, sizes, 1.0)[:, None], dtype=rows.dtype)
 
 
-def fixed_signs(rows: FloatArray) -> FloatArray:
+def fixed_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """Flip rows so that the entry largest in magnitude of each is positive; the first of equals decides.
 
     Parameters
     ----------
     rows : ndarray, shape (k, d)
         Singular vectors or others whose sign is arbitrary.
+    overwrite : bool, default=False
+        Whether their memory may be used for the result.
 
     Returns
     -------
@@ -230,6 +241,7 @@ def fixed_signs(rows: FloatArray) -> FloatArray:
     """
     if not rows.size:
         return rows
-    peaks = np.argmax(np.abs(rows), axis=1)
+    peaks = [np.argmax(np.abs(row)) for row in rows]  # row by row: rows may be as large as memory
     signs = np.sign(rows[np.arange(len(rows)), peaks])
-    return rows * np.where(signs == 0, 1, signs)[:, None].astype(rows.dtype)
+    flips = np.where(signs == 0, 1, signs)[:, None].astype(rows.dtype)
+    return np.multiply(rows, flips, out=rows if overwrite else None)

@@ -1,67 +1,14 @@
 """Orthonormal bases of block Krylov spaces, in place, with the memory of rows released early."""
 
-import ctypes
-import ctypes.util
-import mmap
-import sys
-from collections.abc import Callable
-from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.linalg.dense import column_norms, leading_eigenpairs, orthonormal_columns
 from dspectral.linalg.panels import PANEL, inner_products, panels, room_for, take_out
+from dspectral.linalg.scratch import forget_rows, is_in_file, tall_array
 from dspectral.types import FloatArray, IntArray
-
-
-def forget_rows(array: np.ndarray[Any, Any], start: int, stop: int) -> None:
-    """Release pages of a large array to the operating system while the array is still referenced (Linux only).
-
-    Parameters
-    ----------
-    array : ndarray, shape (n, ...), C-contiguous, writable
-        Array that nobody else reads.
-    start, stop : int
-        First row to forget, and the row after the last. Their contents are undefined afterwards.
-
-    Notes
-    -----
-    Whole pages within the rows are released; on other systems nothing is, until the array is freed. The sketch of a
-    block of 300,000 columns and 200 rows then peaks at 530 MB instead of 750 MB: as the sketch is written, panel by
-    panel, the basis that it is made from goes.
-
-    Examples
-    --------
-    >>> tall = np.ones((4, 1 << 16))
-    >>> forget_rows(tall, 0, 2)
-    >>> tall[2:].sum() == 2 << 16
-    np.True_
-    """
-    advise = _advise()
-    if advise is None or not array.flags.c_contiguous or not array.flags.writeable:
-        return
-    row_bytes = array.nbytes // max(1, len(array))
-    first = array.ctypes.data + start * row_bytes
-    # Only whole pages can be released: round the beginning up and the length down.
-    first, last = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE, array.ctypes.data + stop * row_bytes
-    length = (last - first) // mmap.PAGESIZE * mmap.PAGESIZE
-    if length > 0:
-        # The addresses stay mapped: a later read finds zeros instead of a fault, and the array is freed as usual. A
-        # refusal, which the call returns and nobody reads, only leaves the memory in use.
-        advise(first, length, mmap.MADV_DONTNEED)
-
-
-@cache
-def _advise() -> Callable[[int, int, int], int] | None:
-    """Return the system's ``madvise``, or None where there is none."""
-    if sys.platform != "linux":
-        return None
-    advise: Any = ctypes.CDLL(ctypes.util.find_library("c")).madvise
-    # Without declared types ctypes would pass an address as a C int, and cut it to 32 bits.
-    advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    return cast("Callable[[int, int, int], int]", advise)
 
 
 class KrylovSpace(NamedTuple):
@@ -201,10 +148,11 @@ class Approximation(NamedTuple):
         # Rounded to the precision of the parts: double weights would make the product of each panel a double one.
         weights = (self.coefficients[:, : len(scale)] * scale).astype(dtype)
         # Tall, so that a panel of it is one piece of memory, touched when it is written.
-        out = np.zeros((height if columns is None else n_columns, len(scale)), dtype=dtype)
+        in_file = any(map(is_in_file, self.parts))
+        out = tall_array(height if columns is None else n_columns, len(scale), dtype, in_file=in_file)
         room = np.empty((PANEL, len(weights)), dtype=np.result_type(*self.parts))
         product = np.empty((PANEL, len(scale)), dtype=np.result_type(room, weights))
-        for panel in panels(height):
+        for panel in panels(height, out, *self.parts):
             M = np.concatenate([part[panel] for part in self.parts], axis=1, out=room_for(panel, room))
             rows = np.matmul(M, weights, out=room_for(panel, product))
             out[panel if columns is None else columns[panel]] = rows

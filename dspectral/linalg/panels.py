@@ -5,19 +5,22 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.linalg.scratch import let_go
 from dspectral.types import FloatArray
 
 PANEL = 8192
 """Columns of the long side taken at a time: a panel of 500 rows in single precision fits a core's cache."""
 
 
-def panels(length: int) -> Iterator[slice]:
+def panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
     """Cut ``range(length)`` into slices of :data:`PANEL`.
 
     Parameters
     ----------
     length : int
         Length of the long side.
+    *arrays : ndarray, shapes (length, r_i)
+        Arrays that are worked on. Of those that lie in a file, no more than a panel is in memory.
 
     Yields
     ------
@@ -25,7 +28,10 @@ def panels(length: int) -> Iterator[slice]:
         Consecutive slices that cover the range.
     """
     for start in range(0, length, PANEL):
-        yield slice(start, min(start + PANEL, length))
+        panel = slice(start, min(start + PANEL, length))
+        yield panel
+        for array in arrays:
+            let_go(array, panel)
 
 
 def room_for(panel: slice, room: FloatArray) -> FloatArray | None:
@@ -76,7 +82,7 @@ def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
     total = np.zeros((size, size))
     room = np.empty((size, PANEL), dtype=np.result_type(*parts))
     # One panel of all parts fits the cache; its product is exact to the parts' precision, the sum to double.
-    for panel in panels(parts[0].shape[1]):
+    for panel in panels(parts[0].shape[1], *(part.T for part in parts)):
         stacked = np.concatenate([part[:, panel] for part in parts], out=room_for(panel, room))
         total += stacked @ stacked.T
     return total
@@ -97,7 +103,7 @@ def column_gram(Z: FloatArray) -> NDArray[np.float64]:
     """
     # `2 d r^2` flops; what a panel loses to the precision of Z does not grow with the number of panels.
     total = np.zeros((Z.shape[1], Z.shape[1]))
-    for panel in panels(len(Z)):
+    for panel in panels(len(Z), Z):
         total += Z[panel].T @ Z[panel]
     return total
 
@@ -123,7 +129,7 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
     room = np.empty((coefficients.shape[1], PANEL), dtype=np.result_type(*parts))
     product = np.empty((len(out), PANEL), dtype=np.result_type(coefficients, room))
     # `2 m r d` flops for r rows in all; beside the result only a panel of S is copied, never S.
-    for panel in panels(n_columns):
+    for panel in panels(n_columns, *(part.T for part in parts)):
         stacked = np.concatenate([part[:, panel] for part in parts], out=room_for(panel, room))
         out[:, panel] = np.matmul(coefficients, stacked, out=room_for(panel, product))
     return out
@@ -146,7 +152,7 @@ def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> NDArray[
     """
     total = np.zeros((sum(part.shape[1] for part in parts), product.shape[1]))
     room = np.empty((PANEL, len(total)), dtype=product.dtype)
-    for panel in panels(len(product)):
+    for panel in panels(len(product), product, *parts):
         total += _side_by_side(parts, panel, room).T @ product[panel]
     return total
 
@@ -188,12 +194,12 @@ def take_out(product: FloatArray, basis: Sequence[FloatArray]) -> list[NDArray[n
     second = np.zeros_like(first)
     # Invariant: panels before this one have lost the first coefficients, and `second` are those of what they have left.
     narrow = first.astype(product.dtype)
-    for panel in panels(len(product)):
+    for panel in panels(len(product), product, *basis):
         K = _side_by_side(basis, panel, room)
         product[panel] -= np.matmul(K, narrow, out=room_for(panel, inside))
         second += K.T @ product[panel]
     narrow = second.astype(product.dtype)
-    for panel in panels(len(product)):
+    for panel in panels(len(product), product, *basis):
         K = _side_by_side(basis, panel, room)
         product[panel] -= np.matmul(K, narrow, out=room_for(panel, inside))
     return np.split(first + second, np.cumsum(widths)[:-1])

@@ -66,7 +66,8 @@ def orthonormal_axes(axes: FloatArray) -> FloatArray:
     vector of its own singular value. The cost is ``4 k^2 d`` flops, panel by panel.
     """
     values, rotation = scipy.linalg.eigh(row_gram(axes))
-    return fixed_signs(combine_rows(((rotation / np.sqrt(values)) @ rotation.T), axes))
+    axes = combine_rows((rotation / np.sqrt(values)) @ rotation.T, axes)
+    return fixed_signs(axes, overwrite=True)
 
 
 EXTRA = 16

@@ -4,9 +4,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from dspectral.engine.column_groups import Whole, standing_for
 from dspectral.engine.merge_tree import tree_depth
+from dspectral.engine.planning.admission import LIBRARIES, There
 from dspectral.engine.planning.phases import Phase, phases_of
 from dspectral.engine.planning.probing import heap_bytes, probe
 from dspectral.engine.planning.recording import Probe
@@ -84,7 +87,8 @@ def plan(
     calls, scale, cut = (sampler or calls_of)(function, arguments, keywords)
     n_at_once = min(there.machines.n_workers, _processors()) if there.on_this_machine else 1
     packages = _packages() if there.machines.n_workers else ()
-    found = probe(_call, calls, scale.weights, n_at_once=max(1, n_at_once), packages=packages)
+    call = partial(_call, Whole(_memory(there), scale.n_blocks))
+    found = probe(call, calls, scale.weights, n_at_once=max(1, n_at_once), packages=packages)
     owner = getattr(function, "__self__", None)
     name = type(owner).__name__ if owner is not None else function.__name__
     return _planned(name, owner, found, scale, cut, there)
@@ -172,8 +176,18 @@ def sample_of(
     )
 
 
-def _call(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> object:
-    return function(*arguments, **keywords)
+def _call(
+    whole: Whole, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> object:
+    with standing_for(whole):
+        return function(*arguments, **keywords)
+
+
+def _memory(there: Resources) -> There | None:
+    """Return the memory of the run that is planned, as its passes will find it."""
+    n_workers, n_threads, limit = there.machines.n_workers, there.machines.n_threads, there.limit
+    taken = max(LIBRARIES, there.resident) if n_workers else there.resident
+    return None if limit is None else There(n_workers, n_threads, limit, taken)
 
 
 def _planned(name: str, owner: Any, found: Probe, scale: Scale, cut: Cut, there: Resources) -> RunPlan:

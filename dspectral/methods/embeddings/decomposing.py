@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.decomposition.plan import Plan, chosen_solver, passes_of
+from dspectral.decomposition.gram_products import reads_of
+from dspectral.decomposition.plan import Plan
 from dspectral.decomposition.spectrum import Certificate, Spectrum, spectrum
 from dspectral.engine import collect_rows, expect_passes, map_rows, numbered
 from dspectral.linalg import sparse_products
@@ -75,8 +76,9 @@ def word_vectors(rows: HasShape, plan: Plan, recipe: EmbeddingRecipe, power: flo
     """
     # The solver returns right singular vectors V and values S^2: U S = A V takes one more pass, block by block, and
     # only blocks of it are ever in the memory of a task.
-    expect_passes(passes_of(plan, chosen_solver(plan, rows.shape[1])) + 1)
-    found = _all_components(_leading(rows, plan), plan.n_components, recipe.n_skipped)
+    possible = plan._replace(n_components=min(plan.n_components, *rows.shape))
+    expect_passes(reads_of(rows, possible) + 1)
+    found = _all_components(_leading(rows, possible), plan.n_components, recipe.n_skipped)
     values, axes = np.sqrt(found.values[recipe.n_skipped :]), found.axes[recipe.n_skipped :]
     project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
     with numbered(is_pass=True):
@@ -97,7 +99,7 @@ def _leading(rows: HasShape, plan: Plan) -> Spectrum:
     """Decompose, without a warning of directions that are missing: the caller has better names for them."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="n_components is", category=UserWarning)
-        return spectrum(rows, plan._replace(n_components=min(plan.n_components, *rows.shape)))
+        return spectrum(rows, plan)
 
 
 def _all_components(found: Spectrum, n_wanted: int, n_skipped: int) -> Spectrum:

@@ -1,0 +1,164 @@
+"""Products ``A'(A Z)`` with a wide Z: in groups of columns where memory needs it, and from a file into a file."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.decomposition.moments import GramProduct
+from dspectral.decomposition.plan import Plan, chosen_solver, passes_of
+from dspectral.engine import column_groups
+from dspectral.linalg.panels import panels
+from dspectral.linalg.scratch import alike, is_in_file, tall_array
+from dspectral.types import CheckedRows, FloatArray, HoldsRows
+
+
+def reads_of(X: "CheckedRows | HoldsRows", plan: Plan) -> int:
+    """Return how often a decomposition reads the rows, at most.
+
+    Parameters
+    ----------
+    X : ndarray, SciPy sparse, Dask array or store, shape (n, d)
+        Rows.
+    plan : Plan
+        Decomposition that is asked for.
+
+    Returns
+    -------
+    int
+        Passes of the solver, times the groups of columns that a factor needs where it is wider than memory.
+
+    Raises
+    ------
+    MemoryError
+        If even one column does not fit.
+    """
+    solver = chosen_solver(plan, X.shape[1])
+    if solver not in ("krylov", "nystrom"):
+        return passes_of(plan, solver)
+    shape = X.shape[1], width_of(plan, solver, X.shape[1])
+    return passes_of(plan, solver) * column_groups(X, product_with, shape, plan.dtype)
+
+
+def product_with(factor: FloatArray) -> Callable[..., GramProduct]:
+    """Return the function of a pass that multiplies by a factor.
+
+    Parameters
+    ----------
+    factor : ndarray, shape (d, r)
+        Matrix Z.
+
+    Returns
+    -------
+    callable
+        ``of(rows)`` for :func:`dspectral.engine.summarize`.
+    """
+    return partial(GramProduct.of, factor=factor)
+
+
+def width_of(plan: Plan, solver: str, n_columns: int) -> int:
+    """Return the number of columns of a product.
+
+    Parameters
+    ----------
+    plan : Plan
+        Decomposition that is asked for.
+    solver : {"krylov", "nystrom"}
+        Solver.
+    n_columns : int
+        Number of columns of the data.
+
+    Returns
+    -------
+    int
+        Number of columns.
+    """
+    # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
+    return min(n_columns, math.ceil(plan.width_of_space / max(1, passes_of(plan, solver) - 1)))
+
+
+def random_columns(height: int, width: int, plan: Plan, *, in_file: bool) -> FloatArray:
+    """Draw columns of normal random numbers, in single precision whatever the dtype: both precisions start alike.
+
+    Parameters
+    ----------
+    height, width : int
+        Shape.
+    plan : Plan
+        Seed and dtype.
+    in_file : bool
+        Whether they lie in a temporary file.
+
+    Returns
+    -------
+    ndarray, shape (height, width)
+        The columns.
+    """
+    start, generator = (
+        tall_array(height, width, plan.dtype, in_file=in_file),
+        np.random.default_rng(plan.seed),
+    )
+    for panel in panels(height, start):
+        start[panel] = generator.standard_normal((panel.stop - panel.start, width), dtype=np.float32)
+    return start
+
+
+def multiplied(
+    multiply: Callable[[FloatArray], GramProduct], Z: FloatArray, n_at_once: int
+) -> tuple[GramProduct, int]:
+    """Multiply a matrix, so many columns at a time.
+
+    Parameters
+    ----------
+    multiply : callable
+        ``multiply(Z)`` returns ``A'(A Z)``.
+    Z : ndarray, shape (d, r)
+        Matrix, in memory or in a temporary file; the product lies where it does.
+    n_at_once : int
+        Most columns that are multiplied at once.
+
+    Returns
+    -------
+    part : GramProduct
+        The product of all columns; sums and energy are those of the last group, as of any other.
+    n_groups : int
+        Number of products that were made.
+
+    Notes
+    -----
+    Beside Z and the product a group of each is in memory.
+    """
+    if n_at_once >= Z.shape[1] and not is_in_file(Z):
+        return multiply(Z), 1
+    product, starts = alike(Z, Z.shape[1]), range(0, max(1, Z.shape[1]), n_at_once)
+    # Each column of a product has its own sums, over the rows in their order: the same bits in whatever group.
+    for start in starts:
+        group = slice(start, min(start + n_at_once, Z.shape[1]))
+        factor = np.empty((len(Z), group.stop - start), dtype=Z.dtype)
+        for panel in panels(len(Z), Z):
+            factor[panel] = Z[panel, group]
+        part = multiply(factor)
+        for panel in panels(len(Z), product):
+            product[panel, group] = part.product[panel]
+    return part._replace(product=product), len(starts)
+
+
+def take_mean_off(product: FloatArray, mean: NDArray[np.float64], n_rows: int, Z: FloatArray) -> None:
+    """Turn ``A'A Z`` into ``(A'A - n mean mean') Z``, in place, by the sum of the rows, which each pass has anyway.
+
+    Parameters
+    ----------
+    product : ndarray, shape (d, r)
+        ``A'A Z``, which is changed.
+    mean : ndarray of float64, shape (d,)
+        Mean of the rows.
+    n_rows : int
+        Number of rows.
+    Z : ndarray, shape (d, r)
+        Matrix that was multiplied.
+    """
+    along = n_rows * sum(mean[panel] @ Z[panel] for panel in panels(len(Z), Z))
+    for panel in panels(len(Z), product):
+        product[panel] -= np.outer(mean[panel], along).astype(product.dtype)
