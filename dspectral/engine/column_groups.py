@@ -21,6 +21,9 @@ from dspectral.types import FloatArray
 SPILLS_AT = 0.7
 """Share of its limit at which Dask's worker begins to write results to disk."""
 
+MOST_TIMES = 2
+"""Times the passes that are taken to stay below :data:`SPILLS_AT`."""
+
 
 class Whole(NamedTuple):
     """The run that a probe of a plan stands for.
@@ -88,7 +91,7 @@ def column_groups(
     workers are of unequal speed, summaries wait for neighbors that are late, and what is received is copied to where
     words begin. A worker may take 70 % of its limit, where Dask begins to spill; this process as much of its own, and
     no more than ``dspectral.memory-limit`` where that is set. What fits only in 95 %, at which workers are ended, still
-    runs.
+    runs; so does what would need more than twice as many passes in 70 %.
     """
     in_memory = is_in_memory(X)
     arrays = [in_cuts(X, "product", in_memory=in_memory)]
@@ -104,12 +107,18 @@ def column_groups(
         most = needed(of(factor), arrays, fan_in, there, whole.n_blocks) - there.taken
         return most + fan_in * known_need(of(factor), arrays).summary + bytes_of(factor)
 
-    for share in (SPILLS_AT, ENDS_AT):
+    def fewest(share: float) -> int | None:
         room = min(share * there.limit - there.taken, math.inf if asked is None else asked)
-        for n_groups in range(1, width + 1):
-            if need(math.ceil(width / n_groups)) <= room:
-                return n_groups
-    raise MemoryError(_refusal(need(1), there, asked))
+        groups = (n for n in range(1, width + 1) if need(math.ceil(width / n)) <= room)
+        return next(groups, None)
+
+    possible, without_spilling = fewest(ENDS_AT), fewest(SPILLS_AT)
+    if possible is None:
+        raise MemoryError(_refusal(need(1), there, asked))
+    # Where libraries and blocks alone nearly fill 70 %, what is left for columns would make passes without end.
+    if without_spilling is None or without_spilling > MOST_TIMES * possible:
+        return possible
+    return without_spilling
 
 
 def _refusal(need: int, there: There, asked: int | None) -> str:

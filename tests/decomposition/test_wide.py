@@ -20,7 +20,7 @@ from dspectral.decomposition.plan import Plan
 from dspectral.decomposition.spectrum import krylov_spectrum
 from dspectral.engine import column_groups
 from dspectral.engine.column_groups import SPILLS_AT, Whole, standing_for
-from dspectral.engine.planning.admission import LIBRARIES, There
+from dspectral.engine.planning.admission import ENDS_AT, LIBRARIES, There
 from dspectral.linalg.panels import panels
 from dspectral.linalg.scratch import alike, is_in_file, let_go, tall_array
 from tests.probes import forked_probes, nothing_left
@@ -93,6 +93,15 @@ def test_a_worker_gets_as_few_groups_as_its_memory_admits(rows):
     assert n_groups(bytes_of[39] / SPILLS_AT + 1, n_blocks=32) > 2  # more levels of the tree wait
     with standing_for(Whole(None, 8)):  # nothing limits the workers
         assert column_groups(rows, gram_products.product_with, (D, 78), np.float32) == 1
+
+
+def test_few_columns_below_spilling_are_not_taken_at_many_times_the_passes(rows):
+    room = {w: (7 * w + 10) * COLUMN + 50 * 4 * w + 1 for w in (1, 39)}
+    # One column fits without spilling, 39 before the worker is ended.
+    limit = (room[39] - room[1]) / (ENDS_AT - SPILLS_AT)
+    taken = SPILLS_AT * limit - room[1]
+    with standing_for(Whole(There(2, 1, limit, taken), 8)):
+        assert column_groups(rows, gram_products.product_with, (D, 78), np.float32) == 2
 
 
 def test_even_one_column_that_does_not_fit_is_refused_in_a_sentence(rows):
