@@ -256,7 +256,8 @@ def test_forget_removes_partials_and_nothing_else(store, tmp_path):
     sizes = [path.stat().st_size for path in partials(folder)]
     partials(folder)[0].with_name(f"{'0' * 32}.partial.{'1' * 32}.tmp").write_bytes(b"half")
     (folder / "letter.partial").write_text("mine")
-    assert forget(folder) == (3, sum(sizes) + 4)
+    assert len(sizes) >= 3  # the last of each pass, and what took long enough to be worth the time
+    assert forget(folder) == (len(sizes), sum(sizes) + 4)
     assert [path.name for path in folder.iterdir()] == ["letter.partial"]
     assert forget(folder) == (0, 0)
 
@@ -266,4 +267,4 @@ def test_any_file_system_of_fsspec_will_do(store):
     fitted, passes = heard_of(lambda: ESTIMATORS["krylov"].fit(store, keep="memory://kept-parts"))
     assert bits(fitted) == expected
     assert passes == [(N_BLOCKS, N_BLOCKS)] * 3
-    assert forget("memory://kept-parts").n_parts == 3
+    assert forget("memory://kept-parts").n_parts >= 3
