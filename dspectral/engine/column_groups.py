@@ -87,7 +87,7 @@ def column_groups(
 
     Notes
     -----
-    The law is that of :func:`admit` for the factor of a group, and a merge and a copy of the factor on top: where
+    The law is that of ``engine.planning.admission.admit`` for the factor of a group, and a merge and a copy of the factor on top: where
     workers are of unequal speed, summaries wait for neighbors that are late, and what is received is copied to where
     words begin. A worker may take 70 % of its limit, where Dask begins to spill; this process as much of its own, and
     no more than ``dspectral.memory-limit`` where that is set. What fits only in 95 %, at which workers are ended, still
