@@ -87,11 +87,11 @@ def column_groups(
 
     Notes
     -----
-    The law is that of ``engine.planning.admission.admit`` for the factor of a group, and a merge and a copy of the factor on top: where
-    workers are of unequal speed, summaries wait for neighbors that are late, and what is received is copied to where
-    words begin. A worker may take 70 % of its limit, where Dask begins to spill; this process as much of its own, and
-    no more than ``dspectral.memory-limit`` where that is set. What fits only in 95 %, at which workers are ended, still
-    runs; so does what would need more than twice as many passes in 70 %.
+    The law is that of ``engine.planning.admission.admit`` for the factor of a group, and a merge and a copy of the
+    factor on top: where workers are of unequal speed, summaries wait for neighbors that are late, and what is received
+    is copied to where words begin. A worker may take 70 % of its limit, where Dask begins to spill; this process as
+    much of its own, and no more than ``dspectral.memory-limit`` where that is set. What fits only in 95 %, at which
+    workers are ended, still runs; so does what would need more than twice as many passes in 70 %.
     """
     in_memory = is_in_memory(X)
     arrays = [in_cuts(X, "product", in_memory=in_memory)]
