@@ -104,8 +104,8 @@ class PairCounts:
         """Read one block after the other."""
         return map(self.read, self.items)
 
-    def after_times(self, factor: Any) -> Any:
-        """Multiply the counts of types that follow by a matrix.
+    def times(self, factor: Any) -> tuple[Any, Any]:
+        """Multiply the counts by a matrix, those of types that follow and those of types before, in one reading.
 
         Parameters
         ----------
@@ -114,25 +114,13 @@ class PairCounts:
 
         Returns
         -------
-        ndarray or csr_array, shape (n_types, m)
-            Product of the same kind.
+        after : ndarray or csr_array, shape (n_types, m)
+            Product of the counts of types that follow, of the same kind as the factor.
+        before : ndarray or csr_array, shape (n_types, m)
+            Product of the counts of types that come before.
         """
-        return _stacked([block.after @ factor for block in self])
-
-    def before_times(self, factor: Any) -> Any:
-        """Multiply the counts of types that come before by a matrix.
-
-        Parameters
-        ----------
-        factor : ndarray or csr_array, shape (n_types, m)
-            Dense or sparse matrix.
-
-        Returns
-        -------
-        ndarray or csr_array, shape (n_types, m)
-            Product of the same kind.
-        """
-        return _stacked([block.before @ factor for block in self])
+        products = [(block.after @ factor, block.before @ factor) for block in self]
+        return _stacked([after for after, _ in products]), _stacked([before for _, before in products])
 
     def whole(self) -> CSRRows:
         """Return how often the column's type follows the row's as one matrix in memory."""

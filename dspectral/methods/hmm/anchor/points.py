@@ -125,8 +125,9 @@ class NeighborCounts(NamedTuple):
         """
         # Through coordinates, so that the entries of each row are in the order of columns, and sums in one order.
         first, last = sparse.coo_array(self.first[:, None]), sparse.coo_array(self.last[:, None])
-        before = sparse.hstack([self.pairs.before_times(groups), first], format="csr")
-        after = sparse.hstack([self.pairs.after_times(groups), last], format="csr")
+        following, preceding = self.pairs.times(groups)
+        before = sparse.hstack([preceding, first], format="csr")
+        after = sparse.hstack([following, last], format="csr")
         sides = before + after if context == "bag" else sparse.hstack([before, after], format="csr")
         counts = sparse.csr_array(sides)
         counts.eliminate_zeros()

@@ -259,7 +259,7 @@ def chain_from_moments(
     # Expected counts seen through p(h | x) are mixed by C on each side; its inverse on each side undoes that.
     confusion = membership.T @ emission
     back = np.linalg.pinv(confusion)
-    steps = back @ (membership.T @ np.asarray(pairs.after_times(membership))) @ back.T
+    steps = back @ (membership.T @ np.asarray(pairs.times(membership)[0])) @ back.T
     initial = back @ (membership.T @ first)
     # The inverse amplifies noise, and entries may come out negative: they are cut off, and the prior keeps every
     # step possible, which EM could not make so later.
