@@ -13,6 +13,7 @@ from dspectral.methods.brown import adjacent_pairs
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.brown.exchange import bigrams_of, cluster_table
 from dspectral.methods.brown.pair_counts import PairCounts, _staying
+from dspectral.methods.hmm.decoding import renumber
 from dspectral.metrics.mutual_information import cluster_counts
 
 
@@ -159,13 +160,18 @@ def test_states_are_the_same_bits_whatever_the_memory(corpus, spelling):
     np.testing.assert_array_equal(found.membership_, whole.membership_)
 
 
-def test_pairs_of_types_are_not_taken_for_those_of_words(corpus):
+def test_pairs_of_types_are_not_taken_for_those_of_as_many_words(corpus):
+    words, counts = stored(corpus, 30_000), np.asarray(corpus.counts)
+    numbers = np.random.default_rng(4).permutation(len(counts)).astype(np.int32)
+    tokens = np.empty_like(counts)
+    tokens[numbers] = counts
     with limited(30_000):
-        words = SpectralBrownClustering(6, n_dimensions=8).fit(corpus)
-        AnchorHMM(3, spelling=0.3, min_count=4).fit(corpus)
-        AnchorHMM(3, spelling=0.3, min_count=9).fit(corpus)
-        again = SpectralBrownClustering(6, n_dimensions=8).fit(corpus)
-    np.testing.assert_array_equal(words.labels_, again.labels_)
+        sentences = renumber(corpus.sentences, numbers)
+        types = adjacent_counts(sentences, tokens, where=corpus.where, numbers=numbers)
+    assert not types.in_memory
+    expected = words.whole().toarray()
+    np.testing.assert_array_equal(types.whole().toarray()[np.ix_(numbers, numbers)], expected)
+    np.testing.assert_array_equal(stored(corpus, 30_000).whole().toarray(), expected)
 
 
 def test_a_matrix_is_taken_as_it_was(corpus):
