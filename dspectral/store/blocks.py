@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from zarr.abc.store import Store
 
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.csr_structure import csr_fault
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.digests import digest_of, known_fields
+from dspectral.store.patient import PatientStore
 from dspectral.types import CSRRows
 
 
@@ -145,7 +145,7 @@ def write_block(
     return info
 
 
-def _write_labels(where: Location, store: Store, info: BlockInfo, labels: CSRRows) -> int:
+def _write_labels(where: Location, store: PatientStore, info: BlockInfo, labels: CSRRows) -> int:
     """Write labels beside the rows of a block; return their digest."""
     if labels.shape[0] != info.n_rows:
         raise ValueError(f"there are {labels.shape[0]} rows of labels for {info.n_rows} rows")

@@ -1,16 +1,15 @@
 """Where a store is: its groups, their attributes and listings, asked again where an answer fails for a moment."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import fsspec
 import zarr
-from zarr.abc.store import Store
 from zarr.errors import ContainsGroupError
 
 from dspectral.engine.keeping.contents import UnknownContentError
 from dspectral.engine.keeping.partials import Folder
 from dspectral.engine.retrying import retried
-from dspectral.store.patient import PatientFsspecStore, PatientLocalStore
+from dspectral.store.patient import PatientFsspecStore, PatientLocalStore, PatientStore
 from dspectral.store.secrets import without_secrets
 
 METADATA = ("zarr.json", ".zgroup", ".zattrs", ".zarray")
@@ -59,7 +58,7 @@ class Location(NamedTuple):
             f"they are read from {without_secrets(self.url)}, which keeps no digests of what it holds"
         )
 
-    def open(self, *, read_only: bool = True) -> Store:
+    def open(self, *, read_only: bool = True) -> PatientStore:
         """Open the Zarr store.
 
         Parameters
@@ -69,14 +68,15 @@ class Location(NamedTuple):
 
         Returns
         -------
-        zarr.abc.store.Store
+        PatientLocalStore or PatientFsspecStore
             The store; nothing is read yet.
         """
         # Zarr's own local store writes a file aside and renames it, so that a killed writer leaves no half file.
         if _is_url(self.url):
-            return PatientFsspecStore.from_url(
+            opened = PatientFsspecStore.from_url(
                 self.url, storage_options=dict(self.options), read_only=read_only
             )
+            return cast(PatientFsspecStore, opened)  # Zarr says that it is one of its own
         return PatientLocalStore(self.url, read_only=read_only)
 
     def attributes(

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.configuration import configured_retries
@@ -24,6 +25,8 @@ from dspectral.store.full_disk import named_when_full
 R = TypeVar("R")
 ROOT = "zarr.json"
 """Key of the metadata of a store's root, which say whether it is finished."""
+GROUP = b'{\n  "attributes": {},\n  "zarr_format": 3,\n  "node_type": "group"\n}'
+"""Metadata of a group that says nothing, as Zarr writes them."""
 
 
 class _Patient:
@@ -33,6 +36,7 @@ class _Patient:
         super().__init__(*args, **kwargs)
         # The loop's thread is none of a worker's: who is to be told is known in the thread that opens the store.
         self._tell_worker = worker_teller()
+        self._groups: set[str] = set()
 
     async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
         async def request() -> Any:
@@ -62,6 +66,15 @@ class _Patient:
 
     async def delete_dir(self, prefix: str) -> None:
         await self._again(partial(super().delete_dir, prefix), "removing", prefix)  # type: ignore[misc]
+
+    async def make_groups(self, path: str) -> None:
+        """Make the groups above a path that are not there."""
+        write: Any = self
+        folders = path.split("/")[:-1]
+        above = {"/".join([*folders[:depth], ROOT]) for depth in range(len(folders) + 1)} - self._groups
+        await asyncio.gather(*(write.set_if_not_exists(key, as_buffer(GROUP)) for key in sorted(above)))
+        # A store is opened for one block or one table: nobody removes a group between two of its arrays.
+        self._groups |= above
 
     async def _verify_absence(self) -> None:
         system = getattr(self, "fs", None)
@@ -101,3 +114,11 @@ class PatientLocalStore(_Patient, LocalStore):
 
 class PatientFsspecStore(_Patient, FsspecStore):
     """A place that fsspec knows."""
+
+
+def as_buffer(content: bytes) -> Buffer:
+    """Return bytes as Zarr's stores take them."""
+    return default_buffer_prototype().buffer.from_bytes(content)
+
+
+PatientStore = PatientLocalStore | PatientFsspecStore

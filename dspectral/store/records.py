@@ -7,7 +7,8 @@ import zarr
 from numpy.typing import NDArray
 from zarr.abc.store import Store
 
-from dspectral.store.arrays import CHUNK, Location, StoreError, compressors_of, load_array
+from dspectral.store.array_files import CHUNK, compressors_of
+from dspectral.store.arrays import Location, StoreError, load_array
 from dspectral.store.digests import digest_of, is_sealed, sealed
 
 FOLDER = "arrays-"

@@ -1,0 +1,167 @@
+"""The files of an array of one dimension, byte for byte those that Zarr writes, made without its many requests.
+
+Zarr looks for and writes the groups above each array that it makes, some ten requests for one of a few numbers. A store
+has ten arrays a block, so that is most of what small blocks cost. Metadata come from Zarr itself, once for each type
+of numbers; only lengths differ from array to array.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import google_crc32c
+import numpy as np
+import zarr
+from numcodecs import Blosc
+from numpy.typing import NDArray
+from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
+from zarr.storage import MemoryStore
+
+CHUNK = 16 << 20
+"""Number of entries of a chunk: an array is one chunk unless it is very large."""
+METADATA = "zarr.json"
+LENGTH, CHUNK_LENGTH = b"918273645", b"192837465"
+"""What stands for lengths in metadata that are the same but for these."""
+BLOSC_HEADER = 16
+"""Bytes before the content of a compressed chunk."""
+
+
+def compressors_of(dtype: np.dtype[Any]) -> list[Any]:
+    """Return the codecs of an array: compression that suits its type, then a checksum of the compressed bytes."""
+    # Measured on hashed n-grams of novels, one core (ratio, MB/s encoded, MB/s decoded): column indices, lz4 with
+    # bytes shuffled 1.9, 1540, 2990, zstd 1.9, 530, 1080; values, lz4 with bits shuffled 8.5, 660, 2670.
+    return [BloscCodec(cname="lz4", clevel=5, shuffle=_shuffle(dtype)), Crc32cCodec()]
+
+
+def absent(dtype: np.dtype[Any]) -> Any:
+    """Return a value that no stored array begins a chunk with, the fill value."""
+    # Values of blocks are finite, and indices, offsets and sums stay below the largest integer of their type.
+    return np.nan if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+def files_of(values: NDArray[Any]) -> dict[str, bytes]:
+    """Return the files of an array: its metadata, and each chunk compressed with its checksum.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        Finite numbers; no entry is the largest value of an integer type.
+
+    Returns
+    -------
+    dict of str to bytes
+        Names below the path of the array, and what is in them.
+
+    Examples
+    --------
+    >>> sorted(files_of(np.arange(3)))
+    ['c/0', 'zarr.json']
+    """
+    dtype = values.dtype.newbyteorder("<")
+    codec = Blosc("lz4", 5, Blosc.BITSHUFFLE if dtype.kind == "f" else Blosc.SHUFFLE, typesize=dtype.itemsize)
+    files = {METADATA: _metadata(dtype, len(values))}
+    for number, start in enumerate(range(0, len(values), CHUNK)):
+        chunk = np.ascontiguousarray(values[start : start + CHUNK], dtype=dtype)
+        if len(chunk) < min(CHUNK, len(values)):  # Zarr fills the last of several chunks up
+            chunk = np.concatenate([chunk, np.full(CHUNK - len(chunk), absent(dtype), dtype)])
+        packed = codec.encode(chunk.view(np.uint8))
+        files[f"c/{number}"] = packed + google_crc32c.value(packed).to_bytes(4, "little")
+    return files
+
+
+class Form(NamedTuple):
+    """What the metadata of an array say, if they are such as :func:`files_of` makes.
+
+    Attributes
+    ----------
+    dtype : dtype
+        Type of the numbers.
+    length : int
+        How many there are.
+    """
+
+    dtype: np.dtype[Any]
+    length: int
+
+    @classmethod
+    def of(cls, metadata: bytes) -> "Form | None":
+        """Read metadata; None stands for those of another writer, which Zarr can read."""
+        try:
+            found = json.loads(metadata)
+            form = cls(np.dtype(found["data_type"]).newbyteorder("<"), int(found["shape"][0]))
+            return form if form.dtype.kind in "iuf" and _metadata(*form) == metadata else None
+        except (ValueError, TypeError, LookupError):
+            return None
+
+    @property
+    def n_chunks(self) -> int:
+        """How many chunks there are."""
+        return -(-self.length // CHUNK)
+
+    def values(self, chunks: Sequence[NDArray[np.uint8]]) -> NDArray[Any]:
+        """Return the numbers of all chunks.
+
+        Parameters
+        ----------
+        chunks : sequence of ndarray of uint8
+            Bytes of all chunks in their order.
+
+        Returns
+        -------
+        ndarray, shape (length,)
+            The numbers.
+
+        Raises
+        ------
+        ValueError, RuntimeError
+            If a chunk is not what its checksum says, or of another length.
+        """
+        # Each chunk is unpacked in its place; the last of several was filled up.
+        size = max(1, min(self.length, CHUNK))
+        values = np.empty(self.n_chunks * size, self.dtype)
+        for number, chunk in enumerate(chunks):
+            _unpack(chunk, values[number * size : (number + 1) * size])
+        return values[: self.length]
+
+
+def _unpack(chunk: NDArray[np.uint8], values: NDArray[Any]) -> None:
+    """Verify the checksum of a chunk, and unpack it."""
+    packed, checksum = chunk[:-4], int.from_bytes(chunk[-4:].tobytes(), "little")
+    if (found := google_crc32c.extend(0, packed)) != checksum:
+        raise ValueError(f"its checksum is {found:08x}, but {checksum:08x} was written")
+    # Its header says how long a chunk is unpacked: another length would be read from or written to foreign memory.
+    if len(packed) < BLOSC_HEADER or int.from_bytes(packed[4:8].tobytes(), "little") != values.nbytes:
+        raise ValueError(f"a chunk of {len(packed)} bytes does not hold {values.nbytes}")
+    Blosc().decode(packed, out=values)
+
+
+def _metadata(dtype: np.dtype[Any], length: int) -> bytes:
+    """Return the metadata of an array of so many numbers."""
+    chunk = max(1, min(length, CHUNK))
+    return _of_any_length(dtype.str).replace(LENGTH, b"%d" % length).replace(CHUNK_LENGTH, b"%d" % chunk)
+
+
+@cache
+def _of_any_length(dtype: str) -> bytes:
+    """Return the metadata of an array of one type as Zarr writes them, two numbers in the place of its lengths."""
+    store, form = MemoryStore(), np.dtype(dtype)
+    zarr.create_array(
+        store,
+        shape=(int(LENGTH),),
+        dtype=form,
+        chunks=(int(CHUNK_LENGTH),),
+        compressors=compressors_of(form),
+        fill_value=absent(form),
+    )
+    found = sync(store.get(METADATA, default_buffer_prototype()))
+    text = b"" if found is None else found.to_bytes()
+    if not text.count(LENGTH) == text.count(CHUNK_LENGTH) == 1:
+        raise AssertionError(f"Zarr {zarr.__version__} writes other metadata than were known: {text!r}")
+    return text
+
+
+def _shuffle(dtype: np.dtype[Any]) -> Any:
+    return "bitshuffle" if dtype.kind == "f" else "shuffle"

@@ -1,0 +1,108 @@
+"""Arrays are written byte for byte as Zarr writes them, and what is not as it was written is left to Zarr to name."""
+
+import google_crc32c
+import numpy as np
+import pytest
+import zarr
+from zarr.core.sync import sync
+from zarr.storage import MemoryStore
+
+from dspectral.store import array_files, arrays
+from dspectral.store.arrays import Location, StoreError, read_array, write_array
+
+
+def as_zarr_writes(values, chunk):
+    """Return the files of an array, and of the group above it, that Zarr makes."""
+    store = MemoryStore()
+    array = zarr.create_array(
+        store,
+        name="group/array",
+        shape=values.shape,
+        dtype=values.dtype,
+        chunks=(max(1, min(len(values), chunk)),),
+        compressors=array_files.compressors_of(values.dtype),
+        fill_value=array_files.absent(values.dtype),
+    )
+    array[:] = values
+    return {key: content.to_bytes() for key, content in store._store_dict.items()}
+
+
+def files_below(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">i4", ">f8"])
+@pytest.mark.parametrize("length", [0, 1, 5, 7, 14, 20])
+@pytest.mark.parametrize("chunk", [7, 16 << 20])
+def test_the_files_are_those_of_zarr(dtype, length, chunk, monkeypatch, tmp_path):
+    monkeypatch.setattr(array_files, "CHUNK", chunk)
+    values = np.random.default_rng(length).integers(0, 100, length).astype(dtype)
+    where = Location.of(str(tmp_path))
+    write_array(where.open(read_only=False), "group/array", values)
+    assert files_below(tmp_path) == as_zarr_writes(values, chunk)
+    read = read_array(where, where.open(), "group", "array")
+    assert read.tolist() == values.tolist()
+    assert read.dtype == values.dtype.newbyteorder("<")
+
+
+def test_a_large_array_is_the_same_too(tmp_path):
+    values = np.random.default_rng(0).integers(0, 50_000, 300_000).astype(np.int32)
+    assert array_files.files_of(values)["c/0"] == as_zarr_writes(values, 16 << 20)["group/array/c/0"]
+
+
+@pytest.mark.parametrize("codecs", ["none", "gzip"])
+def test_what_other_writers_wrote_is_read_by_zarr(codecs, tmp_path):
+    compressors = {"none": None, "gzip": zarr.codecs.GzipCodec()}[codecs]
+    zarr.create_array(
+        str(tmp_path), name="group/array", data=np.arange(9), chunks=(4,), compressors=compressors
+    )
+    where = Location.of(str(tmp_path))
+    assert read_array(where, where.open(), "group", "array").tolist() == [*range(9)]
+
+
+def test_an_array_that_is_there_is_replaced_with_all_of_its_chunks(monkeypatch, tmp_path):
+    monkeypatch.setattr(array_files, "CHUNK", 4)
+    where = Location.of(str(tmp_path))
+    write_array(where.open(read_only=False), "group/array", np.arange(9))
+    write_array(where.open(read_only=False), "group/array", np.arange(3))
+    assert files_below(tmp_path) == as_zarr_writes(np.arange(3), 4)
+
+
+def with_checksum(packed):
+    return packed + google_crc32c.value(packed).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda chunk: b"",
+        lambda chunk: chunk[:3],
+        lambda chunk: chunk[:-5] + bytes([chunk[-5] ^ 1]) + chunk[-4:],
+        lambda chunk: with_checksum(chunk[:10]),
+        # Its header promises another length than the array has.
+        lambda chunk: with_checksum(chunk[:4] + (9000).to_bytes(4, "little") + chunk[8:-4]),
+        lambda chunk: with_checksum(chunk[:4] + (8).to_bytes(4, "little") + chunk[8:-4]),
+        lambda chunk: array_files.files_of(np.arange(99))["c/0"],
+    ],
+    ids=["empty", "cut", "a bit", "no header", "too long", "too short", "another chunk"],
+)
+def test_a_changed_chunk_is_damaged(change, tmp_path):
+    where = Location.of(str(tmp_path))
+    write_array(where.open(read_only=False), "group/array", np.arange(100))
+    file = tmp_path / "group/array/c/0"
+    file.write_bytes(change(file.read_bytes()))
+    assert sync(arrays._get(where.open(), "group/array")) is None
+    with pytest.raises(StoreError, match=r"block group: array is damaged .*build the store again"):
+        read_array(where, where.open(), "group", "array")
+
+
+@pytest.mark.parametrize("metadata", [b"", b"{", b"[]", b"{}", b'{"data_type": "int64", "shape": []}'])
+def test_metadata_of_no_array_are_damaged(metadata, tmp_path):
+    where = Location.of(str(tmp_path))
+    write_array(where.open(read_only=False), "group/array", np.arange(100))
+    (tmp_path / "group/array/zarr.json").write_bytes(metadata)
+    assert array_files.Form.of(metadata) is None
+    with pytest.raises(StoreError, match=r"block group: array is (damaged|missing)"):
+        read_array(where, where.open(), "group", "array")
