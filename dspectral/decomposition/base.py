@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from dspectral import engine
 from dspectral.decomposition.plan import Plan, Solver
 from dspectral.decomposition.spectrum import Spectrum, of_summary, pad_components, spectrum, summary_of
-from dspectral.engine import expect_passes, is_lazy, lazy_rows, map_rows, summarize, told
 from dspectral.inputs.dask_frames import rows_of_frame
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin
@@ -57,7 +57,7 @@ class Decomposition(
             dtype=row_dtype(dtype),
         )
 
-    @told
+    @engine.told
     def fit(self, X: RowsLike, y: object = None) -> Self:
         """Find the components.
 
@@ -94,7 +94,7 @@ class Decomposition(
         return self
 
     @available_if(_can_grow)
-    @told
+    @engine.told
     def partial_fit(self, X: RowsLike, y: object = None) -> Self:
         """Add rows to a fitted sketch: only the new ones are read.
 
@@ -126,8 +126,8 @@ class Decomposition(
             )
         plan = self._plan(self.components_.dtype)
         # Only the new rows are read; the old ones are in the summary.
-        expect_passes(1)
-        more: Any = summarize(X, of=summary_of(plan, self.solver_), name="sketch")
+        engine.expect_passes(1)
+        more: Any = engine.summarize(X, of=summary_of(plan, self.solver_), name="sketch")
         self._set(pad_components(of_summary(self.summary_.merge(more), plan), plan))
         return self
 
@@ -149,7 +149,7 @@ class Decomposition(
         # (x - mean) V' = x V' - mean V': sparse rows stay sparse.
         offset = self.mean_ @ self.components_.T if self.center else None
         to_axes = partial(project, axes=np.ascontiguousarray(self.components_.T), offset=offset)
-        return map_rows(
+        return engine.map_rows(
             X, to_axes, n_columns=len(self.components_), dtype=self.components_.dtype, name="project"
         )
 
@@ -168,14 +168,14 @@ class Decomposition(
         """
         check_is_fitted(self)
         X = rows_of_frame(X)
-        X = lazy_rows(X) if is_lazy(X) else check_array(X, dtype=[np.float64, np.float32])
+        X = engine.lazy_rows(X) if engine.is_lazy(X) else check_array(X, dtype=[np.float64, np.float32])
         if X.shape[1] != len(self.components_):
             raise ValueError(f"X has {X.shape[1]} columns, but there are {len(self.components_)} components")
         back = partial(_restore, axes=self.components_, mean=self.mean_ if self.center else None)
-        if not is_lazy(X):
+        if not engine.is_lazy(X):
             return back(X)
         dtype = np.result_type(X.dtype, self.components_.dtype, *([self.mean_.dtype] if self.center else []))
-        return map_rows(X, back, n_columns=self.components_.shape[1], dtype=dtype, name="restore")
+        return engine.map_rows(X, back, n_columns=self.components_.shape[1], dtype=dtype, name="restore")
 
     @property
     def _n_features_out(self) -> int:

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral import engine
 from dspectral.decomposition.moments import GramProduct
 from dspectral.decomposition.plan import Plan, chosen_solver, passes_of
-from dspectral.engine import column_groups
 from dspectral.linalg.panels import panels
 from dspectral.linalg.scratch import alike, is_in_file, tall_array
 from dspectral.types import CheckedRows, FloatArray, HoldsRows
@@ -39,7 +39,7 @@ def reads_of(X: "CheckedRows | HoldsRows", plan: Plan) -> int:
     if solver not in ("krylov", "nystrom"):
         return passes_of(plan, solver)
     shape = X.shape[1], width_of(plan, solver, X.shape[1])
-    return passes_of(plan, solver) * column_groups(X, product_with, shape, plan.dtype)
+    return passes_of(plan, solver) * engine.column_groups(X, product_with, shape, plan.dtype)
 
 
 def product_with(factor: FloatArray) -> Callable[..., GramProduct]:

@@ -9,6 +9,7 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral import engine
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.gram_products import (
     multiplied,
@@ -20,7 +21,6 @@ from dspectral.decomposition.gram_products import (
 )
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.plan import Plan, check_size, chosen_solver, passes_of
-from dspectral.engine import expect_passes, lazy_rows, memory_limit, summarize
 from dspectral.html import card, number, share
 from dspectral.linalg.dense import eigh_descending, fixed_signs, rounding_floor, rounding_of_sums
 from dspectral.linalg.krylov import KrylovSpace
@@ -114,11 +114,11 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: Plan) -> Spectrum:
     check_size(plan, X.shape[1])
     solver = chosen_solver(plan, X.shape[1])
     n_reads = reads_of(X, plan)
-    expect_passes(n_reads)
+    engine.expect_passes(n_reads)
     if solver in ("krylov", "nystrom"):
         found = _by_krylov(X, plan, solver, n_reads // passes_of(plan, solver))
     else:
-        found = of_summary(summarize(X, of=summary_of(plan, solver), name="sketch"), plan)
+        found = of_summary(engine.summarize(X, of=summary_of(plan, solver), name="sketch"), plan)
     return pad_components(found, plan)
 
 
@@ -219,9 +219,9 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
 
 def _by_krylov(X: "CheckedRows | HoldsRows", plan: Plan, solver: str, n_groups: int) -> Spectrum:
     def multiply(Z: FloatArray) -> GramProduct:
-        return summarize(X, of=product_with(Z), name="product")
+        return engine.summarize(X, of=product_with(Z), name="product")
 
-    return krylov_spectrum(multiply, lazy_rows(X).shape[1], plan, solver, n_groups)
+    return krylov_spectrum(multiply, engine.lazy_rows(X).shape[1], plan, solver, n_groups)
 
 
 def krylov_spectrum(
@@ -261,7 +261,7 @@ def krylov_spectrum(
     """
     n_passes, width = passes_of(plan, solver), width_of(plan, solver, n_columns)
     held = n_columns * (n_passes * width + plan.n_components) * np.dtype(plan.dtype).itemsize
-    start = random_columns(n_columns, width, plan, in_file=held > memory_limit())
+    start = random_columns(n_columns, width, plan, in_file=held > engine.memory_limit())
     space, n_done, n_reads = KrylovSpace.start(start), 0, 0
     del start
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction where asked.

@@ -18,7 +18,7 @@ from dspectral.engine.alignment import aligned
 from dspectral.engine.blas import pinned
 from dspectral.engine.computing import compute
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.fitting import fit_in_force
+from dspectral.engine.fits import fit_in_force
 from dspectral.engine.keeping.keeper import Keeper, keeper_of, until_whole
 from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
 from dspectral.engine.planning.admission import admit

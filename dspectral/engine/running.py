@@ -13,7 +13,7 @@ from dask.callbacks import Callback, normalize_callback
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.cluster.run import getter, poll_for
 from dspectral.engine.events import BlocksDone, Merged, PassBegan, PassEnded
-from dspectral.engine.fitting import fit_in_force, next_number
+from dspectral.engine.fits import fit_in_force, next_number
 from dspectral.engine.keeping.partials import Part
 from dspectral.engine.telling import client_in_force, counts_blocks, is_heard, tell
 from dspectral.engine.timing import note_pass

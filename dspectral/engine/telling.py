@@ -12,8 +12,6 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-import dask
-
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.events import TOPIC, BlocksDone, Event, Listener, Merged
 from dspectral.engine.wording import sentence_of
@@ -76,6 +74,8 @@ def is_heard() -> bool:
     bool
         Whether events are sent to a scheduler.
     """
+    import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
+
     return bool(_HERE.get() or _EVERYWHERE or dask.config.get("dspectral.dashboard", default=False))
 
 
@@ -168,6 +168,8 @@ def client_in_force() -> Client | None:
     distributed.Client or None
         None where Dask's schedulers within this process compute.
     """
+    import dask  # noqa: PLC0415  as above
+
     try:
         get = dask.base.get_scheduler()
     except (RuntimeError, ValueError):

@@ -5,7 +5,7 @@ from functools import wraps
 from inspect import unwrap
 from typing import Any
 
-from dspectral.engine import is_lazy
+from dspectral import engine
 from dspectral.inputs.dask_frames import is_dask_frame
 
 
@@ -42,7 +42,7 @@ def _stay_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def choose(self: object, X: Any, *args: Any, **kwargs: Any) -> Any:
-        lazy = is_lazy(X) or is_dask_frame(X) or _in_store(X)
+        lazy = engine.is_lazy(X) or is_dask_frame(X) or _in_store(X)
         return (inner if lazy else method)(self, X, *args, **kwargs)
 
     return choose

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from dspectral.engine.planning.asking import plan
-from dspectral.engine.planning.run_plan import RunPlan
+from dspectral import engine
 
 
 class PlannedFitMixin:
@@ -17,7 +16,7 @@ class PlannedFitMixin:
         workers: int | None = None,
         memory_limit: str | float | None = None,
         **fit_params: Any,
-    ) -> RunPlan:
+    ) -> "engine.RunPlan":
         """Say what ``fit(X, y)`` will take: passes, tasks, bytes, memory and time.
 
         Parameters
@@ -41,4 +40,4 @@ class PlannedFitMixin:
             The plan, found by fits of a few blocks in a process of its own; see :func:`dspectral.plan`.
         """
         given = (X,) if y is None else (X, y)
-        return plan(self, *given, workers=workers, memory_limit=memory_limit, **fit_params)
+        return engine.plan(self, *given, workers=workers, memory_limit=memory_limit, **fit_params)

@@ -7,7 +7,7 @@ from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from dspectral.engine import is_lazy, lazy_rows, refuse_other_containers
+from dspectral import engine
 from dspectral.inputs.dask_frames import check_column_names, is_dask_frame, rows_of_frame
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import refuse_not_finite
@@ -47,14 +47,14 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     Passes refuse a block whose shape or dtype is not what its Dask array says.
     """
     _check_weighting(estimator, X, reset=reset)
-    if is_lazy(X):
+    if engine.is_lazy(X):
         return _checked_lazy(estimator, X, reset=reset)
     if is_dask_frame(X):
         rows = _checked_lazy(estimator, rows_of_frame(X), reset=reset)
         check_column_names(estimator, X, reset=reset)
         return rows
     # scikit-learn would convert these by reading them, and would drop masks and imaginary parts.
-    refuse_other_containers(X)
+    engine.refuse_other_containers(X)
     dtype = getattr(X, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind != "O":  # objects that are numbers are converted
         _refuse_kind(dtype)
@@ -65,7 +65,7 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
 
 
 def _checked_lazy(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
-    array = lazy_rows(X)
+    array = engine.lazy_rows(X)
     _refuse_kind(array.dtype)
     name, (n_rows, n_columns) = type(estimator).__name__, array.shape
     for number, what in ((n_rows, "sample"), (n_columns, "feature")):
@@ -113,7 +113,7 @@ def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> N
 
     Nothing is known of arrays in memory, which pass. Counts of a store are known to be no weighted rows.
     """
-    found, name = weightings_of(X) if is_lazy(X) else set(), type(estimator).__name__
+    found, name = weightings_of(X) if engine.is_lazy(X) else set(), type(estimator).__name__
     if len(found) > 1:
         raise ValueError(f"X holds rows of {len(found)} weightings: weigh all of them by one, {_MENDING}")
     digest = next(iter(found), None)

@@ -9,15 +9,16 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from dspectral import store
 from dspectral.inputs.parameters import check_integer
-from dspectral.store.corpus import Corpus
-from dspectral.store.opened import OpenedCounts
-from dspectral.store.vocabulary import Vocabulary
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
 from dspectral.types import FloatArray
 
-Terms: TypeAlias = KeptTerms | OpenedCounts | Vocabulary | Corpus | Mapping[int, str] | Sequence[str] | Any
+Terms: TypeAlias = (
+    "KeptTerms | store.CountStore | store.AnnDataCounts | store.Vocabulary | store.Corpus | Mapping[int, str] | "
+    "Sequence[str] | Any"
+)
 """Names of columns."""
 _RARE = "<?>"
 """The type that stands for all rare words together; it is never among the answers."""
@@ -45,7 +46,7 @@ class TopTermsMixin:
     """Say which terms weigh most in each component; a subclass says what its weights are."""
 
     def top_terms(
-        self, component: int | None = None, n: int = 10, *, terms: Terms | None = None
+        self, component: int | None = None, n: int = 10, *, terms: "Terms | None" = None
     ) -> list[Any]:
         """Return the terms that weigh most in each component.
 
@@ -90,14 +91,14 @@ class TopTermsMixin:
         """Return the columns that have weights, None for all, and the number of columns in all."""
         return None, self._term_weights().shape[1]
 
-    def _term_names(self) -> Terms | None:
+    def _term_names(self) -> "Terms | None":
         """Return the names of the columns that the model knows by itself."""
         known = vars(self)
         return known.get("words_", known.get("feature_names_in_"))
 
 
 def top_terms(
-    model: object, component: int | None = None, n: int = 10, *, terms: Terms | None = None
+    model: object, component: int | None = None, n: int = 10, *, terms: "Terms | None" = None
 ) -> list[Any]:
     """Return the terms that weigh most in each component of a model, or of a pipeline that ends in one.
 
@@ -149,7 +150,7 @@ def top_terms(
     return last.top_terms(component, n, terms=terms)
 
 
-def names_of_columns(terms: Terms | None, n_columns: int) -> ColumnNames:
+def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:
     """Return the names of columns, whoever knows them.
 
     Parameters
@@ -196,16 +197,16 @@ def names_of_columns(terms: Terms | None, n_columns: int) -> ColumnNames:
 
 def _names_in(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str] | NDArray[Any]:
     """Return the names that an object holds, as one of a few kinds."""
-    if isinstance(terms, OpenedCounts):
+    if isinstance(terms, store.CountStore | store.AnnDataCounts):
         held = getattr(terms, "kept_terms", None) or getattr(terms, "vocabulary", None)
         if held is None:
             raise ValueError(
                 f"{terms!r} knows no terms: build it with a vocabulary, or with keep_terms=100_000"
             )
         terms = held
-    if isinstance(terms, Vocabulary):
+    if isinstance(terms, store.Vocabulary):
         return terms.terms
-    if isinstance(terms, Corpus):
+    if isinstance(terms, store.Corpus):
         return terms.words
     if isinstance(getattr(terms, "settings", None), HashingSettings):
         raise TypeError(f"{terms!r:.60} alone knows no terms: give terms=NgramHashing(...).kept_terms(texts)")
@@ -221,7 +222,7 @@ def _names_in(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str] | N
     return terms
 
 
-def _names_behind(steps: list[Any], terms: Terms | None) -> Terms | None:
+def _names_behind(steps: list[Any], terms: "Terms | None") -> "Terms | None":
     """Return the names of the columns that the last step of a pipeline is given."""
     if terms is None:
         # The last step that is not one to one makes the columns: a vectorizer that knows their names.

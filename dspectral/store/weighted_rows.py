@@ -8,12 +8,11 @@ would be lost.
 import re
 from typing import Any
 
-import dask.array as da
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from dspectral.engine import map_rows
+from dspectral import engine
 from dspectral.linalg.block_sums import energy_of
 from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.weighting import HasWeighting, Weighting
@@ -44,7 +43,9 @@ def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTyp
         A Dask array, and whatever :mod:`dask.array` makes of it, is known to :func:`weightings_of`.
     """
     name = f"weigh-block-{weighting.digest}"  # Dask's dashboard shows the group "weigh-block"
-    return map_rows(X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name)
+    return engine.map_rows(
+        X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name
+    )
 
 
 def weightings_of(X: RowsLike) -> set[str]:
@@ -62,7 +63,7 @@ def weightings_of(X: RowsLike) -> set[str]:
     """
     stored = getattr(X, "provenance", {}).get(KEY)
     array = getattr(X, "counts", X)
-    layers = getattr(array.dask, "layers", {}) if isinstance(array, da.Array) else {}
+    layers = getattr(getattr(array, "dask", None), "layers", {})
     found = {match[1] for name in layers if (match := _LAYER.match(str(name)))}
     return found | ({stored} if stored else set())
 

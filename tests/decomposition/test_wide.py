@@ -19,7 +19,7 @@ from dspectral.decomposition.moments import GramProduct
 from dspectral.decomposition.plan import Plan
 from dspectral.decomposition.spectrum import krylov_spectrum
 from dspectral.engine import column_groups
-from dspectral.engine.column_groups import SPILLS_AT, Whole, standing_for
+from dspectral.engine.grouping import SPILLS_AT, Whole, standing_for
 from dspectral.engine.planning.admission import ENDS_AT, LIBRARIES, There
 from dspectral.linalg.panels import panels
 from dspectral.linalg.scratch import alike, is_in_file, let_go, tall_array

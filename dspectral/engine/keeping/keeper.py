@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from dspectral.engine.fitting import fit_in_force
+from dspectral.engine.fits import fit_in_force
 from dspectral.engine.keeping.bit_sources import code_digest, kinds_on
 from dspectral.engine.keeping.contents import Contents, UnknownContentError, digest
 from dspectral.engine.keeping.kept_folder import folder_in_force

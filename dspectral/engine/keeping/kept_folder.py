@@ -8,8 +8,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
-import dask
-
 from dspectral.engine.keeping.partials import Folder, Kept
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,6 +83,8 @@ def folder_in_force() -> Folder | None:
     folder = _FOLDER.get()
     if folder is not None:
         return None if folder == _NOWHERE else folder
+    import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
+
     url = dask.config.get("dspectral.keep", None)
     if url is None:
         return None

@@ -4,11 +4,12 @@ import re
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import fsspec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dspectral.engine.keeping.partial_files import decoded, encoded
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 SUFFIX = ".partial"
 NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.partial(\.[0-9a-f]{32}\.tmp)?$")
@@ -89,6 +90,8 @@ class Folder(NamedTuple):
 
     def system(self) -> tuple[Any, str]:
         """Return the file system, and the path of the folder in it."""
+        import fsspec  # noqa: PLC0415  only what is kept needs it
+
         system, root = fsspec.url_to_fs(self.url, **dict(self.options))
         return system, root.rstrip("/")
 
@@ -158,5 +161,5 @@ class Folder(NamedTuple):
         return re.sub(r"//[^/@]*@", "//", self.url.partition("?")[0])
 
 
-def _protocols(system: fsspec.AbstractFileSystem) -> tuple[str, ...]:
+def _protocols(system: "AbstractFileSystem") -> tuple[str, ...]:
     return system.protocol if isinstance(system.protocol, tuple) else (system.protocol,)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dspectral.engine.cluster.asking import asked
 from dspectral.engine.cluster.clients import Client, Scheduler
-from dspectral.engine.fitting import fit_in_force
+from dspectral.engine.fits import fit_in_force
 from dspectral.engine.merge_tree import tree_depth
 from dspectral.engine.planning.process_memory import resident_bytes
 from dspectral.engine.planning.refusing import sentence, smaller_sketch, workers_or_limit

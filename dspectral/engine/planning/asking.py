@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dspectral.engine.column_groups import Whole, standing_for
+from dspectral.engine.grouping import Whole, standing_for
 from dspectral.engine.merge_tree import tree_depth
 from dspectral.engine.planning.admission import LIBRARIES, There
 from dspectral.engine.planning.phases import Phase, phases_of

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dspectral.engine.configuration import asked_memory_limit, configured_fan_in
-from dspectral.engine.fitting import fit_in_force
+from dspectral.engine.fits import fit_in_force
 from dspectral.engine.planning.admission import ENDS_AT, There, known_need, memory_of, needed
 from dspectral.engine.planning.refusing import sentence, workers_or_limit
 from dspectral.engine.row_blocks import Stream, in_cuts, is_in_memory
