@@ -172,7 +172,13 @@ def _load(
         if (root := getattr(store, "root", None)) is not None and not Path(root).exists():
             raise not_seen(str(root)) from error
         raise StoreError(f"{name} is missing; {remedy}") from error
-    except (ValueError, RuntimeError, TypeError, AttributeError, LookupError) as error:  # metadata that are none
+    except (
+        ValueError,
+        RuntimeError,
+        TypeError,
+        AttributeError,
+        LookupError,
+    ) as error:  # metadata that are none
         raise StoreError(f"{name} is damaged ({error}); {remedy}") from error
 
 
