@@ -144,7 +144,7 @@ def viterbi(sentences: Sentences, model: HiddenMarkov) -> Path:
 
     Notes
     -----
-    ``O(n_tokens n_states^2)`` time, in logarithms. Memory: one pointer for each token and state of the longest
+    ``O(n_tokens n_states^2)`` time, in logarithms. Memory: 8 bytes for each token and state of the longest
     sentence.
 
     Examples
@@ -154,11 +154,9 @@ def viterbi(sentences: Sentences, model: HiddenMarkov) -> Path:
     array([0, 0, 0, 1], dtype=int32)
     """
     check_ids(sentences.ids, model.n_types)
-    # For each state the best predecessor is wanted: by column, the loop over predecessors runs along memory.
-    by_column = model._replace(transition=model.transition.T)
     # The logarithm of 0 is minus infinity, which is just what an impossible step should cost.
     with np.errstate(divide="ignore"):
-        logs = HiddenMarkov(*(read_only(np.log(part)) for part in by_column))
+        logs = HiddenMarkov(*(read_only(np.log(part)) for part in model))
     out = Path(np.zeros(len(sentences.ids), dtype=np.int32), np.empty(sentences.n_sentences))
     viterbi_block(read_only(sentences.ids), read_only(sentences.offsets), logs, out.states, out.log_joint)
     return out
@@ -181,17 +179,16 @@ def viterbi_block(
     offsets : ndarray of int64, shape (n_sentences + 1,)
         First token of each sentence.
     log_model : HiddenMarkov
-        Logarithms of probabilities, its transitions from columns to rows.
+        Logarithms of probabilities.
     states : ndarray of int32, shape (n_tokens,)
         Written: the states of the path.
     log_joint : ndarray of float64, shape (n_sentences,)
         Written: the log-probability of each sentence and its path together.
     """
-    n_states, longest = len(log_model.initial), longest_sentence(offsets)
-    back = np.empty((longest, n_states), dtype=np.int32)
-    best, after = np.empty(n_states), np.empty(n_states)
-    # best[j] = max over paths h_1 .. h_t = j of log p(x_1 .. x_t, h_1 .. h_t); back[t, j] is the state before j on
-    # that path, from which the path is read backwards. Two rows take turns: O(k) numbers beside the pointers.
+    n_states = len(log_model.initial)
+    reached = np.empty((longest_sentence(offsets), n_states))
+    # reached[t, j] = max over paths h_1 .. h_t = j of log p(x_1 .. x_t, h_1 .. h_t). The maxima alone are kept, as a
+    # loop without places runs on whole registers; the path is read backwards from them, O(k) a token beside O(k^2).
     for s in range(len(offsets) - 1):
         first, n, possible = offsets[s], offsets[s + 1] - offsets[s], True
         log_joint[s] = 0.0
@@ -200,60 +197,78 @@ def viterbi_block(
         for t in range(n):
             if t == 0:
                 for j in range(n_states):
-                    after[j] = log_model.initial[j]
+                    reached[0, j] = log_model.initial[j]
             else:
-                best_steps(best, log_model.transition, back[t], after)
-            best, after = after, best
-            possible = add_log_emission(best, log_model.emission[ids[first + t]]) and possible
+                best_steps(t, log_model.transition, reached)
+            possible = add_log_emission(t, ids[first + t], log_model.emission, reached) and possible
         # Where no state can end the sentence, the path is read from the best state without the end, so that there is an
         # answer, and its probability is reported as 0.
-        if np.max(best + log_model.final) > -np.inf:
-            best += log_model.final
-        else:
-            possible = False
-        state = np.argmax(best)
+        best = reached[n - 1] + log_model.final
+        if np.max(best) == -np.inf:
+            best, possible = reached[n - 1], False
+        state = int(np.argmax(best))
         log_joint[s] = best[state] if possible else -np.inf
-        for t in range(n - 1, -1, -1):
+        states[first + n - 1] = state
+        for t in range(n - 2, -1, -1):
+            state = state_before(t, state, log_model.transition, reached)
             states[first + t] = state
-            state = back[t, state] if t > 0 else state
 
 
 @compiled
-def best_steps(
-    best: NDArray[np.float64],
-    transition: NDArray[np.float64],
-    back: NDArray[np.int32],
-    after: NDArray[np.float64],
-) -> None:
-    """Write the best way into each state: where from, and its log-probability; of equal ones, the first."""
-    # after[j] = max_i best[i] + log A[i, j]: O(k^2). A later state wins only if it is strictly better.
-    for j in range(len(best)):
-        after[j], back[j] = best[0] + transition[j, 0], 0
-        for i in range(1, len(best)):
-            score = best[i] + transition[j, i]
-            if score > after[j]:
-                after[j], back[j] = score, i
+def best_steps(t: int, transition: NDArray[np.float64], reached: NDArray[np.float64]) -> None:
+    """Write row ``t``: the log-probability of the best way into each state from the row before."""
+    # reached[t, j] = max_i reached[t - 1, i] + log A[i, j]: O(k^2). The inner loop runs along rows of A, without a
+    # branch, and takes four of them at a time, so that the row is read and written a quarter as often.
+    n, b = len(transition), t - 1
+    for j in range(n):
+        reached[t, j] = -np.inf
+    for i in range(0, n - 3, 4):
+        w, x, y, z = reached[b, i], reached[b, i + 1], reached[b, i + 2], reached[b, i + 3]
+        for j in range(n):
+            top = larger(reached[t, j], w + transition[i, j])
+            top = larger(top, x + transition[i + 1, j])
+            top = larger(top, y + transition[i + 2, j])
+            reached[t, j] = larger(top, z + transition[i + 3, j])
+    for i in range(n - n % 4, n):
+        for j in range(n):
+            reached[t, j] = larger(reached[t, j], reached[b, i] + transition[i, j])
+
+
+@compiled
+def larger(x: float, y: float) -> float:
+    """Return the larger of two numbers, neither of which is NaN: one instruction, where ``max`` looks for NaN too."""
+    return y if y > x else x  # noqa: FURB136  as the line above says
+
+
+@compiled
+def state_before(t: int, state: int, transition: NDArray[np.float64], reached: NDArray[np.float64]) -> int:
+    """Return where at token ``t`` the best way into the next token's state comes from; of equal ones, the first."""
+    top, found = -np.inf, -1
+    for i in range(len(transition)):
+        score = reached[t, i] + transition[i, state]
+        if score > top:
+            top, found = score, i
     # No state is reachable: whatever comes next, the path up to here is the best one so far.
-    if np.max(after) == -np.inf:
-        back[:] = np.argmax(best)
+    return found if found >= 0 else int(np.argmax(reached[t]))
 
 
 @compiled
-def add_log_emission(best: NDArray[np.float64], emission: NDArray[np.float64]) -> bool:
-    """Add a token's log-probabilities, in place; return whether a path was left and the token is possible on one.
+def add_log_emission(t: int, token: int, emission: NDArray[np.float64], reached: NDArray[np.float64]) -> bool:
+    """Add a token's log-probabilities to row ``t``; return whether a path was left and the token is possible on one.
 
     A token that is impossible everywhere is skipped; where no path was left, all states start anew from 0.
     """
+    n, reachable, seen = emission.shape[1], False, False
+    for j in range(n):
+        reachable |= reached[t, j] > -np.inf
     # Where nothing is reachable all states are, at no cost: the sentence is impossible already, and its path goes on.
-    reachable = bool(np.max(best) > -np.inf)
     if not reachable:
-        best[:] = 0.0
+        for j in range(n):
+            reached[t, j] = 0.0
     # Two loops: the first only looks, so that an impossible token leaves the row as it is.
-    top = -np.inf
-    for j in range(len(best)):
-        top = max(top, best[j] + emission[j])
-    if top == -np.inf:
-        return False
-    for j in range(len(best)):
-        best[j] += emission[j]
-    return reachable
+    for j in range(n):
+        seen |= reached[t, j] + emission[token, j] > -np.inf
+    if seen:
+        for j in range(n):
+            reached[t, j] += emission[token, j]
+    return reachable and seen
