@@ -241,9 +241,9 @@ def expected_sentence(
                 words[t + 1], tags[t + 1], tags[t], bounds, model, transposed, scale[t + 1], SEEN, rows
             )
             for i in range(high - low):
-                steps, weight = counts.transition[low + i], alpha[t, i]
-                for j in range(bounds[tags[t + 1] + 1] - after):
-                    steps[after + j] += weight * rows[1, j]
+                steps, weight = counts.transition[low + i, after : bounds[tags[t + 1] + 1]], alpha[t, i]
+                for j in range(len(steps)):
+                    steps[j] += weight * rows[1, j]
             for j in range(high - low):
                 rows[0, j] = rows[2, j]
         for j in range(high - low):

@@ -80,12 +80,8 @@ def forward_sentence(
                 row[j] = model.initial[low + j]
         else:
             before = bounds[labels[t - 1]]
-            for j in range(width):
-                row[j] = 0.0
-            for i in range(bounds[labels[t - 1] + 1] - before):
-                weight, steps = alpha[t - 1, i], model.transition[before + i]
-                for j in range(width):
-                    row[j] += weight * steps[low + j]
+            n_before = bounds[labels[t - 1] + 1] - before
+            weigh_rows(alpha[t - 1], n_before, model.transition, before, low, row, width)
         kind[t], scale[t] = weigh_by_emission(row, width, model.emission[ids[t]], low)
         if kind[t] == SEEN:
             log_likelihood += math.log(scale[t])
@@ -100,6 +96,41 @@ def forward_sentence(
     return log_likelihood if possible else -np.inf
 
 
+ONE, TWO, THREE = np.uintp(1), np.uintp(2), np.uintp(3)
+"""Numbers without a sign: with one, NumPy would make floats of indices."""
+
+
+@compiled
+def weigh_rows(
+    weights: NDArray[np.float64],
+    n: int,
+    matrix: NDArray[np.float64],
+    first: int,
+    low: int,
+    out: NDArray[np.float64],
+    width: int,
+) -> None:
+    """Write the sum of the rows from ``first`` on, one for each weight, and of their columns from ``low`` on."""
+    # out[j] = sum_i weights[i] M[first + i, low + j], added in the order of i: O(k^2). Indices without a sign need no
+    # check for negative ones, so that the inner loop runs on whole registers; four rows are added at a time, so that
+    # ``out`` is read and written a quarter as often.
+    top, left, length = np.uintp(first), np.uintp(low), np.uintp(width)
+    for j in range(length):
+        out[j] = 0.0
+    for four in range(n // 4):
+        i = np.uintp(4 * four)
+        w, x, y, z = weights[i], weights[i + ONE], weights[i + TWO], weights[i + THREE]
+        a, b, c, d = top + i, top + i + ONE, top + i + TWO, top + i + THREE
+        for j in range(length):
+            k = left + j
+            out[j] = out[j] + w * matrix[a, k] + x * matrix[b, k] + y * matrix[c, k] + z * matrix[d, k]
+    for rest in range(n - n % 4, n):
+        i = np.uintp(rest)
+        weight, a = weights[i], top + i
+        for j in range(length):
+            out[j] += weight * matrix[a, left + j]
+
+
 @compiled
 def weigh_by_emission(
     row: NDArray[np.float64], width: int, emission: NDArray[np.float64], low: int
@@ -111,8 +142,8 @@ def weigh_by_emission(
         total += row[j] * emission[low + j]
     if total > 0.0:
         for j in range(width):
-            row[j] *= emission[low + j]
-        return SEEN, normalize_row(row, width)
+            row[j] = row[j] * emission[low + j] / total
+        return SEEN, total
     # The divisor of a blind token is the sum of its predicted states, not a probability. The way back divides by the
     # same number, so that alpha times beta still sums to 1.
     total = normalize_row(row, width)
@@ -178,21 +209,18 @@ def backward_step(
     """
     low, start = bounds[label], bounds[before]
     width = bounds[before + 1] - start
-    for i in range(width):
-        rows[2, i] = 1.0 if kind == BROKEN else 0.0
     # After a broken token the chain starts anew, so it says nothing about the states before it.
     if kind == BROKEN:
+        for i in range(width):
+            rows[2, i] = 1.0
         return
     # beta[t, i] = sum_j A[i, j] B[x_{t+1}, j] beta[t + 1, j] / scale[t + 1], the emission left out of a token that
     # is blind. Divided by the forward scale, alpha[t] * beta[t] sums to 1 without another normalization.
-    for j in range(bounds[label + 1] - low):
+    n_after = bounds[label + 1] - low
+    for j in range(n_after):
         weight = rows[0, j] / scale
-        if kind == SEEN:
-            weight *= model.emission[token, low + j]
-        rows[1, j] = weight
-        steps = transposed[low + j]
-        for i in range(width):
-            rows[2, i] += weight * steps[start + i]
+        rows[1, j] = weight * model.emission[token, low + j] if kind == SEEN else weight
+    weigh_rows(rows[1], n_after, transposed, low, start, rows[2], width)
 
 
 @compiled
