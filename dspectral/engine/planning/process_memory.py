@@ -58,7 +58,10 @@ def reset_peak() -> bool:
 
 
 def give_back() -> None:
-    """Give memory that was freed back to the system, where the C library can: it would hide what grows next."""
+    """Give memory that was freed back to the system, where the C library can.
+
+    Otherwise it is kept as it was cut: it would hide what grows next, and add to arrays too large for what is kept.
+    """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
     if trim is not None:
         trim(0)

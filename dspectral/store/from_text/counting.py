@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from dspectral.engine import expect_passes, numbered, run_tasks
+from dspectral.engine.planning.process_memory import give_back
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.draft import Draft
 from dspectral.store.from_text.changed_sources import TEXT, text_digest
@@ -154,6 +155,9 @@ def _count_span(
     store, digests = where.open(read_only=False), []
     n_documents: list[int] = []
     for part, documents in enumerate(read(span)):
+        # Reading has freed many small pieces, and so have earlier tasks. The large arrays of what follows do not fit in
+        # their room, which would be resident beside them, and grow from block to block. It takes 2 ms.
+        give_back()
         # A part has the same number in all blocks, because the hash of a term decides it: terms of different parts
         # never meet, and each part can be merged by itself.
         for partition, terms in enumerate(table_of(documents).partition(n_partitions)):
