@@ -10,7 +10,7 @@ from functools import partial
 import dask
 import numpy as np
 import pytest
-from distributed import LocalCluster
+from distributed import LocalCluster, get_worker
 from distributed.protocol.pickle import dumps, loads
 
 from dspectral import TruncatedSVD
@@ -199,6 +199,15 @@ def test_a_worker_has_the_environment_that_it_is_told(tmp_path, monkeypatch):
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
     with forked_workers(), form.run(arguments(tmp_path, "--workers", "1")):
         assert run_tasks(variable, ["MALLOC_TRIM_THRESHOLD_"], name="ask") == [str(16 << 20)]
+
+
+def profile_cycle(_item):
+    return get_worker().periodic_callbacks["profile-cycle"].callback_time
+
+
+def test_a_worker_does_not_keep_a_profile_of_every_second(tmp_path):
+    with forked_workers(), form.run(arguments(tmp_path, "--workers", "1")):
+        assert run_tasks(profile_cycle, [0], name="ask") == [60_000]
 
 
 def fail(_item):

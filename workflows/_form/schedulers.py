@@ -28,8 +28,10 @@ OF_SCHEDULER = {
     # A worker that is stopped would hold a run for five minutes: all of them are on this machine, and heard of twice a
     # second.
     "distributed.scheduler.worker-ttl": "60s",
+    # A worker keeps a tree of what it ran in each cycle: by the second, they grow for as long as it works.
+    "distributed.worker.profile.cycle": "60s",
 }
-"""What a scheduler that is started here is told."""
+"""What a scheduler that is started here, and its workers, are told."""
 HEAP = {
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 4 << 20,
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 16 << 20,
