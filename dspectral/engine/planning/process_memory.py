@@ -1,6 +1,7 @@
 """Memory of this process as the system counts it: what is resident now, and the most since it was last asked."""
 
 import ctypes
+import math
 import os
 import resource
 import sys
@@ -43,6 +44,10 @@ def peak_bytes() -> int:
     return _of_status("VmHWM:")
 
 
+KEPT = 16 << 20
+"""Freed bytes that a task may leave behind."""
+
+
 def reset_peak() -> bool:
     """Let the peak start anew from what is resident now.
 
@@ -57,14 +62,34 @@ def reset_peak() -> bool:
     return False
 
 
-def give_back() -> None:
+def give_back(*, above: int = 0) -> None:
     """Give memory that was freed back to the system, where the C library can.
 
     Otherwise it is kept as it was cut: it would hide what grows next, and add to arrays too large for what is kept.
+
+    Parameters
+    ----------
+    above : int, default=0
+        Nothing is done where as many freed bytes are kept at most: giving back takes some milliseconds.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
-    if trim is not None:
+    if trim is not None and _kept_free() >= above:
         trim(0)
+
+
+class _Heap(ctypes.Structure):
+    """What glibc says of its heaps: ten numbers, of which the ninth are the freed bytes that it keeps."""
+
+    _fields_ = (("before", ctypes.c_size_t * 8), ("free", ctypes.c_size_t), ("after", ctypes.c_size_t))
+
+
+def _kept_free() -> float:
+    """Return how many freed bytes the C library keeps; infinity where it does not say."""
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is None:
+        return math.inf
+    ask.restype = _Heap
+    return float(ask().free)
 
 
 def memory_there() -> int:
