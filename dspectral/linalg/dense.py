@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import DTypeLike, NDArray
 
-from dspectral.linalg.panels import PANEL, column_gram, panels, room_for
+from dspectral.linalg.panels import PANEL, panels, room_for
 from dspectral.linalg.scratch import alike
 from dspectral.types import FloatArray
 
@@ -160,17 +160,53 @@ def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray
     array([[0.6],
            [0.8]])
     """
-    # Scaled first, so that a short column is not taken for rounding beside a long one.
     norms = column_norms(Z)
     if not overwrite or not norms.all():
-        Z = _columns(Z, norms > 0)
-    norms = norms[norms > 0].astype(Z.dtype)
+        Z = chosen_columns(Z, norms > 0)
+    return orthonormal_factors(Z, norms[norms > 0])[0]
+
+
+def orthonormal_factors(Z: FloatArray, norms: NDArray[np.float64]) -> tuple[FloatArray, NDArray[np.float64]]:
+    """Write an orthonormal basis of the columns of a tall matrix in its place.
+
+    Parameters
+    ----------
+    Z : ndarray, shape (d, r)
+        Tall matrix; its memory is taken for the result.
+    norms : ndarray of float64, shape (r,)
+        Lengths of its columns, as :func:`column_norms` finds them, none of them zero.
+
+    Returns
+    -------
+    Q : ndarray, shape (d, rank)
+        Orthonormal columns as :func:`orthonormal_columns` finds them.
+    R : ndarray of float64, shape (rank, r)
+        ``Z = Q R`` to rounding, but for the directions that were dropped.
+
+    Examples
+    --------
+    >>> Q, R = orthonormal_factors(np.array([[3.0], [4.0]]), np.array([5.0]))
+    >>> Q.round(3), R.round(3)
+    (array([[0.6],
+           [0.8]]), array([[5.]]))
+    """
+    # Scaled first, so that a short column is not taken for rounding beside a long one. In the sweep that writes a
+    # panel its inner products are taken too, while it is in the cache: three sweeps in all.
+    R, narrow = np.diag(norms), norms.astype(Z.dtype)
+    gram = np.zeros((Z.shape[1], Z.shape[1]))
     for panel in panels(len(Z), Z):
-        Z[panel] /= norms
-    for _ in range(2):  # once leaves an error of eps times the condition squared, the second time of eps
-        values, vectors = leading_eigenpairs(column_gram(Z), Z.dtype)
-        Z = _times_in_place(Z, vectors / np.sqrt(values))
-    return Z
+        Z[panel] /= narrow
+        gram += Z[panel].T @ Z[panel]
+    for is_last in (
+        False,
+        True,
+    ):  # once leaves an error of eps times the condition squared, the second time of eps
+        values, vectors = leading_eigenpairs(gram, Z.dtype)
+        roots = np.sqrt(values)
+        Z, gram = _times_in_place(Z, vectors / roots, with_gram=not is_last)
+        # Z_before is Z times this, but for pairs that were dropped: no inner products along the long side are needed.
+        R = roots[:, None] * (vectors.T @ R)
+    return Z, R
 
 
 def column_norms(Z: FloatArray) -> NDArray[np.float64]:
@@ -189,18 +225,36 @@ def column_norms(Z: FloatArray) -> NDArray[np.float64]:
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", Z, Z, dtype=np.float64)))
 
 
-def _times_in_place(Z: FloatArray, C: FloatArray) -> FloatArray:
-    """Return ``Z C`` in the memory of Z, for C with no more columns than Z."""
+def _times_in_place(
+    Z: FloatArray, C: FloatArray, *, with_gram: bool
+) -> tuple[FloatArray, NDArray[np.float64]]:
+    """Return ``Z C`` in the memory of Z, for C with no more columns than Z, and its Gram matrix, or zeros."""
     C, rank = C.astype(Z.dtype), C.shape[1]
-    room = np.empty((PANEL, rank), dtype=Z.dtype)
+    room, gram = np.empty((PANEL, rank), dtype=Z.dtype), np.zeros((rank, rank))
     for panel in panels(len(Z), Z):
         # Safe in place, since the product lies elsewhere: all of the panel is read before any of it is overwritten.
-        Z[panel, :rank] = np.matmul(Z[panel], C, out=room_for(panel, room))
-    return Z if rank == Z.shape[1] else _columns(Z, np.arange(Z.shape[1]) < rank)
+        product = np.matmul(Z[panel], C, out=room_for(panel, room))
+        Z[panel, :rank] = product
+        if with_gram:
+            gram += product.T @ product
+    return Z if rank == Z.shape[1] else chosen_columns(Z, np.arange(Z.shape[1]) < rank), gram
 
 
-def _columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
-    """Return a copy of some columns of a tall matrix, in a file if the matrix lies in one."""
+def chosen_columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
+    """Return a copy of some columns of a tall matrix, in a file if the matrix lies in one.
+
+    Parameters
+    ----------
+    Z : ndarray, shape (d, r)
+        Tall matrix.
+    chosen : ndarray of bool, shape (r,)
+        Which columns.
+
+    Returns
+    -------
+    ndarray, shape (d, m)
+        The m columns.
+    """
     out = alike(Z, int(np.sum(chosen)))
     for panel in panels(len(Z), Z, out):
         out[panel] = Z[panel] if chosen.all() else Z[panel][:, chosen]

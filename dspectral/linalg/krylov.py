@@ -5,7 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.linalg.dense import column_norms, leading_eigenpairs, orthonormal_columns
+from dspectral.linalg.dense import (
+    chosen_columns,
+    column_norms,
+    leading_eigenpairs,
+    orthonormal_columns,
+    orthonormal_factors,
+)
 from dspectral.linalg.panels import PANEL, inner_products, panels, room_for, take_out
 from dspectral.linalg.scratch import forget_rows, is_in_file, tall_array
 from dspectral.types import FloatArray, IntArray
@@ -71,15 +77,22 @@ class KrylovSpace(NamedTuple):
         Notes
         -----
         Block Gram-Schmidt, twice: ``product - sum_i K_i K_i' product``. ``4 d r_j`` flops for each column of the basis
-        and round, in three sweeps over the long side.
+        and round, in three sweeps over the long side; the block is written where the product was.
         """
-        size = column_norms(product).max(initial=0.0)
         coefficients = take_out(product, self.basis)
+        norms = column_norms(product)
+        # Of orthogonal parts the squares add up: the lengths from before need no sweep of their own.
+        inside = sum(np.einsum("ij,ij->j", part, part) for part in coefficients)
+        size = np.sqrt(inside + norms**2).max(initial=0.0)
         # Columns inside the space leave only rounding, which must not become a direction of its own.
-        product[:, column_norms(product) <= 64.0 * np.finfo(product.dtype).eps * size] = 0
-        block = orthonormal_columns(product)
+        outside = norms > 64.0 * np.finfo(product.dtype).eps * size
+        if not outside.all():
+            product = chosen_columns(product, outside)
         # The part outside the old blocks, in the new one: C K_j = sum_i K_i coefficients_i + K_(j+1) rest.
-        column = (*coefficients, np.asarray(block.T @ product, dtype=np.float64))
+        block, of_outside = orthonormal_factors(product, norms[outside])
+        rest = np.zeros((len(of_outside), len(norms)))
+        rest[:, outside] = of_outside
+        column = (*coefficients, rest)
         return KrylovSpace((*self.basis, block), (*self.columns, column))
 
     def close(self, product: FloatArray) -> "Approximation":
@@ -150,11 +163,13 @@ class Approximation(NamedTuple):
         # Tall, so that a panel of it is one piece of memory, touched when it is written.
         in_file = any(map(is_in_file, self.parts))
         out = tall_array(height if columns is None else n_columns, len(scale), dtype, in_file=in_file)
-        room = np.empty((PANEL, len(weights)), dtype=np.result_type(*self.parts))
-        product = np.empty((PANEL, len(scale)), dtype=np.result_type(room, weights))
+        of_parts = np.split(weights, np.cumsum([part.shape[1] for part in self.parts])[:-1])
+        room, product = np.empty((2, PANEL, len(scale)), dtype=dtype)
         for panel in panels(height, out, *self.parts):
-            M = np.concatenate([part[panel] for part in self.parts], axis=1, out=room_for(panel, room))
-            rows = np.matmul(M, weights, out=room_for(panel, product))
+            # Part by part, for beside each other the parts would be copied.
+            rows = np.matmul(self.parts[0][panel], of_parts[0], out=room_for(panel, room))
+            for part, weight in zip(self.parts[1:], of_parts[1:], strict=True):
+                rows += np.matmul(part[panel], weight, out=room_for(panel, product))
             out[panel if columns is None else columns[panel]] = rows
             for part in self.parts if consume else ():
                 forget_rows(part, panel.start, panel.stop)
