@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dspectral import engine
 from dspectral.decomposition.moments import GramProduct
 from dspectral.decomposition.plan import Plan, chosen_solver, passes_of
-from dspectral.linalg.panels import panels
+from dspectral.linalg.panels import PANEL, panels
 from dspectral.linalg.scratch import alike, is_in_file, tall_array
 from dspectral.types import CheckedRows, FloatArray, HoldsRows
 
@@ -100,8 +100,13 @@ def random_columns(height: int, width: int, plan: Plan, *, in_file: bool) -> Flo
         tall_array(height, width, plan.dtype, in_file=in_file),
         np.random.default_rng(plan.seed),
     )
+    # Drawn where they stay, or, in another precision, into memory that every panel uses again.
+    drawn = None if start.dtype == np.float32 else np.empty((min(PANEL, height), width), dtype=np.float32)
     for panel in panels(height, start):
-        start[panel] = generator.standard_normal((panel.stop - panel.start, width), dtype=np.float32)
+        room = start[panel] if drawn is None else drawn[: panel.stop - panel.start]
+        generator.standard_normal(out=room, dtype=np.float32)
+        if drawn is not None:
+            start[panel] = room
     return start
 
 

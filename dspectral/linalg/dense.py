@@ -295,7 +295,8 @@ def fixed_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """
     if not rows.size:
         return rows
-    peaks = [np.argmax(np.abs(row)) for row in rows]  # row by row: rows may be as large as memory
+    size = np.empty(rows.shape[1], dtype=rows.dtype)
+    peaks = [np.argmax(np.abs(row, out=size)) for row in rows]  # row by row: rows may be as large as memory
     signs = np.sign(rows[np.arange(len(rows)), peaks])
     flips = np.where(signs == 0, 1, signs)[:, None].astype(rows.dtype)
     return np.multiply(rows, flips, out=rows if overwrite else None)
