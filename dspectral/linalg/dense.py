@@ -197,10 +197,8 @@ def orthonormal_factors(Z: FloatArray, norms: NDArray[np.float64]) -> tuple[Floa
     for panel in panels(len(Z), Z):
         Z[panel] /= narrow
         gram += Z[panel].T @ Z[panel]
-    for is_last in (
-        False,
-        True,
-    ):  # once leaves an error of eps times the condition squared, the second time of eps
+    # Once leaves an error of eps times the condition squared, the second time of eps.
+    for is_last in (False, True):
         values, vectors = leading_eigenpairs(gram, Z.dtype)
         roots = np.sqrt(values)
         Z, gram = _times_in_place(Z, vectors / roots, with_gram=not is_last)
