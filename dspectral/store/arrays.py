@@ -104,7 +104,10 @@ def _load_whole(
 
 async def _get(store: PatientStore, path: str) -> NDArray[Any] | None:
     """Return an array that is there, whole and as :func:`write_array` writes it; None for every other one."""
-    metadata, chunk = await _contents(store, f"{path}/{METADATA}", f"{path}/c/0")
+    try:
+        metadata, chunk = await _contents(store, f"{path}/{METADATA}", f"{path}/c/0")
+    except FileNotFoundError:  # not even the store is there
+        return None
     # In a thread: the first of its kind asks Zarr what metadata look like, which this loop answers.
     form = None if metadata is None else await asyncio.to_thread(Form.of, metadata.tobytes())
     if form is None:

@@ -6,6 +6,7 @@ is being appended to opens as it was.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -167,6 +168,11 @@ def _admit(where: Location, *, append: bool) -> CountStore | None:
     return finished
 
 
+@cache
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("dspectral", "numpy", "zarr")}
+
+
 def _planned(
     where: Location,
     finished: CountStore | None,
@@ -175,8 +181,7 @@ def _planned(
     stamps: dict[str, str] | None,
 ) -> Draft:
     # Versions are recorded but are no part of the plan: a newer version may finish what an older one began.
-    versions = {name: version(name) for name in ("dspectral", "numpy", "zarr")}
-    made = {**provenance, "versions": versions}
+    made = {**provenance, "versions": _versions()}
     if finished is None:
         resumed = write_plan(where, 0, provenance, stamps)
         return Draft(where, 0, n_columns or 0, made, (), resumed)
