@@ -1,14 +1,15 @@
 """Arrays of a store: compressed, each chunk with a checksum, damage named when they are read."""
 
 import asyncio
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
 from zarr.abc.store import Store
-from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
 from dspectral.engine.retrying import retried
@@ -16,7 +17,11 @@ from dspectral.engine.unseen import not_seen
 from dspectral.store.array_files import METADATA, Form, absent, files_of
 from dspectral.store.full_disk import named_when_full
 from dspectral.store.location import Location, StoreError, refuse_if_listed
-from dspectral.store.patient import PatientStore, as_buffer
+from dspectral.store.patient import PatientStore
+
+R = TypeVar("R")
+SMALL = 256 << 10
+"""Bytes that Blosc packs in one piece, without threads."""
 
 __all__ = ["Location", "StoreError", "load_array", "read_array", "write_array"]
 
@@ -38,17 +43,18 @@ def write_array(store: PatientStore, path: str, values: NDArray[Any]) -> None:
 
 
 def _write(store: PatientStore, path: str, values: NDArray[Any]) -> None:
-    sync(_put(store, path, values))
+    files = _not_in_main_thread(files_of, values, n_bytes=values.nbytes)
+    store.make_groups(path)
+    if store.is_there(f"{path}/{METADATA}"):  # a write was cut short
+        sync(store.delete_dir(path))
+    store.write_files({f"{path}/{name}": content for name, content in files.items()})
 
 
-async def _put(store: PatientStore, path: str, values: NDArray[Any]) -> None:
-    """Write the files of an array in place of what a write that was cut short has left."""
-    files, _ = await asyncio.gather(asyncio.to_thread(files_of, values), store.make_groups(path))
-    if await store.exists(f"{path}/{METADATA}"):
-        await store.delete_dir(path)
-    await asyncio.gather(
-        *(store.set(f"{path}/{name}", as_buffer(content)) for name, content in files.items())
-    )
+def _not_in_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: int) -> R:
+    """Call a function that packs or unpacks: in the main thread Blosc would start threads of its own for many bytes."""
+    if n_bytes < SMALL or threading.current_thread() is not threading.main_thread():
+        return function(*arguments)
+    return sync(asyncio.to_thread(function, *arguments))
 
 
 def read_array(where: Location, store: PatientStore, block: str, part: str) -> NDArray[Any]:
@@ -86,7 +92,7 @@ def _load_whole(
     where: Location, store: PatientStore, path: str, name: str, remedy: str
 ) -> tuple[NDArray[Any], bool]:
     """Return an array of :func:`write_array`, and whether all of its chunks are there: then asked twice."""
-    if (written := sync(_get(store, path))) is not None:
+    if (written := _get(store, path)) is not None:
         return written, True
     # Zarr says what is wrong, and reads what another version has written.
     values = np.zeros(0)
@@ -102,30 +108,22 @@ def _load_whole(
     return values, False
 
 
-async def _get(store: PatientStore, path: str) -> NDArray[Any] | None:
+def _get(store: PatientStore, path: str) -> NDArray[Any] | None:
     """Return an array that is there, whole and as :func:`write_array` writes it; None for every other one."""
     try:
-        metadata, chunk = await _contents(store, f"{path}/{METADATA}", f"{path}/c/0")
+        metadata, chunk = store.read_files(f"{path}/{METADATA}", f"{path}/c/0")
     except FileNotFoundError:  # not even the store is there
         return None
-    # In a thread: the first of its kind asks Zarr what metadata look like, which this loop answers.
-    form = None if metadata is None else await asyncio.to_thread(Form.of, metadata.tobytes())
-    if form is None:
+    if metadata is None or (form := Form.of(metadata.tobytes())) is None:
         return None
-    rest = await _contents(store, *(f"{path}/c/{number}" for number in range(1, form.n_chunks)))
+    rest = store.read_files(*(f"{path}/c/{number}" for number in range(1, form.n_chunks)))
     chunks = [one for one in (chunk, *rest)[: form.n_chunks] if one is not None]
     if len(chunks) < form.n_chunks:
         return None
     try:
-        return await asyncio.to_thread(form.values, chunks)
+        return _not_in_main_thread(form.values, chunks, n_bytes=form.length * form.dtype.itemsize)
     except (ValueError, RuntimeError):
         return None
-
-
-async def _contents(store: PatientStore, *keys: str) -> list[NDArray[np.uint8] | None]:
-    """Read files at once; None stands for one that is not there."""
-    found = await asyncio.gather(*(store.get(key, default_buffer_prototype()) for key in keys))
-    return [None if content is None else np.asarray(content.as_numpy_array()) for content in found]
 
 
 def load_array(

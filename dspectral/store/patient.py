@@ -11,14 +11,19 @@ store is never written anew because it was not found for a moment, a listing mus
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
+import numpy as np
+from numpy.typing import NDArray
 from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.configuration import configured_retries
 from dspectral.engine.fault_events import Retried
-from dspectral.engine.retrying import FIRST_PAUSE, GAVE_UP, GROWTH, is_transient
+from dspectral.engine.retrying import FIRST_PAUSE, GAVE_UP, GROWTH, is_transient, retried
 from dspectral.engine.telling import tell_everybody, worker_teller
 from dspectral.store.full_disk import named_when_full
 
@@ -67,14 +72,38 @@ class _Patient:
     async def delete_dir(self, prefix: str) -> None:
         await self._again(partial(super().delete_dir, prefix), "removing", prefix)  # type: ignore[misc]
 
-    async def make_groups(self, path: str) -> None:
+    def make_groups(self, path: str) -> None:
         """Make the groups above a path that are not there."""
-        write: Any = self
         folders = path.split("/")[:-1]
         above = {"/".join([*folders[:depth], ROOT]) for depth in range(len(folders) + 1)} - self._groups
-        await asyncio.gather(*(write.set_if_not_exists(key, as_buffer(GROUP)) for key in sorted(above)))
+        if above:
+            sync(self._make(sorted(above)))
         # A store is opened for one block or one table: nobody removes a group between two of its arrays.
         self._groups |= above
+
+    async def _make(self, keys: list[str]) -> None:
+        write: Any = self
+        await asyncio.gather(*(write.set_if_not_exists(key, as_buffer(GROUP)) for key in keys))
+
+    def is_there(self, key: str) -> bool:
+        """Report whether there is a file."""
+        return sync(self.exists(key))
+
+    def write_files(self, files: dict[str, bytes]) -> None:
+        """Write files at once."""
+
+        async def write() -> None:
+            await asyncio.gather(*(self.set(key, as_buffer(content)) for key, content in files.items()))
+
+        sync(write())
+
+    def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
+        """Read whole files at once; None stands for one that is not there."""
+
+        async def read() -> list[Any]:
+            return await asyncio.gather(*(self.get(key, default_buffer_prototype()) for key in keys))
+
+        return [None if one is None else np.asarray(one.as_numpy_array()) for one in sync(read())]
 
     async def _verify_absence(self) -> None:
         system = getattr(self, "fs", None)
@@ -109,7 +138,44 @@ class _Patient:
 
 
 class PatientLocalStore(_Patient, LocalStore):
-    """A folder of this machine, or one that is shared with others."""
+    """A folder of this machine, or one that is shared with others.
+
+    Files of arrays are read and written in the thread that asks, as Zarr's one loop would hand each of them to a thread
+    of its own and back: most of the time of a small array, and where all threads of a pass would wait.
+    """
+
+    def is_there(self, key: str) -> bool:
+        """Report whether there is a file."""
+        return (self.root / key).exists()
+
+    def write_files(self, files: dict[str, bytes]) -> None:
+        """Write files, each aside and then renamed, so that a writer who is killed leaves no half one."""
+        self._check_writable()
+        for key, content in files.items():
+            with named_when_full(f"{self}/{key}"):
+                retried(_replace, self.root / key, content, what=f"writing {key} of {self}")
+
+    def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
+        """Read whole files; None stands for one that is not there."""
+        return [retried(_content, f"{self.root}/{key}", what=f"reading {key} of {self}") for key in keys]
+
+
+def _replace(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    aside = file.with_name(f"{file.name}.{uuid4().hex}.partial")
+    try:
+        aside.write_bytes(content)
+        aside.replace(file)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def _content(path: str) -> NDArray[np.uint8] | None:
+    try:
+        return np.fromfile(path, dtype=np.uint8)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
 
 
 class PatientFsspecStore(_Patient, FsspecStore):

@@ -12,8 +12,8 @@ from pathlib import Path
 import dask
 import numpy as np
 import pytest
-from zarr.storage import LocalStore
 
+from dspectral.store import patient
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.blocks import find_block, read_block
 from dspectral.store.counts import open_store
@@ -127,16 +127,16 @@ def test_a_killed_count_of_a_vocabulary_goes_on_where_it_was(tmp_path, text, spa
 
 def test_a_full_disk_is_reported_and_costs_no_finished_block(tmp_path, monkeypatch):
     store, log = tmp_path / "store", tmp_path / "log"
-    original, left = LocalStore.set, [35]
+    original, left = patient._replace, [35]
 
-    async def full(self, key, value):
+    def full(path, content):
         left[0] -= 1
         if left[0] < 0:
-            raise OSError(errno.ENOSPC, "No space left on device", key)
-        await original(self, key, value)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        original(path, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalStore, "set", full)
+        patch.setattr(patient, "_replace", full)
         with pytest.raises(OSError, match="No space left"):
             write("matrix", store, log)
     check_resumed(tmp_path, store, log)
