@@ -1,5 +1,6 @@
 """Where a store is: its groups, their attributes and listings, asked again where an answer fails for a moment."""
 
+import json
 from typing import Any, Literal, NamedTuple, cast
 
 import fsspec
@@ -14,6 +15,8 @@ from dspectral.store.secrets import without_secrets
 
 METADATA = ("zarr.json", ".zgroup", ".zattrs", ".zarray")
 """Files that make a folder a group or an array of Zarr."""
+GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}
+"""What the metadata of a group may hold."""
 
 
 class StoreError(ValueError):
@@ -115,6 +118,9 @@ class Location(NamedTuple):
         return found
 
     def _group_attributes(self, path: str, zarr_format: Literal[2, 3] | None) -> dict[str, Any] | None:
+        if (written := self._written_attributes(path)) is not None:
+            return written
+        # Zarr says what is wrong, and reads what other programs have written.
         try:
             # Consolidated metadata is a copy of an earlier moment, in which a mark that was written since is missing.
             group = zarr.open_group(
@@ -126,6 +132,21 @@ class Location(NamedTuple):
             at = f"{self.url}, {path}" if path else self.url
             raise StoreError(f"{at} is not a group of Zarr with readable metadata: {error}") from error
         return dict(group.attrs.asdict())
+
+    def _written_attributes(self, path: str) -> dict[str, Any] | None:
+        """Return the attributes of a group of format 3 in a folder of this machine, None for everything else."""
+        store = self.open()
+        if not isinstance(store, PatientLocalStore):
+            return None
+        (content,) = store.read_files(f"{path}/zarr.json" if path else "zarr.json")
+        try:
+            metadata = {} if content is None else json.loads(content.tobytes())
+        except ValueError:
+            return None
+        if not isinstance(metadata, dict) or not {"attributes", "node_type"} <= metadata.keys() <= GROUP_KEYS:
+            return None
+        of_group = metadata["node_type"] == "group" and metadata.get("zarr_format") == 3
+        return metadata["attributes"] if of_group and isinstance(metadata["attributes"], dict) else None
 
     def mark(self, path: str, attributes: dict[str, Any]) -> None:
         """Add attributes to a group in one write; the group is made if need be.

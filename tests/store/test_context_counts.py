@@ -35,9 +35,15 @@ def spilled(folder, n_blocks, most, **how):
         return spill_contexts(blocks, Location(str(folder)), entries, settings, most=most)
 
 
-@pytest.mark.parametrize("n_blocks", [1, 2, 7, 45])
-@pytest.mark.parametrize("most", [1, 50, 200, 10**6])
-@pytest.mark.parametrize("how", [{}, {"distance_weighting": True}, {"n_contexts": 9}])
+N_BLOCKS, MOST = [1, 2, 7, 45], [1, 50, 200, 10**6]
+WAYS = [{}, {"distance_weighting": True}, {"n_contexts": 9}]
+EVERY_PAIR = [
+    (n_blocks, most, WAYS[(i + j) % 3]) for i, n_blocks in enumerate(N_BLOCKS) for j, most in enumerate(MOST)
+]
+"""Each number of blocks with each size of a part, and each way of counting with every one of both."""
+
+
+@pytest.mark.parametrize(("n_blocks", "most", "how"), EVERY_PAIR)
 def test_any_blocks_and_parts_give_the_bits_of_one_sum(n_blocks, most, how, tmp_path):
     store = spilled(tmp_path, n_blocks, most, **how)
     whole = ContextCounts.of(Sentences.of(TEXT), n_types=N_TYPES, window=4, **how).counts.astype(np.float32)
