@@ -163,5 +163,22 @@ def _of_any_length(dtype: str) -> bytes:
     return text
 
 
+@cache
+def group_metadata() -> bytes:
+    """Return the metadata of a group above an array, as Zarr writes them.
+
+    Returns
+    -------
+    bytes
+        JSON without attributes.
+    """
+    store = MemoryStore()
+    zarr.create_array(store, name="group/array", shape=(1,), dtype="int8")
+    found = sync(store.get(f"group/{METADATA}", default_buffer_prototype()))
+    if found is None:
+        raise AssertionError(f"Zarr {zarr.__version__} makes no group above an array")
+    return found.to_bytes()
+
+
 def _shuffle(dtype: np.dtype[Any]) -> Any:
     return "bitshuffle" if dtype.kind == "f" else "shuffle"

@@ -25,13 +25,12 @@ from dspectral.engine.configuration import configured_retries
 from dspectral.engine.fault_events import Retried
 from dspectral.engine.retrying import FIRST_PAUSE, GAVE_UP, GROWTH, is_transient, retried
 from dspectral.engine.telling import tell_everybody, worker_teller
+from dspectral.store.array_files import group_metadata
 from dspectral.store.full_disk import named_when_full
 
 R = TypeVar("R")
 ROOT = "zarr.json"
 """Key of the metadata of a store's root, which say whether it is finished."""
-GROUP = b'{\n  "attributes": {},\n  "zarr_format": 3,\n  "node_type": "group"\n}'
-"""Metadata of a group that says nothing, as Zarr writes them."""
 
 
 class _Patient:
@@ -77,13 +76,13 @@ class _Patient:
         folders = path.split("/")[:-1]
         above = {"/".join([*folders[:depth], ROOT]) for depth in range(len(folders) + 1)} - self._groups
         if above:
-            sync(self._make(sorted(above)))
+            sync(self._make(sorted(above), group_metadata()))
         # A store is opened for one block or one table: nobody removes a group between two of its arrays.
         self._groups |= above
 
-    async def _make(self, keys: list[str]) -> None:
+    async def _make(self, keys: list[str], content: bytes) -> None:
         write: Any = self
-        await asyncio.gather(*(write.set_if_not_exists(key, as_buffer(GROUP)) for key in keys))
+        await asyncio.gather(*(write.set_if_not_exists(key, as_buffer(content)) for key in keys))
 
     def is_there(self, key: str) -> bool:
         """Report whether there is a file."""

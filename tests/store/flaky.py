@@ -51,6 +51,9 @@ class FlakyFileSystem(MemoryFileSystem):
                     raise FileNotFoundError(path)
             drawn = self._random.random()
             fails, misses = drawn < self.fails, reads and self.fails <= drawn < self.fails + self.misses
+            misses = misses and not path.endswith(
+                ".txt"
+            )  # a source that is not there is an error, and at once
             type(self).n_faults += bool(fails or misses)
         if fails:
             raise OSError(f"injected: {path}")
