@@ -1,12 +1,12 @@
 """The files of an array of one dimension, byte for byte those that Zarr writes, made without its many requests.
 
-Zarr looks for and writes the groups above each array that it makes, some ten requests for one of a few numbers. A store
-has ten arrays a block, so that is most of what small blocks cost. Metadata come from Zarr itself, once for each type
-of numbers; only lengths differ from array to array.
+Zarr looks for and writes the groups above each array that it makes, some ten requests for an array of a few numbers. A
+block has five arrays or more, so that these requests are most of what a small block costs. Metadata come from Zarr
+itself, once for each type of numbers; only lengths differ from array to array.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -61,7 +61,7 @@ def files_of(values: NDArray[Any]) -> dict[str, bytes]:
     ['c/0', 'zarr.json']
     """
     dtype = values.dtype.newbyteorder("<")
-    codec = Blosc("lz4", 5, Blosc.BITSHUFFLE if dtype.kind == "f" else Blosc.SHUFFLE, typesize=dtype.itemsize)
+    codec = Blosc("lz4", 5, getattr(Blosc, _shuffle(dtype).upper()), typesize=dtype.itemsize)
     files = {METADATA: _metadata(dtype, len(values))}
     for number, start in enumerate(range(0, len(values), CHUNK)):
         chunk = np.ascontiguousarray(values[start : start + CHUNK], dtype=dtype)
@@ -92,22 +92,23 @@ class Form(NamedTuple):
         try:
             found = json.loads(metadata)
             form = cls(np.dtype(found["data_type"]).newbyteorder("<"), int(found["shape"][0]))
-            return form if form.dtype.kind in "iuf" and _metadata(*form) == metadata else None
         except (ValueError, TypeError, LookupError):
             return None
+        ours = form.dtype.kind in "iuf" and form.length >= 0 and _metadata(*form) == metadata
+        return form if ours else None
 
     @property
     def n_chunks(self) -> int:
         """How many chunks there are."""
         return -(-self.length // CHUNK)
 
-    def values(self, chunks: Sequence[NDArray[np.uint8]]) -> NDArray[Any]:
+    def values(self, chunks: Iterable[NDArray[np.uint8] | None]) -> NDArray[Any]:
         """Return the numbers of all chunks.
 
         Parameters
         ----------
-        chunks : sequence of ndarray of uint8
-            Bytes of all chunks in their order.
+        chunks : iterable of (ndarray of uint8 or None)
+            Bytes of all chunks in their order; None stands for a chunk that is not there.
 
         Returns
         -------
@@ -117,12 +118,14 @@ class Form(NamedTuple):
         Raises
         ------
         ValueError, RuntimeError
-            If a chunk is not what its checksum says, or of another length.
+            If a chunk is not there, is not what its checksum says, or has another length.
         """
         # Each chunk is unpacked in its place; the last of several was filled up.
         size = max(1, min(self.length, CHUNK))
         values = np.empty(self.n_chunks * size, self.dtype)
         for number, chunk in enumerate(chunks):
+            if chunk is None:
+                raise ValueError(f"chunk {number} is not there")
             _unpack(chunk, values[number * size : (number + 1) * size])
         return values[: self.length]
 

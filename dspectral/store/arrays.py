@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +22,8 @@ from dspectral.store.patient import PatientStore
 R = TypeVar("R")
 SMALL = 256 << 10
 """Bytes that Blosc packs in one piece, without threads."""
+AT_ONCE = 4
+"""Chunks of a large array that are asked for at once."""
 
 __all__ = ["Location", "StoreError", "load_array", "read_array", "write_array"]
 
@@ -111,19 +113,27 @@ def _load_whole(
 def _get(store: PatientStore, path: str) -> NDArray[Any] | None:
     """Return an array that is there, whole and as :func:`write_array` writes it; None for every other one."""
     try:
-        metadata, chunk = store.read_files(f"{path}/{METADATA}", f"{path}/c/0")
-    except FileNotFoundError:  # not even the store is there
-        return None
-    if metadata is None or (form := Form.of(metadata.tobytes())) is None:
-        return None
-    rest = store.read_files(*(f"{path}/c/{number}" for number in range(1, form.n_chunks)))
-    chunks = [one for one in (chunk, *rest)[: form.n_chunks] if one is not None]
-    if len(chunks) < form.n_chunks:
-        return None
-    try:
+        metadata, first = store.read_files(f"{path}/{METADATA}", f"{path}/c/0")
+        if metadata is None or (form := Form.of(metadata.tobytes())) is None:
+            return None
+        chunks = _chunks(store, path, first, form.n_chunks)
         return _not_in_main_thread(form.values, chunks, n_bytes=form.length * form.dtype.itemsize)
-    except (ValueError, RuntimeError):
+    except (
+        FileNotFoundError,
+        ValueError,
+        RuntimeError,
+    ):  # a store, a chunk or a checksum is missing or wrong
         return None
+
+
+def _chunks(
+    store: PatientStore, path: str, first: NDArray[np.uint8] | None, n_chunks: int
+) -> Iterator[NDArray[np.uint8] | None]:
+    """Read the chunks of an array, the first of which is known, a few at a time: all of them may be large."""
+    yield from [first][:n_chunks]
+    for start in range(1, n_chunks, AT_ONCE):
+        numbers = range(start, min(start + AT_ONCE, n_chunks))
+        yield from store.read_files(*(f"{path}/c/{number}" for number in numbers))
 
 
 def load_array(
@@ -173,13 +183,8 @@ def _load(
         if (root := getattr(store, "root", None)) is not None and not Path(root).exists():
             raise not_seen(str(root)) from error
         raise StoreError(f"{name} is missing; {remedy}") from error
-    except (
-        ValueError,
-        RuntimeError,
-        TypeError,
-        AttributeError,
-        LookupError,
-    ) as error:  # metadata that are none
+    except (ValueError, RuntimeError, TypeError, AttributeError, LookupError) as error:
+        # Zarr raises the last three for metadata that are JSON, but of no array.
         raise StoreError(f"{name} is damaged ({error}); {remedy}") from error
 
 

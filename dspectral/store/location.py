@@ -118,7 +118,7 @@ class Location(NamedTuple):
         return found
 
     def _group_attributes(self, path: str, zarr_format: Literal[2, 3] | None) -> dict[str, Any] | None:
-        if (written := self._written_attributes(path)) is not None:
+        if zarr_format != 2 and (written := self._written_attributes(path)) is not None:
             return written
         # Zarr says what is wrong, and reads what other programs have written.
         try:

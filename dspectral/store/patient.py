@@ -1,8 +1,8 @@
 """Zarr's stores, each of whose requests is tried again if it fails for a moment.
 
-The engine's :func:`~dspectral.engine.retrying.retried` waits in the thread that calls it; here all requests of a
-process share one loop, which must not stand still. An array is several requests: tried again one by one, all of them
-get through where all of them together would not.
+The engine's :func:`~dspectral.engine.retrying.retried` waits in the thread that calls it. Requests of all threads share
+Zarr's one loop, but for the files of arrays on local disks, and that loop must not stand still. An array is several
+requests: tried again one by one, all of them get through where all of them together would not.
 
 Whoever writes looks for the groups above first, and makes those that are not there. So that the root of a finished
 store is never written anew because it was not found for a moment, a listing must agree that it is absent.

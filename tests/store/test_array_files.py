@@ -97,6 +97,30 @@ def test_a_changed_chunk_is_damaged(change, tmp_path):
         read_array(where, where.open(), "group", "array")
 
 
+@pytest.mark.parametrize("chunk", ["c/0", "c/1", "c/5"])
+def test_a_chunk_that_is_not_there_is_said(chunk, monkeypatch, tmp_path):
+    monkeypatch.setattr(array_files, "CHUNK", 4)
+    where = Location.of(str(tmp_path))
+    write_array(where.open(read_only=False), "group/array", np.arange(23))
+    assert read_array(where, where.open(), "group", "array").tolist() == [*range(23)]
+    (tmp_path / "group/array" / chunk).unlink()
+    with pytest.raises(StoreError, match="block group: array lacks a chunk"):
+        read_array(where, where.open(), "group", "array")
+
+
+def test_a_length_below_zero_is_no_array_of_ours():
+    metadata = array_files.files_of(np.arange(1))["zarr.json"]
+    assert array_files.Form.of(metadata) == (np.dtype("<i8"), 1)
+    assert array_files.Form.of(array_files._metadata(np.dtype("<i8"), -5)) is None
+
+
+def test_attributes_of_one_format_are_not_those_of_another(tmp_path):
+    zarr.create_group(str(tmp_path), attributes={"a": 1}, zarr_format=3)
+    where = Location.of(str(tmp_path))
+    assert where.attributes() == where.attributes(zarr_format=None) == {"a": 1}
+    assert where.attributes(zarr_format=2) is None
+
+
 @pytest.mark.parametrize("metadata", [b"", b"{", b"[]", b"{}", b'{"data_type": "int64", "shape": []}'])
 def test_metadata_of_no_array_are_damaged(metadata, tmp_path):
     where = Location.of(str(tmp_path))

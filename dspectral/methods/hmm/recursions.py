@@ -110,7 +110,10 @@ def weigh_rows(
     out: NDArray[np.float64],
     width: int,
 ) -> None:
-    """Write the sum of the rows from ``first`` on, one for each weight, and of their columns from ``low`` on."""
+    """Write the weighted sum of ``n`` rows of a matrix, in ``width`` of its columns.
+
+    The rows begin at row ``first`` and the columns at column ``low``; row ``i`` of them has the weight ``weights[i]``.
+    """
     # out[j] = sum_i weights[i] M[first + i, low + j], added in the order of i: O(k^2). Indices without a sign need no
     # check for negative ones, so that the inner loop runs on whole registers; four rows are added at a time, so that
     # ``out`` is read and written a quarter as often.
