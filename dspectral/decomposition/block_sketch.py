@@ -3,15 +3,16 @@
 import math
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from dspectral.decomposition.centered_gram import CenteredGram
+from dspectral.decomposition.lanczos_bound import largest_eigenvalue_bound
+from dspectral.decomposition.row_space import sketch_in_row_space
 from dspectral.decomposition.shrinking import Sketched, shrink_gram, shrink_stack, shrink_values
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import gram_of
-from dspectral.linalg.dense import column_norms, eigh_descending, rounding_floor
-from dspectral.linalg.gram_of_eight import EIGHT
+from dspectral.linalg.dense import eigh_descending, rounding_floor
+from dspectral.linalg.dense_tiles import is_filled
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.panels import panels
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows, is_sparse
@@ -19,10 +20,8 @@ from dspectral.types import CSRRows, FloatArray, IntArray, Rows, is_sparse
 OVERSAMPLING = 20
 BLOCKS = 4
 """Each product takes a fourth of the capacity at once."""
-PROBES = EIGHT
-PROBE_STEPS = 9
-FAILURE = 1e-8
-"""Probability, block by block, that the measured bound is below the truth."""
+NARROWER = 3
+"""How many times as many columns as rows a block has whose basis is as long as the rows."""
 
 
 def sketch_large_sparse(
@@ -51,15 +50,22 @@ def sketch_large_sparse(
     Returns
     -------
     Sketched
-        Sketch whose bound on the error holds with probability ``1 - FAILURE``.
+        Sketch whose bound on the error holds but for the failure of
+        :func:`dspectral.decomposition.lanczos_bound.largest_eigenvalue_bound`.
 
     Notes
     -----
     With c the columns that occur: about ``5 nnz capacity`` flops in sparse products and ``12 c capacity^2`` in
-    dense ones. Beside the block: ``1.4 c capacity`` numbers of basis, or the sketch and a fourth of that.
+    dense ones. Beside the block: ``1.4 c capacity`` numbers of basis, or the sketch and a fourth of that. A block of n
+    rows of at least ``3 n`` columns is held by columns, too, and its basis has ``1.4 n capacity`` numbers: about
+    ``7 nnz capacity`` flops in sparse products, ``12 n capacity^2`` in dense ones.
     """
     gram = CenteredGram(rows, mean)
     width = math.ceil((capacity + OVERSAMPLING) / BLOCKS)
+    # What is made orthogonal is as long as the shorter side, and products read it at random. A block whose zeros are
+    # few is multiplied by BLAS, from the side of its columns.
+    if NARROWER * rows.shape[0] <= len(gram.columns) and not is_filled(gram.rows):
+        return sketch_in_row_space(gram, rows.shape[1], capacity, width, seed=seed, n_steps=n_steps)
     space = KrylovSpace.start(gram.random_range(min(width, *gram.rows.shape), seed))
     for _ in range(n_steps - 1):
         space = space.extend(gram @ space.newest)
@@ -71,67 +77,15 @@ def sketch_large_sparse(
     sketch = best.rows(scale, columns=gram.columns, n_columns=rows.shape[1], consume=True)
     floor = rounding_floor(best.values, rows.dtype)
     del best  # as large as the sketch
-    return Sketched(sketch, largest_eigenvalue_bound(gram, sketch, seed) + 2.0 * floor)
 
-
-def largest_eigenvalue_bound(gram: CenteredGram, sketch: FloatArray, seed: int) -> float:
-    """Bound the largest eigenvalue of ``A'A - B'B`` from above, by Lanczos from several random starts.
-
-    Parameters
-    ----------
-    gram : CenteredGram
-        Operator ``A'A`` on c columns.
-    sketch : ndarray, shape (m, d)
-        Sketch B, zero outside the c columns.
-    seed : int
-        Seed of the random starts.
-
-    Returns
-    -------
-    float
-        Bound that holds with probability ``1 - FAILURE``, at least 0.
-
-    Notes
-    -----
-    After q steps from one random start in c dimensions the largest Ritz value is below ``1 - e`` of the
-    eigenvalue with probability at most ``1.648 sqrt(c) exp(-sqrt(e) (2q - 1))`` (Kuczynski and Wozniakowski
-    1992, theorem 4.2). Several starts fail together only with the product of their probabilities.
-    """
-    n_columns = len(gram.columns)
-    for_one = FAILURE ** (1.0 / PROBES)
-    # Solve 1.648 sqrt(c) exp(-sqrt(e) (2q - 1)) = FAILURE^(1/PROBES) for sqrt(e).
-    root = math.log(1.648 * math.sqrt(n_columns) / for_one) / (2 * PROBE_STEPS - 1)
-    # A random stream of its own: probes that are drawn like the start of the sketch would not be independent of the
-    # error that they measure.
-    q = (
-        np.random.default_rng([seed, 1])
-        .standard_normal((n_columns, PROBES), dtype=np.float32)
-        .astype(sketch.dtype)
-    )
-    q /= column_norms(q)
-    before = np.zeros_like(q)
-    # Invariant: column j of q is the newest Lanczos vector of start j, `diagonals` and `off_diagonals` its tridiagonal
-    # matrix so far: M q_t = beta_t q_(t-1) + alpha_t q_t + beta_(t+1) q_(t+1) with M = A'A - B'B. All starts share the
-    # products: 4 nnz PROBES flops a step, and no vectors are kept to be orthogonalized against.
-    diagonals, off_diagonals = [], [np.zeros(PROBES)]
-    for _ in range(PROBE_STEPS):
-        # Sums over many rows in single precision would hide what the same sums have cost the sketch.
-        product = gram.summed_in_double(q) - before * off_diagonals[-1]
+    def left(q: FloatArray, less: NDArray[np.float64]) -> NDArray[np.float64]:
+        # (A'A - B'B) q. Sums over many rows in single precision would hide what the same sums have cost the sketch.
+        product = gram.summed_in_double(q) - less
         subtract_gram_times(sketch, q, gram.columns, product)
-        diagonals.append(np.einsum("ij,ij->j", q, product, dtype=np.float64))
-        product -= q * diagonals[-1]
-        off_diagonals.append(column_norms(product))
-        # A start whose Krylov space is exhausted leaves a zero vector: the floor makes its next vectors zero and not
-        # NaN.
-        scale = np.maximum(off_diagonals[-1], np.finfo(q.dtype).tiny)
-        before, q = q, (product / scale).astype(q.dtype)
-    # The first off-diagonal is that of the missing vector before the start, and the last belongs to a step that is not
-    # taken. A Ritz value is at most the eigenvalue and, but for the failure, at least `1 - e` of it.
-    ritz = [
-        scipy.linalg.eigvalsh_tridiagonal(d, e).max()
-        for d, e in zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
-    ]
-    return max(0.0, float(max(ritz))) / (1.0 - root * root)
+        return product
+
+    bound = largest_eigenvalue_bound(left, len(gram.columns), seed, sketch.dtype)
+    return Sketched(sketch, bound + 2.0 * floor)
 
 
 def subtract_gram_times(sketch: FloatArray, q: FloatArray, columns: IntArray, target: FloatArray) -> None:

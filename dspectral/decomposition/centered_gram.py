@@ -6,6 +6,7 @@ from scipy import sparse
 
 from dspectral.linalg import sparse_products
 from dspectral.linalg.gram_of_eight import GramOfEight
+from dspectral.linalg.transposition import ByColumns, Room
 from dspectral.types import CSRRows, FloatArray
 
 
@@ -27,6 +28,7 @@ class CenteredGram:
 
     def __init__(self, rows: CSRRows, mean: NDArray[np.float64] | None) -> None:
         self._of_eight: GramOfEight | None = None
+        self._by_columns: ByColumns | None = None
         occurs = np.zeros(rows.shape[1], dtype=bool)
         occurs[rows.indices] = True
         self.columns = np.flatnonzero(occurs)
@@ -39,6 +41,13 @@ class CenteredGram:
         self.rows = sparse.csr_array(
             (rows.data, number[rows.indices], rows.indptr), shape=(rows.shape[0], len(self.columns))
         )
+
+    @property
+    def by_columns(self) -> ByColumns:
+        """Block by columns: a second copy, held from the first use on."""
+        if self._by_columns is None:
+            self._by_columns = Room.of(self.rows, self.rows.nnz).transposed(self.rows)
+        return self._by_columns
 
     def __matmul__(self, Z: FloatArray) -> FloatArray:
         """Return the product with ``Z`` of shape (c, r): ``A'(A Z) - mean (n mean' Z)``."""
@@ -66,7 +75,7 @@ class CenteredGram:
         From the first call on a second copy of the block is held, by columns.
         """
         if self._of_eight is None:
-            self._of_eight = GramOfEight(self.rows)
+            self._of_eight = GramOfEight(self.rows, self.by_columns)
         product = self._of_eight @ Z
         if self.mean is not None:
             product -= np.outer(self.mean, self.rows.shape[0] * (self.mean @ Z))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled_with_contraction
-from dspectral.linalg.transposition import Room
+from dspectral.linalg.transposition import ByColumns, Room
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 EIGHT = 8
@@ -24,6 +24,9 @@ class GramOfEight:
     ----------
     A : csr_array, shape (n, d)
         Sparse block.
+    by_columns : tuple of ndarray, optional
+        Its entries by columns, as :meth:`dspectral.linalg.transposition.Room.transposed` returns them, where they are
+        there already.
 
     Notes
     -----
@@ -37,9 +40,9 @@ class GramOfEight:
     array([[500., 500., 500., 500., 500., 500., 500., 500.]])
     """
 
-    def __init__(self, A: CSRRows) -> None:
+    def __init__(self, A: CSRRows, by_columns: ByColumns | None = None) -> None:
         self._rows = A
-        self._columns = Room.of(A, A.nnz).transposed(A)
+        self._columns = Room.of(A, A.nnz).transposed(A) if by_columns is None else by_columns
 
     def __matmul__(self, Z: FloatArray) -> NDArray[np.float64]:
         """Return the product with ``Z`` of shape (d, 8); ``A Z`` is rounded to Z's precision, sums of it are not."""
@@ -79,3 +82,37 @@ def _gather_eight(
             )
         row = out[i]
         row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7] = a, b, c, d, e, f, g, h
+
+
+@compiled_with_contraction
+def add_row_gram_of_eight(
+    data: NDArray[Any],
+    indices: IntArray,
+    indptr: IntArray,
+    Q: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Add ``A (A' Q)`` to ``out`` for Q of eight columns; A is given by columns.
+
+    Parameters
+    ----------
+    data, indices, indptr : ndarray
+        Block of n rows by columns, as :meth:`dspectral.linalg.transposition.Room.transposed` returns it.
+    Q : ndarray of float64, shape (n, 8)
+        Matrix to multiply.
+    out : ndarray of float64, shape (n, 8)
+        Matrix that is changed.
+    """
+    # Column by column of A: eight inner products with Q, then each entry adds its multiple of them to its row. `32 nnz`
+    # flops; Q and the result are all that is read and written at random, 128 bytes a row of A.
+    for j in range(indptr.size - 1):
+        a = b = c = d = e = f = g = h = 0.0
+        for entry in range(indptr[j], indptr[j + 1]):
+            value, z = np.float64(data[entry]), Q[indices[entry]]
+            a, b, c, d = a + value * z[0], b + value * z[1], c + value * z[2], d + value * z[3]
+            e, f, g, h = e + value * z[4], f + value * z[5], g + value * z[6], h + value * z[7]
+        for entry in range(indptr[j], indptr[j + 1]):
+            value, row = np.float64(data[entry]), out[indices[entry]]
+            row[0], row[1], row[2] = row[0] + value * a, row[1] + value * b, row[2] + value * c
+            row[3], row[4], row[5] = row[3] + value * d, row[4] + value * e, row[5] + value * f
+            row[6], row[7] = row[6] + value * g, row[7] + value * h

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 from dspectral._compiled import compiled
 from dspectral.types import CSRRows, IntArray
 
+ByColumns = tuple[NDArray[Any], IntArray, IntArray]
+"""Entries column after column, the row of each, and where each column begins."""
+
 
 class Room(NamedTuple):
     """Memory for the transposes of pieces of one matrix, one after the other.
@@ -57,7 +60,7 @@ class Room(NamedTuple):
             np.empty(A.shape[1] + 2, dtype=index),
         )
 
-    def transposed(self, piece: CSRRows) -> tuple[NDArray[Any], IntArray, IntArray]:
+    def transposed(self, piece: CSRRows) -> ByColumns:
         """Return a piece by columns; what was returned before is overwritten.
 
         Parameters

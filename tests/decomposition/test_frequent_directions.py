@@ -95,16 +95,61 @@ def test_large_sparse_blocks_go_through_the_iteration_and_keep_all_bounds(monkey
     assert summary.error <= 4 * difference(X, summary, center)[0][-1]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(
-    seed=st.integers(0, 10**6), n=st.integers(100, 300), size=st.integers(4, 30), decay=st.floats(0.5, 1.0)
-)
-def test_measured_bound_of_the_iteration_holds_on_any_spectrum(seed, n, size, decay):
-    rng = np.random.default_rng(seed)
-    X = sparse.random(n, 150, 0.1, rng=rng, format="csr", dtype=np.float64) @ sparse.diags_array(
-        decay ** np.arange(150)
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_large_sparse_blocks_of_more_columns_than_rows_keep_all_bounds(monkeypatch, center, n_blocks):
+    monkeypatch.setattr(block_sketch, "EXACT_SIDE", 40)
+    X = zipf_counts(240, 1000, 60)
+    seen = []
+    original = block_sketch.sketch_in_row_space
+    monkeypatch.setattr(
+        block_sketch, "sketch_in_row_space", lambda *a, **k: seen.append(1) or original(*a, **k)
     )
-    X = sparse.csr_array(X).astype(np.float32)
+    borders = np.linspace(0, 240, n_blocks + 1).astype(int)
+    summary = merged([FrequentDirections.of(b, size=20, center=center) for b in split(X, borders)], 2)
+    assert len(seen) == n_blocks
+    assert_bounds_hold(X, summary, center)
+    assert summary.error <= 4 * difference(X, summary, center)[0][-1]
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sketch_is_the_same_from_either_side_of_a_block(monkeypatch, dtype, center):
+    # A quarter of the columns occur, which the others leave zero.
+    X = sparse.csr_array(zipf_counts(200, 700, 40).astype(dtype))
+    X = sparse.csr_array((X.data, X.indices * 4 + 1, X.indptr), shape=(200, 2800))
+    mean = np.asarray(X.sum(axis=0, dtype=np.float64)) / 200 if center else None
+    found = []
+    for narrower in (1, 1e9):
+        monkeypatch.setattr(block_sketch, "NARROWER", narrower)
+        found.append(block_sketch.sketch_large_sparse(X, 30, mean=mean, n_steps=8))
+    row_side, column_side = (sketch.rows.T.astype(float) @ sketch.rows for sketch in found)
+    energy = np.sum((X.toarray().astype(float) - (0 if mean is None else mean)) ** 2)
+    assert np.abs(row_side - column_side).max() < 2e-4 * energy
+    assert found[0].error == pytest.approx(found[1].error, rel=0.05)
+
+
+def test_a_block_whose_entries_are_zeros_is_sketched_by_no_rows(monkeypatch):
+    monkeypatch.setattr(block_sketch, "EXACT_SIDE", 10)
+    ones = sparse.random_array((50, 400), density=0.2, format="csr", rng=0, dtype=np.float32)
+    found = block_sketch.sketch_block(sparse.csr_array(ones * np.float32(0)), 5)
+    assert found.rows.shape == (0, 400)
+    assert found.error == 0
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(100, 300),
+    size=st.integers(4, 30),
+    decay=st.floats(0.5, 1.0),
+    wide=st.booleans(),
+)
+def test_measured_bound_of_the_iteration_holds_on_any_spectrum(seed, n, size, decay, wide):
+    rng = np.random.default_rng(seed)
+    X = sparse.random(n, 30 if wide else 150, 0.1, rng=rng, format="csr", dtype=np.float64)
+    X = X @ sparse.diags_array(decay ** np.arange(X.shape[1]))
+    X = sparse.csr_array(X.T if wide else X).astype(np.float32)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(block_sketch, "EXACT_SIDE", 10)
         found = block_sketch.sketch_block(X, size)

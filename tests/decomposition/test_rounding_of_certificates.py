@@ -63,6 +63,22 @@ def test_a_block_that_is_iterated_on_counts_what_single_precision_cost_it(value)
     assert 0 < gap <= found.error
 
 
+def test_a_block_of_many_columns_counts_what_single_precision_cost_it():
+    # Equal columns, of powers of two in an eighth of the rows: along the vector of ones all is rational.
+    n, n_columns, gaps = 1200, 5000, []
+    for seed in range(4):
+        column = 2.0 ** np.random.default_rng(seed).integers(-3, 3, n) * (np.arange(n) % 8 == 0)
+        rows = sparse.csr_array(np.outer(column, np.full(n_columns, np.float32(0.15))).astype(np.float32))
+        found = sketch_large_sparse(rows, 8)
+        gap = (
+            n_columns * energy(rows[:, [0]].toarray())
+            - sum(sum(exactly(row)) ** 2 for row in found.rows) / n_columns
+        )
+        gaps.append(gap)
+        assert gap <= found.error
+    assert max(gaps) > 0
+
+
 @pytest.mark.parametrize(("kind", "offset"), [(sparse.csr_array, 1e3), (np.array, 1e3), (np.array, 0.0)])
 @pytest.mark.parametrize("solver", ["gram", "frequent_directions", "nystrom"])
 def test_rows_far_from_the_origin_keep_their_certificate_when_the_mean_is_taken_off(kind, offset, solver):
