@@ -3,12 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import columns_of, counts
+from .data import CSRRows, columns_of, counts
 from .limits import copying, gathering
 from .loops import Loop, Run, Share, kernel
 
 WIDTH = 104
 """Columns of a product of Krylov's four passes for 100 components: 3 k + 10 in three blocks."""
+SIDE_WIDTH = 55
+"""Columns of a product with the rows' own Gram matrix, for a sketch of 200 rows."""
 PROBES = 8
 LOOPS_OF = "linalg/sparse_loops.py:"
 KRYLOV, SKETCH = "krylov, 4 passes", "frequent directions"
@@ -82,6 +84,29 @@ def probes(size: int, seed: int) -> tuple[Run, Run]:
     return Run(lambda: gram @ q, amount), gathering(A.indices, q)
 
 
+def few_rows(size: int, seed: int) -> CSRRows:
+    """Return a block of six times as many columns as rows: the first quarter of the rows."""
+    return kernel("linalg.sparse_products:row_slice")(counts(size, seed), 0, max(1, size // 4))
+
+
+def row_side(size: int, seed: int) -> tuple[Run, Run]:
+    """Make ``A (A' Y)`` of a block by columns."""
+    A = few_rows(size, seed)
+    (columns,), Y = by_columns([A]), np.ones((A.shape[0], SIDE_WIDTH), dtype=np.float32)
+    multiply, out = kernel("linalg.sparse_loops:gram_gather_scatter"), np.zeros_like(Y)
+    amount = 2 * 4.0 * SIDE_WIDTH * A.nnz  # a row of Y is read for each entry, and one of the result added to
+    return Run(lambda: multiply(*columns, Y, out), amount), gathering(columns[1], Y)
+
+
+def row_side_probes(size: int, seed: int) -> tuple[Run, Run]:
+    """Make ``A (A' q)`` for the 8 columns of the certificate, in double precision."""
+    A = few_rows(size, seed)
+    (columns,), q = by_columns([A]), np.ones((A.shape[0], PROBES))
+    multiply, out = kernel("linalg.gram_of_eight:add_row_gram_of_eight"), np.zeros_like(q)
+    amount = 2 * 8.0 * PROBES * A.nnz  # a row of q is read for each entry, and one of the result added to
+    return Run(lambda: multiply(*columns, q, out), amount), gathering(columns[1], q)
+
+
 LOOPS = (
     Loop(
         "product A Z",
@@ -116,6 +141,22 @@ LOOPS = (
         f"2 x 4 bytes x {PROBES} columns x nnz: each entry gathers a row of q, then a row of A q",
         "the same rows of q gathered and added up, nothing else",
         probes,
-        (Share(SKETCH, ("decomposition/block_sketch.py:largest_eigenvalue_bound",)),),
+        (Share(SKETCH, ("linalg/gram_of_eight.py:__matmul__",)),),
+    ),
+    Loop(
+        "product A A' Y",
+        "byte",
+        f"2 x 4 bytes x {SIDE_WIDTH} columns x nnz: each entry gathers a row of Y, then adds to a row of the result",
+        "the same rows gathered and added up, nothing else",
+        row_side,
+        (Share(SKETCH, (f"{LOOPS_OF}gram_gather_scatter",)),),
+    ),
+    Loop(
+        "probes from the rows",
+        "byte",
+        f"2 x 8 bytes x {PROBES} columns x nnz: each entry gathers a row of q, then adds to a row of the result",
+        "the same rows of q gathered and added up, nothing else",
+        row_side_probes,
+        (Share(SKETCH, ("linalg/gram_of_eight.py:add_row_gram_of_eight",)),),
     ),
 )
