@@ -160,6 +160,26 @@ def test_a_contender_that_takes_too_long_or_fails_says_so(tmp_path):
     assert "FileNotFoundError" in wrong.run("dspectral")
 
 
+def test_accuracy_is_measured_once_for_the_same_bits(tmp_path):
+    measured = []
+    race = fake_race("a")._replace(
+        accuracy=lambda *given: measured.append(given) or {"lost": float(len(measured))}
+    )
+    course = Course("fake", race, [(tmp_path, {"seed": 0})], 1.0)
+    found = {"words": np.array(["a", "bc"]), "x": np.arange(3.0)}
+    same = {"x": np.arange(3.0), "words": np.array(["a", "bc"])}
+    others = [{**found, "x": -found["x"]}, {**found, "x": found["x"][:, None]}, {"words": found["words"]}]
+    assert [course.scores(one)["lost"] for one in (found, same, *others, found)] == [
+        1.0,
+        1.0,
+        2.0,
+        3.0,
+        4.0,
+        1.0,
+    ]
+    assert measured[0][:2] == (tmp_path, {"seed": 0})
+
+
 def test_documents_are_the_lines_of_files(tmp_path):
     (tmp_path / "a.txt").write_text("one line\n\n  two \n", encoding="utf-8")
     settings = {"text": [str(tmp_path / "*.txt")], "documents": None}

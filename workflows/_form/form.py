@@ -37,7 +37,7 @@ from dspectral.watch import Progress
 from .mended import Mended
 from .messages import LOST, in_options, sentence
 from .options import Parser, bits, memory_limit, positive, share
-from .outputs import publish, unfinished
+from .outputs import publish, scratch_folder, unfinished
 from .page import page
 from .planning import planned
 from .plots import png
@@ -46,7 +46,7 @@ from .schedulers import scheduler
 from .table import print_table
 from .usage import Meter, Used
 
-__all__ = ["EXPECTED", "Run", "bits", "parser", "positive", "run", "share"]
+__all__ = ["EXPECTED", "Run", "bits", "parser", "positive", "run", "scratch_folder", "share"]
 
 QUIET_SECONDS = 3.0
 """A step that ends sooner shows no progress."""

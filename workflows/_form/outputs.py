@@ -1,4 +1,4 @@
-"""The folder of a run: filled only when all is done."""
+"""The folder of a run, filled only when all is done, and the folder of what it needs on the way."""
 
 import shutil
 import tempfile
@@ -21,6 +21,17 @@ def unfinished(out: Path) -> Iterator[Path]:
         shutil.rmtree(folder)
         if not existed and not any(out.iterdir()):
             out.rmdir()
+
+
+@contextmanager
+def scratch_folder(parent: Path | None) -> Iterator[Path]:
+    """Yield a new folder that is gone afterwards, in the system's place, or in ``parent``, made where it is missing."""
+    if parent is not None:
+        if parent.exists() and not parent.is_dir():
+            raise NotADirectoryError(f"--scratch {parent} is a file, but a folder is needed")
+        parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="dspectral-", dir=parent) as folder:
+        yield Path(folder)
 
 
 def publish(folder: Path, out: Path) -> None:

@@ -9,7 +9,6 @@ seconds are those of learning alone, for both; `scoring_cpu_seconds` are those o
 """
 
 import argparse
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +64,7 @@ def main(argv: list[str] | None = None) -> None:
     shape = SHAPES[arguments.shape]
     with (
         form.run(arguments) as run,
-        tempfile.TemporaryDirectory(prefix="dspectral-", dir=arguments.scratch) as scratch,
+        form.scratch_folder(arguments.scratch) as scratch,
     ):
         with run.measure("generate the store"):
             store = generated(arguments, shape, f"{scratch}/documents.zarr")

@@ -8,7 +8,6 @@ its memory limit is ended.
 """
 
 import argparse
-import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -47,7 +46,7 @@ def main(argv: list[str] | None = None) -> None:
     with (
         dask.config.set(NO_SPILLING),
         form.run(arguments) as run,
-        tempfile.TemporaryDirectory(prefix="dspectral-", dir=arguments.scratch) as scratch,
+        form.scratch_folder(arguments.scratch) as scratch,
     ):
         if arguments.store:
             store = open_store(arguments.store)

@@ -9,7 +9,6 @@ standard library, or of files that are named.
 
 import argparse
 import os
-import tempfile
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -35,8 +34,8 @@ def main(argv: list[str] | None = None) -> None:
         for name in (
             () if arguments.plan else arguments.races
         ):  # processes of their own have nothing to plan here
-            with tempfile.TemporaryDirectory(prefix="dspectral-", dir=arguments.scratch) as scratch:
-                sections.append(one_race(run, name, Path(scratch)))
+            with form.scratch_folder(arguments.scratch) as scratch:
+                sections.append(one_race(run, name, scratch))
         run.attach("races.md", "\n".join([heading(), *sections]))
 
 

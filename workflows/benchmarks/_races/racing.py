@@ -4,6 +4,7 @@ What else runs on a machine slows all who run in the same hour, so a ratio is ta
 of these ratios stands with its quartiles. Every other repetition runs in the reverse order.
 """
 
+import hashlib
 import json
 import os
 import subprocess
@@ -68,16 +69,19 @@ class Course:
         Folders and settings: the toy data to practice on, unless that is what is measured, and the data.
     limit : float
         Seconds after which a contender is stopped.
+    scored : dict
+        Accuracy by the digest of what was found: the same need not be measured again, which takes minutes at full size.
     """
 
     name: str
     race: Race
     stages: list[tuple[Path, dict[str, Any]]]
     limit: float
+    scored: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def run(self, contender: str) -> dict[str, float] | str:
         """Run one contender once; return what it took and found, or why it did not end."""
-        folder, settings = self.stages[-1]
+        folder, _ = self.stages[-1]
         out = folder / "found.npz"
         orders = {"stages": [(str(place), how) for place, how in self.stages], "out": str(out)}
         command = [sys.executable, "-m", f"{__package__}.contender", self.name, contender, json.dumps(orders)]
@@ -96,8 +100,30 @@ class Course:
         if done.returncode:
             return " ".join((done.stderr.strip() or f"ended with code {done.returncode}").splitlines()[-1:])
         with np.load(out) as found:
-            scores = self.race.accuracy(folder, settings, dict(found))
+            scores = self.scores(dict(found))
         return {**json.loads(done.stdout.splitlines()[-1]), **scores}
+
+    def scores(self, found: dict[str, np.ndarray]) -> dict[str, float]:
+        """Return the accuracy of what was found, measured once for the same bits."""
+        digest = digest_of(found)
+        if digest not in self.scored:
+            self.scored[digest] = self.race.accuracy(*self.stages[-1], found)
+        return self.scored[digest]
+
+
+def digest_of(arrays: dict[str, np.ndarray]) -> str:
+    """Return a digest of names, types, shapes and bytes of arrays.
+
+    Examples
+    --------
+    >>> digest_of({"a": np.zeros(2)}) == digest_of({"a": np.zeros(2)}), len(digest_of({"a": np.zeros((1, 2))}))
+    (True, 64)
+    """
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape};".encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
 
 
 def line_up(race: Race) -> dict[str, Lane]:
@@ -154,8 +180,12 @@ def hold(course: Course, n: int, step: Callable[[str, int], Any]) -> dict[str, L
             took = course.run(name)
         if isinstance(took, str):
             lanes[name].out = took  # it would not end the next time either
+            print(f"{course.name}, {name}: {took}", flush=True)
         else:
             lanes[name].runs.append({**took, "repetition": repetition})
+            # As they come: a run of hours that is cut off has said what it found.
+            figures = ", ".join(f"{metric} {value:.4g}" for metric, value in took.items())
+            print(f"{course.name}, {name}: {figures}", flush=True)
     return lanes
 
 
