@@ -1,0 +1,1 @@
+"""What the program ``scaling`` times, and the process that it is timed in."""
