@@ -3,7 +3,7 @@ import json
 import pytest
 
 from workflows.benchmarks import scaling
-from workflows.benchmarks._scaling import once
+from workflows.benchmarks._scaling import once, works
 from workflows.benchmarks._scaling.works import WORKS
 
 SIZE = 320
@@ -24,6 +24,17 @@ def test_each_work_is_done_by_threads_of_this_process(tmp_path, capsys, name):
     assert all(took[metric] > 0 for metric in ("seconds", "cpu_seconds", "peak_memory_bytes"))
     written = {path.name for path in tmp_path.glob("out/*")}
     assert written == ({"0", "1"} if name.startswith("build") else set())
+
+
+@pytest.mark.parametrize("size", [40, 320, 1600, 4000, 200_000])
+def test_data_of_any_size_has_as_many_states_as_are_looked_for(tmp_path, monkeypatch, size):
+    drawn = []
+    monkeypatch.setattr(works, "labelled_counts", lambda *sizes, **_: drawn.append(sizes) or (None, None))
+    monkeypatch.setattr(works, "write_counts", lambda *_, **__: None)
+    works.documents(tmp_path, size, 0)
+    ((n_rows, n_words, n_labels, n_states),) = drawn
+    assert n_rows == size
+    assert 2 <= n_states == works.states_of(size) <= min(n_words, n_labels)
 
 
 def test_runs_take_turns_and_the_first_number_of_workers_is_compared_to(tmp_path, monkeypatch):

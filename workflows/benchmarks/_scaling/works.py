@@ -48,6 +48,11 @@ def components_of(size: int) -> int:
     return min(100, max(2, size // 16))
 
 
+def states_of(size: int) -> int:
+    """Return how many states documents of so many rows have: 50 of 800 rows or more."""
+    return min(50, components_of(size))
+
+
 def text(folder: Path, size: int, seed: int) -> None:
     """Write sentences of a Brown model of ``size / 8`` words, a line each."""
     chain = ClassChain(max(64, size // 8), max(8, size // 400), seed)
@@ -79,7 +84,7 @@ def counts(folder: Path, size: int, seed: int) -> None:
 def documents(folder: Path, size: int, seed: int) -> None:
     """Write counts of documents, with labels."""
     words, labels = labelled_counts(
-        size, max(64, size // 5), max(64, size // 100), components_of(size), block_rows=-(-size // BLOCKS), seed=seed
+        size, max(64, size // 5), max(64, size // 100), states_of(size), block_rows=-(-size // BLOCKS), seed=seed
     )  # fmt: skip
     write_counts(words, str(folder / "documents"), labels=labels)
 
@@ -108,7 +113,7 @@ def states(folder: Path, _out: Path, _size: int) -> None:
 
 def moments(folder: Path, _out: Path, size: int) -> None:
     """Learn labels from three moments."""
-    model = MomentMultiLabelClassifier(min(50, components_of(size)), random_state=0)
+    model = MomentMultiLabelClassifier(states_of(size), random_state=0)
     model.fit(open_store(str(folder / "documents")))
 
 
