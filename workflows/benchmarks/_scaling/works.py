@@ -22,7 +22,7 @@ from dspectral.datasets import labelled_counts, low_rank_counts
 from ..._parts.class_chain import ClassChain
 
 BLOCKS = 16
-"""Blocks of stores: eight for each of two workers."""
+"""Blocks of stores and of the text: eight for each of two workers."""
 SENTENCES_A_ROW = 5
 """Sentences of the text for each row of counts."""
 SENTENCES_AT_ONCE = 50_000
@@ -70,8 +70,22 @@ def text(folder: Path, size: int, seed: int) -> None:
 def corpus(folder: Path, size: int, seed: int) -> None:
     """Write the text's sentences as numbers of words."""
     text(folder, size, seed)
-    n_bytes = (folder / "text.txt").stat().st_size
-    build_corpus(str(folder / "text.txt"), str(folder / "corpus"), block_bytes=max(1024, n_bytes // BLOCKS))
+    build_corpus(str(folder / "text.txt"), str(folder / "corpus"), block_bytes=cut_of(folder))
+
+
+def cut_of(folder: Path) -> int:
+    """Return the bytes of a block of the text, so that the practice on few sentences gives each worker some, too."""
+    return max(1024, (folder / "text.txt").stat().st_size // BLOCKS)
+
+
+def rows_of_text(folder: Path, out: Path, _size: int) -> None:
+    """Read and hash the text, and write its counts."""
+    build_store(str(folder / "text.txt"), str(out), block_bytes=cut_of(folder))
+
+
+def words_of_text(folder: Path, out: Path, _size: int) -> None:
+    """Read the text, find its words, and write its sentences."""
+    build_corpus(str(folder / "text.txt"), str(out), block_bytes=cut_of(folder))
 
 
 def counts(folder: Path, size: int, seed: int) -> None:
@@ -118,8 +132,8 @@ def moments(folder: Path, _out: Path, size: int) -> None:
 
 
 WORKS = {
-    "build_store": Work(text, lambda folder, out, _: build_store(str(folder / "text.txt"), str(out))),
-    "build_corpus": Work(text, lambda folder, out, _: build_corpus(str(folder / "text.txt"), str(out))),
+    "build_store": Work(text, rows_of_text),
+    "build_corpus": Work(text, words_of_text),
     "krylov, 4 passes": Work(counts, krylov),
     "sketch, 1 pass": Work(counts, sketch),
     "word embedding": Work(corpus, embedding),
