@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.decomposition.block_sketch import sketch_block
+from dspectral.decomposition.block_sketch import EXACT_SIDE, sketch_block
 from dspectral.decomposition.shrinking import shrink_stack
 from dspectral.engine.summary import BlockSize, Need
 from dspectral.html import card, number, share, size_of
@@ -104,11 +104,14 @@ class FrequentDirections(NamedTuple):
         Returns
         -------
         Need
-            The sketch; and while it is made a basis of 1.4 times its size beside it, or the block once more.
+            The sketch; and while it is made a basis of 1.4 times its size beside it, or the block once more. Rows are
+            worth a sketch where they take as many bytes: in less of them the basis, which is as large, is most work.
         """
         summary = (size * block.itemsize + 8) * block.n_columns
         first = summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
-        return Need(summary, int(WORK * first))
+        # Small sketches are made of Gram matrices, and need no basis.
+        small = block.n_columns <= max(EXACT_SIDE, 2 * size)
+        return Need(summary, int(WORK * first), 0 if small else summary)
 
     @classmethod
     def of(

@@ -138,10 +138,11 @@ class GramProduct(NamedTuple):
         Returns
         -------
         Need
-            The product, and that of the block with Z.
+            The product, and that of the block with Z. To write the one and add it to others costs as much as to
+            multiply about twice as many bytes of rows.
         """
         summary = factor.nbytes + 8 * block.n_columns
-        return Need(summary, summary + block.n_rows * factor.shape[1] * factor.itemsize)
+        return Need(summary, summary + block.n_rows * factor.shape[1] * factor.itemsize, 2 * factor.nbytes)
 
     @classmethod
     def of(cls, rows: Rows, *, factor: FloatArray) -> Self:

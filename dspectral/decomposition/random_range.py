@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
-from dspectral.engine.summary import add_fields
+from dspectral.engine.summary import BlockSize, Need, add_fields
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.dense import fixed_signs, leading_eigenpairs
@@ -161,6 +161,30 @@ class RandomRange(NamedTuple):
     energy: float
     product: FloatArray
     seed: int
+
+    @classmethod
+    def needs(cls, block: BlockSize, *, size: int, **_settings: object) -> Need:
+        """Return what the summary of a block needs.
+
+        Parameters
+        ----------
+        block : BlockSize
+            Size of the block.
+        size : int
+            Number of columns of Omega.
+        **_settings : object
+            Other parameters of :meth:`of`.
+
+        Returns
+        -------
+        Need
+            The product; Omega, and the product of the block with it. Rows are worth a product as those of
+            :class:`~dspectral.decomposition.moments.GramProduct` are.
+        """
+        product = block.n_columns * size * block.itemsize
+        summary = product + 8 * block.n_columns
+        beside = 4 * SIGNS * block.n_columns + block.n_rows * size * block.itemsize
+        return Need(summary, summary + beside, 2 * product)
 
     @classmethod
     def of(cls, rows: Rows, *, size: int, seed: int = 0) -> Self:

@@ -90,6 +90,8 @@ class PassBegan(NamedTuple):
     n_kept, n_kept_merges : int, default=0
         Blocks and merges, of those above, that need not run: their summaries were found where :func:`dspectral.keep`
         left them.
+    n_joined : int, default=0
+        Number of blocks of the data, where each task reads several small ones; else 0.
     """
 
     fit: str
@@ -108,6 +110,7 @@ class PassBegan(NamedTuple):
     merge_groups: tuple[str, ...]
     n_kept: int = 0
     n_kept_merges: int = 0
+    n_joined: int = 0
 
 
 class BlocksDone(NamedTuple):

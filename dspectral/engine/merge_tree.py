@@ -1,7 +1,7 @@
-"""Task graphs: one task for each block, and merges up a tree whose shape the number of blocks decides."""
+"""Task graphs: one task for each block or few small ones, and merges up a tree whose shape their number decides."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,8 +13,9 @@ from dask.highlevelgraph import HighLevelGraph
 from dspectral.engine.alignment import aligned
 from dspectral.engine.blas import pinned
 from dspectral.engine.configuration import configured_fan_in
+from dspectral.engine.joined_blocks import join
 from dspectral.engine.keeping.keeper import Keeper
-from dspectral.engine.row_blocks import shape_said
+from dspectral.engine.row_blocks import Shape, shape_said
 from dspectral.engine.running import merged
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value, with_retries
@@ -29,13 +30,15 @@ def block_tasks(
     arrays: list[da.Array],
     name: str,
     keeper: Keeper | None = None,
+    spans: Sequence[range] | None = None,
 ) -> tuple[Graph, list[Key]]:
-    """Make one task for each block, which reads it, applies what was mapped over it, and does the work.
+    """Make one task for each block or few of them, which reads, applies what was mapped over it, and does the work.
 
     Parameters
     ----------
     work : callable
-        ``work(function, number, shapes, *blocks)`` is what a task calls.
+        ``work(function, number, shapes, *blocks)`` is what a task calls: with the number of its first block; and of
+        each block what the streams promise, or of blocks that were joined their rows.
     function : callable
         Function that ``work`` applies. It is in the graph once: arrays bound to it travel to a worker once, and not
         with each task.
@@ -45,13 +48,15 @@ def block_tasks(
         First part of the tasks' keys.
     keeper : Keeper, optional
         Who keeps what the tasks make.
+    spans : sequence of range, optional
+        Numbers of the blocks that each task reads, in order; by default one each.
 
     Returns
     -------
     graph : dict of Key to Node
         All tasks.
     leaves : list of Key
-        Key of the task of each block.
+        Key of each task.
     """
     graph: Graph = {}
     # Optimized together, so that streams made from one source share the tasks that read it.
@@ -60,12 +65,24 @@ def block_tasks(
     shared = f"shared-{name}"
     graph[shared] = value(shared, function)
     leaves: list[Key] = []
-    # What each array promises travels with the task, which compares it with what is read.
-    shapes = [tuple(shape_said(array, i) for array in arrays) for i in range(arrays[0].numblocks[0])]
-    for i, blocks in enumerate(zip(*(array.__dask_keys__() for array in arrays), strict=True)):
-        key, read = (name, i, 0), [row[0] for row in blocks]
-        task = work, result_of(shared), i, shapes[i], *map(result_of, read)
-        node = call(key, *task) if keeper is None else keeper.leaf(key, graph, read, task, len(shapes))
+    # What each array promises travels with the task that reads, which compares it with what it finds.
+    n_blocks = arrays[0].numblocks[0]
+    spans = [range(i, i + 1) for i in range(n_blocks)] if spans is None else spans
+    keys = [[row[0] for row in array.__dask_keys__()] for array in arrays]
+    for i, span in enumerate(spans):
+        key, first = (name, i, 0), span[0]
+        of_blocks = [key_of[number] for number in span for key_of in keys]
+        said: tuple[Shape | int, ...] = tuple(shape_said(array, first) for array in arrays)
+        read = of_blocks
+        if len(span) > 1:
+            # A task of its own within the fused one: blocks are let go once they are joined.
+            read = [(f"join-{name}", i, stream) for stream in range(len(arrays))]
+            for to, array, key_of in zip(read, arrays, keys, strict=True):
+                shapes = tuple(shape_said(array, number) for number in span)
+                graph[to] = call(to, join, first, shapes, *(result_of(key_of[number]) for number in span))
+            said = tuple(arrays[0].chunks[0][number] for number in span)
+        task = work, result_of(shared), first, said, *map(result_of, read)
+        node = call(key, *task) if keeper is None else keeper.leaf(key, graph, of_blocks, task, len(spans))
         leaves.append(node.key)
         graph[node.key] = node
     return with_retries(fuse_into(leaves, graph)), leaves

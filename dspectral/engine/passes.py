@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import dask
@@ -19,9 +19,10 @@ from dspectral.engine.blas import pinned
 from dspectral.engine.computing import compute
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.fits import fit_in_force
+from dspectral.engine.joined_blocks import bytes_said, cut_again, say_bytes
 from dspectral.engine.keeping.keeper import Keeper, keeper_of, until_whole
 from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
-from dspectral.engine.planning.admission import admit
+from dspectral.engine.planning.admission import admit, spans_for
 from dspectral.engine.row_blocks import (
     Blocks,
     Shape,
@@ -90,8 +91,9 @@ def summarize(
 
     Notes
     -----
-    One pass: each block is read by one task, which also summarizes it. In-memory arrays are cut into blocks
-    of 64 MiB and summarized where they lie, by threads, even if a Dask client is in force.
+    One pass: each block is read by one task, which also summarizes it. A task reads several small blocks of a store
+    where the summary says that it is much larger than they are (:class:`~dspectral.engine.summary.Need`). In-memory
+    arrays are cut into blocks of 64 MiB and summarized where they lie, by threads, even if a Dask client is in force.
 
     Examples
     --------
@@ -125,7 +127,8 @@ def _summarize(
     # another `of`.
     run = uuid4().hex
     label = f"{name}-block-{run}"
-    graph, leaves = block_tasks(_call, of, arrays, label, keeper)
+    spans = spans_for(of, arrays)
+    graph, leaves = block_tasks(_call, of, arrays, label, keeper, spans)
     merges = merges_of(len(leaves), fan_in)
     groups = tuple(merge_group(level, run) for level in range(1, len(merges) + 1))
     work = Work(
@@ -138,6 +141,7 @@ def _summarize(
         fan_in,
         n_rows=rows_in(arrays),
         n_bytes=bytes_in(arrays),
+        n_joined=arrays[0].numblocks[0] if len(leaves) < arrays[0].numblocks[0] else 0,
     )
     client = client_for(in_memory=in_memory)
     admit(of, arrays, fan_in, None if in_memory else client or client_in_force(), name)
@@ -209,7 +213,9 @@ def map_rows(
     label = f"{name}-block-{uuid4().hex}"
     graph, _ = block_tasks(_call, function, [array], label)
     chunks = (sizes, (n_columns,))
-    return da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
+    mapped = da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
+    # Weights and the like leave blocks about as large as they were.
+    return say_bytes(mapped, bytes_said(array) if sparse_output else None)
 
 
 def collect_rows(X: "Rows | da.Array") -> Any:
@@ -289,9 +295,26 @@ def run_tasks(
     return list(compute(*results, work=work, run=run, client=client_for(in_memory=False)))
 
 
-def _call(function: Callable[..., Any], number: int, shapes: Sequence[Shape], *blocks: Any) -> Any:
-    """Check the blocks, call a function of them, and begin what it refuses with the number of the block."""
+def _call(function: Callable[..., Any], first: int, said: Sequence[Shape | int], *rows: Any) -> Any:
+    """Call a function of a block, or of several joined ones, and begin what it refuses with the number of the block."""
+    if said and isinstance(said[0], int):
+        return _call_joined(function, first, cast("Sequence[int]", said), *rows)
     try:
-        return pinned(aligned(function), *map(aligned, map(checked_block, blocks, shapes)))
+        return pinned(
+            aligned(function), *map(aligned, map(checked_block, rows, cast("Sequence[Shape]", said)))
+        )
     except ValueError as error:
-        raise ValueError(f"row block {number}: {error}") from error
+        raise ValueError(f"row block {first}: {error}") from error
+
+
+def _call_joined(function: Callable[..., Any], first: int, sizes: Sequence[int], *rows: Any) -> Any:
+    """Call a function of blocks that were joined; what it refuses is looked for in each of them."""
+    try:
+        return pinned(aligned(function), *rows)
+    except ValueError as error:
+        for number, blocks in enumerate(cut_again(rows, sizes), first):
+            try:
+                pinned(aligned(function), *blocks)
+            except ValueError as of_block:
+                raise ValueError(f"row block {number}: {of_block}") from of_block
+        raise ValueError(f"row blocks {first} to {first + len(sizes) - 1}: {error}") from error

@@ -43,6 +43,8 @@ class Work(NamedTuple):
         Rows and bytes of all blocks.
     n_kept, n_kept_merges : int, default=0
         Blocks and merges that need not run, since their summaries are kept.
+    n_joined : int, default=0
+        Number of blocks of the data, where tasks read several; else 0.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Work(NamedTuple):
     n_bytes: int | None = None
     n_kept: int = 0
     n_kept_merges: int = 0
+    n_joined: int = 0
 
 
 class LocalCounts(Callback):
@@ -124,6 +127,7 @@ def running_pass(work: Work, *, run: str, client: Client | None = None) -> Itera
         merge_groups=work.merge_groups,
         n_kept=work.n_kept,
         n_kept_merges=work.n_kept_merges,
+        n_joined=work.n_joined,
     )
     tell(begun, client)
     if work.n_kept:

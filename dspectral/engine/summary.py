@@ -1,6 +1,7 @@
 """The laws that every summary keeps, and the merge of those whose fields add up."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -40,10 +41,36 @@ class Need(NamedTuple):
         Most bytes of a summary.
     work : int
         Most bytes that summarizing a block takes beside the block itself, its summary included.
+    block : int, default=0
+        Bytes of rows that are worth a summary: a task reads several smaller blocks of a store, up to so many bytes.
+        0 for summaries that cost as much in a small block as in a large one.
     """
 
     summary: int
     work: int
+    block: int = 0
+
+
+def need_of(of: Callable[..., Any], block: BlockSize) -> Need:
+    """Return what the summary of a block says that it needs.
+
+    Parameters
+    ----------
+    of : callable
+        Class method ``of`` of a summary, with what is bound to it.
+    block : BlockSize
+        Size of the block.
+
+    Returns
+    -------
+    Need
+        Zero for a summary that says nothing.
+    """
+    inner, keywords = getattr(of, "func", of), dict(getattr(of, "keywords", {}))
+    says = getattr(getattr(inner, "__self__", None), "needs", None)
+    if says is None or getattr(inner, "__name__", "") != "of":
+        return Need(0, 0)
+    return says(block, **keywords)  # type: ignore[no-any-return]
 
 
 class Summary(Protocol):

@@ -16,13 +16,11 @@ from dspectral.linalg.runs import cut_runs
 from dspectral.store.anndata_files import Elements, element, opened
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.facts import anndata_card
-from dspectral.store.opened import OpenedCounts, read_lazily
+from dspectral.store.opened import ENTRY_BYTES, OpenedCounts, read_lazily
 from dspectral.types import CSRRows
 
 BLOCK_BYTES = 32 << 20
 """Most bytes of a block in memory, unless one row is longer."""
-ENTRY_BYTES = 8
-"""Bytes of an entry: a float32 and an int32."""
 
 
 class RowSlice(NamedTuple):
@@ -117,7 +115,8 @@ class AnnDataCounts(OpenedCounts):
     def counts(self) -> da.Array:
         """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
         read = partial(read_slice, self.where, path=self.path)
-        return read_lazily(read, self.slices, self.block_rows, self.n_columns)
+        n_bytes = [ENTRY_BYTES * (piece.last - piece.first) for piece in self.slices]
+        return read_lazily(read, self.slices, self.block_rows, self.n_columns, n_bytes)
 
     @property
     def block_rows(self) -> list[int]:

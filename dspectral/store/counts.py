@@ -19,7 +19,7 @@ from dspectral.store.blocks import BlockInfo, check_sums, find_block, read_block
 from dspectral.store.digests import digest_of, is_sealed
 from dspectral.store.facts import count_store_card
 from dspectral.store.left_out import blocks_left
-from dspectral.store.opened import OpenedCounts, read_lazily
+from dspectral.store.opened import ENTRY_BYTES, OpenedCounts, read_lazily
 from dspectral.store.term_names import read_kept_terms
 from dspectral.store.totals import TOTALS, sum_of_blocks, totals_path
 from dspectral.store.vocabulary import Vocabulary, read_vocabulary
@@ -85,14 +85,20 @@ class CountStore(OpenedCounts):
     @property
     def counts(self) -> da.Array:
         """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
-        return read_lazily(Sealed(read_block, self.where), self.blocks, self.block_rows, self.n_columns)
+        n_bytes = [block.n_bytes for block in self.blocks]
+        return read_lazily(
+            Sealed(read_block, self.where), self.blocks, self.block_rows, self.n_columns, n_bytes
+        )
 
     @property
     def labels(self) -> da.Array | None:
         """Dask array of the labels, cut as the rows are: CSR blocks of ones; None if the store holds none."""
         if self.n_labels is None:
             return None
-        return read_lazily(Sealed(read_labels, self.where), self.blocks, self.block_rows, self.n_labels)
+        n_bytes = [ENTRY_BYTES * block.label_nnz for block in self.blocks]
+        return read_lazily(
+            Sealed(read_labels, self.where), self.blocks, self.block_rows, self.n_labels, n_bytes
+        )
 
     @property
     def n_labels(self) -> int | None:

@@ -12,6 +12,7 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral.engine.joined_blocks import say_bytes
 from dspectral.store.anndata_objects import as_anndata
 from dspectral.store.vocabulary import Vocabulary
 from dspectral.store.weighted_rows import as_weighting, weigh_rows
@@ -20,6 +21,8 @@ from dspectral.text.weighting import HasWeighting, Weighting
 from dspectral.types import CSRRows
 
 T = TypeVar("T")
+ENTRY_BYTES = 8
+"""Bytes of an entry in memory: its value, and the number of its column."""
 
 
 class OpenedCounts(ABC):
@@ -146,7 +149,11 @@ class OpenedCounts(ABC):
 
 
 def read_lazily(
-    read: Callable[[T], CSRRows], items: Sequence[T], sizes: Sequence[int], n_columns: int
+    read: Callable[[T], CSRRows],
+    items: Sequence[T],
+    sizes: Sequence[int],
+    n_columns: int,
+    n_bytes: Sequence[int] | None = None,
 ) -> da.Array:
     """Return a Dask array whose block ``i`` is ``read(items[i])``.
 
@@ -161,6 +168,8 @@ def read_lazily(
         Number of rows of each block.
     n_columns : int
         Number of columns of every block.
+    n_bytes : sequence of int, optional
+        Bytes of each block in memory, where they are known.
 
     Returns
     -------
@@ -172,9 +181,10 @@ def read_lazily(
     # a slice of the array cuts away the blocks that nobody needs.
     numbered = BlockwiseDepDict({(i, 0): item for i, item in enumerate(items)}, numblocks=(len(items), 1))
     layer = blockwise(read, name, "ij", numbered, "ij", numblocks={})
-    return da.Array(
+    rows = da.Array(
         HighLevelGraph.from_collections(name, layer),
         name,
         chunks=(tuple(sizes), (n_columns,)),
         meta=sparse.csr_array((0, 0), dtype=np.float32),
     )
+    return say_bytes(rows, n_bytes)

@@ -11,12 +11,13 @@ import numpy as np
 from dspectral.engine.cluster.asking import asked
 from dspectral.engine.cluster.clients import Client, Scheduler
 from dspectral.engine.fits import fit_in_force
+from dspectral.engine.joined_blocks import bytes_said, spans_of
 from dspectral.engine.merge_tree import tree_depth
 from dspectral.engine.planning.process_memory import resident_bytes
 from dspectral.engine.planning.refusing import sentence, smaller_sketch, workers_or_limit
 from dspectral.engine.planning.resources import configured_memory, n_threads_here
 from dspectral.engine.running import bytes_of
-from dspectral.engine.summary import BlockSize, Need
+from dspectral.engine.summary import BlockSize, Need, need_of
 
 LIBRARIES = 230_000_000
 """Bytes of a worker that has loaded what the tasks of a pass need, and holds nothing."""
@@ -120,16 +121,38 @@ def needed(
     int
         Bytes, those that the process has already included.
     """
-    law = known_need(of, arrays)
-    blocks = sum(_block_bytes(array) for array in arrays)
+    spans = spans_for(of, arrays)
+    law = known_need(of, arrays, spans)
+    blocks = sum(_block_bytes(array) + _joined_bytes(array, spans) for array in arrays)
     bound = bound_bytes(of) if there.n_workers else 0
-    at_once = min(there.n_threads, math.ceil(n_blocks / max(1, there.n_workers)))
-    depth = tree_depth(math.ceil(n_blocks / max(1, there.n_workers)), fan_in)
+    n_tasks = math.ceil(n_blocks * len(spans) / max(1, arrays[0].numblocks[0]) / max(1, there.n_workers))
+    at_once = min(there.n_threads, n_tasks)
+    depth = tree_depth(n_tasks, fan_in)
     waiting = depth * (fan_in - 1) * law.summary
     return int(there.taken + bound + waiting + at_once * (blocks + law.work))
 
 
-def known_need(of: Callable[..., Any], arrays: Sequence[da.Array]) -> Need:
+def spans_for(of: Callable[..., Any], arrays: Sequence[da.Array]) -> list[range]:
+    """Return the blocks that each task of a pass reads.
+
+    Parameters
+    ----------
+    of : callable
+        Function that summarizes a block.
+    arrays : sequence of Dask array
+        Streams of the pass.
+
+    Returns
+    -------
+    list of range
+        Numbers of consecutive blocks.
+    """
+    return spans_of(arrays, known_need(of, arrays).block)
+
+
+def known_need(
+    of: Callable[..., Any], arrays: Sequence[da.Array], spans: Sequence[range] | None = None
+) -> Need:
     """Return what a summary says that it needs.
 
     Parameters
@@ -138,22 +161,23 @@ def known_need(of: Callable[..., Any], arrays: Sequence[da.Array]) -> Need:
         Function that summarizes a block.
     arrays : sequence of Dask array
         Streams of the pass, of which the first decides.
+    spans : sequence of range, optional
+        Numbers of the blocks that each task reads; by default one each.
 
     Returns
     -------
     Need
         Zero for a summary that says nothing.
     """
-    inner, keywords = getattr(of, "func", of), dict(getattr(of, "keywords", {}))
-    says = getattr(getattr(inner, "__self__", None), "needs", None)
     first = arrays[0]
-    if says is None or first.dtype.kind == "O" or getattr(inner, "__name__", "") != "of":
+    if first.dtype.kind == "O":
         return Need(0, 0)
-    n_rows = max(first.chunks[0], default=0)
+    sizes = first.chunks[0]
+    n_rows = max(sizes if spans is None else (sum(sizes[i] for i in span) for span in spans), default=0)
     is_dense = isinstance(first._meta, np.ndarray)  # noqa: SLF001  the kind of its blocks
     # Kernels compute in single or double precision, whatever integers they are given.
     itemsize = 4 if first.dtype == np.float32 else 8
-    return says(BlockSize(int(n_rows), int(first.shape[1]), itemsize, not is_dense), **keywords)  # type: ignore[no-any-return]
+    return need_of(of, BlockSize(int(n_rows), int(first.shape[1]), itemsize, not is_dense))
 
 
 def bound_bytes(of: Callable[..., Any]) -> int:
@@ -205,6 +229,14 @@ def _of_scheduler(dask_scheduler: Scheduler) -> tuple[int, int, int, int] | None
     middle = sorted(taken)[len(taken) // 2]
     n_threads = max(one.nthreads for one in workers)
     return len(dask_scheduler.workers), int(n_threads), int(smallest.memory_limit), int(middle)
+
+
+def _joined_bytes(array: da.Array, spans: Sequence[range]) -> int:
+    """Return the bytes of the largest run of blocks that a task reads; 0 where each task reads one."""
+    said = bytes_said(array)
+    if said is None or len(spans) == len(said):
+        return 0
+    return max(sum(said[i] for i in span) for span in spans)
 
 
 def _block_bytes(array: da.Array) -> int:

@@ -96,7 +96,8 @@ def _phase(same: Sequence[PassRecord | None], scale: Scale, machines: Machines, 
     """Scale one pass up."""
     known = [one for one in same if one is not None]
     record = known[-1]
-    is_fixed = len(known) == len(same) > 1 and len({one.n_blocks for one in known}) == 1
+    same_number = len(known) == len(same) > 1 and len({one.n_blocks for one in known}) == 1
+    is_fixed = same_number and not record.joined
     follows = not is_fixed and record.n_blocks > 0
     # Files of a partition, for instance, are as many however long the text is: each task is then larger instead.
     n_blocks = (

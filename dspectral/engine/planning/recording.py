@@ -52,6 +52,8 @@ class PassRecord:
         Whether it has a number, that is, reads the data.
     read : int or None
         Bytes of its blocks, where they are known.
+    joined : bool
+        Whether tasks read several blocks each.
     bound : int
         Bytes that are bound to the function, and sent to each worker.
     tasks : list of Took
@@ -68,6 +70,7 @@ class PassRecord:
     is_pass: bool
     read: int | None
     before: int = 0
+    joined: bool = False
     bound: int = 0
     tasks: list[Took] = field(default_factory=list)
     seconds: float = 0.0
@@ -181,6 +184,7 @@ class Recorder(Callback):
                 event.number is not None,
                 event.n_bytes,
                 resident_bytes(),
+                event.n_joined > 0,
             )
             self._open.append(one)
             self._record.passes.append(one)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.engine.summary import add_fields
+from dspectral.engine.summary import BlockSize, Need, add_fields, need_of
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import total_of
 from dspectral.methods.multilabel.document_rows import label_rows, lengths_of, word_rows
@@ -52,6 +52,33 @@ class FirstMoments(NamedTuple):
     label_totals: NDArray[np.int64]
     label_range: FloatArray
     sample: DocumentSample
+
+    @classmethod
+    def needs(
+        cls, block: BlockSize, *, sketch: Callable[[Rows], WordSketch], rank: int, **_settings: object
+    ) -> Need:
+        """Return what the summary of a block needs.
+
+        Parameters
+        ----------
+        block : BlockSize
+            Size of the block of words.
+        sketch : callable
+            Function that sketches the rows of words.
+        rank : int
+            Number of columns of Omega.
+        **_settings : object
+            Other parameters of :meth:`of`.
+
+        Returns
+        -------
+        Need
+            The sketch, and the range with the product of labels and Omega. Rows are worth both together.
+        """
+        known = need_of(sketch, block)
+        of_range = 4 * rank * block.n_columns
+        summary = known.summary + of_range + 8 * block.n_columns
+        return Need(summary, known.work + of_range + 4 * rank * block.n_rows, known.block + 2 * of_range)
 
     @classmethod
     def of(

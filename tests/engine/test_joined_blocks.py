@@ -1,0 +1,197 @@
+"""Small blocks that one task reads together: which ones, that it is said, and that errors still name one block."""
+
+from functools import partial
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from dspectral import TruncatedSVD, keep, open_store, summarize, write_counts
+from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.decomposition.moments import GramProduct
+from dspectral.engine import listening, map_rows
+from dspectral.engine.events import PassBegan
+from dspectral.engine.joined_blocks import MOST, MOST_BYTES, bytes_said, say_bytes, spans_of
+from dspectral.engine.keeping import keeper as keeping
+from dspectral.engine.planning.admission import There, needed
+from dspectral.engine.planning.recording import recorded
+
+N_COLUMNS, BLOCK_ROWS = 1500, 300
+SKETCH = partial(FrequentDirections.of, size=20, seed=1)
+
+
+def counts(n_blocks, seed=0):
+    rng = np.random.default_rng(seed)
+    shape = (BLOCK_ROWS * n_blocks, N_COLUMNS)
+    return sparse.random_array(shape, density=0.01, format="csr", dtype=np.float32, rng=rng)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Ten blocks of 37 kB each, where a sketch of twenty rows has 132 kB."""
+    return write_counts(counts(10), str(tmp_path / "store"), block_rows=BLOCK_ROWS)
+
+
+def begun(call):
+    heard = []
+    with listening(lambda event: heard.append(event) if isinstance(event, PassBegan) else None):
+        found = call()
+    return found, heard
+
+
+def sized(sizes):
+    return say_bytes(da.ones((len(sizes), 2), chunks=(1, 2)), sizes)
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=60), st.integers(0, 300), st.integers(1, 20))
+def test_runs_are_full_consecutive_and_the_same_for_those_who_come_before(sizes, target, n_more):
+    spans = spans_of([sized(sizes)], target)
+    assert [i for span in spans for i in span] == list(range(len(sizes)))
+    for span, following in zip(spans, [*spans[1:], None], strict=True):
+        total = sum(sizes[i] for i in span)
+        assert len(span) == 1 or (len(span) <= MOST and total <= target)
+        if following is not None and target:
+            assert len(span) == MOST or total + sizes[following[0]] > target
+    longer = spans_of([sized([*sizes, *range(n_more)])], target)
+    assert longer[: len(spans) - 1] == spans[:-1]
+
+
+def test_runs_have_no_more_bytes_than_a_block_of_an_array_in_memory():
+    assert [len(span) for span in spans_of([sized([MOST_BYTES // 3] * 7)], 1 << 40)] == [3, 3, 1]
+
+
+def test_streams_are_joined_by_their_bytes_together_and_not_at_all_if_one_says_nothing():
+    assert [len(span) for span in spans_of([sized([10] * 6), sized([20] * 6)], 60)] == [2, 2, 2]
+    assert [len(span) for span in spans_of([sized([10] * 6), da.ones((6, 1), chunks=1)], 60)] == [1] * 6
+
+
+def test_stores_say_what_their_blocks_hold_and_so_do_weighted_rows_but_no_slice(store):
+    first = store.counts.blocks[0].compute()
+    assert bytes_said(store.counts)[0] == first.data.nbytes + first.indices.nbytes + first.indptr.nbytes
+    assert bytes_said(store.tfidf()) == bytes_said(store.counts)
+    assert bytes_said(store.counts[:400]) is None
+
+
+@pytest.mark.parametrize(
+    "of", [SKETCH, partial(GramProduct.of, factor=np.ones((N_COLUMNS, 8), dtype=np.float32))]
+)
+def test_joined_blocks_give_the_bits_of_one_large_block(store, of):
+    spans = spans_of([store.counts], 96_000 if of.func == GramProduct.of else 132_000)
+    assert 1 < len(spans) < 10
+    matrix, ends = counts(10), [BLOCK_ROWS * span.stop for span in spans]
+    large = write_counts(
+        da.concatenate(
+            [
+                da.from_array(matrix[start:end].toarray(), chunks=-1)
+                for start, end in zip([0, *ends[:-1]], ends, strict=True)
+            ]
+        ).map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0), dtype=np.float32)),
+        f"memory://large-{of.func.__qualname__}",
+    )
+    assert large.n_blocks == len(spans)
+    found, (one,) = begun(lambda: summarize(store, of=of))
+    wanted, (other,) = begun(lambda: summarize(large, of=of))
+    assert (one.n_blocks, one.n_joined, one.n_merges) == (len(spans), 10, len(spans) - 1)
+    assert (other.n_blocks, other.n_joined) == (len(spans), 0)
+    for a, b in zip(found, wanted, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_each_block_is_read_once(store):
+    read = []
+
+    def noted(rows):
+        read.append(rows.shape[0])
+        return rows
+
+    rows = map_rows(store, noted, n_columns=N_COLUMNS, dtype=np.float32, sparse_output=True)
+    with dask.config.set(scheduler="sync"):
+        _, (one,) = begun(lambda: summarize(rows, of=SKETCH))
+    assert read == [BLOCK_ROWS] * 10
+    assert one.n_blocks < 10
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_what_is_refused_names_its_own_block_and_row(store, scheduler):
+    def spoiled(rows):
+        rows = rows.copy()
+        rows.data[rows.data > largest] = np.nan
+        return rows
+
+    matrix = counts(10)
+    largest = np.sort(matrix.data)[-2]
+    row = int(np.searchsorted(matrix.indptr, int(np.argmax(matrix.data)), side="right") - 1)
+    rows = map_rows(store, spoiled, n_columns=N_COLUMNS, dtype=np.float32, sparse_output=True)
+    said = rf"^row block {row // BLOCK_ROWS}: .*row {row % BLOCK_ROWS}\b"
+    with dask.config.set(scheduler=scheduler), pytest.raises(ValueError, match=said):
+        summarize(rows, of=SKETCH)
+
+
+def test_a_block_of_another_shape_than_said_is_named(store):
+    def shorter(rows):
+        return rows[:-1] if rows[:1].sum() == wrong else rows
+
+    wrong = counts(10)[5 * BLOCK_ROWS : 5 * BLOCK_ROWS + 1].sum()
+    rows = map_rows(store, shorter, n_columns=N_COLUMNS, dtype=np.float32, sparse_output=True)
+    # The mapped rows are what has promised a shape.
+    with (
+        dask.config.set(scheduler="sync"),
+        pytest.raises(ValueError, match=r"row block 5: it has shape \(299, 1500\)"),
+    ):
+        summarize(rows, of=SKETCH)
+
+
+def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
+    class Picky(FrequentDirections):
+        @classmethod
+        def of(cls, rows, **settings):
+            if rows.shape[0] > BLOCK_ROWS:
+                raise ValueError("too many rows")
+            return super().of(rows, **settings)
+
+    with (
+        dask.config.set(scheduler="sync"),
+        pytest.raises(ValueError, match=r"^row blocks (0 to 2|3 to 5|6 to 8): too many rows"),
+    ):
+        summarize(store, of=partial(Picky.of, size=20))
+
+
+def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(keeping, "WORTH", 0.0)
+    model = TruncatedSVD(3, solver="frequent_directions", sketch_size=20, random_state=0)
+    with keep(tmp_path / "kept"):
+        _, (first,) = begun(lambda: model.fit(store))
+        write_counts(counts(4, seed=1), store.where.url, append=True, block_rows=BLOCK_ROWS)
+        grown = open_store(store.where.url)
+        fitted, (second,) = begun(lambda: model.fit(grown))
+    assert first.n_blocks > 2
+    assert second.n_kept == first.n_blocks - 1
+    again = TruncatedSVD(3, solver="frequent_directions", sketch_size=20, random_state=0).fit(grown)
+    assert np.array_equal(fitted.components_, again.components_)
+
+
+def test_joined_blocks_count_in_what_a_pass_needs(store):
+    there, silent = There(2, 1, 1 << 40, 0), store.counts
+    silent.dask.layers[silent.name].collection_annotations = None
+    spans = spans_of([store.counts], 132_000)
+    assert len(spans) == 4
+    largest = max(sum(bytes_said(store.counts)[i] for i in span) for span in spans)
+    # Two workers have five blocks each, whose tree has three levels; or two runs each, whose tree has one.
+    waiting = (3 - 1) * (20 * 4 + 8) * N_COLUMNS
+    joined, alone = (needed(SKETCH, [rows], 2, there, 10) for rows in (store.counts, silent))
+    assert joined == alone + largest - waiting
+
+
+def test_a_plan_counts_the_tasks_of_joined_blocks(store):
+    model = TruncatedSVD(3, solver="frequent_directions", sketch_size=20, random_state=0)
+    plan = model.plan(store)
+    with dask.config.set(scheduler="sync"), recorded() as run:
+        model.fit(store)
+    (phase,) = [one for one in plan.phases if one.name == "sketch"]
+    (known,) = [one for one in run.passes if one.name == "sketch"]
+    assert known.joined
+    assert phase.n_blocks == known.n_blocks
