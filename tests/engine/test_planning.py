@@ -16,6 +16,7 @@ import dspectral
 from dspectral import RunPlan, SketchedPCA, TreePCA, TruncatedSVD, build_store, write_counts
 from dspectral.decomposition import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine import summarize
 from dspectral.engine.planning.fresh_process import new_worker
 from dspectral.engine.planning.phases import phases_of
@@ -269,7 +270,7 @@ def test_workers_whose_limit_is_too_low_are_refused_with_the_limit_that_would_do
         model.fit(X)
 
 
-@pytest.mark.parametrize("summary", ["sketch", "gram", "product"])
+@pytest.mark.parametrize("summary", ["sketch", "gram", "product", "range"])
 def test_what_a_summary_says_that_it_needs_is_what_it_holds(summary):
     rows = np.random.default_rng(0).standard_normal((300, 500))
     factor = np.ones((500, 20))
@@ -277,6 +278,7 @@ def test_what_a_summary_says_that_it_needs_is_what_it_holds(summary):
         "sketch": (FrequentDirections.of, {"size": 50}),
         "gram": (Moments.of, {}),
         "product": (GramProduct.of, {"factor": factor}),
+        "range": (RandomRange.of, {"size": 30}),
     }[summary]
     need = of.__self__.needs(BlockSize(300, 500, 8, False), **bound)
     held = sum(field.nbytes for field in of(rows, **bound) if isinstance(field, np.ndarray))

@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from dspectral import summarize, write_counts
+from dspectral.datasets import labelled_counts
 from dspectral.decomposition.moments import Moments
+from dspectral.decomposition.random_range import RandomRange
+from dspectral.engine import listening
+from dspectral.engine.events import PassBegan
+from dspectral.engine.summary import BlockSize, need_of
 from dspectral.linalg.tensors import unfolded_symmetric
 from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
 from dspectral.methods.multilabel.state_statistics import StateStatistics
@@ -109,3 +115,22 @@ def test_labels_of_other_documents_and_negative_counts_are_errors():
         of(np.ones((3, 7)), np.ones((2, 4)))
     with pytest.raises(ValueError, match=r"row 1, column 2 is -1.0, but a word occurs 0 times or more"):
         of(np.array([[1.0, 0, 0], [0, 0, -1.0]]), np.ones((2, 4)))
+
+
+def test_what_the_first_pass_says_that_it_needs_is_what_it_holds_and_small_blocks_are_joined(tmp_path):
+    words, labels = labelled_counts(600, 3000, 400, 5, block_rows=60, seed=3)
+    store = write_counts(words, str(tmp_path / "store"), labels=labels)
+    of = partial(FirstMoments.of, sketch=partial(RandomRange.of, size=12), counts=True, distinct=True, rank=8)
+    need = need_of(of, BlockSize(60, 3000, 4, True))
+    alone = of(store.counts.blocks[0].compute(), store.labels.blocks[0].compute())
+    arrays = [alone.sketch.product, alone.sketch.total, alone.label_range, alone.document_frequency]
+    assert sum(array.nbytes for array in arrays) == need.summary <= need.work
+    heard = []
+    with listening(lambda event: heard.append(event) if isinstance(event, PassBegan) else None):
+        joined = summarize(store, store.labels, of=of)
+        each = summarize(store.counts.blocks[:], store.labels.blocks[:], of=of)
+    (few, _) = heard
+    assert 1 < few.n_blocks < few.n_joined == 10
+    assert joined.pairs == each.pairs
+    assert np.array_equal(joined.document_frequency, each.document_frequency)
+    assert np.allclose(joined.label_range, each.label_range, rtol=1e-5, atol=1e-5)
