@@ -9,6 +9,7 @@ import dask
 from dask.utils import parse_bytes, parse_timedelta
 
 FAN_IN = 2
+JOINED_BYTES = "64 MiB"
 MEMORY_LIMIT = "1 GiB"
 RETRIES = 2
 WAIT_WARNING = "30 s"
@@ -34,6 +35,23 @@ def configured_fan_in() -> int:
     return value
 
 
+def joined_bytes() -> int:
+    """Return how many bytes of small blocks one task reads together at the most.
+
+    Returns
+    -------
+    int
+        The entry ``dspectral.joined-bytes`` of Dask's configuration, in bytes; 64 MiB where it is not set, as much as
+        a block of an array in memory has. 0 lets each task read one block.
+
+    Raises
+    ------
+    ValueError
+        If the entry is not a number of bytes such as ``"64 MiB"``.
+    """
+    return _bytes("joined-bytes", dask.config.get("dspectral.joined-bytes", JOINED_BYTES))
+
+
 def memory_limit() -> int:
     """Return how many bytes one method may hold in memory before it works on disk or in more passes.
 
@@ -47,8 +65,7 @@ def memory_limit() -> int:
     ValueError
         If the entry is not a number of bytes such as ``"4 GiB"``.
     """
-    value = dask.config.get("dspectral.memory-limit", MEMORY_LIMIT)
-    return _bytes(value)
+    return _bytes("memory-limit", dask.config.get("dspectral.memory-limit", MEMORY_LIMIT))
 
 
 def asked_memory_limit() -> int | None:
@@ -67,16 +84,16 @@ def asked_memory_limit() -> int | None:
         If the entry is not a number of bytes such as ``"4 GiB"``.
     """
     value = dask.config.get("dspectral.memory-limit", None)
-    return None if value is None else _bytes(value)
+    return None if value is None else _bytes("memory-limit", value)
 
 
-def _bytes(value: object) -> int:
-    """Return a number of bytes, given as a number or a text."""
+def _bytes(name: str, value: object) -> int:
+    """Return the number of bytes of an entry, given as a number or a text."""
     try:
         return int(parse_bytes(value))
     except ValueError as error:
         raise ValueError(
-            f"dspectral.memory-limit is {value!r}, but it must be a number of bytes such as '4 GiB'"
+            f"dspectral.{name} is {value!r}, but it must be a number of bytes such as '4 GiB'"
         ) from error
 
 

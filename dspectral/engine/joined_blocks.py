@@ -13,13 +13,12 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 
+from dspectral.engine.configuration import joined_bytes
 from dspectral.engine.row_blocks import Shape, checked_block, slices_of
 from dspectral.types import CSRRows, Rows
 
 MOST = 8
 """Blocks that one task reads at the most: what many cores share should not become few tasks."""
-MOST_BYTES = 64 << 20
-"""Bytes of all of them together: as many as a block of an array in memory has."""
 SAID = "bytes_of_blocks"
 """Where the layer of an array says how large its blocks are."""
 
@@ -82,8 +81,9 @@ def spans_of(arrays: Sequence[da.Array], target: int) -> list[range]:
     Returns
     -------
     list of range
-        Numbers of consecutive blocks: as many as fit in the target, at most :data:`MOST` and :data:`MOST_BYTES`. One
-        each where the target is 0 or a stream does not say how large its blocks are.
+        Numbers of consecutive blocks: as many as fit in the target, at most :data:`MOST`, and at most the bytes that
+        ``dspectral.joined-bytes`` of Dask's configuration says. One each where the target is 0 or a stream does not say
+        how large its blocks are.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def spans_of(arrays: Sequence[da.Array], target: int) -> list[range]:
     """
     n_blocks = arrays[0].numblocks[0]
     said = [bytes_said(array) for array in arrays] if target else [None]
-    target = min(target, MOST_BYTES)
+    target = min(target, joined_bytes())
     if any(one is None for one in said):
         return [range(i, i + 1) for i in range(n_blocks)]
     sizes = [sum(of_block) for of_block in zip(*filter(None, said), strict=True)]

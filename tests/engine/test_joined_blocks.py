@@ -15,10 +15,11 @@ from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct
 from dspectral.engine import listening, map_rows
 from dspectral.engine.events import PassBegan
-from dspectral.engine.joined_blocks import MOST, MOST_BYTES, bytes_said, say_bytes, spans_of
+from dspectral.engine.joined_blocks import MOST, bytes_said, say_bytes, spans_of
 from dspectral.engine.keeping import keeper as keeping
 from dspectral.engine.planning.admission import There, needed
 from dspectral.engine.planning.recording import recorded
+from dspectral.engine.row_blocks import BLOCK_BYTES
 
 N_COLUMNS, BLOCK_ROWS = 1500, 300
 SKETCH = partial(FrequentDirections.of, size=20, seed=1)
@@ -60,8 +61,20 @@ def test_runs_are_full_consecutive_and_the_same_for_those_who_come_before(sizes,
     assert longer[: len(spans) - 1] == spans[:-1]
 
 
-def test_runs_have_no_more_bytes_than_a_block_of_an_array_in_memory():
-    assert [len(span) for span in spans_of([sized([MOST_BYTES // 3] * 7)], 1 << 40)] == [3, 3, 1]
+def test_runs_have_no_more_bytes_than_a_block_of_an_array_in_memory_or_than_the_configuration_says():
+    def lengths():
+        return [len(span) for span in spans_of([sized([BLOCK_BYTES // 3] * 7)], 1 << 40)]
+
+    assert lengths() == [3, 3, 1]
+    with dask.config.set({"dspectral.joined-bytes": "44 MiB"}):
+        assert lengths() == [2, 2, 2, 1]
+    with dask.config.set({"dspectral.joined-bytes": 0}):
+        assert lengths() == [1] * 7
+    with (
+        dask.config.set({"dspectral.joined-bytes": "much"}),
+        pytest.raises(ValueError, match=r"dspectral\.joined-bytes is 'much', but it must be"),
+    ):
+        lengths()
 
 
 def test_streams_are_joined_by_their_bytes_together_and_not_at_all_if_one_says_nothing():
