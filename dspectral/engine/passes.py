@@ -92,7 +92,7 @@ def summarize(
     Notes
     -----
     One pass: each block is read by one task, which also summarizes it. A task reads several small blocks of a store
-    where the summary says that it is much larger than they are (:class:`~dspectral.engine.summary.Need`). In-memory
+    where the summary says in ``needs`` that it is much larger than they are, as sketches and products do. In-memory
     arrays are cut into blocks of 64 MiB and summarized where they lie, by threads, even if a Dask client is in force.
 
     Examples
