@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 
@@ -358,6 +359,37 @@ def test_a_store_is_never_taken_for_a_model(tmp_path, pca):
     with pytest.raises(ValueError, match="something that is not a model is at"):
         save(pca, where, overwrite=True)
     assert dspectral.open_store(where).shape == (3, 3)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_another_program_wrote_is_left_alone(tmp_path, pca, overwrite):
+    group = zarr.open_group(str(tmp_path / "theirs"), mode="w")
+    group.create_array("arrays-0001", data=np.arange(3))
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "arrays-0000").write_text("a file")
+    for name in ("theirs", "files"):
+        with pytest.raises(ValueError, match=f"something that is not a model is at .*{name}"):
+            save(pca, str(tmp_path / name), overwrite=overwrite)
+    assert group["arrays-0001"][:].tolist() == [0, 1, 2]
+    assert (tmp_path / "files" / "arrays-0000").read_text() == "a file"
+
+
+@pytest.mark.parametrize("kind", [np.random.MT19937, np.random.Philox])
+@pytest.mark.parametrize("position", [-(2**31), -1, 10**9])
+def test_a_random_state_outside_of_its_key_is_refused(path, pca, kind, position):
+    pca.extra_ = np.random.Generator(kind(3))
+    save(pca, path)
+
+    def move(head):
+        name = "pos" if kind is np.random.MT19937 else "buffer_pos"
+        text = json.dumps(head["attributes"]["extra_"])
+        changed = re.sub(rf'(\["{name}", )\d+', rf"\g<1>{position}", text)
+        assert changed != text
+        head["attributes"]["extra_"] = json.loads(changed)
+
+    edited(path, move)
+    with pytest.raises(ValueError, match="outside of its key"):
+        load(path)
 
 
 def test_a_path_without_anything_has_no_model(path):

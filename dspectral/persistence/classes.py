@@ -21,18 +21,6 @@ def import_all() -> None:
 def name_of(kind: type) -> str | None:
     """Return the name that an estimator's class has in files, or None if it is not saved.
 
-    Parameters
-    ----------
-    kind : type
-        Class of an estimator.
-
-    Returns
-    -------
-    str or None
-        The name in the register, or the module and name of a subclass of one of dspectral's estimators.
-
-    Examples
-    --------
     >>> import_all()
     >>> name_of(ESTIMATORS["TruncatedSVD"]), name_of(dict)
     ('TruncatedSVD', None)
@@ -44,27 +32,7 @@ def name_of(kind: type) -> str | None:
 
 
 def named(name: str, given: Sequence[type], url: str) -> Any:
-    """Return the class behind a name in a file.
-
-    Parameters
-    ----------
-    name : str
-        Name that :func:`name_of` gave.
-    given : sequence of type
-        Classes that the user lets the model name; the last part of the name decides.
-    url : str
-        Place of the model, for the message.
-
-    Returns
-    -------
-    type
-        A class in the register, one of ``given``, or an imported subclass of one of dspectral's estimators.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
+    """Return the class behind a name in a file."""
     if name in ESTIMATORS:
         return ESTIMATORS[name]
     short = name.rsplit(".", 1)[-1]

@@ -18,27 +18,7 @@ from dspectral.types import JSON, CSRRows, is_sparse
 
 
 def encoded(value: Any, name: str, arrays: list[Any]) -> JSON:
-    """Return what JSON knows of a value; arrays of numbers are added to ``arrays``.
-
-    Parameters
-    ----------
-    value : object
-        Number, text, array, sparse matrix, container of these, registered record or estimator.
-    name : str
-        Name of the value, for the message.
-    arrays : list of ndarray
-        Arrays so far.
-
-    Returns
-    -------
-    None, bool, int, float, str, list or dict
-        A node of JSON. A dict says its ``kind``.
-
-    Raises
-    ------
-    TypeError
-        If the value, or something it holds, cannot be saved.
-    """
+    """Return what JSON knows of a value; arrays of numbers are added to ``arrays``."""
     # Exact types: an object of a subclass of int or str would come back as a plain one.
     if value is None or type(value) in (bool, int, str):
         return cast("JSON", value)
@@ -126,35 +106,15 @@ def _state(estimator: Any) -> dict[str, Any]:
 class Decoder(NamedTuple):
     """Make values of what :func:`encoded` returned.
 
-    Attributes
-    ----------
-    record : Record
-        The arrays, and the place of the model for messages.
-    class_named : callable
-        ``class_named(name)`` returns the class of an estimator, or raises a ValueError.
+    `record`: the arrays, and the place of the model for messages; `class_named`: ``class_named(name)``
+    returns the class of an estimator, or raises a ValueError.
     """
 
     record: Record
     class_named: Callable[[str], Any]
 
     def value(self, node: JSON) -> Any:
-        """Return the value of a node.
-
-        Parameters
-        ----------
-        node : None, bool, int, float, str, list or dict
-            Result of :func:`encoded`.
-
-        Returns
-        -------
-        object
-            The value.
-
-        Raises
-        ------
-        ValueError
-            If the node is of a kind, or names a class, that is not known.
-        """
+        """Return the value of a node."""
         if isinstance(node, list):
             return [self.value(item) for item in node]
         if not isinstance(node, dict):
@@ -200,6 +160,12 @@ def _random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomState | n
             f"the model at {decoder.record.where.url} has a random state of unknown kind, {kind!r}"
         )
     bits = _BIT_GENERATORS[kind]()
+    # NumPy reads at a position without looking whether it is inside.
+    place = state["state"].get("pos", 0), state.get("buffer_pos", 0)
+    if not (0 <= place[0] <= len(state["state"].get("key", ())) and 0 <= place[1] <= 4):
+        raise ValueError(
+            f"the model at {decoder.record.where.url} has a random state at position {max(place)}, outside of its key"
+        )
     if node["legacy"]:
         made = np.random.RandomState(bits)
         made.set_state(state)

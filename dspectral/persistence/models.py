@@ -1,6 +1,6 @@
 """Save and load fitted estimators."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -8,7 +8,8 @@ from dspectral.persistence.classes import import_all, name_of, named
 from dspectral.persistence.encoding import Decoder, encoded
 from dspectral.registry import ESTIMATORS
 from dspectral.store.arrays import Location
-from dspectral.store.records import read_record, write_record
+from dspectral.store.records import UNFINISHED, read_record, write_record
+from dspectral.text.tokenizers import as_tokenizer
 
 FORMAT = 2
 """Format 2 adds scikit-learn's estimators, users' subclasses, slices and random states to format 1."""
@@ -61,25 +62,32 @@ def save(
     where = _location(path, storage_options)
     # Whatever is at the path is looked at before anything is written: only a model may be replaced.
     there = read_record(where)
-    if there is not None and there.attributes and KEY not in there.attributes:
+    ours = there is not None and not {KEY, UNFINISHED}.isdisjoint(there.attributes)
+    if not ours and where.names():
         raise ValueError(f"something that is not a model is at {path}: choose another path")
-    if there is not None and there.attributes and not overwrite:
+    if there is not None and KEY in there.attributes and not overwrite:
         raise ValueError(f"there is a model at {path} already: overwrite=True replaces it")
     arrays: list[Any] = []
     node = cast("dict[str, Any]", encoded(model, type(model).__name__, arrays))
     write_record(where, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays)
 
 
-def load(path: str, *, classes: Iterable[type] = (), storage_options: dict[str, Any] | None = None) -> Any:
+def load(
+    path: str,
+    *,
+    classes: Iterable[type | Callable[[str], Iterable[Any]]] = (),
+    storage_options: dict[str, Any] | None = None,
+) -> Any:
     """Load a fitted estimator: it transforms and predicts as the saved one did, to the bit.
 
     Parameters
     ----------
     path : str
         Local path or fsspec URL, as given to :func:`save`.
-    classes : iterable of type, default=()
-        Your own subclasses that the model may be of, or hold. Imported ones are found by module and name, those
-        given here by their name alone.
+    classes : iterable of type or function, default=()
+        Your own subclasses that the model may be of, or hold, and your own tokenizers. Imported subclasses are found
+        by module and name, those given here by their name alone; a tokenizer is found only if it is given here, or
+        was given to an estimator or a builder in this process.
     storage_options : dict, default=None
         Options of the file system of ``path``.
 
@@ -115,7 +123,10 @@ def load(path: str, *, classes: Iterable[type] = (), storage_options: dict[str, 
             f"the model at {path} has format {head['format']} of dspectral {head['version']}, but this "
             f"version reads up to format {FORMAT}: install a newer dspectral"
         )
-    given = list(classes)
+    classes = list(classes)
+    given = [one for one in classes if isinstance(one, type)]
+    for function in (one for one in classes if not isinstance(one, type)):
+        as_tokenizer(function, "classes")
     return Decoder(record, lambda name: named(name, given, record.where.url)).value(head)
 
 

@@ -34,25 +34,7 @@ ATTRIBUTES = {("AnchorHMM", "classes_"): "spelling_classes_"}
 
 
 def parameters_of_today(kind: type, saved: dict[str, Any]) -> dict[str, Any]:
-    """Return saved parameters under the names that the constructor of a class has today.
-
-    Parameters
-    ----------
-    kind : type
-        Class of the estimator.
-    saved : dict
-        Parameters by the names that they were saved under.
-
-    Returns
-    -------
-    dict
-        Arguments of the constructor; those that are fields of its recipe today are in ``recipe``.
-
-    Raises
-    ------
-    ValueError
-        If a name is neither known nor known to have been given up.
-    """
+    """Return saved parameters under the names that the constructor of a class has today."""
     known = inspect.signature(kind).parameters
     recipe = _recipe_class(kind)
     today: dict[str, Any] = {}
@@ -79,22 +61,7 @@ def parameters_of_today(kind: type, saved: dict[str, Any]) -> dict[str, Any]:
 
 
 def attributes_of_today(kind: type, saved: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return fitted attributes under the names of today, with those that older versions did not keep.
-
-    Parameters
-    ----------
-    kind : type
-        Class of the estimator.
-    saved : dict
-        Attributes by the names that they were saved under.
-    parameters : dict
-        Parameters of the estimator under the names of today.
-
-    Returns
-    -------
-    dict
-        Attributes to set.
-    """
+    """Return fitted attributes under the names of today, with those that older versions did not keep."""
     today = {ATTRIBUTES.get((kind.__name__, name), name): value for name, value in saved.items()}
     added: dict[str, Any] = {}
     if kind.__name__ == "MomentMultiLabelClassifier":

@@ -13,40 +13,21 @@ from dspectral.store.digests import digest_of, is_sealed, sealed
 
 FOLDER = "arrays-"
 """Beginning of the name of the group with a record's arrays; its generation follows."""
+UNFINISHED = "dspectral_unfinished"
+"""Attribute of a group whose first record is being written: what lies in it is of this library."""
 
 
 class Record(NamedTuple):
     """The content of a Zarr group.
 
-    Attributes
-    ----------
-    where : Location
-        The place of the group.
-    attributes : dict
-        Its attributes, as JSON gives them back.
+    `where`: the place of the group; `attributes`: its attributes, as JSON gives them back.
     """
 
     where: Location
     attributes: dict[str, Any]
 
     def array(self, number: int) -> NDArray[Any]:
-        """Read an array, its checksums verified.
-
-        Parameters
-        ----------
-        number : int
-            Place of the array among those that were written, from 0.
-
-        Returns
-        -------
-        ndarray
-            The array, in C order.
-
-        Raises
-        ------
-        StoreError
-            If it is not there, fails its checksum, or lacks a chunk.
-        """
+        """Read an array, its checksums verified."""
         path = f"{_folder(self.attributes['generation'])}/{number}"
         name, remedy = f"{self.where.url}: array {path}", "save it again"
         array, values = load_array(self.where, self.where.open(), path, name, remedy)
@@ -60,23 +41,7 @@ class Record(NamedTuple):
 
 
 def read_record(where: Location) -> Record | None:
-    """Return the attributes of the group at a place, or None where there is no group.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the group.
-
-    Returns
-    -------
-    Record or None
-        The attributes; arrays are read when they are asked for.
-
-    Raises
-    ------
-    StoreError
-        If the attributes are not what was written.
-    """
+    """Return the attributes of the group at a place, or None where there is no group."""
     try:
         group = zarr.open_group(where.open(), mode="r", zarr_format=3)
     except FileNotFoundError:
@@ -90,21 +55,12 @@ def read_record(where: Location) -> Record | None:
 def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
     """Write arrays, then the attributes that make them count, then remove the arrays of an earlier record.
 
-    Parameters
-    ----------
-    where : Location
-        The place of the group to make or to replace.
-    attributes : dict
-        Names and values that JSON knows; ``generation`` is added.
-    arrays : sequence of ndarray
-        Numbers of one dimension or more.
-
-    Notes
-    -----
     Cut short at any point, what was there before is still there, whole.
     """
     earlier = read_record(where)
-    generation = 0 if earlier is None else earlier.attributes.get("generation", -1) + 1
+    generation = earlier.attributes.get("generation", -1) + 1 if earlier is not None else 0
+    if earlier is None:
+        where.mark("", sealed({UNFINISHED: True}))
     store, folder = where.open(read_only=False), _folder(generation)
     for number, values in enumerate(arrays):
         _write(store, f"{folder}/{number}", values)

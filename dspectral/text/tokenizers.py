@@ -1,9 +1,7 @@
 """Tokenizers of a user's own: any function from a text to its tokens, known by an importable name."""
 
 import re
-import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -14,6 +12,8 @@ from dspectral.text.tokens import PADDING, Tokens, checked_offsets, not_utf8, to
 from dspectral.types import Documents
 
 _BLANKS = re.compile(rb"[\x00-\x20]+")
+_GIVEN: dict[str, Callable[[str], Iterable[Any]]] = {"builtins:str.split": str.split}
+"""Functions that callers of this process have given, by name: the only ones that a name in a file can mean."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,8 @@ class Tokenizer:
 
     Two of the same name are equal.
 
-    Attributes
-    ----------
-    name : str
-        ``"module:function"``, or the class, name and version of a tokenizer that is an object.
-    function : callable or None, default=None
-        The function itself; None until it is imported by its name.
+    `name`: ``"module:function"``, or the class, name and version of a tokenizer that is an object;
+    `function`: the function itself.
     """
 
     name: str
@@ -37,61 +33,23 @@ class Tokenizer:
         return repr(self.name)
 
     def resolved(self) -> "Tokenizer":
-        """Return the tokenizer with its function, found by its name in what is imported already.
+        """Return the tokenizer with its function, which a caller gave with it or earlier under the same name.
 
-        Returns
-        -------
-        Tokenizer
-            The same name; the function is not None.
-
-        Raises
-        ------
-        ValueError
-            If the module of the function is not imported. The name comes from a file, and nothing is imported, nor a
-            function of the standard library called, because a file names it.
-
-        Examples
-        --------
         >>> Tokenizer("builtins:str.split").resolved().function("to be")
         ['to', 'be']
         """
         if self.function is not None:
             return self
-        home = self.name.partition(":")[0]
-        known = home in sys.modules and home.partition(".")[0] not in sys.stdlib_module_names
-        if known or self.name.startswith("builtins:str."):
-            with suppress(AttributeError, ValueError):
-                return Tokenizer(self.name, _imported(self.name))
-        raise ValueError(
-            f"the tokenizer {self.name!r} is not imported here, and nothing is imported because a file names it: "
-            "import its module, or give the tokenizer itself as tokenizer="
-        )
+        if self.name not in _GIVEN:
+            raise ValueError(
+                f"the tokenizer {self.name!r} is known by its name alone, and no function is looked up because a file "
+                "names it: give the function itself, as tokenizer= or in load(..., classes=[function])"
+            )
+        return Tokenizer(self.name, _GIVEN[self.name])
 
     def cut(self, documents: Documents, *, lowercase: bool) -> Tokens:
         r"""Cut documents into tokens, one call of the function for each.
 
-        Parameters
-        ----------
-        documents : Documents
-            UTF-8 text.
-        lowercase : bool
-            Whether the case of the text is lowered before the function gets it.
-
-        Returns
-        -------
-        Tokens
-            The tokens of all documents. Those without a letter are left out, and blanks inside a token become
-            ``"_"``, because n-grams join tokens by blanks.
-
-        Raises
-        ------
-        ValueError
-            If a document is not UTF-8, or a token cannot be written in UTF-8.
-        TypeError
-            If the function returns anything but strings, or tokens with a string ``text``.
-
-        Examples
-        --------
         >>> as_tokenizer(str.split).cut(Documents.of(["It's a I"]), lowercase=True).text[:-8].tobytes()
         b"it's a i "
         """
@@ -145,28 +103,6 @@ TokenizerLike: TypeAlias = Callable[[str], Iterable[Any]] | str | Tokenizer
 def as_tokenizer(tokenizer: TokenizerLike | None, parameter: str = "tokenizer") -> Tokenizer | None:
     """Return a tokenizer with the name by which it is known, or None.
 
-    Parameters
-    ----------
-    tokenizer : callable, str or None
-        Function of a module, its name ``"module:function"``, or an object with a name and a version, such as a
-        pipeline of spaCy.
-    parameter : str, default="tokenizer"
-        Name of the parameter, for the message.
-
-    Returns
-    -------
-    Tokenizer or None
-        None for None.
-
-    Raises
-    ------
-    TypeError
-        If it is neither callable nor a name.
-    ValueError
-        If it is a lambda, a local function or a method of a nameless object, or a name that cannot be imported.
-
-    Examples
-    --------
     >>> as_tokenizer(str.split), as_tokenizer("builtins:str.split")
     ('builtins:str.split', 'builtins:str.split')
     >>> as_tokenizer(lambda text: text.split())
@@ -175,15 +111,21 @@ def as_tokenizer(tokenizer: TokenizerLike | None, parameter: str = "tokenizer") 
     ValueError: tokenizer is the function '<lambda>' without a name to import it by, which workers, later appends and \
 saved models need: define it with def at the top of a module
     """
-    if tokenizer is None or isinstance(tokenizer, Tokenizer):
-        return tokenizer
+    if tokenizer is None:
+        return None
+    if isinstance(tokenizer, Tokenizer):
+        return (
+            tokenizer.resolved() if tokenizer.name in _GIVEN else tokenizer
+        )  # workers get the function with it
     if isinstance(tokenizer, str):
         try:
-            return Tokenizer(tokenizer, _imported(tokenizer))
+            function = _imported(tokenizer)
         except (ImportError, AttributeError, ValueError) as error:
             raise ValueError(
                 f"{parameter} is {tokenizer!r:.60}, but it must be a function or its name 'module:function' ({error})"
             ) from error
+        _GIVEN[tokenizer] = function
+        return Tokenizer(tokenizer, function)
     if not callable(tokenizer):
         raise TypeError(
             f"{parameter} is {tokenizer!r:.60}, but it must be a function from a text to a list of tokens"
@@ -194,22 +136,6 @@ saved models need: define it with def at the top of a module
 def words_of(documents: Documents, lowercase: bool, tokenizer: TokenizerLike | None) -> Tokens:
     """Cut documents into words: by the library's own rule, or by a tokenizer.
 
-    Parameters
-    ----------
-    documents : Documents
-        UTF-8 text.
-    lowercase : bool
-        Whether the case of the text is lowered first.
-    tokenizer : callable, str or None
-        Tokenizer; None is the rule of :func:`dspectral.text.tokenize`.
-
-    Returns
-    -------
-    Tokens
-        The words of all documents.
-
-    Examples
-    --------
     >>> words_of(Documents.of(["I see"]), True, str.split).starts
     array([0, 2, 6])
     """
@@ -244,6 +170,7 @@ def _name_of(tokenizer: Callable[..., Any], parameter: str) -> str:
             f"{parameter} is the function {qualified!r} without a name to import it by, which workers, later appends "
             "and saved models need: define it with def at the top of a module"
         )
+    _GIVEN[name] = tokenizer
     return name
 
 
