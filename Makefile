@@ -29,7 +29,7 @@ help:
 	@echo 'make demo       run the main job on the Python standard library; writes out/demo/report.html'
 	@echo 'make test       lint, types and tests'
 	@echo 'make test-cluster  faults on clusters of real processes; writes docs/faults_table.md'
-	@echo 'make lint       lint, types and docstrings'
+	@echo 'make lint       lint and types'
 	@echo 'make coverage   tests, and the share of the lines that they run; writes out/coverage/index.html'
 	@echo 'make lowest     tests with the lowest versions that pyproject.toml allows, in $(LOWEST)'
 	@echo 'make interop    tests against other programs, in $(INTEROP); writes docs/interoperation_table.md'
@@ -60,7 +60,6 @@ lint: style types
 style: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/numpydoc lint $$(find dspectral -name '*.py')
 
 types: venv
 	$(BIN)/mypy

@@ -24,18 +24,7 @@ CHECKOUT = Path(__file__).parents[1] / "workflows"
 
 
 def programs(folder: Path) -> dict[str, str]:
-    """Return the first sentence of what each program of a folder does.
-
-    Parameters
-    ----------
-    folder : Path
-        Whose modules with a function ``main`` are programs.
-
-    Returns
-    -------
-    dict of str to str
-        By the program's name, with dashes, in alphabetical order.
-    """
+    """Return the first sentence of what each program of a folder does."""
     found = {}
     for path in sorted(folder.glob("[!_]*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -46,18 +35,7 @@ def programs(folder: Path) -> dict[str, str]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : list of str, optional
-        The words behind ``dspectral`` on the command line; by default those of this process.
-
-    Raises
-    ------
-    SystemExit
-        With code 2 and a sentence if there is no such program, and with the code of the program if that fails.
-    """
+    """Run the command."""
     folder = INSTALLED if INSTALLED.is_dir() else CHECKOUT
     known = programs(folder)
     parser = _parser()

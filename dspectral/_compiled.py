@@ -26,18 +26,6 @@ _LOCK = threading.RLock()
 def compiled(function: F) -> F:
     """Compile a loop at its first call, without the interpreter lock, and keep the machine code on disk.
 
-    Parameters
-    ----------
-    function : callable
-        Function of arrays, numbers and named tuples of them.
-
-    Returns
-    -------
-    callable
-        Compiled function with the same signature.
-
-    Examples
-    --------
     >>> @compiled  # doctest: +SKIP
     ... def twice(x):  # only in a file, beside which the machine code is kept
     ...     return 2 * x
@@ -49,51 +37,18 @@ def compiled_with_contraction(function: F) -> F:
     """Compile a loop as :func:`compiled` does, with products and sums contracted into one rounded operation.
 
     The order of the sums stays as written.
-
-    Parameters
-    ----------
-    function : callable
-        Function of arrays, numbers and named tuples of them.
-
-    Returns
-    -------
-    callable
-        Compiled function with the same signature.
     """
     return cast("F", Loop(cast("FunctionType", function), contract=True))
 
 
 def is_loaded(loop: Callable[..., Any]) -> bool:
-    """Report whether the machine code of a loop is in this process already.
-
-    Parameters
-    ----------
-    loop : callable
-        Function that :func:`compiled` made.
-
-    Returns
-    -------
-    bool
-        False before its first call.
-    """
+    """Report whether the machine code of a loop is in this process already."""
     return isinstance(loop, Loop) and loop.is_loaded
 
 
 def read_only(array: NDArray[N]) -> NDArray[N]:
     """Return a contiguous read-only view, so that a loop is compiled once for all callers.
 
-    Parameters
-    ----------
-    array : ndarray
-        Array that is copied only if it is not contiguous.
-
-    Returns
-    -------
-    ndarray
-        View with the same dtype, shape and values.
-
-    Examples
-    --------
     >>> read_only(np.zeros(3)).flags.writeable
     False
     """
@@ -103,15 +58,7 @@ def read_only(array: NDArray[N]) -> NDArray[N]:
 
 
 class Loop:
-    """A function that becomes Numba's at its first call: until then Numba is not imported.
-
-    Parameters
-    ----------
-    function : function
-        Function of a module; loops that it calls are found among the module's names.
-    contract : bool
-        Whether products and sums are contracted into one rounded operation.
-    """
+    """A function that becomes Numba's at its first call: until then Numba is not imported."""
 
     __name__: str
     __module__: str
@@ -136,13 +83,7 @@ class Loop:
         return bool(getattr(self._dispatcher, "signatures", ()))
 
     def dispatcher(self) -> Callable[..., Any]:
-        """Return Numba's dispatcher of the loop, made at the first call.
-
-        Returns
-        -------
-        callable
-            The dispatcher.
-        """
+        """Return Numba's dispatcher of the loop, made at the first call."""
         from dspectral._machine_code import dispatcher_of  # noqa: PLC0415  Numba is imported with it
 
         with _LOCK:

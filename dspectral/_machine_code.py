@@ -30,22 +30,7 @@ WAIT_SECONDS = 120.0
 
 
 def dispatcher_of(function: Callable[..., Any], *, contract: bool, listeners: list[Listener]) -> Dispatcher:
-    """Return what compiles a loop for the types of each call, without the interpreter lock.
-
-    Parameters
-    ----------
-    function : callable
-        Function of arrays, numbers and named tuples of them; other loops are dispatchers among its globals.
-    contract : bool
-        Whether products and sums are contracted into one rounded operation.
-    listeners : list of callable
-        Whom to tell what is compiled: one list for all loops.
-
-    Returns
-    -------
-    callable
-        Numba's dispatcher, which compiles in turn with other processes.
-    """
+    """Return what compiles a loop for the types of each call, without the interpreter lock."""
     _ANNOUNCER.listeners = listeners
     fastmath = {"contract"} if contract else False
     return _in_turn(numba.njit(nogil=True, cache=True, fastmath=fastmath, boundscheck=False)(function))
@@ -54,13 +39,6 @@ def dispatcher_of(function: Callable[..., Any], *, contract: bool, listeners: li
 def cpu_of_loops() -> str:
     """Return the kind of processor for which Numba compiles, which decides the last bits of what loops compute.
 
-    Returns
-    -------
-    str
-        Its name as LLVM has it, and a checksum of its instructions.
-
-    Examples
-    --------
     >>> cpu_of_loops().split()[0] != ""
     True
     """

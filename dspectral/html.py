@@ -32,8 +32,6 @@ Facts: TypeAlias = Iterable[tuple[str, object]]
 def size_of(n_bytes: float) -> str:
     """Return a number of bytes in the unit that a person would choose.
 
-    Examples
-    --------
     >>> size_of(999), size_of(2_500_000), size_of(12e9)
     ('999 bytes', '2.5 MB', '12 GB')
     """
@@ -48,8 +46,6 @@ def size_of(n_bytes: float) -> str:
 def number(value: float) -> str:
     """Return a number with commas between thousands, or with four digits if it is no whole one.
 
-    Examples
-    --------
     >>> number(262144), number(0.000123456), number(2.0)
     ('262,144', '0.0001235', '2')
     """
@@ -60,8 +56,6 @@ def number(value: float) -> str:
 def share(part: float, whole: float) -> str:
     """Return a part as a percentage.
 
-    Examples
-    --------
     >>> share(1, 8), share(1, 3_000_000), share(0, 0)
     ('12.5 %', '3.3e-05 %', '0 %')
     """
@@ -72,8 +66,6 @@ def share(part: float, whole: float) -> str:
 def names(values: Sequence[object], shown: int = SHOWN) -> str:
     """Return the first names of a list and how many there are in all.
 
-    Examples
-    --------
     >>> names(["a", "b", "c"], shown=2)
     '3: a, b, ...'
     """
@@ -84,22 +76,6 @@ def names(values: Sequence[object], shown: int = SHOWN) -> str:
 def card(title: str, facts: Facts, picture: str = "") -> str:
     """Return a card: a title, a table of facts, a picture.
 
-    Parameters
-    ----------
-    title : str
-        The first line.
-    facts : iterable of (str, object)
-        Name and value of each fact; values of None are left out.
-    picture : str, default=""
-        An SVG made by :func:`spectrum_picture`, put in as it is.
-
-    Returns
-    -------
-    str
-        One ``div`` of at most 500 pixels; title and facts are escaped.
-
-    Examples
-    --------
     >>> "&lt;b&gt;" in card("A store", [("place", "<b>")])
     True
     """
@@ -116,22 +92,8 @@ def card(title: str, facts: Facts, picture: str = "") -> str:
 def spectrum_picture(values: ArrayLike, *, bound: float | None = None, what: str = "") -> str:
     """Return bars of a falling spectrum as an inline SVG.
 
-    Parameters
-    ----------
-    values : array-like, shape (k,)
-        Singular values or variances; of many only the first are drawn.
-    bound : float, default=None
-        Height of a dashed line: values below it are smaller than what is left open.
-    what : str, default="singular values"
-        Name of the values.
+    Shapes: `values` (k,).
 
-    Returns
-    -------
-    str
-        The picture with a line of text below, empty if there is no finite value above zero.
-
-    Examples
-    --------
     >>> spectrum_picture([3.0, 1.0]).count("<rect")
     2
     """

@@ -11,25 +11,7 @@ RECORDS: dict[str, Any] = {}
 
 
 def saved(kind: C, name: str = "") -> C:
-    """Let :func:`dspectral.save` and :func:`dspectral.load` know a class; used as a decorator.
-
-    Parameters
-    ----------
-    kind : type
-        A named tuple, or an estimator with ``get_params``.
-    name : str, default=""
-        Name that stands for the class in the files of saved models; by default the name of the class.
-
-    Returns
-    -------
-    type
-        The class itself.
-
-    Raises
-    ------
-    ValueError
-        If another class of that name is known already.
-    """
+    """Let :func:`dspectral.save` and :func:`dspectral.load` know a class; used as a decorator."""
     known = RECORDS if issubclass(kind, tuple) else ESTIMATORS
     name = name or kind.__name__
     other = known.get(name)

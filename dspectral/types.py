@@ -72,18 +72,6 @@ CheckedRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.fl
 def is_sparse(X: object) -> "TypeIs[CSRRows]":
     """Report whether ``X`` is a SciPy sparse array or matrix; blocks of rows are CSR whenever they are sparse.
 
-    Parameters
-    ----------
-    X : object
-        Anything.
-
-    Returns
-    -------
-    bool
-        True for every sparse format.
-
-    Examples
-    --------
     >>> is_sparse(sparse.eye_array(2)), is_sparse(np.eye(2))
     (True, False)
     """
@@ -93,12 +81,8 @@ def is_sparse(X: object) -> "TypeIs[CSRRows]":
 class Sentences(NamedTuple):
     """The token ids of a block of sentences.
 
-    Attributes
-    ----------
-    ids : ndarray of int32, shape (n_tokens,)
-        Word types, one sentence after the other.
-    offsets : ndarray of int64, shape (n_sentences + 1,)
-        Sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]``; it may be empty.
+    `ids` (n_tokens,): word types, one sentence after the other; `offsets` (n_sentences + 1,): sentence ``i``
+    is ``ids[offsets[i]:offsets[i + 1]]``.
     """
 
     ids: NDArray[np.int32]
@@ -108,18 +92,6 @@ class Sentences(NamedTuple):
     def of(cls, sentences: "Sequence[Sequence[int]]") -> "Sentences":
         """Pack sentences of ids one after the other.
 
-        Parameters
-        ----------
-        sentences : sequence of sequences of int
-            Word types of each sentence.
-
-        Returns
-        -------
-        Sentences
-            Packed ids.
-
-        Examples
-        --------
         >>> Sentences.of([[3, 1], [], [2]]).offsets
         array([0, 2, 2, 3])
         """
@@ -129,18 +101,7 @@ class Sentences(NamedTuple):
         return cls(ids, offsets)
 
     def sentence(self, i: int) -> NDArray[np.int32]:
-        """Return the ids of one sentence.
-
-        Parameters
-        ----------
-        i : int
-            Number of the sentence.
-
-        Returns
-        -------
-        ndarray of int32
-            View of the ids.
-        """
+        """Return the ids of one sentence."""
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
 
     @property
@@ -152,12 +113,8 @@ class Sentences(NamedTuple):
 class LabelledSentences(NamedTuple):
     """The tokens of a block of sentences, with a label for each.
 
-    Attributes
-    ----------
-    ids, labels : ndarray of int32, shape (n_tokens,)
-        Word types and labels, one sentence after the other.
-    offsets : ndarray of int64, shape (n_sentences + 1,)
-        Sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]`` with the same slice of ``labels``; it may be empty.
+    `ids, labels` (n_tokens,): word types and labels, one sentence after the other; `offsets` (n_sentences +
+    1,): sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]`` with the same slice of ``labels``.
     """
 
     ids: NDArray[np.int32]

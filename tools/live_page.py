@@ -39,17 +39,7 @@ SETTLE_SECONDS = 0.7
 
 
 def photograph_dashboard(browser: str, target: Path, width: int = 1400, height: int = 680) -> None:
-    """Photograph the page about fits just after a worker is killed.
-
-    Parameters
-    ----------
-    browser : str
-        Program of Chromium.
-    target : Path
-        Picture to write.
-    width, height : int
-        Pixels of the window.
-    """
+    """Photograph the page about fits just after a worker is killed."""
     with (
         # As the programs have it: a worker gets its next block only when it is free.
         dask.config.set({"distributed.scheduler.worker-saturation": 1.0}),
@@ -100,23 +90,7 @@ def photograph(
     is_ready: Callable[[], bool],
     patience: float = 120.0,
 ) -> None:
-    """Open a page, wait until something has happened, and photograph what it shows then.
-
-    Parameters
-    ----------
-    browser : str
-        Program of Chromium.
-    url : str
-        Address of the page.
-    target : Path
-        Picture to write.
-    size : tuple of int
-        Width and height of the window.
-    is_ready : callable
-        Whether it has happened; called a few times a second.
-    patience : float, default=120.0
-        Seconds after which the picture is taken all the same.
-    """
+    """Open a page, wait until something has happened, and photograph what it shows then."""
     command = [browser, *OPTIONS, f"--window-size={size[0]},{size[1]}", url]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:

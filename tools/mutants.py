@@ -32,16 +32,8 @@ PASSED, FAILED = 0, 1
 class Mutation(NamedTuple):
     """One wrong line.
 
-    Attributes
-    ----------
-    name : str
-        What is wrong with it, in a few words.
-    file : str
-        Path in the tree.
-    old, new : str
-        Text that is in the file exactly once, and what replaces it.
-    tests : tuple of str
-        Tests that must notice it, as pytest takes them.
+    `name`: what is wrong with it, in a few words; `file`: path in the tree; `old, new`: text that is in the
+    file exactly once, and what replaces it; `tests`: tests that must notice it, as pytest takes them.
     """
 
     name: str

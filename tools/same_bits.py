@@ -81,18 +81,7 @@ Case: TypeAlias = tuple[str, Digests]
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 of a value, however it is nested.
-
-    Parameters
-    ----------
-    value : array, sparse or Dask array, number, text, None, or a tuple, list, mapping or object of such
-        Functions in it are left out. A named tuple is the sequence of its fields.
-
-    Returns
-    -------
-    str
-        Hexadecimal.
-    """
+    """Return the SHA-256 of a value, however it is nested."""
     hashed = hashlib.sha256()
     _feed(hashed.update, value)
     return hashed.hexdigest()
@@ -163,19 +152,7 @@ def _fitted_attributes(model: Any) -> dict[str, Any]:
 
 
 def bits(model: Any, **outputs: Any) -> Digests:
-    """Return the digest of each fitted attribute of an estimator, and of what it was asked for.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted one.
-    **outputs
-        Results of its methods.
-
-    Returns
-    -------
-    dict of str to str
-    """
+    """Return the digest of each fitted attribute of an estimator, and of what it was asked for."""
     found = {name: digest(value) for name, value in _fitted_attributes(model).items()}
     return found | {f"{name}()": digest(value) for name, value in outputs.items()}
 
@@ -189,13 +166,7 @@ def public(name: str) -> Any:
 
 
 def dataset(name: str) -> Callable[..., Any]:
-    """Return a generator of data, whichever module holds it, under any of its names.
-
-    Raises
-    ------
-    ImportError
-        If no module has it.
-    """
+    """Return a generator of data, whichever module holds it, under any of its names."""
     for place in DATASETS:
         try:
             module = import_module(place)
@@ -208,13 +179,7 @@ def dataset(name: str) -> Callable[..., Any]:
 
 
 def workflow(name: str) -> Any:
-    """Return the module of a workflow.
-
-    Raises
-    ------
-    ImportError
-        If no package has it.
-    """
+    """Return the module of a workflow."""
     for package in WORKFLOWS:
         try:
             return import_module(f"{package}.{name}")
@@ -225,25 +190,7 @@ def workflow(name: str) -> Any:
 
 
 def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any]]:
-    """Make an estimator, with each parameter under the name that this version has.
-
-    Parameters
-    ----------
-    estimator : class
-    **parameters
-        Under any of the names in ``NAMES``.
-
-    Returns
-    -------
-    model : estimator
-    for_fit : dict
-        The parameters that ``fit`` takes and the constructor does not.
-
-    Raises
-    ------
-    TypeError
-        If neither takes a parameter, nor the recipe that the constructor takes.
-    """
+    """Make an estimator, with each parameter under the name that this version has."""
     own: dict[str, Any] = {}
     for_fit: dict[str, Any] = {}
     for_recipe: dict[str, Any] = {}
@@ -299,12 +246,7 @@ def fitted(name: str, X: Any, y: Any = None, **parameters: Any) -> Any:
 class Counted(NamedTuple):
     """Counts of words in documents of four classes.
 
-    Attributes
-    ----------
-    rows : csr_array of float64, shape (n, d)
-    classes : ndarray of int64, shape (n,)
-    several : csr_array of float64, shape (n, 4)
-        Ones: the class of a document, and others.
+    `rows` (n, d): ; `classes` (n,): ; `several` (n, 4): ones.
     """
 
     rows: sparse.csr_array
@@ -717,21 +659,7 @@ def _vector_files(folder: Path) -> Digests:
 
 
 def files_of(place: Path, folder: Path) -> Digests:
-    """Return digests of the files in a store.
-
-    Parameters
-    ----------
-    place : Path
-        The store.
-    folder : Path
-        The temporary folder in which it and its sources are, whose path is left out of the metadata.
-
-    Returns
-    -------
-    dict of str to str
-        Of ``"files"``: names and bytes of all but JSON. Of ``"metadata"``: names and decoded content of JSON,
-        without the versions of packages, and without seals, which sum up the path too.
-    """
+    """Return digests of the files in a store."""
     files, metadata = [], []
     for path in sorted(path for path in place.rglob("*") if path.is_file()):
         name = path.relative_to(place).as_posix()
@@ -913,22 +841,7 @@ SUBJECTS: tuple[Callable[[Path], Iterator[Case]], ...] = (
 
 
 def write(file: Path, tree: Path) -> None:
-    """Write the digests of everything that the package in a tree computes.
-
-    Parameters
-    ----------
-    file : Path
-        JSON: a dict of names, each with a dict from what was computed to its digest.
-    tree : Path
-        Root of a checkout.
-
-    Raises
-    ------
-    ImportError
-        If the package of another place is imported.
-    LookupError
-        If a public estimator is in no case.
-    """
+    """Write the digests of everything that the package in a tree computes."""
     sys.path.insert(0, str(tree))
     source = Path(str(import_module("dspectral").__file__)).resolve()
     if not source.is_relative_to(tree.resolve()):

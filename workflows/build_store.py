@@ -87,8 +87,6 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 def count_or_share(text: str) -> int | float:
     """Read a number of documents, or a share of them, as a ``type`` of argparse.
 
-    Examples
-    --------
     >>> count_or_share("5"), count_or_share("0.5")
     (5, 0.5)
     """
@@ -141,8 +139,6 @@ def describe(run: form.Run, store: CountStore, documents_per_second: float) -> N
 def falling(frequencies: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return ranks, evenly spread on a logarithmic axis, and the frequencies there, largest first.
 
-    Examples
-    --------
     >>> ranks, values = falling(np.array([0, 2, 7]))
     >>> ranks.tolist(), values.tolist()
     ([1, 2], [7, 2])

@@ -172,8 +172,6 @@ def sketched(
 def with_share(n_rows: int, labelled: NDArray[np.int64], part: float, seed: int) -> NDArray[np.int64]:
     """Return the labelled rows and a share of the others in ascending order; a larger share holds a smaller one.
 
-    Examples
-    --------
     >>> [with_share(5, np.array([1]), part, seed=0).tolist() for part in (0.0, 0.5, 1.0)]
     [[1], [0, 1, 3], [0, 1, 2, 3, 4]]
     """
@@ -202,13 +200,7 @@ def unlabelled_store(arguments: argparse.Namespace, path: str) -> CountStore:
 
 
 def read_labelled(path: str) -> Labelled:
-    """Read a TSV with a header that has the columns text and intent.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing, or a line has too few; the file and line are named.
-    """
+    """Read a TSV with a header that has the columns text and intent."""
     rows = read_tsv(path, ("text", "intent"))
     return Labelled([row["text"] for row in rows], np.asarray([row["intent"] for row in rows]))
 

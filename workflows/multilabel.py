@@ -142,15 +142,7 @@ def made(arguments: argparse.Namespace, method: str, n_states: int, settings: di
 
 
 class Chooser:
-    """Chooses a method's settings on documents held out of the training side, once for all K, at the middle one.
-
-    Parameters
-    ----------
-    run : form.Run
-    train : CountStore
-    scratch : str
-        Folder for the two parts, which are written when first needed.
-    """
+    """Chooses a method's settings on documents held out of the training side, once for all K, at the middle one."""
 
     def __init__(self, run: form.Run, train: CountStore, scratch: str) -> None:
         self.run, self.train, self.scratch = run, train, scratch

@@ -106,8 +106,6 @@ def options() -> argparse.ArgumentParser:
 def decays(text: str) -> Views:
     """Read the decays of both sums, as a ``type`` of argparse; either side may be empty.
 
-    Examples
-    --------
     >>> decays("0.5:0.7,0.95"), decays(":0.9")
     (Views(memory=(0.5,), run_memory=(0.7, 0.95)), Views(memory=(), run_memory=(0.9,)))
     """

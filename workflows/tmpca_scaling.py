@@ -87,8 +87,6 @@ def full_sentences(texts: Texts, settings: Settings, length: int) -> NDArray[np.
 def exponent(lengths: list[int], values: list[float]) -> float:
     """Return the power of the length that values go with, by least squares of the logarithms.
 
-    Examples
-    --------
     >>> round(exponent([8, 16, 32], [3.0, 12.0, 48.0]), 6)
     2.0
     """

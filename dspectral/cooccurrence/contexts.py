@@ -22,18 +22,10 @@ UNIT = 2.0**20
 class ContextSettings(NamedTuple):
     """Rule by which words count as contexts, for :meth:`ContextCounts.of`.
 
-    Attributes
-    ----------
-    n_types : int
-        Number of word types.
-    window : int
-        Number of words on each side, at least 1.
-    context : {"bag", "list", "zones"}, default="bag"
-        Whether a context is a word wherever it stands, a word at a position, or a word near by or farther.
-    distance_weighting : bool, default=False
-        Whether a word at distance d counts 1/d instead of 1.
-    n_contexts : int, optional
-        Number of columns that contexts are hashed to; by default each context has its own column.
+    `n_types`: number of word types; `window`: number of words on each side, at least 1; `context`: whether a
+    context is a word wherever it stands, a word at a position, or a word near by or farther;
+    `distance_weighting`: whether a word at distance d counts 1/d instead of 1; `n_contexts`: number of
+    columns that contexts are hashed to.
     """
 
     n_types: int
@@ -46,15 +38,8 @@ class ContextSettings(NamedTuple):
 class ContextCounts(NamedTuple):
     """How often each word type has each context.
 
-    Attributes
-    ----------
-    n_tokens : int
-        Number of tokens behind the counts.
-    counts : csr_array of float64, shape (n_types, n_contexts)
-        Sums of weights; columns are sorted, without duplicates or zeros.
+    `n_tokens`: number of tokens behind the counts; `counts` (n_types, n_contexts): sums of weights.
 
-    Examples
-    --------
     >>> ContextCounts.of(Sentences.of([[0, 1, 2]]), n_types=3, window=1).counts.toarray()
     array([[0., 1., 0.],
            [1., 0., 1.],
@@ -78,38 +63,6 @@ class ContextCounts(NamedTuple):
     ) -> Self:
         """Count the contexts in one block of sentences.
 
-        Parameters
-        ----------
-        sentences : Sentences
-            Word ids below ``n_types``; a word of another sentence is never a context.
-        n_types : int
-            Number of word types.
-        window : int
-            Number of words on each side, at least 1.
-        context : {"bag", "list", "zones"}, default="bag"
-            With ``"bag"`` the column of a context is its word id, wherever it stands. With ``"list"`` it is
-            ``position * n_types + id``; position 0 is the farthest on the left, and all of the left come before
-            all of the right. With ``"zones"`` it is the id up to a distance of 2, and ``n_types + id`` beyond it.
-        distance_weighting : bool, default=False
-            Whether a word at distance d counts 1/d instead of 1. Weights are rounded to multiples of 2**-20, so
-            that additions in any order give the same bits.
-        n_contexts : int, optional
-            Number of columns that contexts are hashed to; by default each context has its own column.
-        sides : {"both", "left", "right"}, default="both"
-            Sides on which contexts are. ``"right"`` with a window of 1 counts which word follows which.
-
-        Returns
-        -------
-        ContextCounts
-            The counts of this block.
-
-        Raises
-        ------
-        ValueError
-            If a parameter or a word id is out of its range.
-
-        Notes
-        -----
         One pass over the block; see :func:`~dspectral.cooccurrence.windows.count_contexts` for the memory.
         """
         near = window_of(
@@ -129,18 +82,7 @@ class ContextCounts(NamedTuple):
         return cls(len(sentences.ids), counts)
 
     def merge(self, *others: Self) -> Self:
-        """Return the counts of all the sentences behind this summary and others.
-
-        Parameters
-        ----------
-        *others : ContextCounts
-            Counts of other sentences with the same settings.
-
-        Returns
-        -------
-        ContextCounts
-            Sums of the counts.
-        """
+        """Return the counts of all the sentences behind this summary and others."""
         # Weights are multiples of 1 / UNIT, so that these sums are exact, and the same in any order of blocks.
         # Not by engine.summary.add_fields: this room and the engine are neighbors on one floor.
         n_tokens, counts = self.n_tokens, self.counts
@@ -160,33 +102,6 @@ def window_of(
 ) -> Window:
     """Return a window as :func:`~dspectral.cooccurrence.windows.count_contexts` takes it.
 
-    Parameters
-    ----------
-    n_types : int
-        Number of word types.
-    window : int
-        Number of words on each side, at least 1.
-    context : {"bag", "list", "zones"}, default="bag"
-        Whether a context is a word wherever it stands, a word at a position, or a word near by or farther.
-    distance_weighting : bool, default=False
-        Whether a word at distance d counts 1/d instead of 1.
-    n_contexts : int, optional
-        Number of columns that contexts are hashed to; by default each context has its own column.
-    sides : {"both", "left", "right"}, default="both"
-        Sides on which contexts are.
-
-    Returns
-    -------
-    Window
-        Positions, weights and columns of contexts.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
-
-    Examples
-    --------
     >>> window_of(9, 3, distance_weighting=True, sides="right").weights.round(2)
     array([1.  , 0.5 , 0.33])
     """

@@ -26,14 +26,8 @@ HEAD = 3
 class Coding(NamedTuple):
     """The byte for each of the values that most counts of one block have.
 
-    Attributes
-    ----------
-    values : ndarray of float64, shape (256,)
-        Value of each code; that of code 0 is not used.
-    codes : ndarray of uint8
-        Code of each multiple of ``quantum``, 0 where it has none.
-    quantum : float
-        Number that divides all weights.
+    `values` (256,): value of each code; `codes`: code of each multiple of ``quantum``, 0 where it has none;
+    `quantum`: number that divides all weights.
     """
 
     values: NDArray[np.float64]
@@ -44,18 +38,6 @@ class Coding(NamedTuple):
     def of(cls, weights: NDArray[np.float64]) -> "Coding":
         """Return the coding of counts that are sums of weights.
 
-        Parameters
-        ----------
-        weights : ndarray of float64
-            Weights of the positions of a window, multiples of ``1 / UNIT``.
-
-        Returns
-        -------
-        Coding
-            Codes of the weights, then of the sums of two, of three, and so on, as far as codes go.
-
-        Examples
-        --------
         >>> Coding.of(np.array([0.5, 1.0, 1.0, 0.5])).values[:5]
         array([0. , 0.5, 1. , 1.5, 2. ])
         """
@@ -82,20 +64,6 @@ def _coding_of(weights: bytes) -> Coding:
 def packed_rows(rows: CSRParts, coding: Coding) -> NDArray[np.uint8]:
     """Return rows of counts as a piece.
 
-    Parameters
-    ----------
-    rows : tuple of ndarray
-        ``data``, ``indices`` and ``indptr``, columns ascending within a row. Entries of 0 are left out.
-    coding : Coding
-        Coding of the values.
-
-    Returns
-    -------
-    ndarray of uint8
-        The piece.
-
-    Notes
-    -----
     Two passes over the rows. 2.2 bytes an entry for rows of some hundred words among 94,000, less for longer ones;
     14 bytes at most.
     """
@@ -119,28 +87,6 @@ def sum_of_packed(
 ) -> CSRParts:
     """Add pieces of the same rows to sums.
 
-    Parameters
-    ----------
-    before : tuple of ndarray
-        ``data``, ``indices`` and ``indptr`` of the sums so far, columns ascending within a row.
-    pieces : ndarray of int64
-        Pieces, one behind the other.
-    starts : ndarray of int64
-        Where each piece begins, in numbers of int64.
-    coding : Coding
-        Coding of the values.
-    room : int
-        Number of entries that the sums are expected to have at most.
-    row : RowSums
-        Empty row of as many columns as there are; empty again afterwards.
-
-    Returns
-    -------
-    tuple of ndarray
-        ``data``, ``indices`` and ``indptr`` of the sums, columns ascending within a row.
-
-    Notes
-    -----
     Linear in the entries of the pieces and of the sums so far. Sums are exact, so any order of the pieces gives the
     same bits. Memory: 12 bytes for each entry of the result beside the arguments; what ``room`` is too large by is
     never touched.

@@ -18,14 +18,8 @@ for _place in range(64):
 class RowSums(NamedTuple):
     """Sums of the row at hand, all zero between rows.
 
-    Attributes
-    ----------
-    sums : ndarray of float64, shape (n_columns,)
-        Sum of each column.
-    marks : ndarray of uint64, shape (ceil(n_columns / 64),)
-        A bit for each column that was met.
-    tops : ndarray of uint64, shape (ceil(n_columns / 4096),)
-        A bit for each number of ``marks`` that is not zero.
+    `sums` (n_columns,): sum of each column; `marks` (ceil(n_columns / 64),): A bit for each column that was
+    met; `tops` (ceil(n_columns / 4096),): A bit for each number of ``marks`` that is not zero.
     """
 
     sums: NDArray[np.float64]
@@ -36,18 +30,6 @@ class RowSums(NamedTuple):
     def of(cls, n_columns: int) -> "RowSums":
         """Return an empty row.
 
-        Parameters
-        ----------
-        n_columns : int
-            Number of columns.
-
-        Returns
-        -------
-        RowSums
-            Zeros: 8.2 bytes for each column.
-
-        Examples
-        --------
         >>> row = RowSums.of(100)
         >>> add_to_row(row, 70, 0.5), add_to_row(row, 3, 1.0), add_to_row(row, 70, 0.5)
         (None, None, None)
@@ -63,17 +45,7 @@ class RowSums(NamedTuple):
 
 @compiled
 def add_to_row(row: RowSums, column: int, value: float) -> None:
-    """Add a value to a column.
-
-    Parameters
-    ----------
-    row : RowSums
-        The row, overwritten.
-    column : int
-        Number of the column: it is not checked.
-    value : float
-        Value; a column that was met counts as an entry though its sum may be 0.
-    """
+    """Add a value to a column."""
     # Unsigned, because a compiled loop tests each signed index for being negative, which counts from the end. Bits are
     # set without asking whether they are: most columns of a row are new, and none is waited for.
     place, one, low = np.uint64(column), np.uint64(1), np.uint64(63)
@@ -87,22 +59,7 @@ def add_to_row(row: RowSums, column: int, value: float) -> None:
 # Invariant: data[:end] and indices[:end] hold the columns whose bits are cleared; their sums are zero again.
 @compiled
 def take_row(row: RowSums, data: NDArray[np.float64], indices: NDArray[np.int32], end: int) -> int:
-    """Write the columns that were met and their sums, and clear the row.
-
-    Parameters
-    ----------
-    row : RowSums
-        The row, zero afterwards.
-    data, indices : ndarray
-        Written from ``end`` on, columns ascending: the caller sees to the room.
-    end : int
-        Number of entries before.
-
-    Returns
-    -------
-    int
-        Number of entries afterwards.
-    """
+    """Write the columns that were met and their sums, and clear the row."""
     one, shift = np.uint64(1), np.uint64(58)
     for i in range(row.tops.size):
         top = row.tops[i]

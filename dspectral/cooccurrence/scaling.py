@@ -23,20 +23,9 @@ CACHED_ENTRIES = 1 << 16
 class ContextScaling(NamedTuple):
     """The map from a row of counts to a row to decompose.
 
-    Attributes
-    ----------
-    transform : {"sqrt", "log", "none"} or float
-        T, the transform of counts: a square root, ``log(1 + count)``, none, or a power.
-    scaling : {"cca", "ppmi", "reg", "none"}
-        With N the counts, r and c their sums by word and by context, and n the sum of all:
-        ``"cca"`` is ``T(N) / sqrt(T(r) T(c))``, ``"ppmi"`` ``max(0, log(T(N) T(n) / (T(r) T(c))) - log shift)``,
-        ``"reg"`` ``T(N) / T(r)``, ``"none"`` ``T(N)``.
-    columns : ndarray of float64, shape (n_contexts,)
-        c, smoothed, before T is applied.
-    total : float
-        Sum n of all counts.
-    shift : float, default=1.0
-        Number whose logarithm ``"ppmi"`` subtracts.
+    `transform`: T, the transform of counts; `scaling`: with N the counts, r and c their sums by word and by
+    context, and n the sum of all; `columns` (n_contexts,): c, smoothed, before T is applied; `total`: sum n
+    of all counts; `shift`: number whose logarithm ``"ppmi"`` subtracts.
     """
 
     transform: CountTransform
@@ -57,29 +46,7 @@ class ContextScaling(NamedTuple):
     ) -> "ContextScaling":
         """Choose a scaling, given the sums of the columns.
 
-        Parameters
-        ----------
-        column_sums : ndarray of float64, shape (n_contexts,)
-            Sum of the counts of each context.
-        transform : {"sqrt", "log", "none"} or float, default="sqrt"
-            Transform of counts; a float is a power.
-        scaling : {"cca", "ppmi", "reg", "none"}, default="cca"
-            Formula of the scaled counts, as the class lists them.
-        smoothing : float in [0, 1], default=1.0
-            Exponent of the sums of the contexts, which are then scaled to their old total: 0.75 lifts rare
-            contexts as word2vec's noise distribution does (Levy, Goldberg and Dagan 2015).
-        shift : float, default=1.0
-            Number above 0 whose logarithm ``"ppmi"`` subtracts.
-
-        Returns
-        -------
-        ContextScaling
-            A scaling for rows of these columns.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of its range.
+        Shapes: `column_sums` (n_contexts,).
         """
         _check_transform(transform)
         if scaling not in SCALINGS:
@@ -107,22 +74,10 @@ class ContextScaling(NamedTuple):
     def apply(self, rows: CSRRows) -> CSRRows:
         """Transform and scale whole rows of counts.
 
-        Parameters
-        ----------
-        rows : csr_array, shape (n, n_contexts)
-            Counts above 0.
+        Shapes: `rows` (n, n_contexts); returns (n, n_contexts).
 
-        Returns
-        -------
-        csr_array of :attr:`dtype`, shape (n, n_contexts)
-            Scaled counts; zeros of ``"ppmi"`` are not stored.
-
-        Notes
-        -----
         A row needs no other row, so blocks of rows are scaled apart. Memory: one number for each count.
 
-        Examples
-        --------
         >>> counts = sparse.csr_array([[0.0, 4.0], [4.0, 0.0]])
         >>> ContextScaling.of(np.array([4.0, 4.0])).apply(counts).toarray()
         array([[0., 1.],
@@ -158,18 +113,7 @@ class ContextScaling(NamedTuple):
         return scaled
 
     def transformed(self, values: FloatArray | IntArray) -> NDArray[np.float64]:
-        """Return transformed counts, or transformed sums of counts.
-
-        Parameters
-        ----------
-        values : ndarray
-            Counts or sums, 0 or more.
-
-        Returns
-        -------
-        ndarray of float64
-            A new array of the same shape.
-        """
+        """Return transformed counts, or transformed sums of counts."""
         values = np.asarray(values, dtype=np.float64)
         if self.transform == "none":
             return values.copy()
@@ -194,22 +138,8 @@ def _check_transform(transform: CountTransform) -> None:
 def most_entries(counts: NDArray[np.int64], *, n_positions: int, n_contexts: int) -> NDArray[np.int64]:
     """Return a bound on the number of distinct contexts of each word type.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (n_types,)
-        Number of tokens of each type.
-    n_positions : int
-        Number of context positions of one token.
-    n_contexts : int
-        Number of contexts that there are.
+    Shapes: `counts` (n_types,); returns (n_types,).
 
-    Returns
-    -------
-    ndarray of int64, shape (n_types,)
-        Largest possible number of contexts of each type.
-
-    Examples
-    --------
     >>> most_entries(np.array([100, 2]), n_positions=4, n_contexts=50)
     array([50,  8])
     """

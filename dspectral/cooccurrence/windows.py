@@ -21,18 +21,9 @@ CSRParts: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.i
 class Window(NamedTuple):
     """Which neighbors of a word are its contexts, and under which column each is counted.
 
-    Attributes
-    ----------
-    weights : ndarray of float64, shape (n_positions,)
-        Weight of a word at each position; positions run from the farthest on the left to the farthest on the right.
-    first : ndarray of int64, shape (n_positions,)
-        Raw column of word type 0 at each position; the raw column of type i is ``first + i``.
-    left, right : int
-        Number of positions on each side.
-    columns : ndarray of int32
-        Column of each raw column; empty if columns are the raw columns themselves.
-    n_columns : int
-        Number of columns.
+    `weights` (n_positions,): weight of a word at each position; `first` (n_positions,): raw column of word
+    type 0 at each position; `left, right`: number of positions on each side; `columns`: column of each raw
+    column; `n_columns`: number of columns.
     """
 
     weights: NDArray[np.float64]
@@ -46,36 +37,11 @@ class Window(NamedTuple):
 def count_contexts(sentences: Sentences, n_types: int, window: Window) -> CSRParts:
     """Add up the weights of the contexts of each word type.
 
-    Parameters
-    ----------
-    sentences : Sentences
-        Word ids below ``n_types``. A word of another sentence is never a context.
-    n_types : int
-        Number of word types, which are the rows of the result.
-    window : Window
-        Positions, weights and columns of contexts.
+    Shapes: returns `indptr` (n_types + 1,).
 
-    Returns
-    -------
-    data : ndarray of float64
-        Sums of weights, row after row.
-    indices : ndarray of int32
-        Column of each sum; ascending within a row.
-    indptr : ndarray of int64, shape (n_types + 1,)
-        Row i is ``data[indptr[i]:indptr[i + 1]]``.
-
-    Raises
-    ------
-    ValueError
-        If an id is out of range.
-
-    Notes
-    -----
     One pass in linear time: one random access for each token, and one addition for each pair of a token and a
     context. Memory: 16 bytes for each token, 9 for each column, and about twice the result.
 
-    Examples
-    --------
     >>> right = Window(np.ones(1), np.zeros(1, dtype=np.int64), 0, 1, np.empty(0, dtype=np.int32), 2)
     >>> count_contexts(Sentences.of([[0, 1, 1, 1]]), 2, right)
     (array([1., 2.]), array([1, 1], dtype=int32), array([0, 1, 2]))
@@ -89,29 +55,6 @@ def count_runs(
 ) -> Iterator[CSRParts]:
     """Add up the weights of the contexts of each word type, some types at a time.
 
-    Parameters
-    ----------
-    sentences : Sentences
-        Word ids below ``n_types``. A word of another sentence is never a context.
-    n_types : int
-        Number of word types.
-    window : Window
-        Positions, weights and columns of contexts.
-    runs : sequence of (int, int)
-        First word type of each run, and the one behind its last.
-
-    Yields
-    ------
-    tuple of (ndarray of float64, ndarray of int32, ndarray of int64)
-        Rows of the run as :func:`count_contexts` returns those of all types.
-
-    Raises
-    ------
-    ValueError
-        If an id is out of range.
-
-    Notes
-    -----
     Memory: 16 bytes for each token, 9 for each column, and about twice the rows of one run.
     """
     ids, offsets = read_only(sentences.ids), read_only(sentences.offsets)

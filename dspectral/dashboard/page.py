@@ -37,17 +37,7 @@ class Card:
         )
 
     def update(self, records: Records, root: FitState, now: float) -> None:
-        """Show a fit.
-
-        Parameters
-        ----------
-        records : Records
-            All fits.
-        root : FitState
-            The fit.
-        now : float
-            Seconds since 1970.
-        """
+        """Show a fit."""
         members = records.family(root)
         _say(self.head, words.head(records, root, now))
         _say(self.passes, words.pass_bars(members))
@@ -57,13 +47,7 @@ class Card:
 
 
 class Page:
-    """All cards, and what is over.
-
-    Parameters
-    ----------
-    records : Records
-        All fits.
-    """
+    """All cards, and what is over."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -94,18 +78,7 @@ class Page:
 
 
 def shown_fits(records: Records) -> list[FitState]:
-    """Return the fits that are shown in full.
-
-    Parameters
-    ----------
-    records : Records
-        All fits.
-
-    Returns
-    -------
-    list of FitState
-        Those that run, newest first; the last one that is over if none runs.
-    """
+    """Return the fits that are shown in full."""
     roots = records.roots()
     running = [root for root in roots if root.is_running][::-1]
     over = sorted((root for root in roots if root.until is not None), key=lambda root: root.until or 0.0)
@@ -113,17 +86,7 @@ def shown_fits(records: Records) -> list[FitState]:
 
 
 def show(records: Records, _scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
-    """Fill a document, as Bokeh's server asks for each visitor.
-
-    Parameters
-    ----------
-    records : Records
-        All fits.
-    extra : dict
-        Variables of Dask's template.
-    doc : Document
-        Empty document.
-    """
+    """Fill a document, as Bokeh's server asks for each visitor."""
     page = Page(records)
     page.update()
     doc.title = "Dask: spectral"

@@ -33,15 +33,7 @@ class Pictures:
         )
 
     def update(self, root: FitState, now: float) -> None:
-        """Show another fit, or what is new of the same.
-
-        Parameters
-        ----------
-        root : FitState
-            The fit.
-        now : float
-            Seconds since 1970.
-        """
+        """Show another fit, or what is new of the same."""
         until = (root.until or now) - root.since
         bounds = [point for point in root.bounds.points if point[1] > 0]
         if bounds and root.is_running:

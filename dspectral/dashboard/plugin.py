@@ -26,13 +26,7 @@ INTERVAL = 0.5
 
 
 class SpectralPlugin(SchedulerPlugin):
-    """Keeps what is known of fits. No hook is called for tasks: the scheduler's own counters are read twice a second.
-
-    Parameters
-    ----------
-    scheduler : distributed.Scheduler
-        The scheduler.
-    """
+    """Keep what is known of fits; the scheduler's own task counters are read twice a second."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.name = NAME
@@ -43,41 +37,17 @@ class SpectralPlugin(SchedulerPlugin):
             self.records.hear(message, at)
 
     def log_event(self, topic: str, msg: object) -> None:
-        """Hear a message that is written to the event log.
-
-        Parameters
-        ----------
-        topic : str
-            Topic of the message; only that of dspectral is heard.
-        msg : object
-            Message.
-        """
+        """Hear a message that is written to the event log."""
         if topic == TOPIC:
             self.records.hear(msg, time.time())
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_facts: str) -> None:  # noqa: ARG002
-        """Count a worker that left.
-
-        Parameters
-        ----------
-        scheduler : distributed.Scheduler
-            The scheduler.
-        worker : str
-            Address of the worker.
-        **_facts : str
-            Reason and stimulus, which are not kept.
-        """
+        """Count a worker that left."""
         self.records.lose_worker(worker)
         self._interpreters.pop(worker, None)
 
     def remove_client(self, *_args: Scheduler | str, **_facts: Scheduler | str) -> None:
-        """Let fits be over whose client is gone.
-
-        Parameters
-        ----------
-        *_args, **_facts : distributed.Scheduler or str
-            Scheduler and name of the client, which are not kept.
-        """
+        """Let fits be over whose client is gone."""
         if not any(name != "fire-and-forget" for name in self._scheduler.clients):
             self.records.leave(time.time())
 
@@ -113,20 +83,7 @@ def _done(group: TaskGroup | None) -> int | None:
 
 
 def install(form: int = FORM, dask_scheduler: Scheduler = None) -> str:
-    """Add the page to a scheduler, on which this runs.
-
-    Parameters
-    ----------
-    form : int
-        Number of the form of the messages that the caller will send.
-    dask_scheduler : distributed.Scheduler
-        The scheduler, which ``Client.run_on_scheduler`` gives.
-
-    Returns
-    -------
-    str
-        Why there is no page, in a sentence; empty if it is there, perhaps from an earlier call.
-    """
+    """Add the page to a scheduler, on which this runs."""
     if form != FORM:
         return (
             f"the scheduler's dspectral reads events of form {FORM}, but those of this one have form {form}: "

@@ -21,14 +21,8 @@ class Records:
     Messages of one sender are sent without waiting, so one may pass another: each of them sets facts of its own, and
     none depends on those before it.
 
-    Attributes
-    ----------
-    fits : dict of str to FitState
-        Fits by their tokens.
-    n_unknown : int
-        Number of messages that were not understood.
-    merging : set of str
-        Addresses of the workers that have merged summaries, and so hold all packages that this takes.
+    `fits`: fits by their tokens; `n_unknown`: number of messages that were not understood; `merging`:
+    addresses of the workers that have merged summaries, and so hold all packages that this takes.
     """
 
     def __init__(self) -> None:
@@ -49,16 +43,7 @@ class Records:
         }
 
     def hear(self, message: object, at: float) -> None:
-        """Take in a message.
-
-        Parameters
-        ----------
-        message : object
-            Message as :func:`dspectral.engine.as_message` makes it. What another version of dspectral tells in
-            another form is counted, and otherwise left alone.
-        at : float
-            When it came, in seconds since 1970 on the clock of the scheduler.
-        """
+        """Take in a message."""
         name = message.get("event") if isinstance(message, Mapping) else None
         if not isinstance(message, Mapping) or name in NOT_SHOWN:
             return
@@ -73,56 +58,22 @@ class Records:
             self.n_unknown += 1
 
     def running_passes(self) -> list[tuple[FitState, PassState]]:
-        """Return what runs, each pass with the outermost fit that it is for.
-
-        Returns
-        -------
-        list of (FitState, PassState)
-            Passes of fits that ended, or whose client is gone, are not among them.
-        """
+        """Return what runs, each pass with the outermost fit that it is for."""
         found = [(self.root_of(self.fits[one.fit]), one) for one in self._runs.values() if one.is_running]
         return [(root, one) for root, one in found if root.is_running]
 
     def roots(self) -> list[FitState]:
-        """Return the fits that no other fit called.
-
-        Returns
-        -------
-        list of FitState
-            Oldest first.
-        """
+        """Return the fits that no other fit called."""
         known = (fit for fit in self.fits.values() if fit.is_known and self.root_of(fit) is fit)
         return sorted(known, key=lambda fit: fit.since)
 
     def family(self, root: FitState) -> list[FitState]:
-        """Return a fit, and all fits that it called.
-
-        Parameters
-        ----------
-        root : FitState
-            Outermost fit.
-
-        Returns
-        -------
-        list of FitState
-            The fit itself first.
-        """
+        """Return a fit, and all fits that it called."""
         members = [fit for fit in self.fits.values() if fit is not root and self.root_of(fit) is root]
         return [root, *sorted(members, key=lambda fit: fit.since)]
 
     def root_of(self, fit: FitState) -> FitState:
-        """Return the outermost fit that called a fit.
-
-        Parameters
-        ----------
-        fit : FitState
-            Fit.
-
-        Returns
-        -------
-        FitState
-            The fit itself if no other called it.
-        """
+        """Return the outermost fit that called a fit."""
         seen = {fit.token}
         while fit.parent in self.fits and fit.parent not in seen:
             fit = self.fits[fit.parent]
@@ -130,35 +81,17 @@ class Records:
         return fit
 
     def compiling(self) -> list[str]:
-        """Return the names of the loops that are compiled now.
-
-        Returns
-        -------
-        list of str
-            Each name once.
-        """
+        """Return the names of the loops that are compiled now."""
         return sorted({loop for (_sender, _module, loop), (_order, runs) in self._loops.items() if runs})
 
     def lose_worker(self, address: str) -> None:
-        """Count a worker that left the cluster while fits run.
-
-        Parameters
-        ----------
-        address : str
-            Address of the worker.
-        """
+        """Count a worker that left the cluster while fits run."""
         self.merging.discard(address)
         for root in self.roots():
             root.lost_workers += root.is_running
 
     def leave(self, at: float) -> None:
-        """Let all that runs be over, for nobody is left who could go on.
-
-        Parameters
-        ----------
-        at : float
-            When the last client left.
-        """
+        """Let all that runs be over, for nobody is left who could go on."""
         for fit in self.fits.values():
             if fit.is_running:
                 fit.left, fit.until = True, at

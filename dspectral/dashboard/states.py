@@ -21,14 +21,8 @@ WINDOW = 6.0
 class Memory(NamedTuple):
     """Memory of all workers at a moment, in bytes.
 
-    Attributes
-    ----------
-    processes : int
-        Memory of the processes.
-    interpreters : int or None
-        Share of the interpreters with their packages; None as long as it is not known of every worker.
-    law : int or None
-        Bytes that the pass may need on top of that by :func:`dspectral.projected_memory`; None if they are not known.
+    `processes`: memory of the processes; `interpreters`: share of the interpreters with their packages;
+    `law`: bytes that the pass may need on top of that by :func:`dspectral.projected_memory`.
     """
 
     processes: int
@@ -39,13 +33,6 @@ class Memory(NamedTuple):
 class Series:
     """Points in time. Where they are many, every second one is dropped, and fewer are kept from then on.
 
-    Parameters
-    ----------
-    most : int, default=240
-        Number of points that are kept.
-
-    Examples
-    --------
     >>> series = Series(most=4)
     >>> for i in range(7):
     ...     series.add(i, i * i)
@@ -58,13 +45,7 @@ class Series:
         self._most, self._step, self._n_since = most, 1, 0
 
     def add(self, *point: float) -> None:
-        """Add a point; the last one added is always kept.
-
-        Parameters
-        ----------
-        *point : float
-            Time, and what is known of it.
-        """
+        """Add a point; the last one added is always kept."""
         if self.points and self._n_since % self._step:
             self.points[-1] = point
         else:
@@ -76,15 +57,7 @@ class Series:
 
 
 class PassState:
-    """One pass over blocks.
-
-    Parameters
-    ----------
-    fit, run : str
-        Tokens of fit and pass.
-    since : float
-        When it was first heard of, in seconds since 1970.
-    """
+    """One pass over blocks."""
 
     def __init__(self, fit: str, run: str, since: float) -> None:
         self.fit, self.run, self.since = fit, run, since
@@ -128,27 +101,11 @@ class PassState:
         return (sum(self.done) - n_again) / max(sum(self.totals), 1)
 
     def begin(self, begun: PassBegan, order: int) -> None:
-        """Take in what a pass will do.
-
-        Parameters
-        ----------
-        begun : PassBegan
-            The event.
-        order : int
-            Its number among the messages of its sender.
-        """
+        """Take in what a pass will do."""
         self.begun, self.order = begun, order
 
     def count(self, done: Sequence[int | None], at: float) -> None:
-        """Take in how many tasks of each level are done now; fewer than before were lost, and run again.
-
-        Parameters
-        ----------
-        done : sequence of int or None
-            Numbers, blocks first; None for a level of which the scheduler knows nothing, before and after it runs.
-        at : float
-            When they were counted.
-        """
+        """Take in how many tasks of each level are done now; fewer than before were lost, and run again."""
         if not any(number is not None for number in done):
             return
         self.most += [0] * (len(done) - len(self.most))
@@ -165,13 +122,7 @@ class PassState:
         self._recent.append((at, self._n_computed))
 
     def rate(self) -> float | None:
-        """Return how many blocks a second were computed lately, those that were lost before among them.
-
-        Returns
-        -------
-        float or None
-            None before two looks, and once all blocks are done.
-        """
+        """Return how many blocks a second were computed lately, those that were lost before among them."""
         if len(self._recent) < 2 or (self.begun is not None and self._now[0] >= self.begun.n_blocks):
             return None
         at, done = self._recent[-1]
@@ -179,21 +130,7 @@ class PassState:
         return (done - before) / (at - since) if at > since else None
 
     def law(self, n_threads: int, *, with_blocks: bool) -> int | None:
-        """Return the bytes that a pass needs by :func:`dspectral.projected_memory`.
-
-        Parameters
-        ----------
-        n_threads : int
-            Number of tasks that run at once.
-        with_blocks : bool
-            Whether blocks and merges at work count, or only the summaries that are held.
-
-        Returns
-        -------
-        int or None
-            None before the first merge, which tells how large a summary is; with blocks, None too where their size
-            is not known beforehand, as for sparse ones.
-        """
+        """Return the bytes that a pass needs by :func:`dspectral.projected_memory`."""
         if self.begun is None or not self.summary_bytes or self.begun.fan_in < 2:
             return None
         if with_blocks and self.begun.n_bytes is None:
@@ -209,15 +146,7 @@ class PassState:
 
 
 class FitState:
-    """One fit or build, or a pass that belongs to none.
-
-    Parameters
-    ----------
-    token : str
-        Token of the fit.
-    since : float
-        When it was first heard of, in seconds since 1970.
-    """
+    """One fit or build, or a pass that belongs to none."""
 
     def __init__(self, token: str, since: float) -> None:
         self.token, self.since = token, since
@@ -244,18 +173,7 @@ class FitState:
         return self.is_known and self.until is None
 
     def plan(self, one: PassState) -> float | None:
-        """Return the blocks a second that a pass may be held to.
-
-        Parameters
-        ----------
-        one : PassState
-            Pass that runs.
-
-        Returns
-        -------
-        float or None
-            Rate of the earlier passes over as many blocks, or the median of this pass so far; None before that.
-        """
+        """Return the blocks a second that a pass may be held to."""
         n_blocks = one.begun.n_blocks if one.begun else 0
         times = [
             other.ended.seconds
@@ -267,15 +185,7 @@ class FitState:
         return median(one.rates) if one.rates else None
 
     def note_rate(self, one: PassState, at: float) -> None:
-        """Keep the rate of a pass.
-
-        Parameters
-        ----------
-        one : PassState
-            Pass that runs.
-        at : float
-            When its blocks were counted last.
-        """
+        """Keep the rate of a pass."""
         rate = one.rate()
         if rate is not None:
             if not one.rates:  # no line leads from one pass to the next

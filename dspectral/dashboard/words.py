@@ -25,18 +25,7 @@ _WIDTH = 1000
 
 
 def newest_pass(members: list[FitState]) -> PassState | None:
-    """Return the pass to look at: the newest that runs, or the last one with a tree.
-
-    Parameters
-    ----------
-    members : list of FitState
-        A fit and those that it called.
-
-    Returns
-    -------
-    PassState or None
-        None before the first pass.
-    """
+    """Return the pass to look at: the newest that runs, or the last one with a tree."""
     passes = [one for one in passes_of(members) if one.begun is not None]
     running = [one for one in passes if one.is_running]
     trees = [one for one in passes if one.begun and one.begun.n_levels]
@@ -45,38 +34,12 @@ def newest_pass(members: list[FitState]) -> PassState | None:
 
 
 def passes_of(members: list[FitState]) -> list[PassState]:
-    """Return the passes of some fits in the order in which they began.
-
-    Parameters
-    ----------
-    members : list of FitState
-        A fit and those that it called.
-
-    Returns
-    -------
-    list of PassState
-        Those of which only workers have told yet come last.
-    """
+    """Return the passes of some fits in the order in which they began."""
     return sorted((one for fit in members for one in fit.passes.values()), key=lambda one: one.order)
 
 
 def head(records: Records, root: FitState, now: float) -> str:
-    """Return name, state and figures of a fit.
-
-    Parameters
-    ----------
-    records : Records
-        All fits.
-    root : FitState
-        The fit.
-    now : float
-        Seconds since 1970.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Return name, state and figures of a fit."""
     members = records.family(root)
     one = newest_pass(members)
     inner = next((fit.name for fit in reversed(members[1:]) if fit.is_running), "")
@@ -88,18 +51,7 @@ def head(records: Records, root: FitState, now: float) -> str:
 
 
 def pass_bars(members: list[FitState]) -> str:
-    """Return a row of bars, one for each pass and each that is still to come.
-
-    Parameters
-    ----------
-    members : list of FitState
-        A fit and those that it called.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Return a row of bars, one for each pass and each that is still to come."""
     passes = [one for one in passes_of(members) if one.begun is not None]
     hidden = max(0, len(passes) - MOST_BARS)
     bars = [_bar(one, members) for one in passes[hidden:]]
@@ -112,18 +64,7 @@ def pass_bars(members: list[FitState]) -> str:
 
 
 def tree(one: PassState | None) -> str:
-    """Return a drawing of a merge tree: a row of cells for each level, the last merge on top, blocks at the bottom.
-
-    Parameters
-    ----------
-    one : PassState, optional
-        Pass.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Return a drawing of a merge tree: a row of cells for each level, the last merge on top, blocks at the bottom."""
     if one is None or one.begun is None:
         return "<h3>Merge tree</h3>"
     begun = one.begun
@@ -138,18 +79,7 @@ def tree(one: PassState | None) -> str:
 
 
 def ended(records: Records) -> str:
-    """Return a table of the fits that are over.
-
-    Parameters
-    ----------
-    records : Records
-        All fits.
-
-    Returns
-    -------
-    str
-        HTML; empty if there are none.
-    """
+    """Return a table of the fits that are over."""
     over = [root for root in records.roots() if root.until is not None]
     shown = sorted(over, key=lambda root: root.until or 0.0, reverse=True)[:MOST_ENDED]
     if not shown:

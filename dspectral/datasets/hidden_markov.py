@@ -11,21 +11,7 @@ def draw_sequences(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
     """Draw sequences that end by themselves.
 
-    Parameters
-    ----------
-    model : HiddenMarkov
-        Model whose final probabilities end a sequence.
-    n_sequences : int
-        Number of sequences.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    ids, states : ndarray of int32, shape (n_tokens,)
-        Emitted types and hidden states, one sequence after the other.
-    offsets : ndarray of int64, shape (n_sequences + 1,)
-        Sequence i is ``ids[offsets[i]:offsets[i + 1]]``.
+    Shapes: returns `ids, states` (n_tokens,), `offsets` (n_sequences + 1,).
     """
     # The end of a sequence is one more column of the steps, beyond the states.
     starts = np.cumsum(model.initial)

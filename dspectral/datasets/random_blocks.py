@@ -22,32 +22,7 @@ def random_rows(
 ) -> da.Array:
     """Return a Dask array whose row blocks a function draws.
 
-    Parameters
-    ----------
-    draw : callable
-        ``draw(generator, n)`` returns ``n`` rows.
-    n_rows, n_columns : int
-        Shape of the array.
-    block_rows : int
-        Number of rows of a block; the last one has what is left.
-    seed : int
-        Block i is drawn by a generator keyed by ``(seed, i)``, so it depends on no other block.
-    meta : csr_array or ndarray
-        An empty block, whose kind and type the blocks have.
-    name : str
-        Name of the tasks.
-
-    Returns
-    -------
-    Dask array, shape (n_rows, n_columns)
-        Nothing is drawn before it is computed.
-
-    Raises
-    ------
-    ValueError
-        If a size is below 1.
-    TypeError
-        If a size is no integer.
+    Shapes: returns (n_rows, n_columns).
     """
     for label, value in (("n_rows", n_rows), ("n_columns", n_columns), ("block_rows", block_rows)):
         check_integer(label, value, at_least=1)
@@ -65,20 +40,6 @@ def random_rows(
 def block_sizes(n: int, most: int) -> list[int]:
     """Return the sizes of blocks that hold ``n`` items: ``most`` each, but for what is left in the last.
 
-    Parameters
-    ----------
-    n : int
-        Number of items, at least 1.
-    most : int
-        Number of items of a full block, at least 1.
-
-    Returns
-    -------
-    list of int
-        One size for each block.
-
-    Examples
-    --------
     >>> block_sizes(7, 3)
     [3, 3, 1]
     """
@@ -88,20 +49,6 @@ def block_sizes(n: int, most: int) -> list[int]:
 def block_generator(seed: int, block: int) -> np.random.Generator:
     """Return the generator of one block: a counter-based one (Salmon et al. 2011), so streams never meet.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of all blocks.
-    block : int
-        Number of the block.
-
-    Returns
-    -------
-    numpy.random.Generator
-        A generator that depends on the seed and the number alone.
-
-    Examples
-    --------
     >>> block_generator(0, 3).integers(100, size=3) == block_generator(0, 3).integers(100, size=3)
     array([ True,  True,  True])
     """
@@ -109,25 +56,7 @@ def block_generator(seed: int, block: int) -> np.random.Generator:
 
 
 def checked_seed(seed: RandomState) -> int:
-    """Return the number behind a seed of any kind.
-
-    Parameters
-    ----------
-    seed : int, RandomState, Generator or None
-        As for :func:`dspectral.inputs.parameters.resolve_seed`.
-
-    Returns
-    -------
-    int
-        The seed itself, or a draw from it.
-
-    Raises
-    ------
-    ValueError
-        If the seed is negative.
-    TypeError
-        If it is of another type.
-    """
+    """Return the number behind a seed of any kind."""
     if isinstance(seed, int | np.integer):
         return check_integer("seed", seed, at_least=0)
     return resolve_seed(seed)

@@ -34,27 +34,8 @@ def sketch_large_sparse(
 ) -> Sketched:
     """Sketch a sparse block both of whose sides are large, by block Krylov iteration.
 
-    Parameters
-    ----------
-    rows : csr_array, shape (n, d)
-        Block A.
-    capacity : int
-        Largest number of rows of the sketch.
-    mean : ndarray of float64, shape (d,), optional
-        Column means to subtract.
-    seed : int, default=0
-        Seed of the random start.
-    n_steps : int, default=4
-        Number of products with ``A'A``, each of ``(capacity + OVERSAMPLING) / BLOCKS`` columns.
+    Shapes: `rows` (n, d), `mean` (d,).
 
-    Returns
-    -------
-    Sketched
-        Sketch whose bound on the error holds but for the failure of
-        :func:`dspectral.decomposition.lanczos_bound.largest_eigenvalue_bound`.
-
-    Notes
-    -----
     With c the columns that occur: about ``5 nnz capacity`` flops in sparse products and ``12 c capacity^2`` in
     dense ones. Beside the block: ``1.4 c capacity`` numbers of basis, or the sketch and a fourth of that. A block of n
     rows of at least ``3 n`` columns is held by columns, too, and its basis has ``1.4 n capacity`` numbers: about
@@ -91,16 +72,7 @@ def sketch_large_sparse(
 def subtract_gram_times(sketch: FloatArray, q: FloatArray, columns: IntArray, target: FloatArray) -> None:
     """Subtract ``B'B q`` from ``target`` in place, both on some of B's columns.
 
-    Parameters
-    ----------
-    sketch : ndarray, shape (m, d)
-        Sketch B.
-    q : ndarray, shape (c, r)
-        Vectors to multiply.
-    columns : ndarray of int, shape (c,)
-        Numbers of the columns of B that q and ``target`` stand for.
-    target : ndarray, shape (c, r)
-        Matrix that is changed.
+    Shapes: `sketch` (m, d), `q` (c, r), `columns` (c,), `target` (c, r).
     """
     inside = np.zeros((len(sketch), q.shape[1]))
     # Where all columns occur a slice of the sketch is a view; an array of column numbers would copy each panel.
@@ -124,24 +96,8 @@ def sketch_block(
 ) -> Sketched:
     """Sketch one block of rows.
 
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (n, d)
-        Block of float32 or float64. A sparse block is never made dense.
-    capacity : int
-        Largest number of rows of the sketch.
-    mean : ndarray of float64, shape (d,), optional
-        Column means of the block, to be subtracted from each row.
-    seed : int, default=0
-        Seed of the random start for large sparse blocks.
+    Shapes: `rows` (n, d), `mean` (d,).
 
-    Returns
-    -------
-    Sketched
-        Sketch of the rows, centered where a mean is given.
-
-    Examples
-    --------
     >>> sketch_block(np.diag([3.0, 2.0, 1.0]), 2)
     Sketched(rows=array([[2.82842712, 0.        , 0.        ],
            [0.        , 1.73205081, 0.        ]]), error=1.000...)

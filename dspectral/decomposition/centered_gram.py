@@ -13,17 +13,9 @@ from dspectral.types import CSRRows, FloatArray
 class CenteredGram:
     """Operator ``A'A`` or ``A'A - n mean mean'``, restricted to the columns that occur in A if that saves much.
 
-    Parameters
-    ----------
-    rows : csr_array, shape (n, d)
-        Block A.
-    mean : ndarray of float64, shape (d,), optional
-        Column means to subtract; zero in columns that do not occur.
+    `columns` (c,): numbers of the columns that the operator is restricted to, or of all.
 
-    Attributes
-    ----------
-    columns : ndarray of int64, shape (c,)
-        Numbers of the columns that the operator is restricted to, or of all.
+    Shapes: `rows` (n, d), `mean` (d,).
     """
 
     def __init__(self, rows: CSRRows, mean: NDArray[np.float64] | None) -> None:
@@ -60,18 +52,8 @@ class CenteredGram:
     def summed_in_double(self, Z: FloatArray) -> NDArray[np.float64]:
         """Return the product with eight columns, its sums over the rows in double precision whatever the type of Z.
 
-        Parameters
-        ----------
-        Z : ndarray, shape (c, 8)
-            Columns.
+        Shapes: `Z` (c, 8); returns (c, 8).
 
-        Returns
-        -------
-        ndarray of float64, shape (c, 8)
-            Product. In single precision a sum of 300,000 equal terms is off by up to a hundredth.
-
-        Notes
-        -----
         From the first call on a second copy of the block is held, by columns.
         """
         if self._of_eight is None:
@@ -84,17 +66,7 @@ class CenteredGram:
     def random_range(self, r: int, seed: int) -> FloatArray:
         """Return ``A'G`` for a Gaussian ``G``.
 
-        Parameters
-        ----------
-        r : int
-            Number of columns of G.
-        seed : int
-            Seed of G.
-
-        Returns
-        -------
-        ndarray, shape (c, r)
-            Product, of the rows' dtype.
+        Shapes: returns (c, r).
         """
         # Drawn in single precision whatever the type of the rows, so that both precisions start from the same numbers.
         G = np.random.default_rng(seed).standard_normal((self.rows.shape[0], r), dtype=np.float32)

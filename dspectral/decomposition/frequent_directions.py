@@ -207,25 +207,6 @@ class FrequentDirections(NamedTuple):
 def capacity(size: int, shrink: Shrink) -> int:
     """Return how many rows a schedule keeps of a sketch.
 
-    Parameters
-    ----------
-    size : int
-        Number of rows that the sketch may have.
-    shrink : {"full", "median"}
-        Schedule of the shrinks.
-
-    Returns
-    -------
-    int
-        Number of rows after a shrink.
-
-    Raises
-    ------
-    ValueError
-        If the size is too small or the schedule unknown.
-
-    Examples
-    --------
     >>> capacity(10, "full"), capacity(10, "median")
     (10, 4)
     """

@@ -18,22 +18,7 @@ from dspectral.types import CheckedRows, FloatArray, HoldsRows
 def reads_of(X: "CheckedRows | HoldsRows", plan: Plan) -> int:
     """Return how often a decomposition reads the rows, at most.
 
-    Parameters
-    ----------
-    X : ndarray, SciPy sparse, Dask array or store, shape (n, d)
-        Rows.
-    plan : Plan
-        Decomposition that is asked for.
-
-    Returns
-    -------
-    int
-        Passes of the solver, times the groups of columns that a factor needs where it is wider than memory.
-
-    Raises
-    ------
-    MemoryError
-        If even one column does not fit.
+    Shapes: `X` (n, d).
     """
     solver = chosen_solver(plan, X.shape[1])
     if solver not in ("krylov", "nystrom"):
@@ -45,36 +30,13 @@ def reads_of(X: "CheckedRows | HoldsRows", plan: Plan) -> int:
 def product_with(factor: FloatArray) -> Callable[..., GramProduct]:
     """Return the function of a pass that multiplies by a factor.
 
-    Parameters
-    ----------
-    factor : ndarray, shape (d, r)
-        Matrix Z.
-
-    Returns
-    -------
-    callable
-        ``of(rows)`` for :func:`dspectral.engine.summarize`.
+    Shapes: `factor` (d, r).
     """
     return partial(GramProduct.of, factor=factor)
 
 
 def width_of(plan: Plan, solver: str, n_columns: int) -> int:
-    """Return the number of columns of a product.
-
-    Parameters
-    ----------
-    plan : Plan
-        Decomposition that is asked for.
-    solver : {"krylov", "nystrom"}
-        Solver.
-    n_columns : int
-        Number of columns of the data.
-
-    Returns
-    -------
-    int
-        Number of columns.
-    """
+    """Return the number of columns of a product."""
     # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
     return min(n_columns, math.ceil(plan.width_of_space / max(1, passes_of(plan, solver) - 1)))
 
@@ -82,19 +44,7 @@ def width_of(plan: Plan, solver: str, n_columns: int) -> int:
 def random_columns(height: int, width: int, plan: Plan, *, in_file: bool) -> FloatArray:
     """Draw columns of normal random numbers, in single precision whatever the dtype: both precisions start alike.
 
-    Parameters
-    ----------
-    height, width : int
-        Shape.
-    plan : Plan
-        Seed and dtype.
-    in_file : bool
-        Whether they lie in a temporary file.
-
-    Returns
-    -------
-    ndarray, shape (height, width)
-        The columns.
+    Shapes: returns (height, width).
     """
     start, generator = (
         tall_array(height, width, plan.dtype, in_file=in_file),
@@ -115,24 +65,8 @@ def multiplied(
 ) -> tuple[GramProduct, int]:
     """Multiply a matrix, so many columns at a time.
 
-    Parameters
-    ----------
-    multiply : callable
-        ``multiply(Z)`` returns ``A'(A Z)``.
-    Z : ndarray, shape (d, r)
-        Matrix, in memory or in a temporary file; the product lies where it does.
-    n_at_once : int
-        Most columns that are multiplied at once.
+    Shapes: `Z` (d, r).
 
-    Returns
-    -------
-    part : GramProduct
-        The product of all columns; sums and energy are those of the last group, as of any other.
-    n_groups : int
-        Number of products that were made.
-
-    Notes
-    -----
     Beside Z and the product a group of each is in memory.
     """
     if n_at_once >= Z.shape[1] and not is_in_file(Z):
@@ -153,16 +87,7 @@ def multiplied(
 def take_mean_off(product: FloatArray, mean: NDArray[np.float64], n_rows: int, Z: FloatArray) -> None:
     """Turn ``A'A Z`` into ``(A'A - n mean mean') Z``, in place, by the sum of the rows, which each pass has anyway.
 
-    Parameters
-    ----------
-    product : ndarray, shape (d, r)
-        ``A'A Z``, which is changed.
-    mean : ndarray of float64, shape (d,)
-        Mean of the rows.
-    n_rows : int
-        Number of rows.
-    Z : ndarray, shape (d, r)
-        Matrix that was multiplied.
+    Shapes: `product` (d, r), `mean` (d,), `Z` (d, r).
     """
     along = n_rows * sum(mean[panel] @ Z[panel] for panel in panels(len(Z), Z))
     for panel in panels(len(Z), product):

@@ -25,30 +25,12 @@ def largest_eigenvalue_bound(
 ) -> float:
     """Bound the largest eigenvalue of a positive semidefinite operator M from above.
 
-    Parameters
-    ----------
-    multiply : callable
-        ``multiply(q, less)`` returns ``M q - less`` for ``q`` of shape (length, 8).
-    length : int
-        Number of rows of M.
-    seed : int
-        Seed of the random starts.
-    dtype : dtype
-        Precision of the vectors that are multiplied.
+    Shapes: `multiply` (length, 8).
 
-    Returns
-    -------
-    float
-        Bound that holds with probability ``1 - FAILURE``, at least 0.
-
-    Notes
-    -----
     After q steps from one random start in c dimensions the largest Ritz value is below ``1 - e`` of the
     eigenvalue with probability at most ``1.648 sqrt(c) exp(-sqrt(e) (2q - 1))`` (Kuczynski and Wozniakowski
     1992, theorem 4.2). Several starts fail together only with the product of their probabilities.
 
-    Examples
-    --------
     >>> values = np.arange(100.0)[:, None]
     >>> bound = largest_eigenvalue_bound(lambda q, less: values * q - less, 100, 0, np.float64)
     >>> bool(99.0 <= bound < 110.0)

@@ -60,27 +60,7 @@ class Plan(NamedTuple):
 
 
 def chosen_solver(plan: Plan, n_columns: int) -> str:
-    """Return the solver that a plan means; ``"auto"`` depends on the number of columns.
-
-    Parameters
-    ----------
-    plan : Plan
-        Decomposition that is asked for.
-    n_columns : int
-        Number of columns of the data.
-
-    Returns
-    -------
-    str
-        Solver, never ``"auto"``.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown or the number of passes is not positive.
-    TypeError
-        If the number of passes is no integer.
-    """
+    """Return the solver that a plan means; ``"auto"`` depends on the number of columns."""
     check_option("solver", plan.solver, SOLVERS)
     check_integer("n_passes", plan.n_passes, at_least=1)
     if plan.solver != "auto":
@@ -93,20 +73,6 @@ def chosen_solver(plan: Plan, n_columns: int) -> str:
 def passes_of(plan: Plan, solver: str) -> int:
     """Return how often a solver reads the rows, at most.
 
-    Parameters
-    ----------
-    plan : Plan
-        Decomposition that is asked for.
-    solver : str
-        Solver as :func:`chosen_solver` returns it.
-
-    Returns
-    -------
-    int
-        Number of passes.
-
-    Examples
-    --------
     >>> passes_of(Plan(2, n_passes=4), "krylov"), passes_of(Plan(2, n_passes=4), "gram")
     (4, 1)
     """
@@ -114,22 +80,7 @@ def passes_of(plan: Plan, solver: str) -> int:
 
 
 def check_size(plan: Plan, n_columns: int) -> None:
-    """Refuse more components than columns or than rows of the sketch.
-
-    Parameters
-    ----------
-    plan : Plan
-        Decomposition that is asked for.
-    n_columns : int
-        Number of columns of the data.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    TypeError
-        If a number is no integer.
-    """
+    """Refuse more components than columns or than rows of the sketch."""
     k = check_integer("n_components", plan.n_components, at_least=1)
     if k > n_columns:
         raise ValueError(

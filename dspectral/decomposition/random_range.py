@@ -24,27 +24,8 @@ MARGIN = 64.0
 def random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
     """Draw where the entries of each row of Omega are, and their signs.
 
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows of Omega.
-    n_columns : int
-        Number of columns of Omega.
-    seed : int
-        Seed of the draw: the same for all blocks.
+    Shapes: returns (n_rows, 4).
 
-    Returns
-    -------
-    ndarray of int32, shape (n_rows, 4)
-        Twice the column, plus one where the sign is negative.
-
-    Raises
-    ------
-    TypeError
-        If the seed is no integer: without one each block would be multiplied by another Omega.
-
-    Examples
-    --------
     >>> random_signs(2, 10, seed=0).shape
     (2, 4)
     """
@@ -57,22 +38,8 @@ def random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
 def times_signs(A: CSRRows, signs: NDArray[np.int32], n_columns: int) -> FloatArray:
     """Return ``A Omega``.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse block.
-    signs : ndarray of int32, shape (d, 4)
-        Omega as :func:`random_signs` draws it.
-    n_columns : int
-        Number of columns of Omega.
+    Shapes: `A` (n, d), `signs` (d, 4); returns (n, n_columns).
 
-    Returns
-    -------
-    ndarray, shape (n, n_columns)
-        Product, of A's dtype.
-
-    Examples
-    --------
     >>> signs = random_signs(3, 5, seed=1)
     >>> A = sparse.csr_array([[0.0, 2.0, 1.0]])
     >>> np.allclose(times_signs(A, signs, 5), (A @ signs_matrix(signs, 5)).toarray())
@@ -86,19 +53,7 @@ def times_signs(A: CSRRows, signs: NDArray[np.int32], n_columns: int) -> FloatAr
 def signs_matrix(signs: NDArray[np.int32], n_columns: int, dtype: DTypeLike = np.float64) -> CSRRows:
     """Return Omega as a sparse matrix.
 
-    Parameters
-    ----------
-    signs : ndarray of int32, shape (d, 4)
-        Omega as :func:`random_signs` draws it.
-    n_columns : int
-        Number of columns.
-    dtype : dtype, default=float64
-        Type of the entries.
-
-    Returns
-    -------
-    csr_array, shape (d, n_columns)
-        Omega; equal places of a row are added up.
+    Shapes: `signs` (d, 4); returns (d, n_columns).
     """
     data = (1 - 2 * (signs & 1)).astype(dtype).ravel()
     indptr = SIGNS * np.arange(len(signs) + 1, dtype=np.int64)

@@ -26,29 +26,6 @@ def sketch_in_row_space(
 ) -> Sketched:
     """Sketch a block by block Krylov iteration with ``A A'``.
 
-    Parameters
-    ----------
-    gram : CenteredGram
-        Block A of n rows and c columns that occur, and its mean.
-    n_columns : int
-        Number of columns of the sketch.
-    capacity : int
-        Largest number of its rows.
-    width : int
-        Number of columns of a product.
-    seed : int
-        Seed of the random start.
-    n_steps : int
-        Number of products that span the basis; one more finds the eigenvectors in it.
-
-    Returns
-    -------
-    Sketched
-        Sketch whose bound on the error holds but for the failure of
-        :func:`dspectral.decomposition.lanczos_bound.largest_eigenvalue_bound`.
-
-    Notes
-    -----
     ``B = W'A`` for ``W = U D`` with orthonormal columns U and ``D <= 1`` has ``B'B <= A'A``. What is left,
     ``A'(I - W W')A``, has the eigenvalues of ``P C P`` with ``C = A A'`` and ``P^2 = I - W W'``, beside zeros.
     """

@@ -14,12 +14,8 @@ from dspectral.types import FloatArray
 class Sketched(NamedTuple):
     """A sketch: a few rows B whose Gram matrix is near that of many rows A.
 
-    Attributes
-    ----------
-    rows : ndarray, shape (m, d)
-        Rows B, with ``B'B`` below ``A'A`` (up to rounding).
-    error : float
-        Bound on the spectral norm of ``A'A - B'B``, rounding included.
+    `rows` (m, d): rows B, with ``B'B`` below ``A'A`` (up to rounding); `error`: bound on the spectral norm of
+    ``A'A - B'B``, rounding included.
     """
 
     rows: FloatArray
@@ -31,32 +27,12 @@ def shrink_values(
 ) -> tuple[NDArray[np.float64], float]:
     """Subtract the first eigenvalue beyond ``capacity`` from all, and drop what falls to rounding.
 
-    Parameters
-    ----------
-    values : ndarray of float64
-        Eigenvalues, largest first.
-    capacity : int
-        Largest number of eigenvalues to keep.
-    dtype : dtype
-        Precision of the rows whose products the Gram matrix holds.
-    n_terms : int, default=1
-        Number of products that each entry of the Gram matrix sums, for the rounding of these sums.
+    Shapes: returns `values` (m,).
 
-    Returns
-    -------
-    values : ndarray of float64, shape (m,), m <= capacity
-        Eigenvalues that are kept, reduced.
-    error : float
-        Bound on the spectral norm of what was taken away.
-
-    Notes
-    -----
     Each of the ``capacity + 1`` largest loses the same amount, hence ``(capacity + 1) * error`` is at most the
     energy lost, which is all that the Frequent Directions bound needs (Ghashami, Liberty, Phillips and
     Woodruff 2016, section 2).
 
-    Examples
-    --------
     >>> shrink_values(np.array([9.0, 4.0, 1.0]), 2, np.float64)[0]
     array([8., 3.])
     """
@@ -71,17 +47,7 @@ def shrink_values(
 def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
     """Replace the rows of all parts by at most ``capacity`` rows.
 
-    Parameters
-    ----------
-    parts : list of ndarray, shapes (r_i, d)
-        Sketches, and rows that were not sketched yet.
-    capacity : int
-        Largest number of rows to keep.
-
-    Returns
-    -------
-    Sketched
-        Rows that fit already are only put together, without error.
+    Shapes: `parts` (r_i, d).
     """
     # Through the smaller of `A'A` and `A A'`: r d^2 or r^2 d flops for r rows of d columns, and no copy of all rows.
     n_rows, n_columns = sum(len(part) for part in parts), parts[0].shape[1]
@@ -102,21 +68,7 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
 def shrink_gram(gram: NDArray[np.float64], capacity: int, dtype: DTypeLike, *, n_terms: int) -> Sketched:
     """Sketch rows of which only the Gram matrix is known.
 
-    Parameters
-    ----------
-    gram : ndarray of float64, shape (d, d)
-        Gram matrix ``A'A``.
-    capacity : int
-        Largest number of rows to keep.
-    dtype : dtype
-        Precision of the rows to return.
-    n_terms : int
-        Number of rows of A.
-
-    Returns
-    -------
-    Sketched
-        Orthogonal rows.
+    Shapes: `gram` (d, d).
     """
     # With `A'A = V diag(v) V'`, the rows `sqrt(v - cut) V'` have the Gram matrix `A'A` less at most `cut` along each v.
     values, vectors = eigh_descending(gram)

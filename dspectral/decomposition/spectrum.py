@@ -123,25 +123,7 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: Plan) -> Spectrum:
 
 
 def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
-    """Return a spectrum with as many components as asked for, the last of them zero if need be.
-
-    Parameters
-    ----------
-    found : Spectrum
-        Spectrum with the directions that stand out from rounding.
-    plan : Plan
-        Decomposition that is asked for.
-
-    Returns
-    -------
-    Spectrum
-        With rows of zeros behind the axes that were found.
-
-    Warns
-    -----
-    UserWarning
-        If there are fewer directions: few rows, or columns that depend on each other.
-    """
+    """Return a spectrum with as many components as asked for, the last of them zero if need be."""
     missing = plan.n_components - len(found.values)
     if missing <= 0:
         return found
@@ -157,20 +139,7 @@ def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
 
 
 def summary_of(plan: Plan, solver: str) -> Callable[..., FrequentDirections | Moments]:
-    """Return the function that summarizes a block for a solver of one pass.
-
-    Parameters
-    ----------
-    plan : Plan
-        Decomposition that is asked for.
-    solver : {"gram", "frequent_directions", "median_frequent_directions"}
-        Solver as :func:`chosen_solver` returns it.
-
-    Returns
-    -------
-    callable
-        ``of(rows)`` for :func:`dspectral.engine.summarize`.
-    """
+    """Return the function that summarizes a block for a solver of one pass."""
     if solver == "gram":
         return Moments.of
     return partial(
@@ -183,20 +152,7 @@ def summary_of(plan: Plan, solver: str) -> Callable[..., FrequentDirections | Mo
 
 
 def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
-    """Solve for the spectrum, given the summary of all rows.
-
-    Parameters
-    ----------
-    summary : FrequentDirections or Moments
-        Summary of a solver of one pass.
-    plan : Plan
-        Decomposition that is asked for.
-
-    Returns
-    -------
-    Spectrum
-        With fewer axes than asked for where there are fewer directions; see :func:`pad_components`.
-    """
+    """Solve for the spectrum, given the summary of all rows."""
     mean = summary.total / max(1, summary.n_rows)
     if isinstance(summary, FrequentDirections):
         axes, singular_values = principal_axes(summary.sketch, plan.n_components)
@@ -229,33 +185,10 @@ def krylov_spectrum(
 ) -> Spectrum:
     """Decompose the matrix ``A'A`` that a function multiplies by, in one pass for each product, or group of columns.
 
-    Parameters
-    ----------
-    multiply : callable
-        ``multiply(Z)`` returns ``A'(A Z)``, with the sums of A's rows and their energy; what it returns is
-        overwritten.
-    n_columns : int
-        Number of columns of A.
-    plan : Plan
-        Decomposition that is asked for.
-    solver : {"krylov", "nystrom"}
-        Solver; ``"nystrom"`` is the space of one product.
-    n_groups : int, default=1
-        Number of groups of columns that Z is multiplied in.
-
-    Returns
-    -------
-    Spectrum
-        With fewer axes than asked for where there are fewer directions; see :func:`pad_components`.
-
-    Notes
-    -----
     With w columns of a product, p products and k components, ``d (p w + k)`` numbers: in memory up to
     ``dspectral.memory-limit`` (1 GiB), else in temporary files, of which a panel at a time is in memory for most of the
     work, and one or two products for some. The same bits either way.
 
-    References
-    ----------
     Musco and Musco 2015, "Randomized block Krylov methods for stronger and faster approximate singular value
     decomposition", algorithm 2.
     """

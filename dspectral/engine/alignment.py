@@ -19,18 +19,6 @@ def aligned(content: Any) -> Any:
     Bytes that a process receives begin anywhere. NumPy adds up an array that is not aligned in pieces, so that a sum
     has other bits, and compiled loops are compiled anew for it.
 
-    Parameters
-    ----------
-    content : object
-        Array, SciPy sparse matrix, tuple, list or dict of them, or a function that such are bound to.
-
-    Returns
-    -------
-    object
-        The content itself where nothing is to be done; of anything else only what it is made of is new.
-
-    Examples
-    --------
     >>> at_three = np.frombuffer(bytearray(19), dtype=np.uint8)[3:].view(np.float64)
     >>> fine = np.ones(2)
     >>> moved, same = aligned((at_three, fine))

@@ -13,18 +13,6 @@ ENTRY_BYTES = 16
 def is_backed(X: object) -> bool:
     """Report whether ``X`` is a sparse matrix that AnnData holds on disk.
 
-    Parameters
-    ----------
-    X : object
-        Anything.
-
-    Returns
-    -------
-    bool
-        True for ``adata.X`` or a layer in backed mode if it is sparse, and for ``anndata.io.sparse_dataset``.
-
-    Examples
-    --------
     >>> is_backed([[1.0]])
     False
     """
@@ -35,20 +23,7 @@ def is_backed(X: object) -> bool:
 def backed_rows(X: Any) -> da.Array:
     """Return the rows of a sparse matrix on disk as AnnData reads them lazily.
 
-    Parameters
-    ----------
-    X : sparse dataset of AnnData, shape (n_rows, n_columns)
-        Matrix in an HDF5 or Zarr file.
-
-    Returns
-    -------
-    Dask array of CSR blocks, shape (n_rows, n_columns)
-        Each task opens the file for itself, in whatever process it runs; nothing is read yet.
-
-    Raises
-    ------
-    TypeError
-        If the matrix is stored by columns.
+    Shapes: `X` (n_rows, n_columns); returns (n_rows, n_columns).
     """
     if X.format != "csr":
         raise TypeError(

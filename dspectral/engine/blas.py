@@ -18,24 +18,12 @@ def pinned(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def blas_in_one_thread() -> AbstractContextManager[None]:
-    """Return a context in which BLAS uses one thread, also when several threads enter and leave it.
-
-    Returns
-    -------
-    context manager
-        The number of threads from before is restored when the last thread leaves.
-    """
+    """Return a context in which BLAS uses one thread, also when several threads enter and leave it."""
     return _BlasGate()
 
 
 def blas_kinds() -> str:
-    """Return the BLAS libraries of this process, with the kind of processor for which each chose its kernels.
-
-    Returns
-    -------
-    str
-        Such as ``"openblas 0.3.30 Haswell"``; one part for each library that differs.
-    """
+    """Return the BLAS libraries of this process, with the kind of processor for which each chose its kernels."""
     found = {
         " ".join(str(one.get(part) or "") for part in ("internal_api", "version", "architecture")).strip()
         for one in _controller().info()
@@ -86,13 +74,7 @@ def _take_control_of_blas() -> None:
 
 
 def has_controlled_blas() -> bool:
-    """Report whether a task has run in this process: each of them controls BLAS.
-
-    Returns
-    -------
-    bool
-        False in a new process.
-    """
+    """Report whether a task has run in this process: each of them controls BLAS."""
     return _controller.cache_info().currsize > 0
 
 

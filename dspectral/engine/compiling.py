@@ -5,17 +5,7 @@ from dspectral.engine.telling import tell_everybody, tell_from_worker
 
 
 def announce(loop: str, module: str, seconds: float | None) -> None:
-    """Tell that a loop is compiled, or was.
-
-    Parameters
-    ----------
-    loop : str
-        Name of the function.
-    module : str
-        Module in which it is.
-    seconds : float or None
-        Wall time, once it is compiled.
-    """
+    """Tell that a loop is compiled, or was."""
     event = Compiling(loop, module) if seconds is None else Compiled(loop, module, seconds)
     # A task of a thread knows nothing of the thread that waits for it, so whoever listens is told.
     tell_everybody(event)

@@ -15,31 +15,7 @@ from dspectral.engine.telling import client_in_force
 def compute(
     *results: Any, work: Work, run: str, client: Client | None, in_memory: bool = False
 ) -> tuple[Any, ...]:
-    """Compute the results of one pass, and tell its events.
-
-    Parameters
-    ----------
-    *results : Delayed or Dask array
-        Results of the pass.
-    work : Work
-        Description of the pass.
-    run : str
-        Token of the pass.
-    client : distributed.Client, optional
-        Client in force, where the caller knows it already.
-    in_memory : bool, default=False
-        Whether threads of this process compute, even if a client is in force.
-
-    Returns
-    -------
-    tuple
-        The results, in their order.
-
-    Raises
-    ------
-    ClusterError
-        If the cluster cannot compute the pass: in a sentence, and within ``dspectral.wait-limit``.
-    """
+    """Compute the results of one pass, and tell its events."""
     client = None if in_memory or runs_in_task() else client or client_in_force()
     if client is not None and client.status == "running":
         compare_machines(client)

@@ -17,18 +17,7 @@ WAIT_LIMIT = "300 s"
 
 
 def configured_fan_in() -> int:
-    """Return how many neighboring summaries one merge takes: ``dspectral.fan-in``, 2 where it is not set.
-
-    Returns
-    -------
-    int
-        Width of the merge tree, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If the entry is not a whole number of at least 2.
-    """
+    """Return how many neighboring summaries one merge takes: ``dspectral.fan-in``, 2 where it is not set."""
     value = dask.config.get("dspectral.fan-in", FAN_IN)
     if not isinstance(value, int) or value < 2:
         raise ValueError(f"dspectral.fan-in is {value!r}, but it must be a whole number of at least 2")
@@ -36,35 +25,12 @@ def configured_fan_in() -> int:
 
 
 def joined_bytes() -> int:
-    """Return how many bytes of small blocks one task reads together at the most.
-
-    Returns
-    -------
-    int
-        The entry ``dspectral.joined-bytes`` of Dask's configuration, in bytes; 64 MiB where it is not set, as much as
-        a block of an array in memory has. 0 lets each task read one block.
-
-    Raises
-    ------
-    ValueError
-        If the entry is not a number of bytes such as ``"64 MiB"``.
-    """
+    """Return how many bytes of small blocks one task reads together at the most."""
     return _bytes("joined-bytes", dask.config.get("dspectral.joined-bytes", JOINED_BYTES))
 
 
 def memory_limit() -> int:
-    """Return how many bytes one method may hold in memory before it works on disk or in more passes.
-
-    Returns
-    -------
-    int
-        The entry ``dspectral.memory-limit`` of Dask's configuration, in bytes; 1 GiB where it is not set.
-
-    Raises
-    ------
-    ValueError
-        If the entry is not a number of bytes such as ``"4 GiB"``.
-    """
+    """Return how many bytes one method may hold in memory before it works on disk or in more passes."""
     return _bytes("memory-limit", dask.config.get("dspectral.memory-limit", MEMORY_LIMIT))
 
 
@@ -72,16 +38,6 @@ def asked_memory_limit() -> int | None:
     """Return the limit of :func:`memory_limit` if somebody has set it.
 
     Work that does not fit in a limit that was asked for is refused; without a limit it is tried.
-
-    Returns
-    -------
-    int or None
-        Bytes; None where ``dspectral.memory-limit`` is not in Dask's configuration.
-
-    Raises
-    ------
-    ValueError
-        If the entry is not a number of bytes such as ``"4 GiB"``.
     """
     value = dask.config.get("dspectral.memory-limit", None)
     return None if value is None else _bytes("memory-limit", value)
@@ -98,18 +54,7 @@ def _bytes(name: str, value: object) -> int:
 
 
 def configured_retries() -> int:
-    """Return how often a read, a write or a task is repeated after an error that may pass.
-
-    Returns
-    -------
-    int
-        The entry ``dspectral.retries`` of Dask's configuration; 2 where it is not set, 0 for never.
-
-    Raises
-    ------
-    ValueError
-        If the entry is not a whole number of at least 0.
-    """
+    """Return how often a read, a write or a task is repeated after an error that may pass."""
     value = dask.config.get("dspectral.retries", RETRIES)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"dspectral.retries is {value!r}, but it must be a whole number of at least 0")
@@ -117,40 +62,17 @@ def configured_retries() -> int:
 
 
 def wait_warning() -> float:
-    """Return after how many seconds in which nothing was done a pass on a cluster says what it waits for.
-
-    Returns
-    -------
-    float
-        The entry ``dspectral.wait-warning`` of Dask's configuration; 30 where it is not set.
-    """
+    """Return after how many seconds in which nothing was done a pass on a cluster says what it waits for."""
     return _seconds("wait-warning", WAIT_WARNING)
 
 
 def wait_limit() -> float:
-    """Return after how many seconds a pass on a cluster ends that cannot go on.
-
-    Returns
-    -------
-    float
-        The entry ``dspectral.wait-limit`` of Dask's configuration; 300 where it is not set.
-    """
+    """Return after how many seconds a pass on a cluster ends that cannot go on."""
     return _seconds("wait-limit", WAIT_LIMIT)
 
 
 def wants_same_bits() -> bool:
-    """Return whether passes are refused on a cluster whose machines may give different bits.
-
-    Returns
-    -------
-    bool
-        The entry ``dspectral.same-bits`` of Dask's configuration; False where it is not set.
-
-    Raises
-    ------
-    ValueError
-        If the entry is neither true nor false.
-    """
+    """Return whether passes are refused on a cluster whose machines may give different bits."""
     value = dask.config.get("dspectral.same-bits", default=False)
     if value not in (True, False):
         raise ValueError(f"dspectral.same-bits is {value!r}, but it must be true or false")

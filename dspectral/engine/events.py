@@ -34,16 +34,9 @@ TOPIC = "dspectral"
 class FitBegan(NamedTuple):
     """A fit or a build begins.
 
-    Attributes
-    ----------
-    fit : str
-        Token that all events of this fit have.
-    name : str
-        Class of the estimator, or name of the function, such as ``"build_store"``.
-    parent : str
-        Token of the fit that called this one, as ``IntentClassifier`` fits a representation; ``""`` for none.
-    n_passes : int or None
-        Number of passes over the data, where it is known already.
+    `fit`: token that all events of this fit have; `name`: class of the estimator, or name of the function,
+    such as ``"build_store"``; `parent`: token of the fit that called this one, as ``IntentClassifier`` fits a
+    representation; `n_passes`: number of passes over the data, where it is known already.
     """
 
     fit: str
@@ -55,43 +48,16 @@ class FitBegan(NamedTuple):
 class PassBegan(NamedTuple):
     """A pass over blocks begins.
 
-    Attributes
-    ----------
-    fit : str
-        Token of the fit; ``""`` for a pass outside any fit, such as a call of :func:`dspectral.engine.summarize`.
-    of : str
-        Name of that fit, or ``""``.
-    run : str
-        Token of the pass, which its other events have.
-    name : str
-        Name of the pass, such as ``"sketch"``.
-    number : int or None
-        This is pass ``number`` (from 1) of the fit; None for a step that does not read the data, such as a merge of
-        files, and outside any fit.
-    n_passes : int or None
-        Number of passes of the fit, where the estimator knows it; it may be more than will be needed, since some
-        fits stop early, but never less.
-    n_blocks : int
-        Number of blocks: tasks that read, summarize or work.
-    n_merges : int
-        Number of tasks that merge summaries.
-    n_levels : int
-        Depth of the tree of merges; 0 where nothing is merged.
-    fan_in : int
-        Number of summaries that a merge takes; 0 where nothing is merged.
-    n_rows : int or None
-        Number of rows of all blocks, where it is known beforehand.
-    n_bytes : int or None
-        Bytes of all blocks once they are read, where it is known beforehand.
-    block_group : str
-        Name of the task group of the blocks, as Dask's scheduler has it.
-    merge_groups : tuple of str
-        Names of the task groups of the merges, one for each level from the blocks up.
-    n_kept, n_kept_merges : int, default=0
-        Blocks and merges, of those above, that need not run: their summaries were found where :func:`dspectral.keep`
-        left them.
-    n_joined : int, default=0
-        Number of blocks of the data, where each task reads several small ones; else 0.
+    `fit`: token of the fit; `of`: name of that fit, or ``""``; `run`: token of the pass, which its other
+    events have; `name`: name of the pass, such as ``"sketch"``; `number`: this is pass ``number`` (from 1) of
+    the fit; `n_passes`: number of passes of the fit, where the estimator knows it; `n_blocks`: number of
+    blocks; `n_merges`: number of tasks that merge summaries; `n_levels`: depth of the tree of merges;
+    `fan_in`: number of summaries that a merge takes; `n_rows`: number of rows of all blocks, where it is
+    known beforehand; `n_bytes`: bytes of all blocks once they are read, where it is known beforehand;
+    `block_group`: name of the task group of the blocks, as Dask's scheduler has it; `merge_groups`: names of
+    the task groups of the merges, one for each level from the blocks up; `n_kept, n_kept_merges`: blocks and
+    merges, of those above, that need not run; `n_joined`: number of blocks of the data, where each task reads
+    several small ones.
     """
 
     fit: str
@@ -116,14 +82,7 @@ class PassBegan(NamedTuple):
 class BlocksDone(NamedTuple):
     """More tasks of a pass are done.
 
-    Attributes
-    ----------
-    fit, run : str
-        Tokens of fit and pass.
-    n_blocks : int
-        Blocks that are done: it never falls.
-    n_merges : int
-        Merges that are done: it never falls.
+    `fit, run`: tokens of fit and pass; `n_blocks`: blocks that are done; `n_merges`: merges that are done.
     """
 
     fit: str
@@ -135,18 +94,10 @@ class BlocksDone(NamedTuple):
 class Merged(NamedTuple):
     """A merge of summaries is done; it tells how large summaries are, and how good.
 
-    Attributes
-    ----------
-    fit, run : str
-        Tokens of fit and pass.
-    level : int
-        Level in the tree, 1 for merges of the summaries of blocks.
-    summary_bytes : int
-        Bytes of the merged summary: with :class:`PassBegan` this is what :func:`dspectral.projected_memory` takes.
-    n_rows : int or None
-        Number of rows that are summarized, where the summary knows it.
-    absolute, relative : float or None
-        Bound on the error of this summary alone, as :class:`Certified` has it, where the summary knows it.
+    `fit, run`: tokens of fit and pass; `level`: level in the tree, 1 for merges of the summaries of blocks;
+    `summary_bytes`: bytes of the merged summary; `n_rows`: number of rows that are summarized, where the
+    summary knows it; `absolute, relative`: bound on the error of this summary alone, as :class:`Certified`
+    has it, where the summary knows it.
     """
 
     fit: str
@@ -161,14 +112,8 @@ class Merged(NamedTuple):
 class Redone(NamedTuple):
     """Results were lost, for instance with a worker, and are computed once more.
 
-    Attributes
-    ----------
-    fit, run : str
-        Tokens of fit and pass.
-    n_tasks : int
-        Number of tasks that were done before and must run again now.
-    lost_workers : int
-        Number of workers that left the cluster since the pass began.
+    `fit, run`: tokens of fit and pass; `n_tasks`: number of tasks that were done before and must run again
+    now; `lost_workers`: number of workers that left the cluster since the pass began.
     """
 
     fit: str
@@ -180,16 +125,8 @@ class Redone(NamedTuple):
 class PassEnded(NamedTuple):
     """A pass is over.
 
-    Attributes
-    ----------
-    fit, run : str
-        Tokens of fit and pass.
-    name : str
-        Name of the pass.
-    seconds : float
-        Wall time from the graph to the merged summary.
-    error : str
-        Name of the exception that ended it; ``""`` for none.
+    `fit, run`: tokens of fit and pass; `name`: name of the pass; `seconds`: wall time from the graph to the
+    merged summary; `error`: name of the exception that ended it.
     """
 
     fit: str
@@ -202,16 +139,8 @@ class PassEnded(NamedTuple):
 class Certified(NamedTuple):
     """The certificate of a fit is known.
 
-    Attributes
-    ----------
-    fit : str
-        Token of the fit.
-    name : str
-        Name of the fit.
-    absolute : float
-        Bound on the spectral norm of ``A'A - B'B`` for the rows A and their approximation B.
-    relative : float
-        Bound divided by the squared Frobenius norm of A.
+    `fit`: token of the fit; `name`: name of the fit; `absolute`: bound on the spectral norm of ``A'A - B'B``
+    for the rows A and their approximation B; `relative`: bound divided by the squared Frobenius norm of A.
     """
 
     fit: str
@@ -223,18 +152,8 @@ class Certified(NamedTuple):
 class FitEnded(NamedTuple):
     """A fit or a build is over.
 
-    Attributes
-    ----------
-    fit : str
-        Token of the fit.
-    name : str
-        Name of the fit.
-    n_passes : int
-        Number of passes that were made.
-    seconds : float
-        Wall time.
-    error : str
-        Name of the exception that ended it; ``""`` for none.
+    `fit`: token of the fit; `name`: name of the fit; `n_passes`: number of passes that were made; `seconds`:
+    wall time; `error`: name of the exception that ended it.
     """
 
     fit: str
@@ -247,12 +166,7 @@ class FitEnded(NamedTuple):
 class Compiling(NamedTuple):
     """Numba begins to compile a loop, for which no machine code was on disk.
 
-    Attributes
-    ----------
-    loop : str
-        Name of the function.
-    module : str
-        Module in which it is.
+    `loop`: name of the function; `module`: module in which it is.
     """
 
     loop: str
@@ -262,14 +176,7 @@ class Compiling(NamedTuple):
 class Compiled(NamedTuple):
     """A loop is compiled, with all that it calls.
 
-    Attributes
-    ----------
-    loop : str
-        Name of the function.
-    module : str
-        Module in which it is.
-    seconds : float
-        Wall time that it took.
+    `loop`: name of the function; `module`: module in which it is; `seconds`: wall time that it took.
     """
 
     loop: str

@@ -6,16 +6,8 @@ from typing import NamedTuple
 class Retried(NamedTuple):
     """A read, a write or a task failed in a way that may pass, and is tried again.
 
-    Attributes
-    ----------
-    what : str
-        Name of the work that was tried, such as ``"block 3 of sketch"``.
-    attempt : int
-        Number of the attempt that failed, from 1.
-    pause : float
-        Seconds until the next one.
-    error : str
-        The error in one line.
+    `what`: name of the work that was tried, such as ``"block 3 of sketch"``; `attempt`: number of the attempt
+    that failed, from 1; `pause`: seconds until the next one; `error`: the error in one line.
     """
 
     what: str
@@ -27,17 +19,9 @@ class Retried(NamedTuple):
 class Waiting(NamedTuple):
     """Nothing was done for a while: what a pass on a cluster waits for, and what would help.
 
-    Attributes
-    ----------
-    fit, run : str
-        Tokens of fit and pass.
-    why : str
-        One of ``"no workers"``, ``"paused"``, ``"silent"``, ``"scheduler"``, ``"task"`` and ``"unknown"``. A ``"task"``
-        runs long: that is no fault, and ends no fit.
-    seconds : float
-        Wall time since the last task was done.
-    sentence : str
-        A sentence that says what is waited for, and what would help.
+    `fit, run`: tokens of fit and pass; `why`: one of ``"no workers"``, ``"paused"``, ``"silent"``,
+    ``"scheduler"``, ``"task"`` and ``"unknown"``; `seconds`: wall time since the last task was done;
+    `sentence`: A sentence that says what is waited for, and what would help.
     """
 
     fit: str

@@ -18,17 +18,7 @@ R = TypeVar("R")
 
 
 class Fit:
-    """A fit or a build that runs.
-
-    Parameters
-    ----------
-    name : str
-        Class of the estimator, or name of the function.
-    n_passes : int, optional
-        Number of passes over the data, where it is known.
-    owner : object, optional
-        The estimator.
-    """
+    """A fit or a build that runs."""
 
     def __init__(self, name: str, n_passes: int | None = None, owner: object = None) -> None:
         self.token = uuid4().hex
@@ -50,34 +40,13 @@ class OnlyPlannedError(Exception):
 
 
 def fit_in_force() -> Fit | None:
-    """Return the innermost fit that runs in this thread.
-
-    Returns
-    -------
-    Fit or None
-        None outside any fit.
-    """
+    """Return the innermost fit that runs in this thread."""
     return _FIT.get()
 
 
 @contextmanager
 def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Iterator[Fit]:
-    """Tell that a fit begins and ends; the passes of the body are its passes.
-
-    Parameters
-    ----------
-    name : str
-        Class of the estimator, or name of the function.
-    n_passes : int, optional
-        Number of passes over the data, where it is known; :func:`expect_passes` may tell it later.
-    owner : object, optional
-        The estimator: if it has a ``certificate_`` in the end, that is told as well.
-
-    Yields
-    ------
-    Fit
-        The fit.
-    """
+    """Tell that a fit begins and ends; the passes of the body are its passes."""
     outer = _FIT.get()
     fit = Fit(name, n_passes, owner)
     client = client_in_force() if is_heard() else None
@@ -102,20 +71,6 @@ def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Ite
 def told(function: Callable[P, R]) -> Callable[P, R]:
     """Make a method ``fit``, or a function that builds, tell its events.
 
-    Parameters
-    ----------
-    function : callable
-        Method of an estimator, or function of a module; its name is that of the fit.
-
-    Returns
-    -------
-    callable
-        The same function in the context of :func:`fitting`. A method that calls another one of the same estimator, as
-        ``partial_fit`` calls ``fit``, is one fit. A method has one more argument, ``keep``, which its signature and
-        docstring say: what finished passes leave is no concern of an estimator.
-
-    Examples
-    --------
     >>> @told
     ... def build():
     ...     return fit_in_force().name
@@ -145,14 +100,7 @@ def told(function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def only_planned(planner: Planner) -> Iterator[None]:
-    """Let fits and builds of the body be planned and not run.
-
-    Parameters
-    ----------
-    planner : callable
-        ``planner(function, *arguments, **keywords)`` is called instead of each fit or build; what it returns takes the
-        place of the result.
-    """
+    """Let fits and builds of the body be planned and not run."""
     token = _PLANNER.set(planner)
     try:
         yield
@@ -171,16 +119,7 @@ def not_planned() -> Iterator[None]:
 
 
 def expect_passes(n_passes: int, *, anew: bool = False) -> None:
-    """Say how many more passes the fit in force will make, from now on.
-
-    Parameters
-    ----------
-    n_passes : int
-        Number of passes that are still to begin, at most.
-    anew : bool, default=False
-        Whether this replaces what was said before. Otherwise what was said first holds: a method knows its own passes
-        better than a decomposition that it calls for some of them.
-    """
+    """Say how many more passes the fit in force will make, from now on."""
     fit = _FIT.get()
     if fit is not None and (anew or fit.n_passes is None):
         fit.n_passes = fit.n_begun + n_passes
@@ -188,14 +127,7 @@ def expect_passes(n_passes: int, *, anew: bool = False) -> None:
 
 @contextmanager
 def numbered(*, is_pass: bool) -> Iterator[None]:
-    """Say whether what runs in the body reads the data once.
-
-    Parameters
-    ----------
-    is_pass : bool
-        By default every call of :func:`~dspectral.engine.summarize` is a pass and has a number, but lists of tasks
-        and collected rows have none. What reads something else than the data, or the data in pieces, says so here.
-    """
+    """Say whether what runs in the body reads the data once."""
     token = _COUNTS.set(is_pass)
     try:
         yield
@@ -204,18 +136,7 @@ def numbered(*, is_pass: bool) -> Iterator[None]:
 
 
 def next_number(*, is_pass: bool) -> int | None:
-    """Return the number of the pass that begins now.
-
-    Parameters
-    ----------
-    is_pass : bool
-        Whether it counts, unless :func:`numbered` says otherwise.
-
-    Returns
-    -------
-    int or None
-        From 1; None for what is no pass, and outside any fit.
-    """
+    """Return the number of the pass that begins now."""
     fit, said = _FIT.get(), _COUNTS.get()
     planner = _PLANNER.get()
     if planner is not None and fit is None and is_pass and getattr(planner, "has_planned", False):

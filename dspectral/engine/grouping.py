@@ -28,12 +28,7 @@ MOST_TIMES = 2
 class Whole(NamedTuple):
     """The run that a probe of a plan stands for.
 
-    Attributes
-    ----------
-    there : There or None
-        Memory of the processes that will do the work; None where nothing limits them.
-    n_blocks : int
-        Blocks of all data.
+    `there`: memory of the processes that will do the work; `n_blocks`: blocks of all data.
     """
 
     there: There | None
@@ -45,13 +40,7 @@ _WHOLE: ContextVar[Whole | None] = ContextVar("whole", default=None)
 
 @contextmanager
 def standing_for(whole: Whole) -> Iterator[None]:
-    """Count groups within the body as for a run on all blocks, by the processes that will do it.
-
-    Parameters
-    ----------
-    whole : Whole
-        That run.
-    """
+    """Count groups within the body as for a run on all blocks, by the processes that will do it."""
     token = _WHOLE.set(whole)
     try:
         yield
@@ -64,29 +53,6 @@ def column_groups(
 ) -> int:
     """Return in how many groups of columns a factor has to go out, each bound to the function of a pass of its own.
 
-    Parameters
-    ----------
-    X : as for :func:`summarize`
-        Rows.
-    of : callable
-        ``of(factor)`` is the function of the pass, whose summary says what it needs.
-    shape : tuple of int
-        Rows and columns of the whole factor.
-    dtype : dtype
-        Type of its entries.
-
-    Returns
-    -------
-    int
-        At least 1. Groups have ``ceil(columns / number)`` columns, the last of them perhaps fewer.
-
-    Raises
-    ------
-    MemoryError
-        If even one column does not fit.
-
-    Notes
-    -----
     The law is that of ``engine.planning.admission.admit`` for the factor of a group, and a merge and a copy of the
     factor on top: where workers are of unequal speed, summaries wait for neighbors that are late, and what is received
     is copied to where words begin. A worker may take 70 % of its limit, where Dask begins to spill; this process as

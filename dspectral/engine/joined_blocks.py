@@ -24,20 +24,7 @@ SAID = "bytes_of_blocks"
 
 
 def say_bytes(array: da.Array, n_bytes: Sequence[int] | None) -> da.Array:
-    """Let an array of sparse blocks say how large they will be in memory.
-
-    Parameters
-    ----------
-    array : Dask array
-        Rows that are read lazily.
-    n_bytes : sequence of int, optional
-        Bytes of each block; None says nothing.
-
-    Returns
-    -------
-    Dask array
-        The same array. What is made of it says nothing, unless it is told to.
-    """
+    """Let an array of sparse blocks say how large they will be in memory."""
     if n_bytes is not None:
         array.dask.layers[array.name].collection_annotations = {SAID: np.asarray(n_bytes, dtype=np.int64)}
     return array
@@ -46,18 +33,6 @@ def say_bytes(array: da.Array, n_bytes: Sequence[int] | None) -> da.Array:
 def bytes_said(array: da.Array) -> list[int] | None:
     """Return how large the blocks of an array are in memory.
 
-    Parameters
-    ----------
-    array : Dask array
-        Rows that are read lazily.
-
-    Returns
-    -------
-    list of int or None
-        Bytes of each block; None where nothing is known.
-
-    Examples
-    --------
     >>> from dspectral import write_counts
     >>> bytes_said(write_counts(np.eye(4), "memory://said", block_rows=2).counts)
     [28, 28]
@@ -71,22 +46,6 @@ def bytes_said(array: da.Array) -> list[int] | None:
 def spans_of(arrays: Sequence[da.Array], target: int) -> list[range]:
     """Return the blocks that each task reads.
 
-    Parameters
-    ----------
-    arrays : sequence of Dask array
-        Streams that are cut alike.
-    target : int
-        Bytes of rows that are worth a summary; 0 joins nothing.
-
-    Returns
-    -------
-    list of range
-        Numbers of consecutive blocks: as many as fit in the target, at most :data:`MOST`, and at most the bytes that
-        ``dspectral.joined-bytes`` of Dask's configuration says. One each where the target is 0 or a stream does not say
-        how large its blocks are.
-
-    Examples
-    --------
     >>> from dspectral import write_counts
     >>> rows = write_counts(np.eye(5), "memory://spans", block_rows=1).counts
     >>> spans_of([rows], 40), spans_of([rows], 0) == [range(i, i + 1) for i in range(5)]
@@ -109,27 +68,7 @@ def spans_of(arrays: Sequence[da.Array], target: int) -> list[range]:
 
 
 def join(first: int, shapes: Sequence[Shape], *blocks: Any) -> CSRRows:
-    """Check consecutive blocks of one stream, and put them together.
-
-    Parameters
-    ----------
-    first : int
-        Number of the first block, for messages.
-    shapes : sequence of tuple
-        What the array says of each block.
-    *blocks : csr_array
-        The blocks, in order.
-
-    Returns
-    -------
-    csr_array
-        Their rows.
-
-    Raises
-    ------
-    ValueError
-        If a block is not what its array says: the message begins with its number.
-    """
+    """Check consecutive blocks of one stream, and put them together."""
     checked = []
     for number, (block, shape) in enumerate(zip(blocks, shapes, strict=True), first):
         try:
@@ -142,18 +81,5 @@ def join(first: int, shapes: Sequence[Shape], *blocks: Any) -> CSRRows:
 
 
 def cut_again(joined: Sequence[CSRRows], sizes: Sequence[int]) -> Iterator[tuple[Rows, ...]]:
-    """Cut what was joined into its blocks again.
-
-    Parameters
-    ----------
-    joined : sequence of csr_array
-        The rows of each stream.
-    sizes : sequence of int
-        Rows of each block.
-
-    Yields
-    ------
-    tuple of csr_array
-        The rows of a block in each stream: views, not copies.
-    """
+    """Cut what was joined into its blocks again."""
     return zip(*(slices_of(rows, sizes) for rows in joined), strict=True)

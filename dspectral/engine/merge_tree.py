@@ -32,32 +32,7 @@ def block_tasks(
     keeper: Keeper | None = None,
     spans: Sequence[range] | None = None,
 ) -> tuple[Graph, list[Key]]:
-    """Make one task for each block or few of them, which reads, applies what was mapped over it, and does the work.
-
-    Parameters
-    ----------
-    work : callable
-        ``work(function, number, shapes, *blocks)`` is what a task calls: with the number of its first block; and of
-        each block what the streams promise, or of blocks that were joined their rows.
-    function : callable
-        Function that ``work`` applies. It is in the graph once: arrays bound to it travel to a worker once, and not
-        with each task.
-    arrays : list of Dask array
-        Streams that are cut alike, at least one.
-    name : str
-        First part of the tasks' keys.
-    keeper : Keeper, optional
-        Who keeps what the tasks make.
-    spans : sequence of range, optional
-        Numbers of the blocks that each task reads, in order; by default one each.
-
-    Returns
-    -------
-    graph : dict of Key to Node
-        All tasks.
-    leaves : list of Key
-        Key of each task.
-    """
+    """Make one task for each block or few of them, which reads, applies what was mapped over it, and does the work."""
     graph: Graph = {}
     # Optimized together, so that streams made from one source share the tasks that read it.
     for array in dask.optimize(*arrays):
@@ -91,10 +66,7 @@ def block_tasks(
 class Teller(NamedTuple):
     """What merges on a worker need to know to tell of themselves.
 
-    Attributes
-    ----------
-    fit, run : str
-        Tokens of fit and pass.
+    `fit, run`: tokens of fit and pass.
     """
 
     fit: str
@@ -109,28 +81,7 @@ def merge_tree(
     teller: Teller | None = None,
     keeper: Keeper | None = None,
 ) -> Delayed:
-    """Add merges of ``fan_in`` neighbors on each level to a graph, until one summary is left.
-
-    Parameters
-    ----------
-    graph : dict of Key to Node
-        Tasks that make the summaries.
-    keys : list of Key
-        Keys of the summaries, in the order of their blocks.
-    fan_in : int
-        Number of summaries that a merge takes, at least 2.
-    token : str
-        Last part of the names of the task groups, as :func:`merge_groups` has it.
-    teller : Teller, optional
-        Tokens with which merges on a worker tell the scheduler of the summary; None for silence.
-    keeper : Keeper, optional
-        Who keeps the summaries, and leaves out what need not run.
-
-    Returns
-    -------
-    Delayed
-        Summary of all blocks.
-    """
+    """Add merges of ``fan_in`` neighbors on each level to a graph, until one summary is left."""
     layer = dict(graph)
     level = 0
     # Invariant: `keys` are summaries of consecutive runs of blocks, in order. Their number falls by fan_in a level.
@@ -176,20 +127,6 @@ def merge_group(level: int, token: str) -> str:
 def merges_of(n_blocks: int, fan_in: int) -> list[int]:
     """Return the number of merges on each level above summaries of blocks.
 
-    Parameters
-    ----------
-    n_blocks : int
-        Number of blocks.
-    fan_in : int
-        Number of summaries that a merge takes.
-
-    Returns
-    -------
-    list of int
-        From the blocks up; a summary without a neighbor moves up without a merge.
-
-    Examples
-    --------
     >>> merges_of(5, 2), merges_of(1, 2)
     ([2, 1, 1], [])
     """
@@ -209,20 +146,6 @@ def _groups(keys: list[Key], size: int) -> Iterator[list[Key]]:
 def tree_depth(n_blocks: int, fan_in: int | None = None) -> int:
     """Return the number of levels of merges above summaries of blocks.
 
-    Parameters
-    ----------
-    n_blocks : int
-        Number of blocks.
-    fan_in : int, optional
-        Number of summaries that a merge takes; by default the configured one, as for :func:`summarize`.
-
-    Returns
-    -------
-    int
-        Depth of the tree, 0 for one block.
-
-    Examples
-    --------
     >>> [tree_depth(n) for n in (1, 2, 3, 8, 9)]
     [0, 1, 2, 3, 4]
     """

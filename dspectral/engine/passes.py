@@ -221,18 +221,6 @@ def map_rows(
 def collect_rows(X: "Rows | da.Array") -> Any:
     """Bring the result of :func:`map_rows` into this process.
 
-    Parameters
-    ----------
-    X : ndarray, csr_array or Dask array
-        Result; an array in memory is returned as it is.
-
-    Returns
-    -------
-    ndarray or csr_array
-        The same rows in memory.
-
-    Examples
-    --------
     >>> collect_rows(map_rows(da.ones((2, 1)), np.negative, n_columns=1))
     array([[-1.],
            [-1.]])
@@ -260,24 +248,6 @@ def run_tasks(
 ) -> list[Any]:
     """Run ``function(item)`` as one task for each item; results come back in the order of the items.
 
-    Parameters
-    ----------
-    function : callable
-        Function of one item; BLAS has one thread while it runs.
-    items : sequence
-        Small values, which travel in the graph.
-    name : str
-        Name of the task group.
-    n_rows, n_bytes : int, optional
-        Rows and bytes of all items together, for those who watch.
-
-    Returns
-    -------
-    list
-        Results, in this process.
-
-    Examples
-    --------
     >>> run_tasks(len, ["a", "bc"], name="measure")
     [1, 2]
     """

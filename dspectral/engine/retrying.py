@@ -73,21 +73,6 @@ GAVE_UP = "the same on each of {} attempts"
 def is_transient(error: BaseException) -> bool:
     """Report whether the same call may succeed a moment later.
 
-    Parameters
-    ----------
-    error : BaseException
-        Error of a read or a write.
-
-    Returns
-    -------
-    bool
-        True for timeouts, lost connections, and errors of the system that pass (input and output, a stale handle of a
-        shared folder), also for an ``OSError`` without a number, as libraries raise it; and for answers of HTTP such
-        as 503. False for all that another attempt would meet again: what is absent or forbidden, a full disk, and
-        every other error, such as ``ValueError``.
-
-    Examples
-    --------
     >>> is_transient(TimeoutError()), is_transient(OSError(5, "Input/output error"))
     (True, True)
     >>> is_transient(FileNotFoundError()), is_transient(ValueError("damaged"))
@@ -128,33 +113,6 @@ def retried(
 ) -> R:
     """Call a function; after a transient error pause and call it again, each pause longer than the last.
 
-    Parameters
-    ----------
-    function : callable
-        Function to try: it must do no harm to call it once more.
-    *arguments : object
-        Its arguments.
-    what : str
-        Words for what the function does, such as ``"reading counts/c/3 of s3://bucket/store"``.
-    transient : callable, default=is_transient
-        ``transient(error)`` says whether another attempt may succeed.
-    n_retries : int, optional
-        How often it is called again; by default the entry ``dspectral.retries`` of Dask's configuration (2 where it is
-        not set, 0 for never).
-
-    Returns
-    -------
-    object
-        Result of the function.
-
-    Raises
-    ------
-    Exception
-        The error of the last attempt, or the first that is not transient. Calls may lie within each other: an error on
-        which an inner one gave up is not tried again by an outer one.
-
-    Examples
-    --------
     >>> answers = [TimeoutError("busy"), "there"]
     >>> def read():
     ...     answer = answers.pop(0)
@@ -185,22 +143,6 @@ def retried(
 def retrying(function: Callable[P, R], what: str, n_retries: int | None = None) -> Callable[P, R]:
     """Return a function that is tried again after a transient error, as :func:`retried` does.
 
-    Parameters
-    ----------
-    function : callable
-        Function to try.
-    what : str
-        Words for what it does.
-    n_retries : int, optional
-        As for :func:`retried`.
-
-    Returns
-    -------
-    callable
-        It can be pickled if ``function`` can be.
-
-    Examples
-    --------
     >>> retrying(abs, "a magnitude")(-3)
     3
     """
@@ -210,18 +152,6 @@ def retrying(function: Callable[P, R], what: str, n_retries: int | None = None) 
 def tried_by(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return what a function of :func:`retrying` tries, which is all that decides its result.
 
-    Parameters
-    ----------
-    function : callable
-        Function of a task.
-
-    Returns
-    -------
-    callable
-        The function itself if it tries no other one.
-
-    Examples
-    --------
     >>> tried_by(retrying(abs, "a magnitude")) is tried_by(abs) is abs
     True
     """
@@ -231,13 +161,7 @@ def tried_by(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def tell_retry(event: Retried) -> None:
-    """Tell that something is tried again: those who listen in this process, and the scheduler of its worker.
-
-    Parameters
-    ----------
-    event : Retried
-        Event of the attempt that failed.
-    """
+    """Tell that something is tried again: those who listen in this process, and the scheduler of its worker."""
     # A thread that runs a task knows nothing of the thread that waits for it, so whoever listens is told.
     tell_everybody(event)
     tell_from_worker(event)

@@ -24,18 +24,9 @@ BLOCK_BYTES = 64 << 20
 class Blocks(NamedTuple):
     """A stream of blocks that are not rows of a matrix, such as sentences of token ids or tagged sequences.
 
-    Attributes
-    ----------
-    read : callable
-        ``read(item)`` returns a block; it is called inside the task.
-    items : sequence
-        One item for each block: small values that travel in the graph, unless ``in_memory``.
-    in_memory : bool
-        Whether the items are the data themselves. Threads then work on them where they lie, even if a Dask client
-        is in force.
+    `read`: ``read(item)`` returns a block; `items`: one item for each block; `in_memory`: whether the items
+    are the data themselves.
 
-    Examples
-    --------
     >>> from dspectral.engine import summarize
     >>> from dspectral.decomposition.moments import Moments
     >>> summarize(Blocks(np.diag, [[1.0, 2.0], [3.0, 4.0]]), of=Moments.of).gram
@@ -57,25 +48,7 @@ Shape: TypeAlias = tuple[int, int, str] | None
 
 
 def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
-    """Return the Dask array behind ``X``, cut into row blocks of known sizes.
-
-    Parameters
-    ----------
-    X : ndarray, SciPy sparse, Dask array, store, or sparse matrix that AnnData holds on disk
-        Rows, shape ``(n_rows, n_columns)``. Nothing is read or copied.
-
-    Returns
-    -------
-    Dask array
-        Array of one column chunk.
-
-    Raises
-    ------
-    ValueError
-        If the array is not two-dimensional, is cut in columns, or has row blocks of unknown size.
-    TypeError
-        If ``X`` is something else. For a corpus and for other lazy containers the message says what to do.
-    """
+    """Return the Dask array behind ``X``, cut into row blocks of known sizes."""
     # Asked for once: a store builds its array anew each time.
     array = backed_rows(X) if is_backed(X) else getattr(X, "counts", X)
     if not isinstance(array, da.Array):
@@ -98,21 +71,7 @@ def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
 
 
 def refuse_other_containers(X: object, name: str = "X") -> None:
-    """Refuse what holds data outside memory in a form that is not read by rows, or holds text.
-
-    Parameters
-    ----------
-    X : object
-        Whatever a caller passed as rows.
-    name : str, default="X"
-        Name of the argument, for the message.
-
-    Raises
-    ------
-    TypeError
-        If ``X`` is a corpus, an AnnData, a Dask collection other than an array, or an array on disk. NumPy would
-        convert the last two by reading all of them into memory.
-    """
+    """Refuse what holds data outside memory in a form that is not read by rows, or holds text."""
     kind = type(X).__name__
     if all(hasattr(type(X), part) for part in ("obsm", "varm", "layers")):
         layers = ", ".join(map(repr, getattr(X, "layers", ())))
@@ -144,18 +103,6 @@ def refuse_other_containers(X: object, name: str = "X") -> None:
 def is_lazy(X: object) -> bool:
     """Report whether ``X`` is a Dask array, a store or a sparse matrix on disk, and not an array in memory.
 
-    Parameters
-    ----------
-    X : object
-        Anything.
-
-    Returns
-    -------
-    bool
-        False for :class:`Blocks`, too.
-
-    Examples
-    --------
     >>> is_lazy(da.ones((2, 2))), is_lazy(np.ones((2, 2)))
     (True, False)
     """
@@ -205,18 +152,7 @@ def in_blocks(X: Any) -> da.Array:
 
 
 def check_cuts(arrays: Sequence[da.Array]) -> None:
-    """Refuse streams that are not cut alike.
-
-    Parameters
-    ----------
-    arrays : sequence of Dask array
-        The streams.
-
-    Raises
-    ------
-    ValueError
-        If their row blocks are not of the same sizes.
-    """
+    """Refuse streams that are not cut alike."""
     # Streams are paired by the number of the block, so their cuts must be the same.
     cuts = {array.chunks[0] for array in arrays}
     if len(cuts) > 1:
@@ -240,25 +176,7 @@ def shape_said(array: da.Array, number: int) -> Shape:
 
 
 def checked_block(block: Any, said: Shape) -> Any:
-    """Return a block as a kernel takes it: a ``csr_array`` without repeated entries, or an ndarray.
-
-    Parameters
-    ----------
-    block : object
-        Result of an array's task, or of ``read`` of :class:`Blocks`.
-    said : tuple of int, int and str, or None
-        Rows, columns and dtype that the array promises; None checks nothing.
-
-    Returns
-    -------
-    object
-        The block itself, not copied, wherever it already is of the right kind.
-
-    Raises
-    ------
-    ValueError
-        If a block of rows is masked, of another kind, or not of the shape and dtype that its array promises.
-    """
+    """Return a block as a kernel takes it: a ``csr_array`` without repeated entries, or an ndarray."""
     if is_sparse(block):
         block = sparse_products.canonical_rows(block)
     # Blocks of a stream are what their summary takes, and no concern of this function.

@@ -23,28 +23,12 @@ from dspectral.types import is_sparse
 class Work(NamedTuple):
     """A description of a pass, as far as it is known before it begins.
 
-    Attributes
-    ----------
-    name : str
-        Name of the pass.
-    block_group : str
-        Name of the task group of its blocks.
-    n_blocks : int
-        Number of tasks in that group.
-    is_pass : bool, default=False
-        Whether it reads the data, and so has a number.
-    merge_groups : tuple of str, default=()
-        Names of the task groups of the merges, from the blocks up.
-    n_merges : int, default=0
-        Number of tasks in these groups.
-    fan_in : int, default=0
-        Number of summaries that a merge takes.
-    n_rows, n_bytes : int, optional
-        Rows and bytes of all blocks.
-    n_kept, n_kept_merges : int, default=0
-        Blocks and merges that need not run, since their summaries are kept.
-    n_joined : int, default=0
-        Number of blocks of the data, where tasks read several; else 0.
+    `name`: name of the pass; `block_group`: name of the task group of its blocks; `n_blocks`: number of tasks
+    in that group; `is_pass`: whether it reads the data, and so has a number; `merge_groups`: names of the
+    task groups of the merges, from the blocks up; `n_merges`: number of tasks in these groups; `fan_in`:
+    number of summaries that a merge takes; `n_rows, n_bytes`: rows and bytes of all blocks; `n_kept,
+    n_kept_merges`: blocks and merges that need not run, since their summaries are kept; `n_joined`: number of
+    blocks of the data, where tasks read several.
     """
 
     name: str
@@ -62,13 +46,7 @@ class Work(NamedTuple):
 
 
 class LocalCounts(Callback):
-    """Counts the tasks of one pass that Dask's schedulers within this process have done.
-
-    Parameters
-    ----------
-    begun : PassBegan
-        The pass.
-    """
+    """Counts the tasks of one pass that Dask's schedulers within this process have done."""
 
     def __init__(self, begun: PassBegan) -> None:
         super().__init__()
@@ -92,22 +70,7 @@ class LocalCounts(Callback):
 
 @contextmanager
 def running_pass(work: Work, *, run: str, client: Client | None = None) -> Iterator[dict[str, Any]]:
-    """Tell the events of a pass while the body computes it, and note its time.
-
-    Parameters
-    ----------
-    work : Work
-        Description of the pass.
-    run : str
-        Token of the pass.
-    client : distributed.Client, optional
-        Client that computes it; None for Dask's schedulers within this process.
-
-    Yields
-    ------
-    dict
-        Arguments with which ``dask.compute`` computes the graph, and counts its tasks.
-    """
+    """Tell the events of a pass while the body computes it, and note its time."""
     fit = fit_in_force()
     number = next_number(is_pass=work.is_pass)
     begun = PassBegan(
@@ -153,18 +116,7 @@ def running_pass(work: Work, *, run: str, client: Client | None = None) -> Itera
 
 
 def client_for(*, in_memory: bool) -> Client | None:
-    """Return the client that will compute a pass, if anybody wants to hear of it.
-
-    Parameters
-    ----------
-    in_memory : bool
-        Whether threads of this process compute, even if a client is in force.
-
-    Returns
-    -------
-    distributed.Client or None
-        None, too, where nobody listens.
-    """
+    """Return the client that will compute a pass, if anybody wants to hear of it."""
     return client_in_force() if not in_memory and (is_heard() or counts_blocks()) else None
 
 
@@ -180,35 +132,14 @@ def without_graph_warning() -> Iterator[None]:
 
 
 def local_scheduler() -> dict[str, str]:
-    """Choose threads, or the caller's own thread where the configuration asks for it.
-
-    Returns
-    -------
-    dict
-        Arguments of ``dask.compute``.
-    """
+    """Choose threads, or the caller's own thread where the configuration asks for it."""
     # A scheduler that is named goes before a distributed client, to which all the data would be copied.
     scheduler = dask.config.get("scheduler", None)
     return {"scheduler": "sync" if scheduler in ("sync", "synchronous", "single-threaded") else "threads"}
 
 
 def merged(fit: str, run: str, level: int, summary: Any) -> Merged:
-    """Return the event of a summary that was merged.
-
-    Parameters
-    ----------
-    fit, run : str
-        Tokens of fit and pass.
-    level : int
-        Level of the merge.
-    summary : Summary
-        Its result.
-
-    Returns
-    -------
-    Merged
-        With a bound where the summary has the fields ``error`` and ``energy``, as Frequent Directions has.
-    """
+    """Return the event of a summary that was merged."""
     summary = summary.summary if isinstance(summary, Part) else summary
     n_rows = getattr(summary, "n_rows", None)
     error, energy = getattr(summary, "error", None), getattr(summary, "energy", None)
@@ -223,18 +154,6 @@ def merged(fit: str, run: str, level: int, summary: Any) -> Merged:
 def bytes_of(content: Any) -> int:
     """Return the bytes of the arrays in a summary.
 
-    Parameters
-    ----------
-    content : object
-        Array, SciPy sparse matrix, or tuple of them.
-
-    Returns
-    -------
-    int
-        Bytes; other objects count as nothing.
-
-    Examples
-    --------
     >>> bytes_of((np.zeros(3), 5, (np.zeros(1, dtype=np.int32),)))
     28
     """
@@ -249,18 +168,6 @@ def bytes_of(content: Any) -> int:
 def group_of(key: Hashable) -> str:
     """Return the name of a task's group.
 
-    Parameters
-    ----------
-    key : hashable
-        Key of the task.
-
-    Returns
-    -------
-    str
-        Its first element, or the key itself.
-
-    Examples
-    --------
     >>> group_of(("merge-level-2-0123456789abcdef0123456789abcdef", 7))
     'merge-level-2-0123456789abcdef0123456789abcdef'
     """

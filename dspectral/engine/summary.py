@@ -13,14 +13,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 class BlockSize(NamedTuple):
     """Size of the largest block of a pass, as far as it is known before it is read.
 
-    Attributes
-    ----------
-    n_rows, n_columns : int
-        Its shape.
-    itemsize : int
-        Bytes of an entry.
-    is_sparse : bool
-        Whether it is CSR; the number of its entries is not known.
+    `n_rows, n_columns`: its shape; `itemsize`: bytes of an entry; `is_sparse`: whether it is CSR.
     """
 
     n_rows: int
@@ -35,15 +28,8 @@ class Need(NamedTuple):
     A summary may say it in a class method ``needs(block, **bound)``, which gets a :class:`BlockSize` and what is bound
     to ``of``; a pass is then refused before it begins where that does not fit in memory.
 
-    Attributes
-    ----------
-    summary : int
-        Most bytes of a summary.
-    work : int
-        Most bytes that summarizing a block takes beside the block itself, its summary included.
-    block : int, default=0
-        Bytes of rows that are worth a summary: a task reads several smaller blocks of a store, up to so many bytes.
-        0 for summaries that cost as much in a small block as in a large one.
+    `summary`: most bytes of a summary; `work`: most bytes that summarizing a block takes beside the block
+    itself, its summary included; `block`: bytes of rows that are worth a summary.
     """
 
     summary: int
@@ -52,20 +38,7 @@ class Need(NamedTuple):
 
 
 def need_of(of: Callable[..., Any], block: BlockSize) -> Need:
-    """Return what the summary of a block says that it needs.
-
-    Parameters
-    ----------
-    of : callable
-        Class method ``of`` of a summary, with what is bound to it.
-    block : BlockSize
-        Size of the block.
-
-    Returns
-    -------
-    Need
-        Zero for a summary that says nothing.
-    """
+    """Return what the summary of a block says that it needs."""
     inner, keywords = getattr(of, "func", of), dict(getattr(of, "keywords", {}))
     says = getattr(getattr(inner, "__self__", None), "needs", None)
     if says is None or getattr(inner, "__name__", "") != "of":
@@ -104,19 +77,6 @@ class Summary(Protocol):
 def add_fields(*parts: T) -> T:
     """Merge summaries whose fields all add up.
 
-    Parameters
-    ----------
-    *parts : named tuples of one class
-        Summaries in the order of their rows, at least one. Fields are arrays of one shape, numbers, or named tuples
-        of such, with or without a ``merge`` of their own.
-
-    Returns
-    -------
-    named tuple
-        The sum of each field; floats are added exactly (``math.fsum``), arrays from left to right.
-
-    Examples
-    --------
     >>> from typing import NamedTuple
     >>> class Totals(NamedTuple):
     ...     n_rows: int

@@ -42,22 +42,6 @@ Graph: TypeAlias = dict[Key, GraphNode]
 def call(key: Key, function: Callable[..., object], *arguments: object) -> Node:
     """Return a task: a call of a function.
 
-    Parameters
-    ----------
-    key : hashable
-        Name of the task in the graph.
-    function : callable
-        Function to call.
-    *arguments
-        Values, or results of other tasks as :func:`result_of` gives them.
-
-    Returns
-    -------
-    Node
-        Task that can be put into a graph under its key.
-
-    Examples
-    --------
     >>> call("three", abs, -3)()
     3
     """
@@ -65,71 +49,23 @@ def call(key: Key, function: Callable[..., object], *arguments: object) -> Node:
 
 
 def result_of(key: Key) -> TaskRef:
-    """Return an argument that stands for the result of another task.
-
-    Parameters
-    ----------
-    key : hashable
-        Name of that task.
-
-    Returns
-    -------
-    TaskRef
-        Reference that Dask replaces by the result.
-    """
+    """Return an argument that stands for the result of another task."""
     return TaskRef(key)
 
 
 def value(key: Key, content: object) -> Node:
-    """Return a node that holds a value: it is in the graph once, however many tasks use it.
-
-    Parameters
-    ----------
-    key : hashable
-        Name of the node in the graph.
-    content : object
-        Value as it is; a tuple in it is never taken for the key of a task.
-
-    Returns
-    -------
-    Node
-        Value that can be put into a graph under its key.
-    """
+    """Return a node that holds a value: it is in the graph once, however many tasks use it."""
     return DataNode(key, content)
 
 
 def nodes_of(array: da.Array) -> Graph:
-    """Return the nodes behind a Dask array.
-
-    Parameters
-    ----------
-    array : Dask array
-        Its layers may be in the public format of tuples or in the private one of nodes.
-
-    Returns
-    -------
-    dict of Key to Node
-        All tasks and values that the array needs.
-    """
+    """Return the nodes behind a Dask array."""
     nodes: Mapping[Key, Node] = convert_legacy_graph(dict(array.__dask_graph__()))
     return dict(nodes)
 
 
 def fuse_into(leaves: Iterable[Key], graph: Graph) -> Graph:
-    """Fuse each leaf with the tasks that it alone needs.
-
-    Parameters
-    ----------
-    leaves : iterable of hashable
-        Names of the tasks on which no other task depends.
-    graph : dict of Key to Node
-        All tasks; those that are fused are taken out of it.
-
-    Returns
-    -------
-    dict of Key to Node
-        The fused leaves, and what several of them need.
-    """
+    """Fuse each leaf with the tasks that it alone needs."""
     # Invariant: `members` is a tree of tasks that nobody outside it needs, but for its root, the leaf.
     n_dependents = Counter(key for node in graph.values() for key in node.dependencies)
     fused: Graph = {}
@@ -144,20 +80,7 @@ def fuse_into(leaves: Iterable[Key], graph: Graph) -> Graph:
 
 
 def reachable(graph: Graph, key: Key) -> Graph:
-    """Return the tasks that one task needs, itself among them.
-
-    Parameters
-    ----------
-    graph : dict of Key to Node
-        All tasks.
-    key : hashable
-        Name of the task.
-
-    Returns
-    -------
-    dict of Key to Node
-        Those without which it cannot run.
-    """
+    """Return the tasks that one task needs, itself among them."""
     found: Graph = {}
     left = [key]
     while left:
@@ -169,33 +92,14 @@ def reachable(graph: Graph, key: Key) -> Graph:
 
 
 class Recipes:
-    """Digests of what tasks compute, whatever they are called: keys are left out, as most are new in each process.
-
-    Parameters
-    ----------
-    graph : mapping of Key to Node
-        All tasks.
-    digest_of : callable
-        Digest of a value or a function; it raises where nothing is known of one.
-    """
+    """Digests of what tasks compute, whatever they are called: keys are left out, as most are new in each process."""
 
     def __init__(self, graph: Mapping[Key, Node], digest_of: Callable[[object], str]) -> None:
         self._graph, self._digest_of = graph, digest_of
         self._known: dict[Key, str] = {}
 
     def of(self, key: Key) -> str:
-        """Return the digest of a task and of all that it needs.
-
-        Parameters
-        ----------
-        key : hashable
-            Name of the task in the graph.
-
-        Returns
-        -------
-        str
-            Digest that tasks share if they call the same functions of the same values.
-        """
+        """Return the digest of a task and of all that it needs."""
         if key not in self._known:
             self._known[key] = self._of_node(self._graph[key])
         return self._known[key]
@@ -220,18 +124,7 @@ class Recipes:
 
 
 def with_retries(graph: Graph) -> Graph:
-    """Return the same tasks, each of which is tried again after an error that may pass.
-
-    Parameters
-    ----------
-    graph : dict of Key to Node
-        Tasks that read, and values.
-
-    Returns
-    -------
-    dict of Key to Node
-        Tasks under the same keys; all other nodes are those of ``graph``.
-    """
+    """Return the same tasks, each of which is tried again after an error that may pass."""
     # Read here: the configuration of workers is another one.
     n_retries = configured_retries()
     if not n_retries:

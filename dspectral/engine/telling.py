@@ -30,16 +30,6 @@ _SENDER = f"{socket.gethostname()}:{os.getpid()}"
 def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
     """Call a function with every event while the context lasts.
 
-    Parameters
-    ----------
-    listener : callable
-        Function of an event, one of the named tuples of ``dspectral.engine.events``. It is called in the thread in
-        which the event happens, so it must be quick; an error in it is logged, and does not stop a fit.
-    everywhere : bool, default=False
-        Whether events of all threads of this process are heard, or only those of fits that begin in this thread.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from dspectral import TruncatedSVD
     >>> heard = []
@@ -67,39 +57,19 @@ def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]
 
 
 def is_heard() -> bool:
-    """Report whether anybody in this process listens, or a dashboard is configured.
-
-    Returns
-    -------
-    bool
-        Whether events are sent to a scheduler.
-    """
+    """Report whether anybody in this process listens, or a dashboard is configured."""
     import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
 
     return bool(_HERE.get() or _EVERYWHERE or dask.config.get("dspectral.dashboard", default=False))
 
 
 def counts_blocks() -> bool:
-    """Report whether blocks are to be counted: for a listener, or for the log.
-
-    Returns
-    -------
-    bool
-        False where :class:`~dspectral.engine.events.BlocksDone` would reach nobody.
-    """
+    """Report whether blocks are to be counted: for a listener, or for the log."""
     return bool(_HERE.get() or _EVERYWHERE) or LOGGER.isEnabledFor(logging.DEBUG)
 
 
 def tell(event: Event, client: Client | None = None) -> None:
-    """Tell listeners, the log, and the scheduler of a client.
-
-    Parameters
-    ----------
-    event : Event
-        Event to tell.
-    client : distributed.Client, optional
-        Client of the computation. It is never waited for, and what goes wrong there is only logged.
-    """
+    """Tell listeners, the log, and the scheduler of a client."""
     _log_and_call(event, (*_HERE.get(), *_EVERYWHERE))
     # Blocks are left out: the scheduler knows its own tasks, and a message each would be as many again.
     if client is not None and is_heard() and not isinstance(event, BlocksDone):
@@ -107,47 +77,18 @@ def tell(event: Event, client: Client | None = None) -> None:
 
 
 def tell_everybody(event: Event) -> None:
-    """Tell the log and all listeners of this process, of whatever thread.
-
-    Parameters
-    ----------
-    event : Event
-        Event to tell.
-    """
+    """Tell the log and all listeners of this process, of whatever thread."""
     _log_and_call(event, tuple(_ALL))
 
 
 def is_mine(message: dict[str, Any]) -> bool:
-    """Report whether a message was sent by this process, whose listeners have heard the event itself.
-
-    Parameters
-    ----------
-    message : dict
-        Message as :func:`as_message` makes it.
-
-    Returns
-    -------
-    bool
-        False for another process, or another machine.
-    """
+    """Report whether a message was sent by this process, whose listeners have heard the event itself."""
     return bool(message["sender"] == _SENDER)
 
 
 def as_message(event: Event) -> dict[str, Any]:
     """Return an event as a dict that can be written as JSON, and sent.
 
-    Parameters
-    ----------
-    event : Event
-        Event to tell.
-
-    Returns
-    -------
-    dict
-        Fields of the event, and ``event``, ``time``, ``sender`` and ``order``.
-
-    Examples
-    --------
     >>> from dspectral.engine.events import Compiling
     >>> message = as_message(Compiling("twice", "here"))
     >>> message["event"], message["loop"]
@@ -161,13 +102,7 @@ def as_message(event: Event) -> dict[str, Any]:
 
 
 def client_in_force() -> Client | None:
-    """Return the ``dask.distributed`` client that would compute now.
-
-    Returns
-    -------
-    distributed.Client or None
-        None where Dask's schedulers within this process compute.
-    """
+    """Return the ``dask.distributed`` client that would compute now."""
     import dask  # noqa: PLC0415  as above
 
     try:
@@ -179,29 +114,12 @@ def client_in_force() -> Client | None:
 
 
 def tell_from_worker(event: Event) -> bool:
-    """Send an event from a task of a cluster to its scheduler, without waiting.
-
-    Parameters
-    ----------
-    event : Event
-        Event to tell.
-
-    Returns
-    -------
-    bool
-        Whether this is a task of a cluster.
-    """
+    """Send an event from a task of a cluster to its scheduler, without waiting."""
     return worker_teller()(event)
 
 
 def worker_teller() -> Callable[[Event], bool]:
-    """Return :func:`tell_from_worker` for the task that runs in this thread, to be called in any thread.
-
-    Returns
-    -------
-    callable
-        ``teller(event)`` sends an event and returns whether this is a task of a cluster.
-    """
+    """Return :func:`tell_from_worker` for the task that runs in this thread, to be called in any thread."""
     # Asked for by name: a process that has not loaded it is no worker, and need not load it for this.
     module = sys.modules.get("distributed.worker")
     if module is not None:

@@ -10,12 +10,8 @@ from typing import NamedTuple
 class PassTime(NamedTuple):
     """Wall time of one pass over blocks.
 
-    Attributes
-    ----------
-    name : str
-        Name of the pass, as its task group has it.
-    seconds : float
-        Wall time from the graph to the merged summary.
+    `name`: name of the pass, as its task group has it; `seconds`: wall time from the graph to the merged
+    summary.
     """
 
     name: str
@@ -30,13 +26,6 @@ _ASKED: ContextVar[list[PassTime] | None] = ContextVar("passes", default=None)
 def timed_passes() -> Iterator[list[PassTime]]:
     """Collect the wall time of every pass that begins in this thread inside the context.
 
-    Yields
-    ------
-    list of PassTime
-        One entry for each finished pass, in order; it grows while the context lasts.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from dspectral.decomposition import Moments
     >>> from dspectral.engine import summarize

@@ -14,18 +14,6 @@ from dspectral.engine.blas import pinned
 def not_seen(path: str) -> FileNotFoundError:
     """Return the error for a path that does not exist for the process of this task.
 
-    Parameters
-    ----------
-    path : str
-        The file or folder that is not there.
-
-    Returns
-    -------
-    FileNotFoundError
-        It names the worker, its machine and the path, and says where data belong that every worker reads.
-
-    Examples
-    --------
     >>> str(not_seen("/data/a.txt")).startswith("/data/a.txt is not there for process ")
     True
     """
@@ -48,20 +36,7 @@ def naming_the_worker() -> Iterator[None]:
 
 
 def pinned_and_named(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of a task while BLAS has one thread, and name the worker that does not see a file.
-
-    Parameters
-    ----------
-    function : callable
-        Function of the task.
-    *arguments
-        Its arguments.
-
-    Returns
-    -------
-    object
-        Result of the function.
-    """
+    """Call a function of a task while BLAS has one thread, and name the worker that does not see a file."""
     with naming_the_worker():
         return pinned(aligned(function), *arguments)
 

@@ -14,19 +14,6 @@ _SCRATCH: ContextVar[str | None] = ContextVar("scratch", default=None)
 def fits_in_memory(n_bytes: float) -> bool:
     """Return whether one method may hold in memory what grows with the rows.
 
-    Parameters
-    ----------
-    n_bytes : float
-        Bytes that the rows in view need.
-
-    Returns
-    -------
-    bool
-        Whether they are at most :func:`dspectral.engine.memory_limit`. Within a probe of a plan, which sees a few
-        blocks, whether those of all blocks will be.
-
-    Examples
-    --------
     >>> fits_in_memory(1 << 20)
     True
     >>> with seeing(1e-6):
@@ -39,13 +26,6 @@ def fits_in_memory(n_bytes: float) -> bool:
 def scratch_of_probe() -> str | None:
     """Return the folder for what a fit would write beside its data, if this is a probe of a plan.
 
-    Returns
-    -------
-    str or None
-        A folder that is removed when the fit ends; None outside of a probe.
-
-    Examples
-    --------
     >>> scratch_of_probe() is None
     True
     """
@@ -54,18 +34,7 @@ def scratch_of_probe() -> str | None:
 
 @contextmanager
 def seeing(share: float) -> Iterator[None]:
-    """Say within the body of a ``with`` that fits see only a share of the data, and leave nothing beside it.
-
-    Parameters
-    ----------
-    share : float
-        Share of the whole, at most 1.
-
-    Yields
-    ------
-    None
-        Nothing.
-    """
+    """Say within the body of a ``with`` that fits see only a share of the data, and leave nothing beside it."""
     with TemporaryDirectory(prefix="dspectral-plan-") as folder:
         tokens = _SHARE.set(share), _SCRATCH.set(folder)
         try:

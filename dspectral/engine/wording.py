@@ -27,18 +27,6 @@ TASK = re.compile(r"\('(?P<name>.*)-[0-9a-f]{32}', (?P<number>\d+)")
 def sentence_of(event: Event) -> str:
     """Return an event in one line.
 
-    Parameters
-    ----------
-    event : Event
-        Event to put in words.
-
-    Returns
-    -------
-    str
-        Words and figures, without a line break.
-
-    Examples
-    --------
     >>> sentence_of(Certified("f1", "TruncatedSVD", 3.5, 0.0125))
     'TruncatedSVD: certificate 3.5 (relative 0.0125)'
     """
@@ -48,20 +36,6 @@ def sentence_of(event: Event) -> str:
 def place_of(number: int | None, n_passes: int | None) -> str:
     """Return which pass of how many, as far as that is known.
 
-    Parameters
-    ----------
-    number : int, optional
-        Number of the pass, from 1.
-    n_passes : int, optional
-        Number of passes.
-
-    Returns
-    -------
-    str
-        Empty for a step that is no pass.
-
-    Examples
-    --------
     >>> place_of(2, 4), place_of(2, None), place_of(None, 4)
     ('pass 2 of 4', 'pass 2', '')
     """
@@ -73,18 +47,6 @@ def place_of(number: int | None, n_passes: int | None) -> str:
 def place_of_task(key: str) -> str:
     """Return what a task does, from its key.
 
-    Parameters
-    ----------
-    key : str
-        Key of a task as text.
-
-    Returns
-    -------
-    str
-        Words.
-
-    Examples
-    --------
     >>> place_of_task("('sketch-block-0123456789abcdef0123456789abcdef', 3, 0)")
     'block 3 of sketch'
     >>> place_of_task("('merge-level-2-0123456789abcdef0123456789abcdef', 7)")

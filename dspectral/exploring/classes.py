@@ -15,18 +15,9 @@ N_GROUPS = 12
 class Branch:
     """A branch of the tree: words whose bit strings begin alike.
 
-    Attributes
-    ----------
-    code : str
-        Bits that they share.
-    words : ndarray of int64, shape (n,)
-        Words by number, the most frequent first.
-    n_tokens : int
-        Number of their tokens.
-    group : int
-        Number of its color, -1 above the groups.
-    branches : list of Branch
-        The two branches into which it splits; none for a class.
+    `code`: bits that they share; `words` (n,): words by number, the most frequent first; `n_tokens`: number
+    of their tokens; `group`: number of its color, -1 above the groups; `branches`: the two branches into
+    which it splits.
     """
 
     code: str
@@ -37,18 +28,7 @@ class Branch:
 
 
 def class_tree(brown: SpectralBrownClustering) -> Branch:
-    """Return the tree of a fitted clustering.
-
-    Parameters
-    ----------
-    brown : SpectralBrownClustering
-        Clustering of the frequent words.
-
-    Returns
-    -------
-    Branch
-        The root, with all words but ``"<?>"``; up to 12 large branches below it are groups.
-    """
+    """Return the tree of a fitted clustering."""
     codes = brown.tree_.codes()
     labels, counts = brown.labels_[1:], np.asarray(brown.word_counts_)[1:]
     members: dict[str, NDArray[np.int64]] = {
@@ -93,17 +73,7 @@ def _paint(branch: Branch, group: int) -> None:
 def groups_of(root: Branch, n_words: int) -> NDArray[np.int64]:
     """Return the group of each word, -1 for ``"<?>"``.
 
-    Parameters
-    ----------
-    root : Branch
-        The tree.
-    n_words : int
-        Number of words, ``"<?>"`` included.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_words,)
-        Groups.
+    Shapes: returns (n_words,).
     """
     groups = np.full(n_words, -1, dtype=np.int64)
     for leaf in leaves(root):

@@ -22,14 +22,8 @@ SLICE_ROWS = 8_192
 class Space(NamedTuple):
     """Where documents become points: their weighted rows times the directions.
 
-    Attributes
-    ----------
-    where : Location
-        Store of the counts.
-    weighting : Weighting
-        Weights of the words.
-    axes : ndarray of float32, shape (n_words, k)
-        Directions as columns.
+    `where`: store of the counts; `weighting`: weights of the words; `axes` (n_words, k): directions as
+    columns.
     """
 
     where: Location
@@ -39,19 +33,7 @@ class Space(NamedTuple):
     def points(self, block: BlockInfo) -> tuple[FloatArray, NDArray[np.int64], FloatArray]:
         """Return points of length at most 1, the number of words of each document, and the points' own length.
 
-        Parameters
-        ----------
-        block : BlockInfo
-            Block of documents.
-
-        Returns
-        -------
-        points : ndarray of float32, shape (n_documents, k)
-            Cosine of each document with each direction.
-        sizes : ndarray of int64, shape (n_documents,)
-            Number of different words of each document that have a weight.
-        lengths : ndarray of float32, shape (n_documents,)
-            Length of each point: the share of a document that the directions hold.
+        Shapes: returns `points` (n_documents, k), `sizes` (n_documents,), `lengths` (n_documents,).
         """
         rows: CSRRows = self.weighting.apply(read_block(self.where, block))
         points = np.asarray(rows @ self.axes, dtype=np.float32)
@@ -65,14 +47,8 @@ class Space(NamedTuple):
 class Best(NamedTuple):
     """The best documents of each of several questions.
 
-    Attributes
-    ----------
-    scores : ndarray of float32, shape (n_questions, n)
-        Scores, the best first.
-    rows : ndarray of int64, shape (n_questions, n)
-        Numbers of the documents.
-    n : int
-        Most documents for each question: a short block has fewer.
+    `scores` (n_questions, n): scores, the best first; `rows` (n_questions, n): numbers of the documents; `n`:
+    most documents for each question.
     """
 
     scores: NDArray[np.float32]
@@ -104,22 +80,7 @@ def numbered(store: CountStore) -> list[Numbered]:
 
 
 def typical_documents(store: CountStore, space: Space, n: int) -> Best:
-    """Find the n documents that lie farthest on both ends of each direction, in one pass.
-
-    Parameters
-    ----------
-    store : CountStore
-        Counts of the documents.
-    space : Space
-        Weights and k directions.
-    n : int
-        Number of documents for each end.
-
-    Returns
-    -------
-    Best
-        The best answers to 2 k questions: positive ends, then negative ones. Short documents are held back.
-    """
+    """Find the n documents that lie farthest on both ends of each direction, in one pass."""
     parts: list[Best] = run_tasks(
         partial(_typical, space=space, n=n), numbered(store), name="typical-documents"
     )
@@ -145,21 +106,7 @@ def points_of(
 ) -> tuple[FloatArray, NDArray[np.float32]]:
     """Return the points of some documents, scaled to length 1, and how much they hold; only their blocks are read.
 
-    Parameters
-    ----------
-    store : CountStore
-        Counts of the documents.
-    space : Space
-        Weights and directions.
-    rows : ndarray of int64, shape (n,)
-        Numbers of the documents, rising.
-
-    Returns
-    -------
-    points : ndarray of float32, shape (n, k)
-        Points; zeros for a document without a word that has a weight.
-    held : ndarray of float32, shape (n,)
-        How much of each document the directions hold, from 0 to 1; short documents are held back.
+    Shapes: `rows` (n,); returns `points` (n, k), `held` (n,).
     """
     items = []
     for block, first in numbered(store):
@@ -183,21 +130,7 @@ def _points_of(
 def nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: int) -> Best:
     """Find the n documents with the largest cosine to each query among the directions, in one pass.
 
-    Parameters
-    ----------
-    store : CountStore
-        Counts of the documents.
-    space : Space
-        Weights and directions.
-    queries : ndarray of float32, shape (n_queries, k)
-        Points of length 1.
-    n : int
-        Number of documents for each query, itself included if it is a document.
-
-    Returns
-    -------
-    Best
-        Documents of at least three words.
+    Shapes: `queries` (n_queries, k).
     """
     find = partial(_nearest, space=space, queries=queries, n=n)
     parts: list[Best] = run_tasks(find, numbered(store), name="nearest-documents")

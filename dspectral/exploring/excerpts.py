@@ -26,19 +26,7 @@ Wanted = tuple[Span, NDArray[np.int64]]
 def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: PlannedText) -> list[tuple[str, str]]:
     """Read the beginnings of some documents, in one pass over the files that hold them.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        Corpus of the documents.
-    rows : ndarray of int64, shape (n,)
-        Numbers of the documents, rising.
-    text : PlannedText
-        Files that the corpus was built from, and how they are read.
-
-    Returns
-    -------
-    list of (str, str)
-        Name of the source, or nothing where a block holds several files, and the document's beginning.
+    Shapes: `rows` (n,).
     """
     n_documents = np.zeros(len(text.spans), dtype=np.int64)
     for block in corpus.blocks:  # a block is named by its span and its number in the span
@@ -82,20 +70,6 @@ def _read(item: Wanted, *, reading: Reading) -> list[tuple[str, str]]:
 def excerpt(text: str, telling: Collection[str] = ()) -> str:
     """Return the part of a text that holds most of the telling words, on one line.
 
-    Parameters
-    ----------
-    text : str
-        Text of any length.
-    telling : collection of str, default=()
-        Words in lower case.
-
-    Returns
-    -------
-    str
-        At most about 260 characters, cut between words, with an ellipsis where something is left out.
-
-    Examples
-    --------
     >>> excerpt("one two  three"), excerpt("word " * 100 + "kangaroo", {"kangaroo"})[-8:]
     ('one two three', 'kangaroo')
     """

@@ -23,25 +23,7 @@ def fill(
     seed: int,
     text: PlannedText,
 ) -> None:
-    """Do everything that follows the count of words, and put it into the findings.
-
-    Parameters
-    ----------
-    found : Findings
-        Everything but its name, stages, time and memory is set.
-    words : FrequentWords
-        Words of the text.
-    folder : str
-        Scratch.
-    sizes : Sizes
-        Largest sizes.
-    stages : Stages
-        Record of what is done.
-    seed : int
-        Seed of everything random.
-    text : PlannedText
-        Files of the text, and how they are read.
-    """
+    """Do everything that follows the count of words, and put it into the findings."""
     with stages.stage("Count documents and sentences", TOKENS):
         n_documents, n_sentences = count_filled(words)
     with stages.stage("Count the words of each document", TOKENS):

@@ -48,12 +48,8 @@ class Vocabulary(NamedTuple):
 class End(NamedTuple):
     """One end of a direction.
 
-    Attributes
-    ----------
-    words : list of (str, float)
-        Words with the largest weights, and these, relative to the direction's largest.
-    documents : list of int
-        Numbers of the most typical documents.
+    `words`: words with the largest weights, and these, relative to the direction's largest; `documents`:
+    numbers of the most typical documents.
     """
 
     words: list[tuple[str, float]]
@@ -63,18 +59,9 @@ class End(NamedTuple):
 class Directions(NamedTuple):
     """Latent directions of the documents.
 
-    Attributes
-    ----------
-    ends : list of (End, End)
-        Positive and negative end of each direction that is shown.
-    singular_values : ndarray of float64, shape (k,)
-        Singular values.
-    energy : float
-        Squared Frobenius norm of the weighted documents.
-    certificate : Certificate
-        Bound on the error of each squared singular value.
-    most_documents : int
-        Words in more documents were left out.
+    `ends`: positive and negative end of each direction that is shown; `singular_values` (k,): singular
+    values; `energy`: squared Frobenius norm of the weighted documents; `certificate`: bound on the error of
+    each squared singular value; `most_documents`: words in more documents were left out.
     """
 
     ends: list[tuple[End, End]]
@@ -105,14 +92,9 @@ class Documents(NamedTuple):
 class WordSpace(NamedTuple):
     """Vectors of words, as neighbors and as a map.
 
-    Attributes
-    ----------
-    near : ndarray of int64, shape (n_listed, n)
-        Numbers of the words nearest to each of the most frequent words, which begin with number 1.
-    cosines : ndarray of float32, shape (n_listed, n)
-        Their cosines.
-    points : ndarray of float64, shape (n_mapped, 2)
-        Places of the most frequent words on the map.
+    `near` (n_listed, n): numbers of the words nearest to each of the most frequent words, which begin with
+    number 1; `cosines` (n_listed, n): their cosines; `points` (n_mapped, 2): places of the most frequent
+    words on the map.
     """
 
     near: NDArray[np.int64]
@@ -123,16 +105,8 @@ class WordSpace(NamedTuple):
 class Classes(NamedTuple):
     """Brown classes.
 
-    Attributes
-    ----------
-    tree : Branch
-        The tree.
-    groups : ndarray of int64, shape (n_words,)
-        Group of each word, which has a color; -1 for ``"<?>"``.
-    codes : list of str
-        Bit string of each word.
-    information : float
-        Average mutual information of adjacent classes, in bits.
+    `tree`: the tree; `groups` (n_words,): group of each word, which has a color; `codes`: bit string of each
+    word; `information`: average mutual information of adjacent classes, in bits.
     """
 
     tree: Branch
@@ -145,34 +119,13 @@ class Classes(NamedTuple):
 class Findings:
     """Vocabulary, directions, documents, word space and classes that were found in a text.
 
-    Attributes
-    ----------
-    name : str
-        Title of the page, the name of the first source; set it to another before the page is written.
-    size : dict
-        ``documents``, ``sentences``, ``tokens``, ``types`` and ``bytes`` of the text; bytes are None where a source
-        does not say its size.
-    settings : dict
-        Settings with which it was made, sizes after the rule for short texts among them.
-    vocabulary : Vocabulary
-        Frequent words.
-    directions : Directions or None
-        Latent directions, if the text has enough documents.
-    documents : Documents or None
-        Documents that are shown.
-    space : WordSpace or None
-        Nearest words and their map.
-    classes : Classes or None
-        Brown classes.
-    missing : dict of str to str
-        Why a part is None, by its name.
-    stages : list of Stage
-        The steps that were done, and how long each took.
-    seconds : float
-        Wall-clock time of all.
-    peak_memory_bytes : int
-        Largest memory of this process since it started (0 where the system does not say), or what the caller has
-        measured.
+    `name`: title of the page, the name of the first source; `size`: ``documents``, ``sentences``, ``tokens``,
+    ``types`` and ``bytes`` of the text; `settings`: settings with which it was made, sizes after the rule for
+    short texts among them; `vocabulary`: frequent words; `directions`: latent directions, if the text has
+    enough documents; `documents`: documents that are shown; `space`: nearest words and their map; `classes`:
+    brown classes; `missing`: why a part is None, by its name; `stages`: the steps that were done, and how
+    long each took; `seconds`: wall-clock time of all; `peak_memory_bytes`: largest memory of this process
+    since it started (0 where the system does not say), or what the caller has measured.
     """
 
     name: str

@@ -23,12 +23,9 @@ TITLES = frozenset(("mr", "mrs", "ms", "dr", "st", "prof", "rev", "hon", "capt",
 class Places(NamedTuple):
     """The part that each type of a corpus plays: a frequent word, a rare one, or the end of a sentence.
 
-    Attributes
-    ----------
-    numbers : ndarray of int32, shape (n_types,)
-        Number of each type among the frequent words, 0 for rare words, -1 for what is no word.
-    ends, stops, titles : ndarray of bool, shape (n_types,)
-        Whether a sentence ends there, whether it is a full stop, whether a full stop behind it ends nothing.
+    `numbers` (n_types,): number of each type among the frequent words, 0 for rare words, -1 for what is no
+    word; `ends, stops, titles` (n_types,): whether a sentence ends there, whether it is a full stop, whether
+    a full stop behind it ends nothing.
     """
 
     numbers: NDArray[np.int32]
@@ -40,18 +37,9 @@ class Places(NamedTuple):
 class FrequentWords(NamedTuple):
     """The frequent words of a corpus, as its documents and sentences hold them.
 
-    Attributes
-    ----------
-    corpus : Corpus
-        Every token of each document.
-    words : list of str
-        Frequent words in order of falling count; the first is ``"<?>"``, for all others.
-    types : ndarray of int64, shape (n_words,)
-        Type of each frequent word in the corpus; 0 for the first.
-    places : Places
-        Place of each type.
-    n_tokens, n_types : int
-        Number of words in the text, punctuation left out, and of different ones.
+    `corpus`: every token of each document; `words`: frequent words in order of falling count; `types`
+    (n_words,): type of each frequent word in the corpus; `places`: place of each type; `n_tokens, n_types`:
+    number of words in the text, punctuation left out, and of different ones.
     """
 
     corpus: Corpus
@@ -63,22 +51,7 @@ class FrequentWords(NamedTuple):
 
     @classmethod
     def of(cls, corpus: Corpus, *, min_count: int, n_words: int) -> "FrequentWords":
-        """Choose the most frequent words.
-
-        Parameters
-        ----------
-        corpus : Corpus
-            Documents of tokens; type 0 holds rare words.
-        min_count : int
-            Fewest times that a word must occur.
-        n_words : int
-            Most words.
-
-        Returns
-        -------
-        FrequentWords
-            The words; nothing is read but the vocabulary.
-        """
+        """Choose the most frequent words."""
         tokens, counts = corpus.words, corpus.counts
         is_word = np.fromiter((any(map(str.isalnum, token)) for token in tokens), np.bool_, len(tokens))
         is_word[0] = True
@@ -107,23 +80,14 @@ class FrequentWords(NamedTuple):
         )
 
     def sentences(self) -> TokenCorpus:
-        """Return the sentences of frequent words, cut from the documents; nothing is read yet.
-
-        Returns
-        -------
-        TokenCorpus
-            Words, counts and blocks of sentences, as estimators take them.
-        """
+        """Return the sentences of frequent words, cut from the documents; nothing is read yet."""
         read = Sealed(partial(read_cut, places=self.places), self.corpus.where)
         return TokenCorpus(self.words, self.counts, Blocks(read, self.corpus.blocks), self.corpus.where)
 
     def documents(self) -> Blocks:
         """Return the documents as blocks of CSR counts, a column for each frequent word; nothing is read yet.
 
-        Returns
-        -------
-        Blocks
-            Blocks of csr_array of float32, shape (n_documents, n_words).
+        Shapes: returns (n_documents, n_words).
         """
         count = partial(count_block, numbers=self.places.numbers, n_words=len(self.words))
         return Blocks(Sealed(count, self.corpus.where), self.corpus.blocks)
@@ -134,42 +98,13 @@ def _among(tokens: list[str], few: frozenset[str]) -> NDArray[np.bool_]:
 
 
 def read_cut(where: Location, block: SentenceBlock, *, places: Places) -> Sentences:
-    """Read a block of documents as sentences of frequent words.
-
-    Parameters
-    ----------
-    where : Location
-        Place of the corpus.
-    block : SentenceBlock
-        Mark of the block.
-    places : Places
-        Place of each type.
-
-    Returns
-    -------
-    Sentences
-        Sentences that are not empty, but for one in a block without words.
-    """
+    """Read a block of documents as sentences of frequent words."""
     return cut(read_sentences(where, block), places)
 
 
 def cut(documents: Sentences, places: Places) -> Sentences:
     """Cut documents into sentences of frequent words.
 
-    Parameters
-    ----------
-    documents : Sentences
-        Token types of each document.
-    places : Places
-        Place of each type.
-
-    Returns
-    -------
-    Sentences
-        Numbers of the words of each sentence, punctuation left out.
-
-    Examples
-    --------
     >>> places = Places(np.array([0, 1, -1], np.int32), *np.array([[0, 0, 1], [0, 0, 1], [0, 0, 0]], bool))
     >>> cut(Sentences.of([[1, 1, 2, 1], [0]]), places).offsets
     array([0, 2, 3, 4])
@@ -192,21 +127,7 @@ def count_block(
 ) -> CSRRows:
     """Read a block of documents as counts of frequent words.
 
-    Parameters
-    ----------
-    where : Location
-        Place of the corpus.
-    block : SentenceBlock
-        Mark of the block.
-    numbers : ndarray of int32, shape (n_types,)
-        Number of each type among the frequent words, 0 for rare words, -1 for what is no word.
-    n_words : int
-        Number of columns; that of rare words stays empty.
-
-    Returns
-    -------
-    csr_array of float32, shape (n_documents, n_words)
-        Counts, sorted by column.
+    Shapes: `numbers` (n_types,); returns (n_documents, n_words).
     """
     ids, offsets = read_sentences(where, block)
     # Column 0, rare words, stays empty: they are many, and would be one word that all documents share.
@@ -220,20 +141,7 @@ def count_block(
 
 
 def count_filled(words: FrequentWords) -> tuple[int, int]:
-    """Count the documents and the sentences that hold a word, in one pass.
-
-    Parameters
-    ----------
-    words : FrequentWords
-        Words of a corpus.
-
-    Returns
-    -------
-    n_documents : int
-        Number of documents that are not empty.
-    n_sentences : int
-        Number of sentences that are not empty.
-    """
+    """Count the documents and the sentences that hold a word, in one pass."""
     count = partial(_count_filled, where=words.corpus.where, places=words.places)
     counted = run_tasks(count, words.corpus.blocks, name="count-sentences")
     return sum(one for one, _ in counted), sum(one for _, one in counted)

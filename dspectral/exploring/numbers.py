@@ -4,18 +4,6 @@
 def scaled_bytes(n: float) -> str:
     """Return a number of bytes in the largest unit that leaves at least 1.
 
-    Parameters
-    ----------
-    n : float
-        Bytes.
-
-    Returns
-    -------
-    str
-        Number and unit.
-
-    Examples
-    --------
     >>> scaled_bytes(512), scaled_bytes(3_400_000), scaled_bytes(120e9)
     ('512 bytes', '3.4 MB', '120 GB')
     """
@@ -28,18 +16,6 @@ def scaled_bytes(n: float) -> str:
 def scaled_seconds(seconds: float) -> str:
     """Return a time in seconds, minutes or hours.
 
-    Parameters
-    ----------
-    seconds : float
-        Seconds.
-
-    Returns
-    -------
-    str
-        Numbers and units.
-
-    Examples
-    --------
     >>> scaled_seconds(0.25), scaled_seconds(42.4), scaled_seconds(150), scaled_seconds(4000)
     ('0.2 s', '42 s', '2 min 30 s', '1 h 7 min')
     """

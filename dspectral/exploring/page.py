@@ -36,18 +36,7 @@ ENVIRONMENT.filters |= {
 
 
 def write_page(found: Findings) -> str:
-    """Return the page of an exploration.
-
-    Parameters
-    ----------
-    found : Findings
-        Everything that it shows.
-
-    Returns
-    -------
-    str
-        HTML with its style, its scripts and BokehJS inside.
-    """
+    """Return the page of an exploration."""
     bokeh = Resources(mode="inline", components=["bokeh"])
     return ENVIRONMENT.get_template("page.html").render(
         found=found,
@@ -69,18 +58,7 @@ def write_page(found: Findings) -> str:
 
 
 def page_data(found: Findings) -> dict[str, Any]:
-    """Return what the page's script reads: words, their neighbors, documents and plots.
-
-    Parameters
-    ----------
-    found : Findings
-        Everything that it shows.
-
-    Returns
-    -------
-    dict
-        Plain values for JSON; a word is its number, documents by theirs.
-    """
+    """Return what the page's script reads: words, their neighbors, documents and plots."""
     vocabulary, space, classes = found.vocabulary, found.space, found.classes
     plots = {"zipf": json_item(zipf_plot(vocabulary))} if len(vocabulary.ranks) > 1 else {}
     data: dict[str, Any] = {"words": [], "near": [], "cosines": [], "documents": {}, "nearest": {}}
@@ -115,18 +93,6 @@ def page_data(found: Findings) -> dict[str, Any]:
 def script_json(value: JSON) -> str:
     r"""Return JSON that may stand in a script element: no ``<`` is in it, so that no text can end the element.
 
-    Parameters
-    ----------
-    value : object
-        Plain values.
-
-    Returns
-    -------
-    str
-        JSON.
-
-    Examples
-    --------
     >>> script_json(["</script>"])
     '["\\u003c/script>"]'
     """
@@ -137,20 +103,6 @@ def script_json(value: JSON) -> str:
 def marked(text: str, words: Collection[str]) -> Markup:
     """Return an excerpt in which some words are set in bold, everything else escaped.
 
-    Parameters
-    ----------
-    text : str
-        Text of the user's.
-    words : collection of str
-        Words in lower case.
-
-    Returns
-    -------
-    Markup
-        HTML.
-
-    Examples
-    --------
     >>> str(marked("A <b>cat", {"cat"}))
     'A &lt;b&gt;<b>cat</b>'
     """

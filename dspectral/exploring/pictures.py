@@ -55,18 +55,7 @@ def quiet_figure(**settings: Any) -> figure:
 
 
 def zipf_plot(vocabulary: Vocabulary) -> figure:
-    """Draw the count of each type against its rank, both on logarithmic scales.
-
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-        Ranks and counts.
-
-    Returns
-    -------
-    figure
-        The plot.
-    """
+    """Draw the count of each type against its rank, both on logarithmic scales."""
     plot = quiet_figure(
         height=300,
         x_axis_type="log",
@@ -89,18 +78,7 @@ def zipf_plot(vocabulary: Vocabulary) -> figure:
 
 
 def spectrum_plot(directions: Directions) -> figure:
-    """Draw the share of each direction, and how far the certificate says that it may be below the truth.
-
-    Parameters
-    ----------
-    directions : Directions
-        Singular values and certificate.
-
-    Returns
-    -------
-    figure
-        The plot.
-    """
+    """Draw the share of each direction, and how far the certificate says that it may be below the truth."""
     squares = directions.singular_values**2
     share = 100 * squares / directions.energy
     rank = np.arange(1, len(share) + 1)
@@ -121,22 +99,7 @@ def spectrum_plot(directions: Directions) -> figure:
 
 
 def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) -> figure:
-    """Draw the map of words: a point for each frequent word, colored by its group of classes.
-
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-        Words and counts.
-    space : WordSpace
-        Points.
-    classes : Classes or None
-        Groups and bit strings; without them all points have one color.
-
-    Returns
-    -------
-    figure
-        The plot. Its sources "words" and "found" are read and written by the page's script.
-    """
+    """Draw the map of words: a point for each frequent word, colored by its group of classes."""
     known = _map_columns(vocabulary, space, classes)
     source = ColumnDataSource(known, name="words")
     plot = quiet_figure(
@@ -197,19 +160,7 @@ def _label(plot: figure, points: FloatArray, words: list[str]) -> None:
 def roomy(points: FloatArray, lengths: list[int], *, width: int) -> NDArray[np.int64]:
     """Choose points, the first ones first, whose names do not overlap.
 
-    Parameters
-    ----------
-    points : ndarray of float, shape (n, 2)
-        Points within -100 and 100.
-    lengths : list of int
-        Number of letters of each name.
-    width : int
-        Width of the map in pixels.
-
-    Returns
-    -------
-    ndarray of int64
-        At most 90 numbers of points, rising.
+    Shapes: `points` (n, 2).
     """
     boxes: list[tuple[float, float, float]] = []
     chosen = []

@@ -79,18 +79,6 @@ class Sizes(NamedTuple):
 def least_count(n_tokens: int) -> int:
     """Return how often a word must occur to be more than a number: once in a short text, ten times in a long one.
 
-    Parameters
-    ----------
-    n_tokens : int
-        Number of tokens of the text.
-
-    Returns
-    -------
-    int
-        Fewest times.
-
-    Examples
-    --------
     >>> [least_count(n) for n in (1_000, 10_000, 100_000, 1_000_000, 10_000_000)]
     [1, 2, 3, 5, 10]
     """

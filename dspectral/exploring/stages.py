@@ -13,16 +13,8 @@ Announce: TypeAlias = Callable[[str], AbstractContextManager[object]]
 class Stage(NamedTuple):
     """One finished stage.
 
-    Attributes
-    ----------
-    name : str
-        Name of the step.
-    reads : str
-        Kind of data that was read for it.
-    passes : int
-        How often each block of that was read.
-    seconds : float
-        Wall-clock time.
+    `name`: name of the step; `reads`: kind of data that was read for it; `passes`: how often each block of
+    that was read; `seconds`: wall-clock time.
     """
 
     name: str
@@ -34,15 +26,7 @@ class Stage(NamedTuple):
 class Stages:
     """Record of the stages of one run.
 
-    Parameters
-    ----------
-    announce : callable, optional
-        Context manager that is entered with the name of each stage, to show progress for instance.
-
-    Attributes
-    ----------
-    finished : list of Stage
-        Stages in order.
+    `finished`: stages in order.
     """
 
     def __init__(self, announce: Announce | None = None) -> None:
@@ -51,20 +35,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str, reads: str, passes: int = 1) -> Iterator[None]:
-        """Time the body of a ``with``; a stage that raises is not recorded.
-
-        Parameters
-        ----------
-        name, reads : str
-            As in :class:`Stage`.
-        passes : int, default=1
-            As in :class:`Stage`; :meth:`correct` replaces it by what a fit says.
-
-        Yields
-        ------
-        None
-            Nothing.
-        """
+        """Time the body of a ``with``; a stage that raises is not recorded."""
         start = time.perf_counter()
         with self._announce(name):
             yield
@@ -72,24 +43,12 @@ class Stages:
         self.finished.append(Stage(name, reads, passes, time.perf_counter() - start))
 
     def correct(self, passes: int) -> None:
-        """Replace the passes of the last stage.
-
-        Parameters
-        ----------
-        passes : int
-            As the fitted model says.
-        """
+        """Replace the passes of the last stage."""
         self.finished[-1] = self.finished[-1]._replace(passes=passes)
 
 
 def peak_memory_bytes() -> int:
-    """Return the largest resident memory of this process so far.
-
-    Returns
-    -------
-    int
-        Bytes; 0 where the system keeps no record in /proc.
-    """
+    """Return the largest resident memory of this process so far."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     # The system's high-water mark, in kibibytes: no thread has to look at the memory again and again.

@@ -94,14 +94,8 @@ def describe_vocabulary(words: FrequentWords, store: CountStore) -> Vocabulary:
 class Fitted(NamedTuple):
     """Directions before documents are known.
 
-    Attributes
-    ----------
-    svd : TruncatedSVD
-        The fitted decomposition.
-    space : Space
-        Where documents are points.
-    most_documents : int
-        Words in more documents were left out.
+    `svd`: the fitted decomposition; `space`: where documents are points; `most_documents`: words in more
+    documents were left out.
     """
 
     svd: TruncatedSVD
@@ -138,14 +132,7 @@ def choose_documents(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, list[tuple[int, float]]]]:
     """Find typical documents of both ends of the directions shown, draw others, and find the nearest to each.
 
-    Returns
-    -------
-    typical : ndarray of int64, shape (2 k, n)
-        Documents of the positive ends, then of the negative ends; -1 where there are fewer.
-    sample : ndarray of int64, shape (n_sample,)
-        Documents drawn at random, of twice as many those of which the directions hold most.
-    nearest : dict
-        Nearest documents, with cosines, by document.
+    Shapes: returns `typical` (2 k, n), `sample` (n_sample,).
     """
     shown = space._replace(axes=space.axes[:, :N_SHOWN])
     # Only the directions that are shown are asked for their ends; neighbors are looked for among all of them.

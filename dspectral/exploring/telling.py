@@ -9,27 +9,10 @@ def telling(
 ) -> NDArray[np.float64]:
     """Return how telling each word is: the root of its count times its residual inverse document frequency.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (n_words,)
-        Number of tokens of each word.
-    document_frequency : ndarray of int64, shape (n_words,)
-        Number of documents that hold each.
-    n_documents : int
-        Number of documents.
+    Shapes: `counts` (n_words,), `document_frequency` (n_words,); returns (n_words,).
 
-    Returns
-    -------
-    ndarray of float64, shape (n_words,)
-        ``sqrt(c) * max(0, log2(n / df) - log2(1 / (1 - exp(-c / n))))``: the second term is what a word would have that
-        fell on the documents at random; 0 for a word that no document holds.
-
-    References
-    ----------
     Church and Gale 1995, "Inverse document frequency (IDF): a measure of deviations from Poisson".
 
-    Examples
-    --------
     >>> telling(np.array([50, 50]), np.array([10, 40]), 100).round(1)
     array([14.,  0.])
     """

@@ -18,21 +18,7 @@ def nearest_words(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the words nearest to each of the most frequent words, among these, by the cosine.
 
-    Parameters
-    ----------
-    vectors : ndarray of float32, shape (n_words, k)
-        Rows of length 1 or 0; the first is ``"<?>"``, which is never an answer.
-    n_listed : int
-        Number of words, the most frequent ones.
-    n : int
-        Number of answers.
-
-    Returns
-    -------
-    ids : ndarray of int64, shape (n_listed, n)
-        Numbers of the words, the nearest first.
-    cosines : ndarray of float32, shape (n_listed, n)
-        Their cosines.
+    Shapes: `vectors` (n_words, k); returns `ids` (n_listed, n), `cosines` (n_listed, n).
     """
     listed = vectors[1 : n_listed + 1]
     n = min(n, max(0, len(listed) - 1))
@@ -50,17 +36,7 @@ def nearest_words(
 def word_map(vectors: NDArray[np.float32], *, seed: int) -> FloatArray:
     """Lay word vectors out in the plane so that near ones stay near: t-SNE, from the first two principal axes.
 
-    Parameters
-    ----------
-    vectors : ndarray of float32, shape (n, k)
-        Vectors of length 1.
-    seed : int
-        Seed of the layout.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, 2)
-        Points about the origin, rounded to two places.
+    Shapes: `vectors` (n, k); returns (n, 2).
     """
     # scikit-learn's neighbors are three times the perplexity: there must be as many other words.
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)

@@ -18,14 +18,8 @@ Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
 class ClassRows(NamedTuple):
     """Membership of documents in classes.
 
-    Attributes
-    ----------
-    indicator : csr_array or Dask array, shape (n, n_classes)
-        Indicator: 1 where a document is in a class.
-    classes : ndarray, shape (n_classes,)
-        Sorted labels; column numbers, if an indicator was given.
-    exclusive : bool
-        Whether one label a document was given, and not an indicator.
+    `indicator` (n, n_classes): indicator; `classes` (n_classes,): sorted labels; `exclusive`: whether one
+    label a document was given, and not an indicator.
     """
 
     indicator: Any
@@ -36,28 +30,8 @@ class ClassRows(NamedTuple):
 def class_rows(y: Classes, n_rows: int) -> ClassRows:
     """Return classes as an indicator matrix.
 
-    Parameters
-    ----------
-    y : array-like of labels, shape (n,), or indicator matrix (array, SciPy sparse or Dask), shape (n, n_classes)
-        Classes. A document without a class has the label None, or an empty row.
-    n_rows : int
-        Number of documents.
+    Shapes: `y` (n,).
 
-    Returns
-    -------
-    ClassRows
-        Indicator matrix and labels.
-
-    Raises
-    ------
-    ValueError
-        If there is a class for more or fewer documents than there are, or for none; if a class is NaN; if labels are
-        numbers and strings at once.
-    TypeError
-        If y is lazy and no Dask array.
-
-    Examples
-    --------
     >>> class_rows(["b", None, "a"], 3).indicator.toarray()
     array([[0., 1.],
            [0., 0.],
@@ -94,8 +68,6 @@ def class_rows(y: Classes, n_rows: int) -> ClassRows:
 def label_names(y: object, n_labels: int) -> NDArray[Any]:
     """Return the names of the columns of an indicator matrix: those of a data frame, else numbers.
 
-    Examples
-    --------
     >>> label_names(np.eye(3), 3)
     array([0, 1, 2])
     """
@@ -106,15 +78,7 @@ def label_names(y: object, n_labels: int) -> NDArray[Any]:
 def unit_class_rows(indicator: CheckedRows) -> CheckedRows:
     """Scale the rows of an indicator to length 1; rows of zeros stay zero.
 
-    Parameters
-    ----------
-    indicator : csr_array or Dask array, shape (n, n_classes)
-        Indicator as :func:`class_rows` returns it.
-
-    Returns
-    -------
-    csr_array or Dask array, shape (n, n_classes)
-        Scaled rows.
+    Shapes: `indicator` (n, n_classes); returns (n, n_classes).
     """
     if not is_lazy(indicator):
         return _unit(cast("CSRRows", indicator))

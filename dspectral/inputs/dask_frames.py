@@ -11,18 +11,6 @@ _NUMBERS = "biuf"
 def is_dask_frame(X: object) -> bool:
     """Report whether X is a Dask DataFrame.
 
-    Parameters
-    ----------
-    X : object
-        Anything.
-
-    Returns
-    -------
-    bool
-        False for its columns, too.
-
-    Examples
-    --------
     >>> import dask.dataframe as dd
     >>> import pandas as pd
     >>> frame = dd.from_pandas(pd.DataFrame({"a": [1.0]}), npartitions=1)
@@ -35,23 +23,6 @@ def is_dask_frame(X: object) -> bool:
 def rows_of_frame(X: Any) -> Any:
     """Return the rows of a Dask DataFrame as a Dask array, one block a partition; all else as it is.
 
-    Parameters
-    ----------
-    X : object
-        Rows of any kind.
-
-    Returns
-    -------
-    object
-        A Dask array of known blocks for a Dask DataFrame, else X.
-
-    Raises
-    ------
-    TypeError
-        If a column does not hold numbers: it is named.
-
-    Notes
-    -----
     One pass over the frame, which counts the rows of each partition: neither Dask nor this library knows them
     beforehand. ``X.to_dask_array(lengths=[...])`` with the counts takes none.
     """
@@ -73,22 +44,7 @@ def rows_of_frame(X: Any) -> Any:
 
 
 def check_column_names(estimator: BaseEstimator, X: Any, *, reset: bool) -> None:
-    """Keep the names of the columns of a Dask DataFrame, or compare them with those of the fit.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Estimator whose ``feature_names_in_`` is set or compared.
-    X : Dask DataFrame
-        Rows.
-    reset : bool
-        True in ``fit``.
-
-    Raises
-    ------
-    ValueError
-        If the names or their order differ from those in ``fit``.
-    """
+    """Keep the names of the columns of a Dask DataFrame, or compare them with those of the fit."""
     names = list(X.columns)
     if reset:
         if all(isinstance(name, str) for name in names):

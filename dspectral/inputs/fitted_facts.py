@@ -35,8 +35,6 @@ class FittedFactsMixin(PlannedFitMixin):
     is computed from data, and an estimator that is not fitted shows the diagram alone. The mixin must stand before
     scikit-learn's own classes.
 
-    Examples
-    --------
     >>> from dspectral import TruncatedSVD
     >>> model = TruncatedSVD(2)
     >>> "passes over the data" in model._repr_html_()
@@ -52,18 +50,7 @@ class FittedFactsMixin(PlannedFitMixin):
 
 
 def fitted_card(model: object) -> str:
-    """Return the card of what an estimator has learned, empty if it has learned nothing.
-
-    Parameters
-    ----------
-    model : estimator
-        An estimator whose fitted attributes end in an underscore.
-
-    Returns
-    -------
-    str
-        HTML, everything in it escaped.
-    """
+    """Return the card of what an estimator has learned, empty if it has learned nothing."""
     learned = {key: value for key, value in vars(model).items() if key.endswith("_") and key[0] != "_"}
     if not learned:
         return ""
@@ -83,8 +70,6 @@ def fitted_card(model: object) -> str:
 def bytes_of(value: object) -> int:
     """Return the bytes of all arrays in a value, however deep; strings count by their letters, an object once.
 
-    Examples
-    --------
     >>> bytes_of({"a": np.zeros(3), "b": [np.zeros(1), ("xy",)]})
     34
     """

@@ -16,14 +16,8 @@ from dspectral.types import CheckedRows, HoldsRows, Rows, RowsLike, is_sparse
 class LabelledStreams(NamedTuple):
     """Documents and their labels as :func:`dspectral.engine.summarize` reads them, cut alike.
 
-    Attributes
-    ----------
-    words, labels : Blocks or Dask array
-        Rows of word counts, and rows of labels.
-    n_rows, n_words, n_labels : int
-        Numbers of documents, words and labels.
-    dtype : type
-        Precision of what is made from the words: float32 for float32 counts, else float64.
+    `words, labels`: rows of word counts, and rows of labels; `n_rows, n_words, n_labels`: numbers of
+    documents, words and labels; `dtype`: precision of what is made from the words.
     """
 
     words: Any
@@ -37,24 +31,7 @@ class LabelledStreams(NamedTuple):
 def labelled_streams(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) -> LabelledStreams:
     """Pair documents with labels, block by block.
 
-    Parameters
-    ----------
-    X : ndarray, SciPy sparse, Dask array, or store, shape (n, d)
-        Documents as :func:`checked_documents` returns them.
-    y : array-like, SciPy sparse or Dask array, shape (n, L), optional
-        Labels; by default those that the store X holds.
-
-    Returns
-    -------
-    LabelledStreams
-        Streams that are cut where the blocks of X are.
-
-    Raises
-    ------
-    ValueError
-        If there are no labels, they are not two-dimensional, or are of another number of documents.
-    TypeError
-        If y is lazy and no Dask array.
+    Shapes: `X` (n, d), `y` (n, L).
     """
     given: Any = getattr(X, "labels", None) if y is None else y
     if given is None:
@@ -89,19 +66,7 @@ def labelled_streams(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) 
 def checked_documents(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """Validate documents; a store is returned as it is, with its labels.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Estimator whose ``n_features_in_`` is set or compared.
-    X : ndarray, SciPy sparse, DataFrame, Dask array or store, shape (n, d)
-        Documents, see :func:`dspectral.inputs.checked_rows`.
-    reset : bool
-        True in ``fit``.
-
-    Returns
-    -------
-    ndarray, csr_array, Dask array or store
-        Documents.
+    Shapes: `X` (n, d).
     """
     checked = checked_rows(estimator, X, reset=reset)
     return X if hasattr(X, "labels") else checked

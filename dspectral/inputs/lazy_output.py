@@ -17,8 +17,6 @@ class LazyOutputMixin:
     before scikit-learn's own classes, results for lazy input are Dask arrays under every setting; results for input
     in memory are what ``set_output`` asks for.
 
-    Examples
-    --------
     >>> import dask.array as da
     >>> import numpy as np
     >>> from dspectral import TruncatedSVD

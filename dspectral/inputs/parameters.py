@@ -15,26 +15,6 @@ def resolve_seed(random_state: RandomState) -> int:
     Estimators call this function once in ``fit`` and keep the result as ``random_state_``: every block, pass and
     worker then draws from the same seed.
 
-    Parameters
-    ----------
-    random_state : int, RandomState, Generator or None
-        An int is the seed itself. A RandomState or a Generator gives its next draw, so two fits with the same object
-        differ. None gives fresh entropy of the operating system.
-
-    Returns
-    -------
-    int
-        A seed in ``[0, 2**31)`` unless ``random_state`` is an int, which is returned as it is.
-
-    Raises
-    ------
-    ValueError
-        If the seed is negative.
-    TypeError
-        If ``random_state`` is of another type.
-
-    Examples
-    --------
     >>> resolve_seed(7)
     7
     >>> resolve_seed(np.random.RandomState(0)) == resolve_seed(np.random.RandomState(0))
@@ -60,29 +40,6 @@ def resolve_seed(random_state: RandomState) -> int:
 def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
     """Return a parameter as an int.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : object
-        Python's and NumPy's integers are taken; bool, float and str are refused.
-    at_least, at_most : int, optional
-        Smallest and largest allowed value.
-
-    Returns
-    -------
-    int
-        The value as Python's own int.
-
-    Raises
-    ------
-    TypeError
-        If the value is not an integer.
-    ValueError
-        If the value is out of range.
-
-    Examples
-    --------
     >>> check_integer("n_components", np.int64(3), at_least=1)
     3
     >>> check_integer("n_components", "ten", at_least=1)
@@ -103,29 +60,6 @@ def check_real(
 ) -> float:
     """Return a parameter as a finite float.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : object
-        Python's and NumPy's real numbers are taken; bool and str are refused.
-    at_least, at_most : float, optional
-        Smallest and largest allowed value.
-
-    Returns
-    -------
-    float
-        The value as Python's own float.
-
-    Raises
-    ------
-    TypeError
-        If the value is not a real number.
-    ValueError
-        If the value is NaN, infinite or out of range.
-
-    Examples
-    --------
     >>> check_real("alpha", 1, at_least=0.0)
     1.0
     """
@@ -141,25 +75,6 @@ def check_real(
 def check_flag(name: str, value: Any) -> bool:
     """Return a parameter that is true or false.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : object
-        Bools of Python and NumPy are taken, and whole numbers.
-
-    Returns
-    -------
-    bool
-        The value as Python's own bool.
-
-    Raises
-    ------
-    TypeError
-        If the value is anything else.
-
-    Examples
-    --------
     >>> check_flag("center", np.True_)
     True
     """
@@ -171,27 +86,6 @@ def check_flag(name: str, value: Any) -> bool:
 def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
     """Return a parameter that is one of a few values.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : object
-        The value given.
-    options : sequence
-        The allowed values.
-
-    Returns
-    -------
-    object
-        The value itself.
-
-    Raises
-    ------
-    ValueError
-        If the value is none of ``options``.
-
-    Examples
-    --------
     >>> check_option("solver", "magic", ("auto", "krylov"))
     Traceback (most recent call last):
     ...

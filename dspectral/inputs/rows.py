@@ -93,18 +93,7 @@ def _refuse_kind(dtype: np.dtype[Any]) -> None:
 
 
 def row_dtype(dtype: DTypeLike) -> type[np.float32 | np.float64]:
-    """Return the precision of what is made from rows: single for single, double for all else.
-
-    Parameters
-    ----------
-    dtype : dtype
-        Type of the rows.
-
-    Returns
-    -------
-    type
-        ``numpy.float32`` or ``numpy.float64``.
-    """
+    """Return the precision of what is made from rows: single for single, double for all else."""
     return np.float32 if dtype == np.float32 else np.float64
 
 
@@ -145,24 +134,7 @@ _MENDING = (
 def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> FloatArray:
     """Return the coordinates of one block of rows along axes, less an offset.
 
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (n, d)
-        Block of rows.
-    axes : ndarray, shape (d, k), C-contiguous
-        Axes, one a column.
-    offset : ndarray, shape (k,), or None
-        Coordinates of the point that becomes the origin; None subtracts nothing.
-
-    Returns
-    -------
-    ndarray, shape (n, k)
-        Coordinates, of the dtype of ``axes``.
-
-    Raises
-    ------
-    ValueError
-        If the rows hold NaN or infinity.
+    Shapes: `rows` (n, d), `axes` (d, k), `offset` (k,); returns (n, k).
     """
     refuse_not_finite(rows)
     many = sparse_products.times

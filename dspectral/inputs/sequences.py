@@ -66,17 +66,9 @@ class HoldsLabelledSentences(Protocol):
 class TokenCorpus(NamedTuple):
     """Sentences of token ids and the words behind them.
 
-    Attributes
-    ----------
-    words : list of str
-        The types in order of falling count, equal ones in alphabetical order of their UTF-8; type 0 is
-        ``"<?>"``.
-    counts : ndarray of int64, shape (n_types,)
-        Number of tokens of each type.
-    sentences : Blocks
-        Blocks of :class:`~dspectral.types.Sentences`.
-    where : Location, optional
-        The store that holds the sentences, for what grows too large for memory; None if they are in memory.
+    `words`: the types in order of falling count, equal ones in alphabetical order of their UTF-8; `counts`
+    (n_types,): number of tokens of each type; `sentences`: blocks of :class:`~dspectral.types.Sentences`;
+    `where`: the store that holds the sentences, for what grows too large for memory.
     """
 
     words: list[str]
@@ -88,14 +80,8 @@ class TokenCorpus(NamedTuple):
 class LabelledCorpus(NamedTuple):
     """Labeled sentences of token ids, the tokens and the labels behind them.
 
-    Attributes
-    ----------
-    words : list
-        Token types by number; type 0 is ``"<?>"``.
-    labels : list
-        Labels by number.
-    sentences : Blocks
-        Blocks of :class:`~dspectral.types.LabelledSentences`.
+    `words`: token types by number; `labels`: labels by number; `sentences`: blocks of
+    :class:`~dspectral.types.LabelledSentences`.
     """
 
     words: list[Any]
@@ -111,28 +97,6 @@ def is_corpus(X: object) -> bool:
 def as_corpus(X: HoldsSentences | TokenLists, *, min_count: int = 1) -> HoldsSentences:
     """Return the words, their counts and the blocks of sentences that X holds.
 
-    Parameters
-    ----------
-    X : corpus, or iterable of token lists
-        A corpus is anything with ``words``, ``counts`` and ``sentences`` as :class:`TokenCorpus` has them, for
-        instance what :func:`dspectral.build_corpus` makes. Lists of tokens may come as :func:`token_lists` says.
-    min_count : int, default=1
-        Words that occur less often become type 0, ``"<?>"``; in a corpus, the types that are still below it.
-
-    Returns
-    -------
-    object with ``words``, ``counts`` and ``sentences``
-        X itself, if it is a corpus and no type is too rare.
-
-    Raises
-    ------
-    ValueError
-        If there is no token, a sentence is not a list of strings, or ``min_count`` is below 1.
-    TypeError
-        If X is neither a corpus nor a collection of token lists.
-
-    Examples
-    --------
     >>> corpus = as_corpus([["the", "cat", "sat"], ["the", "dog"]], min_count=2)
     >>> corpus.words, corpus.counts
     (['<?>', 'the'], array([3, 2]))
@@ -152,28 +116,6 @@ def as_corpus(X: HoldsSentences | TokenLists, *, min_count: int = 1) -> HoldsSen
 def as_labelled(X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None) -> LabelledCorpus:
     """Give tokens and labels numbers in the order of their first appearance.
 
-    Parameters
-    ----------
-    X : iterable of sequences of hashable tokens, or an object with ``words``, ``labels`` and ``sentences``
-        The blocks of such an object are kept as they are: any number of them, each read when it is needed.
-    y : iterable of sequences of hashable labels, optional
-        One label for each token; not needed if X has labels.
-
-    Returns
-    -------
-    LabelledCorpus
-        Types, labels, and blocks of their numbers.
-
-    Raises
-    ------
-    ValueError
-        If there is no token, a sequence and its labels have different lengths, or labels are missing.
-    TypeError
-        If X or y is not a collection of sequences, or a token or label is not hashable (frames of numbers, for
-        instance).
-
-    Examples
-    --------
     >>> corpus = as_labelled([["a", "b"], ["b"]], [["N", "V"], ["V"]])
     >>> corpus.words, corpus.labels
     (['<?>', 'a', 'b'], ['N', 'V'])
@@ -201,20 +143,6 @@ def as_labelled(X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = N
 def encode(sentences: TokenLists, words: Sequence[Hashable]) -> Sentences:
     """Return sentences as ids: the places of their tokens in ``words``, 0 for tokens that are not there.
 
-    Parameters
-    ----------
-    sentences : iterable of sequences of hashable tokens
-        Any number of sentences, each of which may be empty.
-    words : sequence
-        Token types by id.
-
-    Returns
-    -------
-    Sentences
-        All sentences as one block.
-
-    Examples
-    --------
     >>> encode([["the", "cat"]], ["<?>", "the"]).ids
     array([1, 0], dtype=int32)
     """

@@ -16,21 +16,6 @@ def clone_sharing(estimator: E, *names: str) -> E:
     scikit-learn's ``clone`` forgets what an estimator among the parameters has learned, and copies every array. This
     function is for ``__sklearn_clone__`` of estimators whose parameter is a fitted estimator or a large table.
 
-    Parameters
-    ----------
-    estimator : estimator
-        The estimator to clone.
-    *names : str
-        Names of the parameters to keep.
-
-    Returns
-    -------
-    estimator
-        A clone. A fitted estimator among its parameters is a shallow copy: it shares the arrays, and ``set_params``
-        on the copy does not change the original.
-
-    Examples
-    --------
     >>> from sklearn.feature_extraction.text import CountVectorizer
     >>> words = CountVectorizer(vocabulary=["a", "b"])
     >>> clone_sharing(words, "vocabulary").vocabulary is words.vocabulary
@@ -47,18 +32,7 @@ def clone_sharing(estimator: E, *names: str) -> E:
 
 
 def is_fitted(estimator: BaseEstimator) -> bool:
-    """Report whether an estimator is fitted, or needs no fit.
-
-    Parameters
-    ----------
-    estimator : estimator
-        An estimator with ``fit``.
-
-    Returns
-    -------
-    bool
-        True after ``fit``, and where no fit is needed.
-    """
+    """Report whether an estimator is fitted, or needs no fit."""
     try:
         check_is_fitted(estimator)
     except NotFittedError:

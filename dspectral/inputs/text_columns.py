@@ -21,26 +21,6 @@ TextsOrCounts: TypeAlias = "TextColumn | RowsLike"
 def as_documents(X: TextColumn) -> Documents:
     r"""Pack a column of texts into one block.
 
-    Parameters
-    ----------
-    X : iterable of str, or of bytes in UTF-8
-        A list, tuple, generator, one-dimensional array, or column of pandas, polars, Arrow or Hugging Face Datasets;
-        an object that has only ``__len__`` and ``__getitem__`` is read by position. Packed texts stay as they are.
-
-    Returns
-    -------
-    Documents
-        The texts in UTF-8, one after the other.
-
-    Raises
-    ------
-    TypeError
-        If X is a single string, a table, a matrix or lazy, or holds anything but texts: the first is named.
-    ValueError
-        If a text is not UTF-8.
-
-    Examples
-    --------
     >>> as_documents(text for text in ("play jazz", b"caf\xc3\xa9")).offsets
     array([ 0,  9, 14])
     """
@@ -56,18 +36,6 @@ def as_documents(X: TextColumn) -> Documents:
 def is_texts(X: object) -> "TypeIs[TextColumn]":
     """Report whether X is meant as texts: anything that is neither a matrix of numbers nor a store.
 
-    Parameters
-    ----------
-    X : object
-        Texts or counts that a user gave to an estimator which takes both.
-
-    Returns
-    -------
-    bool
-        True for texts.
-
-    Examples
-    --------
     >>> is_texts(["play jazz"]), is_texts(np.eye(2))
     (True, False)
     """

@@ -20,29 +20,6 @@ TokenLists: TypeAlias = Iterable[Sequence[Hashable] | NDArray[Any]]
 def token_lists(X: TokenLists, name: str = "X", *, strings: bool = True) -> list[Sequence[Any]]:
     """Return a collection of token lists as a list.
 
-    Parameters
-    ----------
-    X : iterable of sequences
-        A list, a tuple, a generator, or a column of lists: of pandas, Polars, PyArrow or Hugging Face.
-    name : str, default="X"
-        Name of the argument, for messages.
-    strings : bool, default=True
-        Whether each token must be a string; otherwise it is anything.
-
-    Returns
-    -------
-    list of sequences
-        The sequences themselves, those of iterators as lists.
-
-    Raises
-    ------
-    ValueError
-        If a sentence is not a list of tokens, a string for instance; the first one is named.
-    TypeError
-        If X is a string, a table, a mapping, or rows of numbers.
-
-    Examples
-    --------
     >>> token_lists((text.split() for text in ["a cat", "dogs"]))
     [['a', 'cat'], ['dogs']]
     """
@@ -61,20 +38,7 @@ def token_lists(X: TokenLists, name: str = "X", *, strings: bool = True) -> list
 
 
 def check_lists(sentences: Sequence[Any], *, strings: bool = True) -> None:
-    """Refuse a sentence that is not a list of tokens.
-
-    Parameters
-    ----------
-    sentences : sequence
-        One entry for each sentence.
-    strings : bool, default=True
-        Whether each token must be a string; otherwise it is anything.
-
-    Raises
-    ------
-    ValueError
-        If a sentence is a string, is not a sequence, or holds a token that is no string; the first one is named.
-    """
+    """Refuse a sentence that is not a list of tokens."""
     tokens = "strings, one for each token" if strings else "tokens"
     for number, sentence in enumerate(sentences):
         fits = isinstance(sentence, Sized) and not isinstance(sentence, str | bytes | Mapping | AbstractSet)

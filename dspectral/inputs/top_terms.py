@@ -27,14 +27,8 @@ _RARE = "<?>"
 class ColumnNames(NamedTuple):
     """The columns that have names.
 
-    Attributes
-    ----------
-    columns : ndarray of int64, shape (n,)
-        Their numbers.
-    names : list of str
-        A name for each.
-    signs : ndarray of float64, shape (n,)
-        The sign that the term counts with in its column; 1 where columns are not hashed.
+    `columns` (n,): their numbers; `names`: A name for each; `signs` (n,): the sign that the term counts with
+    in its column.
     """
 
     columns: NDArray[np.int64]
@@ -151,27 +145,7 @@ def top_terms(
 
 
 def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:
-    """Return the names of columns, whoever knows them.
-
-    Parameters
-    ----------
-    terms : store, KeptTerms, Vocabulary, Corpus, sequence of str, dict, vectorizer or None
-        Names of columns.
-    n_columns : int
-        Number of columns.
-
-    Returns
-    -------
-    ColumnNames
-        The columns that have names.
-
-    Raises
-    ------
-    TypeError
-        If ``terms`` is nothing that names columns.
-    ValueError
-        If there are no names, or names of another number of columns.
-    """
+    """Return the names of columns, whoever knows them."""
     if terms is None:
         raise ValueError(
             "the columns have no names: give terms=, such as a store with a vocabulary or built with keep_terms, "

@@ -17,18 +17,6 @@ _INDEXES: WeakKeyDictionary[HoldsWords, tuple[list[str], dict[str, int]]] = Weak
 def word_numbers(model: HoldsWords) -> dict[str, int]:
     """Return the place of each word in ``words_``.
 
-    Parameters
-    ----------
-    model : fitted estimator
-        A model with ``words_``.
-
-    Returns
-    -------
-    dict of str to int
-        Made at the first call after a fit, and kept as long as the model lives.
-
-    Examples
-    --------
     >>> class Model:
     ...     words_ = ["<?>", "cat"]
     >>> word_numbers(Model())

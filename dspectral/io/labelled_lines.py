@@ -32,12 +32,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 class ParsedLines(NamedTuple):
     """Rows and labels of some lines.
 
-    Attributes
-    ----------
-    rows : csr_array of float32, shape (n, d)
-        Values of the ``column:value`` pairs.
-    labels : csr_array of float32, shape (n, L)
-        Ones.
+    `rows` (n, d): values of the ``column:value`` pairs; `labels` (n, L): ones.
     """
 
     rows: CSRRows
@@ -45,15 +40,7 @@ class ParsedLines(NamedTuple):
 
 
 class LineError(ValueError):
-    """A line that cannot be read.
-
-    Parameters
-    ----------
-    line : int
-        Number of the line in the piece, from 0.
-    what : str
-        Message: the fault of the line.
-    """
+    """A line that cannot be read."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(what)
@@ -65,33 +52,8 @@ def parse_lines(
 ) -> ParsedLines:
     r"""Parse lines of ``label,label,... column:value column:value ...``.
 
-    Parameters
-    ----------
-    data : bytes
-        Whole lines. Text from ``#`` to the end of its line is a comment; ``qid:`` pairs are skipped.
-    n_columns, n_labels : int, default=0
-        Widths of the two matrices; 0 for the widths that the lines need.
-    first_column : int, default=0
-        Number of the first column in the text: 0 or 1.
-    skip_empty : bool, default=False
-        Whether a line with nothing on it is no row.
-
-    Returns
-    -------
-    ParsedLines
-        The two matrices, columns sorted, those that are given twice added up.
-
-    Raises
-    ------
-    LineError
-        If a line cannot be read, a column or label is beyond the width, or a number is out of range.
-
-    Notes
-    -----
     One pass over the bytes. Memory is at most 12 bytes for each byte of the text, usually less than two.
 
-    Examples
-    --------
     >>> parsed = parse_lines(b"0,2 1:0.5 0:1e1\n 1:2\n")
     >>> parsed.rows.toarray(), parsed.labels.toarray()
     (array([[10. ,  0.5],

@@ -17,10 +17,7 @@ WIDTHS = ("n_columns", "n_labels")
 class Head(NamedTuple):
     """The first line of an extreme-classification file.
 
-    Attributes
-    ----------
-    n_documents, n_columns, n_labels : int
-        Number of documents that follow, and widths of the two matrices.
+    `n_documents, n_columns, n_labels`: number of documents that follow, and widths of the two matrices.
     """
 
     n_documents: int
@@ -29,25 +26,7 @@ class Head(NamedTuple):
 
 
 def read_heads(spans: list[Span], options: dict[str, Any]) -> list[Head]:
-    """Read the first line of each extreme-classification file.
-
-    Parameters
-    ----------
-    spans : list of Span
-        The files, cut into spans.
-    options : dict
-        Options of their file system.
-
-    Returns
-    -------
-    list of Head
-        One for each file, in their order.
-
-    Raises
-    ------
-    ValueError
-        If a first line is not three whole numbers; the file is named.
-    """
+    """Read the first line of each extreme-classification file."""
     return [_read_head(span, options) for whole in spans for span in whole.files() if not span.start]
 
 
@@ -69,33 +48,7 @@ def find_width(
     parse: Callable[[Piece], ParsedLines],
     wanted: tuple[int | None, int | None],
 ) -> tuple[int, int]:
-    """Return numbers of columns and labels: those asked for, those of the first lines, or those the text needs.
-
-    Parameters
-    ----------
-    heads : list of Head
-        First lines of the files; none if the format has none.
-    spans : list of Span
-        The text, cut into pieces that are read in parallel.
-    read : callable
-        ``read(span)`` yields pieces of lines.
-    parse : callable
-        ``parse(piece)`` returns the matrices of a piece.
-    wanted : tuple
-        Number of columns and of labels that the caller asked for, or None.
-
-    Returns
-    -------
-    n_columns : int
-        Number of columns.
-    n_labels : int
-        Number of labels.
-
-    Raises
-    ------
-    ValueError
-        If the first lines differ, or a width is out of range.
-    """
+    """Return numbers of columns and labels: those asked for, those of the first lines, or those the text needs."""
     # What the caller asks for goes before the first lines: several files may have been cut from a wider matrix.
     known = [
         None if width is None else check_integer(name, width)
@@ -132,24 +85,7 @@ def _measure(
 
 
 def read_pieces(span: Span, *, headed: bool, block_bytes: int, options: dict[str, Any]) -> Iterator[Piece]:
-    """Yield the lines of a span, about ``block_bytes`` at a time.
-
-    Parameters
-    ----------
-    span : Span
-        The piece of text.
-    headed : bool
-        Whether the first line of each file is left out.
-    block_bytes : int
-        Fewest bytes of a piece beside a MiB, unless the file ends.
-    options : dict
-        Options of the file system.
-
-    Yields
-    ------
-    Piece
-        Whole lines of one file.
-    """
+    """Yield the lines of a span, about ``block_bytes`` at a time."""
     for whole in span.files():
         with open_bytes(whole.url, whole.compression, options) as file:
             # `held` are the pieces since the last yield. They are of one file, so that a line's number or byte can be
@@ -177,27 +113,7 @@ def _join(pieces: list[Piece]) -> Piece:
 def parse_piece(
     piece: Piece, *, n_columns: int = 0, n_labels: int = 0, first_column: int = 0, skip_empty: bool = False
 ) -> ParsedLines:
-    """Parse a piece, and name the file and line that cannot be read.
-
-    Parameters
-    ----------
-    piece : Piece
-        Whole lines.
-    n_columns, n_labels, first_column : int, default=0
-        Settings of :func:`~dspectral.io.labelled_lines.parse_lines`.
-    skip_empty : bool, default=False
-        Whether a line with nothing on it is no row.
-
-    Returns
-    -------
-    ParsedLines
-        The matrices of rows and labels.
-
-    Raises
-    ------
-    ValueError
-        If a line cannot be read.
-    """
+    """Parse a piece, and name the file and line that cannot be read."""
     try:
         return parse_lines(
             piece.data,

@@ -16,26 +16,7 @@ LONGEST_LINE = 16 << 20
 
 @contextmanager
 def open_text(path: str | PathLike[str], storage_options: dict[str, Any] | None) -> Iterator[Iterator[str]]:
-    """Open a text file in UTF-8, with or without a byte order mark, and give its lines.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Local path or fsspec URL; an ending such as .gz decompresses.
-    storage_options : dict or None
-        Options of the file system.
-
-    Yields
-    ------
-    iterator of str
-        The lines, which end at LF.
-
-    Raises
-    ------
-    ValueError
-        If the file is not UTF-8, its compressed data are damaged, or a line has over 16 Mi characters; file and line
-        are named.
-    """
+    """Open a text file in UTF-8, with or without a byte order mark, and give its lines."""
     path = fspath(path)
     try:
         with (
@@ -52,25 +33,7 @@ def open_text(path: str | PathLike[str], storage_options: dict[str, Any] | None)
 
 @contextmanager
 def open_decompressed(path: str, storage_options: dict[str, Any] | None) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed by what its name ends in.
-
-    Parameters
-    ----------
-    path : str
-        Local path or fsspec URL.
-    storage_options : dict or None
-        Options of the file system.
-
-    Yields
-    ------
-    file of bytes
-        The decompressed content.
-
-    Raises
-    ------
-    ValueError
-        If compressed data are truncated or damaged; the file is named.
-    """
+    """Open a file for reading, decompressed by what its name ends in."""
     options = storage_options or {}
     if path.endswith(".zst"):  # the library's own reader takes a truncated file for a whole one
         with open_bytes(path, "zst", options) as file:

@@ -13,15 +13,7 @@ from dspectral.types import Rows, is_sparse
 def total_of(rows: Rows) -> NDArray[np.float64]:
     """Return the sum of the rows in double precision.
 
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (n, d)
-        Block of rows.
-
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        Sum of each column.
+    Shapes: `rows` (n, d); returns (d,).
     """
     if is_sparse(rows):
         return sparse_products.column_sums(rows)
@@ -31,24 +23,8 @@ def total_of(rows: Rows) -> NDArray[np.float64]:
 def energy_of(rows: Rows) -> float:
     """Return the squared Frobenius norm of the rows in double precision.
 
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (n, d)
-        Block of rows.
+    Shapes: `rows` (n, d).
 
-    Returns
-    -------
-    float
-        Sum of the squared entries.
-
-    Raises
-    ------
-    ValueError
-        If the norm is not finite. Either a row holds NaN or infinity, and the message says which, or the sum of
-        squares overflows.
-
-    Notes
-    -----
     Summaries call this function first: nothing is then computed from an entry that is not finite.
     """
     values = rows.data if is_sparse(rows) else np.ravel(rows)
@@ -64,15 +40,7 @@ def energy_of(rows: Rows) -> float:
 def refuse_not_finite(rows: Rows) -> None:
     """Refuse rows with NaN or infinity, and name the place.
 
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (n, d)
-        Block of rows.
-
-    Raises
-    ------
-    ValueError
-        If an entry is not finite; the message names the first one's row and column.
+    Shapes: `rows` (n, d).
     """
     values = rows.data if is_sparse(rows) else np.ravel(rows)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -93,17 +61,7 @@ def refuse_not_finite(rows: Rows) -> None:
 def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
     """Return ``A'A`` in double precision.
 
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (n, d)
-        A, with few columns.
-    step : int, default=8192
-        Number of dense rows that are converted to double precision at a time.
-
-    Returns
-    -------
-    ndarray of float64, shape (d, d)
-        Gram matrix.
+    Shapes: `rows` (n, d); returns (d, d).
     """
     if is_sparse(rows):
         return sparse_products.gram(rows)
@@ -117,18 +75,8 @@ def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
 def float_rows(rows: Rows) -> Rows:
     """Return rows in single or double precision; rows of integers, bool or half precision become float64.
 
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (n, d)
-        Rows of any type of numbers; float32 and float64 rows are returned as they are.
+    Shapes: `rows` (n, d); returns (n, d).
 
-    Returns
-    -------
-    csr_array or ndarray, shape (n, d)
-        Rows whose products with factors and weights are not cut to integers.
-
-    Examples
-    --------
     >>> float_rows(np.array([[True, False]])) * 0.5
     array([[0.5, 0. ]])
     """

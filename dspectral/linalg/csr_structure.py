@@ -8,28 +8,10 @@ def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int, *, canonical:
 
     Compiled loops follow indices without bounds checks, so that no index may reach them that was not seen here.
 
-    Parameters
-    ----------
-    indices : ndarray of int, shape (nnz,)
-        Column of each entry.
-    indptr : ndarray of int, shape (n_rows + 1,)
-        Where the entries of each row begin, and where those of the last row end.
-    n_columns : int
-        Number of columns of the matrix.
-    canonical : bool, default=False
-        Whether the columns of each row must be sorted and without repetition, too.
+    Shapes: `indices` (nnz,), `indptr` (n_rows + 1,).
 
-    Returns
-    -------
-    str
-        The fault, as the end of a sentence; an empty string if there is none.
-
-    Notes
-    -----
     Two reads of the indices, three where they must be canonical: about 0.4 and 0.9 ns an entry.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> csr_fault(np.array([0, 7]), np.array([0, 2]), 3)
     'column 7 is not one of its 3 columns'
@@ -58,20 +40,8 @@ def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int, *, canonical:
 def offset_fault(offsets: IntArray, length: int) -> str:
     """Say what is wrong with offsets that cut an array into pieces, or nothing.
 
-    Parameters
-    ----------
-    offsets : ndarray of int, shape (n + 1,)
-        Where each piece begins, and where the last one ends.
-    length : int
-        Length of the array that is cut.
+    Shapes: `offsets` (n + 1,).
 
-    Returns
-    -------
-    str
-        The fault, as the end of a sentence; an empty string if there is none.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> offset_fault(np.array([0, 2, 5]), 5), offset_fault(np.array([0, 7, 5]), 5)
     ('', 'its offsets do not cut an array of 5 into pieces')

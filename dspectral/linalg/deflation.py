@@ -11,16 +11,9 @@ from dspectral.types import FloatArray
 class Deflated(NamedTuple):
     """A symmetric tensor from which some cubes are subtracted.
 
-    Attributes
-    ----------
-    pairs : ndarray of float64, shape (k, k (k + 1) / 2)
-        Entries ``(i, j <= l)`` of the tensor, those with ``j < l`` twice as large.
-    upper, lower : ndarray of int64, shape (k (k + 1) / 2,)
-        Numbers j and l of each column of ``pairs``.
-    values : ndarray of float64, shape (r,)
-        Weights of the cubes.
-    vectors : ndarray of float64, shape (r, k)
-        Vectors of the cubes, one a row.
+    `pairs` (k, k (k + 1) / 2): entries ``(i, j <= l)`` of the tensor, those with ``j < l`` twice as large;
+    `upper, lower` (k (k + 1) / 2,): numbers j and l of each column of ``pairs``; `values` (r,): weights of
+    the cubes; `vectors` (r, k): vectors of the cubes, one a row.
     """
 
     pairs: NDArray[np.float64]
@@ -58,15 +51,7 @@ class Deflated(NamedTuple):
 def unit_rows(X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return rows at length 1; a row of zeros stays.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (n, k)
-        Rows.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, k)
-        Rows of length 1, or 0.
+    Shapes: `X` (n, k); returns (n, k).
     """
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.where(lengths > 0, lengths, 1.0))

@@ -22,19 +22,7 @@ def eigh_descending(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the eigenvalues of a positive semidefinite matrix, largest first, and its eigenvectors.
 
-    Parameters
-    ----------
-    K : ndarray of float64, shape (n, n)
-        Symmetric matrix.
-    k : int, optional
-        Number of eigenpairs to compute, the largest; all by default.
-
-    Returns
-    -------
-    values : ndarray of float64, shape (n,) or (k,)
-        Negative values, which are rounding, are returned as 0.
-    vectors : ndarray of float64, shape (n, n) or (n, k)
-        Orthonormal columns.
+    Shapes: `K` (n, n); returns `values` (n,), `vectors` (n, n).
     """
     chosen = None if k is None else (len(K) - k, len(K) - 1)
     values, vectors = scipy.linalg.eigh(K, subset_by_index=chosen, check_finite=False)
@@ -54,28 +42,8 @@ def leading_eigenpairs(
     Every singular value decomposition through a Gram matrix takes its rank from this function. If
     ``K = A A'`` then ``vectors / sqrt(values)`` turns A into orthonormal rows.
 
-    Parameters
-    ----------
-    K : ndarray of float64, shape (n, n)
-        Gram matrix.
-    dtype : dtype
-        Precision of the rows or columns whose products K holds.
-    k : int, optional
-        Largest number of pairs to return; all by default.
-    only_k : bool, default=False
-        Whether to compute no other pairs than these: faster for few of many, with other last bits.
-    margin : float, default=16.0
-        Multiple of the rounding of ``dtype``, relative to the largest eigenvalue, below which a pair is dropped.
+    Shapes: `K` (n, n); returns `values` (r,), `vectors` (n, r).
 
-    Returns
-    -------
-    values : ndarray of float64, shape (r,)
-        Positive eigenvalues, largest first.
-    vectors : ndarray of float64, shape (n, r)
-        Orthonormal columns.
-
-    Examples
-    --------
     >>> leading_eigenpairs(np.diag([1.0, 4.0, 1e-20]), np.float64)[0]
     array([4., 1.])
     """
@@ -86,48 +54,17 @@ def leading_eigenpairs(
 
 
 def rounding_floor(values: NDArray[np.float64], dtype: DTypeLike, margin: float = MARGIN) -> float:
-    """Return the size below which an eigenvalue of a Gram matrix is rounding, not data.
-
-    Parameters
-    ----------
-    values : ndarray of float64
-        Eigenvalues, largest first.
-    dtype : dtype
-        Precision of the rows or columns whose products the matrix holds.
-    margin : float, default=16.0
-        Multiple of the rounding of ``dtype``.
-
-    Returns
-    -------
-    float
-        Threshold; 0 where there is no eigenvalue.
-    """
+    """Return the size below which an eigenvalue of a Gram matrix is rounding, not data."""
     return float(margin * np.finfo(np.dtype(dtype)).eps * values[0]) if len(values) else 0.0
 
 
 def rounding_of_sums(n_terms: int, energy: float) -> float:
     """Return a bound on the rounding of a Gram matrix, and of means taken off it, whose sums are in double precision.
 
-    Parameters
-    ----------
-    n_terms : int
-        Number n of products that each entry of the matrix sums, which is that of the rows.
-    energy : float
-        Trace of the matrix, before means are taken off.
-
-    Returns
-    -------
-    float
-        Bound on the spectral norm of the error: ``2 n eps`` times the energy.
-
-    Notes
-    -----
     A sum of n products is off by at most ``n eps / 2`` of the sum of their magnitudes (Higham 2002, section 3.1), which
     for a whole Gram matrix is at most the trace; a mean that is taken off adds twice as much. It is no pessimism: sums
     of equal terms round to the same side again and again, and reach a third of it.
 
-    Examples
-    --------
     >>> rounding_of_sums(1000, 1.0) < 1e-12
     True
     """
@@ -137,25 +74,11 @@ def rounding_of_sums(n_terms: int, energy: float) -> float:
 def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """Return an orthonormal basis of the columns of a tall matrix.
 
-    Parameters
-    ----------
-    Z : ndarray, shape (d, r)
-        Tall matrix.
-    overwrite : bool, default=False
-        Whether Z's memory may be used for the result.
+    Shapes: `Z` (d, r); returns (d, rank).
 
-    Returns
-    -------
-    ndarray, shape (d, rank)
-        Orthonormal columns of Z's dtype; there are fewer than r where Z is of lower rank.
-
-    Notes
-    -----
     Columns of length 1 first, then twice ``Z <- Z V / sqrt(values)`` with the eigenpairs of ``Z'Z``: ``4 d r^2``
     flops a round; no second array of the size of Z.
 
-    Examples
-    --------
     >>> orthonormal_columns(np.array([[3.0], [4.0]])).round(3)
     array([[0.6],
            [0.8]])
@@ -169,22 +92,8 @@ def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray
 def orthonormal_factors(Z: FloatArray, norms: NDArray[np.float64]) -> tuple[FloatArray, NDArray[np.float64]]:
     """Write an orthonormal basis of the columns of a tall matrix in its place.
 
-    Parameters
-    ----------
-    Z : ndarray, shape (d, r)
-        Tall matrix; its memory is taken for the result.
-    norms : ndarray of float64, shape (r,)
-        Lengths of its columns, as :func:`column_norms` finds them, none of them zero.
+    Shapes: `Z` (d, r), `norms` (r,); returns `Q` (d, rank), `R` (rank, r).
 
-    Returns
-    -------
-    Q : ndarray, shape (d, rank)
-        Orthonormal columns as :func:`orthonormal_columns` finds them.
-    R : ndarray of float64, shape (rank, r)
-        ``Z = Q R`` to rounding, but for the directions that were dropped.
-
-    Examples
-    --------
     >>> Q, R = orthonormal_factors(np.array([[3.0], [4.0]]), np.array([5.0]))
     >>> Q.round(3), R.round(3)
     (array([[0.6],
@@ -210,15 +119,7 @@ def orthonormal_factors(Z: FloatArray, norms: NDArray[np.float64]) -> tuple[Floa
 def column_norms(Z: FloatArray) -> NDArray[np.float64]:
     """Return the Euclidean norm of each column in double precision.
 
-    Parameters
-    ----------
-    Z : ndarray, shape (d, r)
-        Matrix.
-
-    Returns
-    -------
-    ndarray of float64, shape (r,)
-        Norms.
+    Shapes: `Z` (d, r); returns (r,).
     """
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", Z, Z, dtype=np.float64)))
 
@@ -241,17 +142,7 @@ def _times_in_place(
 def chosen_columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
     """Return a copy of some columns of a tall matrix, in a file if the matrix lies in one.
 
-    Parameters
-    ----------
-    Z : ndarray, shape (d, r)
-        Tall matrix.
-    chosen : ndarray of bool, shape (r,)
-        Which columns.
-
-    Returns
-    -------
-    ndarray, shape (d, m)
-        The m columns.
+    Shapes: `Z` (d, r), `chosen` (r,); returns (d, m).
     """
     out = alike(Z, int(np.sum(chosen)))
     for panel in panels(len(Z), Z, out):
@@ -262,15 +153,7 @@ def chosen_columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
 def unit_rows(rows: FloatArray) -> FloatArray:
     """Scale each row to length 1; rows of zeros stay zero.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (n, d)
-        Rows of any length.
-
-    Returns
-    -------
-    ndarray, shape (n, d)
-        Scaled copy of the same dtype.
+    Shapes: `rows` (n, d); returns (n, d).
     """
     sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     return np.asarray(rows / np.where(sizes > 0, sizes, 1.0)[:, None], dtype=rows.dtype)
@@ -279,17 +162,7 @@ def unit_rows(rows: FloatArray) -> FloatArray:
 def fixed_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """Flip rows so that the entry largest in magnitude of each is positive; the first of equals decides.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (k, d)
-        Singular vectors or others whose sign is arbitrary.
-    overwrite : bool, default=False
-        Whether their memory may be used for the result.
-
-    Returns
-    -------
-    ndarray, shape (k, d)
-        Rows of the same dtype.
+    Shapes: `rows` (k, d); returns (k, d).
     """
     if not rows.size:
         return rows

@@ -22,15 +22,7 @@ TILE_BYTES = 4 << 20
 def is_filled(A: CSRRows) -> bool:
     """Report whether products with a block are quicker in dense tiles.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse block.
-
-    Returns
-    -------
-    bool
-        True where one entry in four is stored, or more.
+    Shapes: `A` (n, d).
     """
     # Measured at 153 columns: 39 ns a stored entry in loops; in tiles 50, 24 and 10 at a share of .17, .4 and 1.
     return bool(A.nnz >= DENSE_SHARE * A.shape[0] * A.shape[1] > 0)
@@ -39,21 +31,10 @@ def is_filled(A: CSRRows) -> bool:
 def add_gram_times(A: CSRRows, Z: FloatArray, out: FloatArray) -> None:
     """Add ``A' (A Z)`` to ``out``.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse block, columns ascending within a row.
-    Z : ndarray, shape (d, r)
-        Dense factor.
-    out : ndarray, shape (d, r)
-        Matrix of Z's dtype that is changed.
+    Shapes: `A` (n, d), `Z` (d, r), `out` (d, r).
 
-    Notes
-    -----
     ``4 n d r`` flops by BLAS, and each tile is made twice. Memory: a tile of 4 MiB, and 512 rows of ``A Z``.
 
-    Examples
-    --------
     >>> from scipy import sparse
     >>> out = np.zeros((2, 1))
     >>> add_gram_times(sparse.csr_array([[0.0, 2.0], [1.0, 3.0]]), np.ones((2, 1)), out)

@@ -20,20 +20,10 @@ EIGHT = 8
 class GramOfEight:
     """Operator ``A'A`` on eight columns.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse block.
-    by_columns : tuple of ndarray, optional
-        Its entries by columns, as :meth:`dspectral.linalg.transposition.Room.transposed` returns them, where they are
-        there already.
+    Shapes: `A` (n, d).
 
-    Notes
-    -----
     A copy of the block by columns, and eight numbers a row. ``32 nnz`` flops a product.
 
-    Examples
-    --------
     >>> from scipy import sparse
     >>> ones = sparse.csr_array(np.ones((1000, 1), dtype=np.float32))
     >>> GramOfEight(ones) @ np.full((1, 8), 0.5, dtype=np.float32)
@@ -94,14 +84,7 @@ def add_row_gram_of_eight(
 ) -> None:
     """Add ``A (A' Q)`` to ``out`` for Q of eight columns; A is given by columns.
 
-    Parameters
-    ----------
-    data, indices, indptr : ndarray
-        Block of n rows by columns, as :meth:`dspectral.linalg.transposition.Room.transposed` returns it.
-    Q : ndarray of float64, shape (n, 8)
-        Matrix to multiply.
-    out : ndarray of float64, shape (n, 8)
-        Matrix that is changed.
+    Shapes: `Q` (n, 8), `out` (n, 8).
     """
     # Column by column of A: eight inner products with Q, then each entry adds its multiple of them to its row. `32 nnz`
     # flops; Q and the result are all that is read and written at random, 128 bytes a row of A.

@@ -17,32 +17,12 @@ def joint_diagonalize(
 ) -> NDArray[np.float64]:
     """Find the rotation under which several symmetric matrices are nearly diagonal, by Jacobi sweeps.
 
-    Parameters
-    ----------
-    matrices : ndarray of float64, shape (m, k, k)
-        Symmetric matrices.
-    start : ndarray of float64, shape (k, k), optional
-        Orthogonal columns to begin from; the identity by default.
-    tolerance : float, default=1e-10
-        Sine of a rotation below which its plane is left as it is.
-    max_sweeps : int, default=60
-        Largest number of sweeps over all planes; near the solution each squares the error.
+    Shapes: `matrices` (m, k, k), `start` (k, k); returns (k, k).
 
-    Returns
-    -------
-    ndarray of float64, shape (k, k)
-        Orthogonal matrix U: ``U' M U`` is nearly diagonal for each M.
-
-    Notes
-    -----
     About ``4 m k^3`` operations a sweep, one copy of the matrices.
 
-    References
-    ----------
     Cardoso and Souloumiac 1996, "Jacobi angles for simultaneous diagonalization".
 
-    Examples
-    --------
     >>> rotation = np.array([[0.8, -0.6], [0.6, 0.8]])
     >>> matrices = np.stack([rotation @ np.diag(values) @ rotation.T for values in ([1.0, 2.0], [5.0, 0.5])])
     >>> np.abs(rotation.T @ joint_diagonalize(matrices)).round(6)

@@ -20,15 +20,9 @@ from dspectral.types import FloatArray, IntArray
 class KrylovSpace(NamedTuple):
     """An orthonormal basis ``K = [K_1 ... K_j]`` with ``C [K_1 ... K_(j-1)] = K T``.
 
-    Attributes
-    ----------
-    basis : tuple of ndarray, shapes (d, r_i)
-        Blocks of orthonormal columns, orthogonal to each other.
-    columns : tuple of tuple of ndarray
-        Block columns of T, from the top to their last block that is not zero.
+    `basis` (d, r_i): blocks of orthonormal columns, orthogonal to each other; `columns`: block columns of T,
+    from the top to their last block that is not zero.
 
-    Examples
-    --------
     >>> C = np.diag([4.0, 3.0, 2.0, 1.0])
     >>> space = KrylovSpace.start(np.ones((4, 1)))
     >>> for _ in range(3):
@@ -44,15 +38,7 @@ class KrylovSpace(NamedTuple):
     def start(cls, Z: FloatArray) -> "KrylovSpace":
         """Begin with the columns of a matrix.
 
-        Parameters
-        ----------
-        Z : ndarray, shape (d, r)
-            Random columns; their memory is taken for the basis.
-
-        Returns
-        -------
-        KrylovSpace
-            Space of one block.
+        Shapes: `Z` (d, r).
         """
         return cls((orthonormal_columns(Z, overwrite=True),), ())
 
@@ -64,18 +50,8 @@ class KrylovSpace(NamedTuple):
     def extend(self, product: FloatArray) -> "KrylovSpace":
         """Return the space one block larger.
 
-        Parameters
-        ----------
-        product : ndarray, shape (d, r_j)
-            ``C @ newest``; it is overwritten.
+        Shapes: `product` (d, r_j).
 
-        Returns
-        -------
-        KrylovSpace
-            Space whose newest block spans what of the product was not in the space yet.
-
-        Notes
-        -----
         Block Gram-Schmidt, twice: ``product - sum_i K_i K_i' product``. ``4 d r_j`` flops for each column of the basis
         and round, in three sweeps over the long side; the block is written where the product was.
         """
@@ -98,15 +74,7 @@ class KrylovSpace(NamedTuple):
     def close(self, product: FloatArray) -> "Approximation":
         """Return the best approximation of C from the space.
 
-        Parameters
-        ----------
-        product : ndarray, shape (d, r_j)
-            ``C @ newest``; the result refers to it.
-
-        Returns
-        -------
-        Approximation
-            Nystrom approximation ``C K (K'C K)^+ K'C``.
+        Shapes: `product` (d, r_j).
         """
         width = product.shape[1]
         # The last product is taken as it is: its column of T is the identity on the last block of M.
@@ -116,25 +84,11 @@ class KrylovSpace(NamedTuple):
     def ritz(self, product: FloatArray) -> tuple[NDArray[np.float64], FloatArray]:
         """Return the eigenpairs of C within the space.
 
-        Parameters
-        ----------
-        product : ndarray, shape (d, r_j)
-            ``C @ newest``.
+        Shapes: `product` (d, r_j); returns `values` (r,), `vectors` (d, r).
 
-        Returns
-        -------
-        values : ndarray of float64, shape (r,)
-            Eigenvalues of ``K'C K``, largest first.
-        vectors : ndarray, shape (d, r)
-            Orthonormal columns, ``K`` times the eigenvectors.
-
-        Notes
-        -----
         ``2 d r`` flops for each column of the basis. Where C has few rows this is less than :meth:`close` asks of what
         comes after it.
 
-        Examples
-        --------
         >>> C = np.diag([4.0, 3.0, 2.0, 1.0])
         >>> space = KrylovSpace.start(np.eye(4)[:, 1:3])
         >>> values, vectors = space.ritz(C @ space.newest)
@@ -157,14 +111,8 @@ class KrylovSpace(NamedTuple):
 class Approximation(NamedTuple):
     """``C`` is near ``rows' rows`` with ``rows = coefficients' M'``, and never below it.
 
-    Attributes
-    ----------
-    values : ndarray of float64, shape (r,)
-        Eigenvalues of the approximation, largest first.
-    coefficients : ndarray of float64, shape (sum m_i, r)
-        Weights of the columns of M: column i gives a row of squared length ``values[i]``, orthogonal to the others.
-    parts : tuple of ndarray, shapes (d, m_i)
-        Blocks of columns of M.
+    `values` (r,): eigenvalues of the approximation, largest first; `coefficients` (sum m_i, r): weights of
+    the columns of M; `parts` (d, m_i): blocks of columns of M.
     """
 
     values: NDArray[np.float64]
@@ -181,21 +129,7 @@ class Approximation(NamedTuple):
     ) -> FloatArray:
         """Return the first ``len(scale)`` rows, row i times ``scale[i]``.
 
-        Parameters
-        ----------
-        scale : ndarray of float64, shape (m,)
-            Factor of each row.
-        columns : ndarray of int, shape (d,), optional
-            Numbers of the d columns among ``n_columns``; all other columns are zero. By default there are no others.
-        n_columns : int, default=0
-            Number of columns of the result, if ``columns`` is given.
-        consume : bool, default=False
-            Whether the parts may be spoiled: their memory is then released while the result is written.
-
-        Returns
-        -------
-        ndarray, shape (m, d) or (m, n_columns)
-            Rows in Fortran order.
+        Shapes: `scale` (m,), `columns` (d,); returns (m, d).
         """
         height, dtype = len(self.parts[0]), self.parts[0].dtype
         # Rounded to the precision of the parts: double weights would make the product of each panel a double one.

@@ -18,30 +18,13 @@ class AskTellLBFGS:
 
     Ask for :attr:`trial`, evaluate the function there, and :meth:`tell` the result; repeat until :attr:`left` is small.
 
-    Parameters
-    ----------
-    x : ndarray of float64, shape (p,)
-        Starting point.
-    value : float
-        Objective at the starting point.
-    gradient : ndarray of float64, shape (p,)
-        Gradient at the starting point.
-    step : float
-        Length of the first step in units of the gradient: at most one over the largest curvature.
+    `x, value, gradient`: best point so far, with its objective and gradient; `trial` (p,): point at which the
+    function is to be evaluated next.
 
-    Attributes
-    ----------
-    x, value, gradient
-        Best point so far, with its objective and gradient.
-    trial : ndarray of float64, shape (p,)
-        Point at which the function is to be evaluated next.
+    Shapes: `x` (p,), `gradient` (p,).
 
-    References
-    ----------
     Nocedal and Wright 2006, "Numerical optimization", algorithms 7.4 and 3.1.
 
-    Examples
-    --------
     >>> curvature = np.array([1.0, 10.0, 100.0])
     >>> search = AskTellLBFGS(np.ones(3), 55.5, curvature, step=0.01)
     >>> for _ in range(20):
@@ -70,12 +53,7 @@ class AskTellLBFGS:
         If the Armijo condition holds, the point is accepted and a new L-BFGS direction computed; otherwise the step
         is shortened by parabolic interpolation, clipped to [0.1, 0.5] of the last.
 
-        Parameters
-        ----------
-        value : float
-            Objective at ``trial``.
-        gradient : ndarray of float64, shape (p,)
-            Gradient at ``trial``.
+        Shapes: `gradient` (p,).
         """
         slope = float(self._direction @ self.gradient)
         # Near the minimum the objective changes by less than its own rounding: without the slack no step would be

@@ -15,17 +15,7 @@ PANEL = 8192
 def panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
     """Cut ``range(length)`` into slices of :data:`PANEL`.
 
-    Parameters
-    ----------
-    length : int
-        Length of the long side.
-    *arrays : ndarray, shapes (length, r_i)
-        Arrays that are worked on. Of those that lie in a file, no more than a panel is in memory.
-
-    Yields
-    ------
-    slice
-        Consecutive slices that cover the range.
+    Shapes: `*arrays` (length, r_i).
     """
     for start in range(0, length, PANEL):
         panel = slice(start, min(start + PANEL, length))
@@ -35,20 +25,7 @@ def panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
 
 
 def room_for(panel: slice, room: FloatArray) -> FloatArray | None:
-    """Return memory that every panel writes to in turn, for ``out`` of a function of NumPy.
-
-    Parameters
-    ----------
-    panel : slice
-        One of :func:`panels`.
-    room : ndarray
-        Memory for a panel of :data:`PANEL`.
-
-    Returns
-    -------
-    ndarray or None
-        None for a last panel that is shorter: NumPy then asks for memory of its size.
-    """
+    """Return memory that every panel writes to in turn, for ``out`` of a function of NumPy."""
     # What is asked for anew is mapped and cleared by the system page by page, and given back after each panel: a tenth
     # of the time of a merge.
     return room if panel.stop - panel.start == PANEL else None
@@ -57,22 +34,10 @@ def room_for(panel: slice, room: FloatArray) -> FloatArray | None:
 def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
     """Return ``S S'`` for ``S`` the rows of all parts one under the other, in double precision.
 
-    Parameters
-    ----------
-    *parts : ndarray, shape (r_i, d)
-        Parts of S, at least one.
+    Shapes: `*parts` (r_i, d); returns (sum r_i, sum r_i).
 
-    Returns
-    -------
-    ndarray of float64, shape (sum r_i, sum r_i)
-        Inner products of all pairs of rows.
-
-    Notes
-    -----
     Products are taken in the parts' precision, panel by panel, and summed in double.
 
-    Examples
-    --------
     >>> row_gram(np.eye(2), np.ones((1, 2)))
     array([[1., 0., 1.],
            [0., 1., 1.],
@@ -91,15 +56,7 @@ def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
 def column_gram(Z: FloatArray) -> NDArray[np.float64]:
     """Return ``Z' Z`` of a tall matrix in double precision.
 
-    Parameters
-    ----------
-    Z : ndarray, shape (d, r)
-        Tall matrix.
-
-    Returns
-    -------
-    ndarray of float64, shape (r, r)
-        Inner products of all pairs of columns.
+    Shapes: `Z` (d, r); returns (r, r).
     """
     # `2 d r^2` flops; what a panel loses to the precision of Z does not grow with the number of panels.
     total = np.zeros((Z.shape[1], Z.shape[1]))
@@ -111,17 +68,7 @@ def column_gram(Z: FloatArray) -> NDArray[np.float64]:
 def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
     """Return ``coefficients @ S`` for ``S`` the rows of all parts one under the other, without stacking them.
 
-    Parameters
-    ----------
-    coefficients : ndarray, shape (m, sum r_i)
-        Weights of the rows of S in each row of the result.
-    *parts : ndarray, shape (r_i, d)
-        Parts of S, at least one.
-
-    Returns
-    -------
-    ndarray, shape (m, d)
-        Combined rows, of the parts' dtype.
+    Shapes: `coefficients` (m, sum r_i), `*parts` (r_i, d); returns (m, d).
     """
     n_columns = parts[0].shape[1]
     out = np.empty((len(coefficients), n_columns), dtype=parts[0].dtype)
@@ -138,17 +85,7 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
 def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> NDArray[np.float64]:
     """Return ``S' P`` for ``S`` the columns of all parts side by side, in double precision.
 
-    Parameters
-    ----------
-    parts : sequence of ndarray, shapes (d, r_i)
-        Parts of S, at least one.
-    product : ndarray, shape (d, m)
-        Matrix P.
-
-    Returns
-    -------
-    ndarray of float64, shape (sum r_i, m)
-        Inner products.
+    Shapes: `parts` (d, r_i), `product` (d, m); returns (sum r_i, m).
     """
     total = np.zeros((sum(part.shape[1] for part in parts), product.shape[1]))
     for panel in panels(len(product), product, *parts):
@@ -159,26 +96,12 @@ def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> NDArray[
 def take_out(product: FloatArray, basis: Sequence[FloatArray]) -> list[NDArray[np.float64]]:
     """Subtract from the columns of a matrix what lies in an orthonormal basis, twice, in place.
 
-    Parameters
-    ----------
-    product : ndarray, shape (d, m)
-        Tall matrix that is changed.
-    basis : sequence of ndarray, shapes (d, r_i)
-        Orthonormal columns, at least one part.
+    Shapes: `product` (d, m), `basis` (d, r_i); returns (r_i, m).
 
-    Returns
-    -------
-    list of ndarray of float64, shapes (r_i, m)
-        Coefficients of what was subtracted, for each part.
-
-    Notes
-    -----
     Once is not enough for orthogonality to rounding. What the second round takes out belongs to the coefficients as
     well: only with it are product and coefficients together what was given. ``8 d m`` flops for each column of the
     basis; the second round is begun while a panel of the first is in the cache.
 
-    Examples
-    --------
     >>> tall = np.array([[3.0], [4.0]])
     >>> take_out(tall, [np.array([[1.0], [0.0]])])
     [array([[3.]])]

@@ -25,36 +25,11 @@ def power_method_in_batches(
     Each round iterates all starts together by ``u <- T(I, u, u)``, keeps up to 16 of the fixed points that lie apart
     and weigh at least half of the largest, follows these together to the end, and subtracts their cubes.
 
-    Parameters
-    ----------
-    T : ndarray of float64, shape (k, k, k)
-        Symmetric tensor.
-    starts : int, default=64
-        Number of random starts of a round.
-    iterations : int, default=12
-        Number of steps of all starts.
-    polish : int, default=40
-        Largest number of further steps of those that are kept, in single precision, and again in double.
-    seed : int, default=0
-        Seed of the random starts.
+    Shapes: `T` (k, k, k).
 
-    Returns
-    -------
-    OrthogonalCP
-        All k cubes.
-
-    Raises
-    ------
-    ValueError
-        If the tensor is not a cube of finite numbers, or there is no start or no step.
-
-    Notes
-    -----
     ``starts iterations k^4 / 16`` operations where rounds are full: as many as one cube after the other takes, or
     half of it, but in products of matrices with 64 columns in place of 10 and of one, which run several times as fast.
 
-    Examples
-    --------
     >>> from dspectral.linalg.tensors import from_cubes
     >>> cubes = from_cubes(np.array([1.0, 2.0]), np.array([[0.8, -0.6], [0.6, 0.8]]))
     >>> power_method_in_batches(cubes).values.round(6)

@@ -19,24 +19,6 @@ def sort_keys(
 ) -> NDArray[np.uint64]:
     """Sort the first ``n`` keys by their bits ``low``, ..., ``high - 1``.
 
-    Parameters
-    ----------
-    keys, spare : ndarray of uint64
-        Keys, and memory of the same length; both are overwritten.
-    n : int
-        Number of keys to sort, from the first on.
-    low : int
-        Lowest bit that counts.
-    high : int
-        Bit above the highest one that counts.
-
-    Returns
-    -------
-    ndarray of uint64
-        Whichever of ``keys`` and ``spare`` holds the sorted keys.
-
-    Examples
-    --------
     >>> sort_keys(np.array([5, 9, 4], dtype=np.uint64), np.empty(3, dtype=np.uint64), 3, 0, 4)
     array([4, 5, 9], dtype=uint64)
     """
@@ -61,24 +43,8 @@ def sort_pairs(
 ) -> tuple[NDArray[np.uint64], NDArray[N]]:
     """Sort pairs by the lowest bits of their keys; pairs with equal keys keep their order.
 
-    Parameters
-    ----------
-    keys : ndarray of uint64, shape (n,)
-        Keys, overwritten.
-    values : ndarray, shape (n,)
-        Values that move with their keys, overwritten.
-    n_bits : int
-        Number of bits that count.
+    Shapes: `keys` (n,), `values` (n,); returns `keys` (n,), `values` (n,).
 
-    Returns
-    -------
-    keys : ndarray of uint64, shape (n,)
-        Sorted keys.
-    values : ndarray, shape (n,)
-        Their values.
-
-    Examples
-    --------
     >>> sort_pairs(np.array([3, 1], dtype=np.uint64), np.array([7, 8]), 2)
     (array([1, 3], dtype=uint64), array([8, 7]))
     """

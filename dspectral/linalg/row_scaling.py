@@ -16,24 +16,8 @@ def scaled_to_length(
 ) -> FloatArray:
     """Return entries times the weights of their columns, over the lengths of their rows.
 
-    Parameters
-    ----------
-    data : ndarray of float, shape (nnz,)
-        Entries.
-    rows : csr_array, shape (n, d)
-        Where they are; its own entries are not looked at.
-    column_weights : ndarray of float, shape (d,), or None
-        Factor of each column, rounded to the type of the entries first; None for 1.
-    norm : {"l1", "l2"} or None
-        Length of a row, summed in double precision; rows of length 0 stay. None for no division.
+    Shapes: `data` (nnz,), `rows` (n, d), `column_weights` (d,); returns (nnz,).
 
-    Returns
-    -------
-    ndarray, shape (nnz,)
-        New entries of the same type.
-
-    Examples
-    --------
     >>> from scipy import sparse
     >>> rows = sparse.csr_array([[0.0, 3.0], [4.0, 2.0]])
     >>> scaled_to_length(rows.data, rows, np.array([0.5, 1.0]), "l1")
@@ -55,21 +39,8 @@ def divide_entries(
 ) -> None:
     """Divide entries by a number of their row, and then by one of their column, in place.
 
-    Parameters
-    ----------
-    values : ndarray of float64
-        Entries of some consecutive rows, in their order.
-    rows : csr_array, shape (n, d)
-        Where entries are.
-    first : int
-        Row of the first of them; entries end with a row too.
-    by_row : ndarray of float64, shape (n,)
-        Divisor of each row.
-    by_column : ndarray of float64, shape (d,) or (0,)
-        Divisor of each column; none for no division.
+    Shapes: `rows` (n, d), `by_row` (n,), `by_column` (d,).
 
-    Examples
-    --------
     >>> from scipy import sparse
     >>> values = np.array([6.0, 8.0])
     >>> rows = sparse.csr_array([[1.0, 0.0], [1.0, 1.0]])

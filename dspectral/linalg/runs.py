@@ -8,24 +8,10 @@ from dspectral.types import IntArray
 def cut_runs(sizes: IntArray, most: int) -> list[tuple[int, int]]:
     """Cut items into runs of as many neighbors as have at most ``most`` together, or one item.
 
-    Parameters
-    ----------
-    sizes : ndarray of int, shape (n,)
-        Size of each item, 0 or more.
-    most : int
-        Largest sum of the sizes of a run, unless it is one item.
+    Shapes: `sizes` (n,).
 
-    Returns
-    -------
-    list of (int, int)
-        First item of each run, and the item behind its last; together they are all items, in order.
-
-    Notes
-    -----
     Time: one cumulative sum, then one binary search for each run.
 
-    Examples
-    --------
     >>> cut_runs(np.array([9, 1, 1, 1, 4]), 5)
     [(0, 1), (1, 4), (4, 5)]
     """

@@ -23,28 +23,8 @@ class _Scratch(mmap.mmap):
 def tall_array(height: int, width: int, dtype: DTypeLike, *, in_file: bool = False) -> FloatArray:
     """Return an array of zeros, in memory or in a file.
 
-    Parameters
-    ----------
-    height, width : int
-        Shape.
-    dtype : dtype
-        Type of the entries.
-    in_file : bool, default=False
-        Whether it lies in a file of the folder for temporary files (``TMPDIR``). The file has no name: it is gone with
-        the array, however the process ends.
+    Shapes: returns (height, width).
 
-    Returns
-    -------
-    ndarray, shape (height, width)
-        Zeros, C-contiguous.
-
-    Raises
-    ------
-    OSError
-        If the folder has no room for the file.
-
-    Examples
-    --------
     >>> tall = tall_array(2, 1, np.float32, in_file=True)
     >>> tall[1] = 3
     >>> tall
@@ -71,34 +51,13 @@ def tall_array(height: int, width: int, dtype: DTypeLike, *, in_file: bool = Fal
 def alike(array: FloatArray, width: int) -> FloatArray:
     """Return an array of zeros as tall as another one, and in a file if that one is.
 
-    Parameters
-    ----------
-    array : ndarray, shape (d, r)
-        The other one.
-    width : int
-        Number of columns.
-
-    Returns
-    -------
-    ndarray, shape (d, width)
-        Zeros of the same dtype.
+    Shapes: `array` (d, r); returns (d, width).
     """
     return tall_array(len(array), width, array.dtype, in_file=is_in_file(array))
 
 
 def is_in_file(array: FloatArray) -> bool:
-    """Report whether an array lies in a file that :func:`tall_array` made.
-
-    Parameters
-    ----------
-    array : ndarray
-        Array or view.
-
-    Returns
-    -------
-    bool
-        False for copies in memory, and for files of anybody else.
-    """
+    """Report whether an array lies in a file that :func:`tall_array` made."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -108,12 +67,7 @@ def is_in_file(array: FloatArray) -> bool:
 def let_go(array: FloatArray, rows: slice) -> None:
     """Release the memory of rows that lie in a file, where they stay; do nothing for other arrays.
 
-    Parameters
-    ----------
-    array : ndarray, shape (d, r)
-        Array.
-    rows : slice
-        Consecutive rows.
+    Shapes: `array` (d, r).
     """
     if is_in_file(array):
         forget_rows(array, rows.start, rows.stop)
@@ -122,21 +76,12 @@ def let_go(array: FloatArray, rows: slice) -> None:
 def forget_rows(array: np.ndarray[Any, Any], start: int, stop: int) -> None:
     """Release pages of a large array to the operating system while the array is still referenced (Linux only).
 
-    Parameters
-    ----------
-    array : ndarray, shape (n, ...), C-contiguous, writable
-        Array that nobody else reads.
-    start, stop : int
-        First row to forget, and the row after the last. Their contents are undefined afterwards.
+    Shapes: `array` (n, ...).
 
-    Notes
-    -----
     Whole pages within the rows are released; on other systems nothing is, until the array is freed. The sketch of a
     block of 300,000 columns and 200 rows then peaks at 530 MB instead of 750 MB: as the sketch is written, panel by
     panel, the basis that it is made from goes.
 
-    Examples
-    --------
     >>> tall = np.ones((4, 1 << 16))
     >>> forget_rows(tall, 0, 2)
     >>> tall[2:].sum() == 2 << 16

@@ -16,27 +16,13 @@ TOLERANCE = 1e-12
 def nearest_in_simplex(points: Doubles, vertices: Doubles) -> Doubles:
     """Return the convex coefficients of the point of the vertices' hull that is nearest to each row.
 
-    Parameters
-    ----------
-    points : ndarray of float64, shape (n, d)
-        Points, one a row.
-    vertices : ndarray of float64, shape (k, d)
-        Vertices of the hull, one a row.
+    Shapes: `points` (n, d), `vertices` (k, d); returns (n, k).
 
-    Returns
-    -------
-    ndarray of float64, shape (n, k)
-        Convex coefficients: rows are not negative and sum to 1.
-
-    Notes
-    -----
     Lawson and Hanson's active sets (1974) with the sum of the coefficients bound to 1. Adding a constant to all
     inner products changes nothing on the simplex, and makes the systems positive definite where vertices are
     affinely independent. Vertices that depend on those met before them stay out. A row costs
     ``O(k**3)`` for each vertex that enters.
 
-    Examples
-    --------
     >>> nearest_in_simplex(np.array([[0.25, 0.0], [3.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     array([[0.75, 0.25, 0.  ],
            [0.  , 1.  , 0.  ]])

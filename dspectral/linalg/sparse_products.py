@@ -43,20 +43,8 @@ __all__ = [
 def times(A: CSRRows, Z: FloatArray) -> FloatArray:
     """Return ``A Z``.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse block.
-    Z : ndarray, shape (d, r), C-contiguous
-        Dense factor.
+    Shapes: `A` (n, d), `Z` (d, r); returns (n, r).
 
-    Returns
-    -------
-    ndarray, shape (n, r)
-        Product, of Z's dtype.
-
-    Examples
-    --------
     >>> A = sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
     >>> times(A, np.eye(2))
     array([[0., 2.],
@@ -75,20 +63,8 @@ def times(A: CSRRows, Z: FloatArray) -> FloatArray:
 def transpose_times(A: CSRRows, Y: FloatArray) -> FloatArray:
     """Return ``A' Y``.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse block.
-    Y : ndarray, shape (n, r), C-contiguous
-        Dense factor.
+    Shapes: `A` (n, d), `Y` (n, r); returns (d, r).
 
-    Returns
-    -------
-    ndarray, shape (d, r)
-        Product, of Y's dtype.
-
-    Examples
-    --------
     >>> A = sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
     >>> transpose_times(A, np.eye(2))
     array([[0., 1.],
@@ -106,17 +82,8 @@ def transpose_times(A: CSRRows, Y: FloatArray) -> FloatArray:
 def add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
     """Add ``A' Y`` to a matrix, so that the bits of a sum over blocks of rows are those of all rows at once in SciPy.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse block.
-    Y : ndarray, shape (n, r), C-contiguous
-        Dense factor.
-    out : ndarray, shape (d, r)
-        Matrix of Y's dtype, changed in place.
+    Shapes: `A` (n, d), `Y` (n, r), `out` (d, r).
 
-    Examples
-    --------
     >>> out = np.ones((2, 2))
     >>> add_transpose_times(sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]), np.eye(2), out)
     >>> out
@@ -129,25 +96,11 @@ def add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
 def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
     """Return ``A' (A Z)``.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse block.
-    Z : ndarray, shape (d, r), C-contiguous
-        Dense factor.
+    Shapes: `A` (n, d), `Z` (d, r); returns (d, r).
 
-    Returns
-    -------
-    ndarray, shape (d, r)
-        Product, of Z's dtype.
-
-    Notes
-    -----
     ``4 nnz r`` flops. Beside the result it holds 4 MiB of ``A Z`` and a transposed copy of as many rows; for
     narrow Z one row of ``A Z``, and A is read once. A block whose zeros are few goes through BLAS.
 
-    Examples
-    --------
     >>> A = sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
     >>> gram_times(A, np.eye(2))
     array([[1., 0.],
@@ -175,18 +128,8 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
 def gram(A: CSRRows) -> NDArray[np.float64]:
     """Return ``A' A`` as a dense matrix, in double precision.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse block with d small: the result has ``8 d^2`` bytes.
+    Shapes: `A` (n, d); returns (d, d).
 
-    Returns
-    -------
-    ndarray of float64, shape (d, d)
-        Gram matrix.
-
-    Examples
-    --------
     >>> gram(sparse.csr_array([[0.0, 2.0], [1.0, 1.0]]))
     array([[1., 1.],
            [1., 5.]])
@@ -199,18 +142,8 @@ def gram(A: CSRRows) -> NDArray[np.float64]:
 def column_sums(A: CSRRows) -> NDArray[np.float64]:
     """Return the sum of each column in double precision.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse block.
+    Shapes: `A` (n, d); returns (d,).
 
-    Returns
-    -------
-    ndarray of float64, shape (d,)
-        Sums.
-
-    Examples
-    --------
     >>> column_sums(sparse.csr_array([[0.0, 2.0], [1.0, 1.0]]))
     array([1., 3.])
     """
@@ -225,28 +158,11 @@ def column_sums(A: CSRRows) -> NDArray[np.float64]:
 def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     """Return a sparse matrix as a ``csr_array`` whose rows are sorted and hold each entry once.
 
-    Parameters
-    ----------
-    A : csr_array or csr_matrix, shape (n, d)
-        Several values for one place add up. It is not changed.
+    Shapes: `A` (n, d); returns (n, d).
 
-    Returns
-    -------
-    csr_array, shape (n, d)
-        ``A`` itself, or a view of its arrays, where they are canonical already.
-
-    Raises
-    ------
-    ValueError
-        If a row pointer or a column index points outside the matrix.
-
-    Notes
-    -----
     Kernels here take each stored value for an entry of its own, and look at no index twice: one that points outside
     would make them read or write memory that is not the matrix's.
 
-    Examples
-    --------
     >>> canonical_rows(sparse.csr_array(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 1))).data
     array([3.])
     """
@@ -263,17 +179,7 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
 def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
     """Return consecutive rows of a CSR matrix as views of its entries; SciPy's own slicing copies them.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse matrix.
-    start, stop : int
-        First row, and the row after the last.
-
-    Returns
-    -------
-    csr_array, shape (stop - start, d)
-        Rows that share the memory of A's entries.
+    Shapes: `A` (n, d); returns (stop - start, d).
     """
     first, last = A.indptr[start], A.indptr[stop]
     rows = sparse.csr_array((stop - start, A.shape[1]), dtype=A.dtype)

@@ -16,28 +16,12 @@ from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.float64]]:
     """Return the first right singular vectors of a wide matrix, and its singular values.
 
-    Parameters
-    ----------
-    sketch : ndarray, shape (r, d)
-        Wide matrix.
-    k : int
-        Number of vectors wanted; at most the numerical rank is returned.
+    Shapes: `sketch` (r, d); returns `axes` (k', d), `singular_values` (k',).
 
-    Returns
-    -------
-    axes : ndarray, shape (k', d)
-        Orthonormal rows; in each the entry largest in magnitude is positive.
-    singular_values : ndarray of float64, shape (k',)
-        Singular values, largest first.
-
-    Notes
-    -----
     ``V' = S^(-1) U' A`` with the eigenpairs ``(U, S^2)`` of ``A A'``, then one small round ``(V'V)^(-1/2) V'``: the
     first leaves the vectors orthogonal only to the rounding times the condition. The cost is ``2 r^2 d + 4 k r d``
     flops, panel by panel.
 
-    Examples
-    --------
     >>> axes, singular_values = principal_axes(np.array([[0.0, 3.0], [-2.0, 0.0]]), 2)
     >>> np.abs(axes), singular_values
     (array([[0., 1.],
@@ -50,18 +34,8 @@ def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.f
 def orthonormal_axes(axes: FloatArray) -> FloatArray:
     """Return singular vectors that are orthonormal to rounding, with signs that are not arbitrary.
 
-    Parameters
-    ----------
-    axes : ndarray, shape (k, d)
-        Rows that are nearly orthonormal.
+    Shapes: `axes` (k, d); returns (k, d).
 
-    Returns
-    -------
-    ndarray, shape (k, d)
-        ``(V V')^(-1/2) V`` for rows V; in each the entry largest in magnitude is positive.
-
-    Notes
-    -----
     The symmetric inverse root moves the vectors less than any other orthonormalization, so that each remains the
     vector of its own singular value. The cost is ``4 k^2 d`` flops, panel by panel.
     """
@@ -79,35 +53,13 @@ def leading_left(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the first left singular vectors and singular values of a sparse matrix by subspace iteration.
 
-    Parameters
-    ----------
-    A : csr_array, shape (n, d)
-        Sparse matrix.
-    k : int
-        Number of vectors, from 1 to min(n, d).
-    n_iterations : int, default=3
-        Products with ``A A'``, each of which brings the answer nearer.
-    random_state : int, default=0
-        Seed of the random start.
+    Shapes: `A` (n, d); returns `vectors` (n, k), `values` (k,).
 
-    Returns
-    -------
-    vectors : ndarray, shape (n, k)
-        Orthonormal columns.
-    values : ndarray of float64, shape (k,)
-        Singular values, largest first; zeros beyond the rank of A.
-
-    Notes
-    -----
     Memory: ``(n + d) * (k + 16)`` numbers. scikit-learn's ``randomized_svd`` is as close (and quicker with LU in place
     of QR), but its other last bits would change every fitted clustering that starts from these vectors.
 
-    References
-    ----------
     Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 4.4.
 
-    Examples
-    --------
     >>> from scipy import sparse
     >>> leading_left(sparse.csr_array(np.diag([1.0, 3.0, 2.0])), 2)[1].round(6)
     array([3., 2.])
@@ -127,34 +79,10 @@ def leading_left_of_blocks(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return what :func:`leading_left` returns, bit for bit, of a matrix that comes in blocks of rows.
 
-    Parameters
-    ----------
-    blocks : callable
-        ``blocks()`` goes through the rows from the first to the last, ``2 * n_iterations + 2`` times in all.
-    shape : tuple of int
-        Rows n and columns d of the matrix.
-    dtype : type
-        Type of the entries.
-    k : int
-        Number of vectors, from 1 to min(n, d).
-    n_iterations : int, default=3
-        Products with ``A A'``.
-    random_state : int, default=0
-        Seed of the random start.
+    Shapes: returns `vectors` (n, k), `values` (k,).
 
-    Returns
-    -------
-    vectors : ndarray, shape (n, k)
-        Orthonormal columns.
-    values : ndarray of float64, shape (k,)
-        Singular values, largest first.
-
-    Notes
-    -----
     Memory: ``(n + d) * (k + 16)`` numbers and one block.
 
-    Examples
-    --------
     >>> from scipy import sparse
     >>> rows = [sparse.csr_array([[1.0, 0.0]]), sparse.csr_array([[0.0, 3.0]])]
     >>> leading_left_of_blocks(lambda: rows, (2, 2), np.float64, 2)[1].round(6)
@@ -206,27 +134,11 @@ SMALL = 800
 def right_axes(rows: Rows, k: int, *, seed: int = 0) -> NDArray[np.float64]:
     """Return the leading right singular vectors of a matrix one side of which is short, up to its rank.
 
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (m, d)
-        Few rows, or few columns.
-    k : int
-        Number of vectors wanted; at most the numerical rank is returned.
-    seed : int, default=0
-        Seed of ARPACK's first vector.
+    Shapes: `rows` (m, d); returns (at most k, d).
 
-    Returns
-    -------
-    ndarray of float64, shape (at most k, d)
-        Orthonormal rows, the largest singular value first; the entry largest in magnitude of each is positive.
-
-    Notes
-    -----
     Where m, d or ``4 k`` is small, the Gram matrix of the shorter side is decomposed, ``8 min(m, d)^2`` bytes;
     else ARPACK multiplies by the rows.
 
-    Examples
-    --------
     >>> right_axes(np.array([[0.0, 3.0, 0.0], [1.0, 0.0, 0.0]]), 3) + 0.0
     array([[0., 1., 0.],
            [1., 0., 0.]])

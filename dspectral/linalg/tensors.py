@@ -12,14 +12,9 @@ from dspectral.linalg.joint_diagonalization import joint_diagonalize
 class OrthogonalCP(NamedTuple):
     """Decomposition of a tensor T: near ``sum_j values[j] u_j x u_j x u_j``, u_j the columns of ``vectors``.
 
-    Attributes
-    ----------
-    values : ndarray of float64, shape (k,)
-        Weights of the cubes, not negative, largest first.
-    vectors : ndarray of float64, shape (k, k)
-        Vectors u_j, one a column, of length 1.
-    residual : float
-        Frobenius norm of the difference to the tensor, relative to that of the tensor.
+    `values` (k,): weights of the cubes, not negative, largest first; `vectors` (k, k): vectors u_j, one a
+    column, of length 1; `residual`: frobenius norm of the difference to the tensor, relative to that of the
+    tensor.
     """
 
     values: NDArray[np.float64]
@@ -36,42 +31,15 @@ def power_method(
     would be cheaper, and does as well on exact cubes, but tensors of real text are not quite orthogonal: there it costs
     accuracy.)
 
-    Parameters
-    ----------
-    T : ndarray of float64, shape (k, k, k)
-        Symmetric tensor.
-    restarts : int, default=10
-        Number of random starts for each vector, iterated together.
-    iterations : int, default=12
-        Number of steps of all starts; the best goes on alone.
-    polish : int, default=40
-        Largest number of further steps of the best, which stops where a step no longer moves it.
-    seed : int, default=0
-        Seed of the random starts.
+    Shapes: `T` (k, k, k).
 
-    Returns
-    -------
-    OrthogonalCP
-        All k cubes.
-
-    Raises
-    ------
-    ValueError
-        If the tensor is not a cube of finite numbers, or there is no start or no step.
-
-    Notes
-    -----
     ``restarts iterations k^4`` operations in matrix products. Half of a copy of the tensor, its entries ``j <= l``,
     is read once for each further step of a cube, and in single precision ``iterations + 1`` times before. Cubes that
     were found are subtracted from the products, so that the tensor is never written.
 
-    References
-    ----------
     Anandkumar, Ge, Hsu, Kakade and Telgarsky 2014, "Tensor decompositions for learning latent variable models",
     algorithm 1.
 
-    Examples
-    --------
     >>> found = power_method(from_cubes(np.array([1.0, 2.0]), np.array([[0.8, -0.6], [0.6, 0.8]])))
     >>> found.values.round(6), found.vectors.round(6)
     (array([2., 1.]), array([[-0.6,  0.8],
@@ -100,36 +68,13 @@ def simultaneous_diagonalization(
 ) -> OrthogonalCP:
     """Find all cubes at once, because every contraction ``T(I, I, x)`` is diagonal in the same basis.
 
-    Parameters
-    ----------
-    T : ndarray of float64, shape (k, k, k)
-        Symmetric tensor.
-    projections : int, optional
-        Number of random contractions in the first round; ``min(k, 20)`` by default.
-    seed : int, default=0
-        Seed of the random contractions.
+    Shapes: `T` (k, k, k).
 
-    Returns
-    -------
-    OrthogonalCP
-        All k cubes.
-
-    Raises
-    ------
-    ValueError
-        If the tensor is not a cube of finite numbers.
-
-    Notes
-    -----
     Two rounds: random contractions, then the contractions with the vectors that the first round found, which
     weigh each vector's own evidence most. ``4 k^4`` operations a sweep of the second, two copies of the tensor.
 
-    References
-    ----------
     Kuleshov, Chaganty and Liang 2015, "Tensor factorization via matrix factorization".
 
-    Examples
-    --------
     >>> cubes = from_cubes(np.array([1.0, 2.0]), np.array([[0.8, -0.6], [0.6, 0.8]]))
     >>> simultaneous_diagonalization(cubes).values.round(6)
     array([2., 1.])
@@ -148,17 +93,7 @@ def simultaneous_diagonalization(
 def from_cubes(values: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``sum_j values[j] u_j x u_j x u_j``.
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (r,)
-        Weights of the cubes.
-    vectors : ndarray of float64, shape (k, r)
-        Vectors u_j, one a column.
-
-    Returns
-    -------
-    ndarray of float64, shape (k, k, k)
-        Symmetric tensor.
+    Shapes: `values` (r,), `vectors` (k, r); returns (k, k, k).
     """
     k, r = vectors.shape
     # As one matrix product of size (k, r) x (r, k^2).
@@ -170,17 +105,7 @@ def from_cubes(values: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDA
 def contract(T: NDArray[np.float64], M: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``T(M, M, M)``.
 
-    Parameters
-    ----------
-    T : ndarray of float64, shape (k, k, k)
-        Tensor.
-    M : ndarray of float64, shape (k, r)
-        Matrix by which each of the three sides is multiplied.
-
-    Returns
-    -------
-    ndarray of float64, shape (r, r, r)
-        Tensor in the new coordinates.
+    Shapes: `T` (k, k, k), `M` (k, r); returns (r, r, r).
     """
     for _ in range(3):
         T = np.tensordot(T, M, axes=(0, 0))
@@ -190,15 +115,7 @@ def contract(T: NDArray[np.float64], M: NDArray[np.float64]) -> NDArray[np.float
 def unfolded_symmetric(raw: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the symmetric tensor of which sums of ``y_i y_j y_k`` hold the pairs ``j <= k`` only.
 
-    Parameters
-    ----------
-    raw : ndarray of float64, shape (k, k (k + 1) / 2)
-        Sums. They need not be symmetric: the average over the three positions is taken.
-
-    Returns
-    -------
-    ndarray of float64, shape (k, k, k)
-        Symmetric tensor.
+    Shapes: `raw` (k, k (k + 1) / 2); returns (k, k, k).
     """
     k = len(raw)
     upper, lower = np.triu_indices(k)
@@ -229,19 +146,7 @@ def sorted_cubes(
 ) -> OrthogonalCP:
     """Return cubes, the largest first, with what they leave of the tensor.
 
-    Parameters
-    ----------
-    T : ndarray of float64, shape (k, k, k)
-        Tensor.
-    values : ndarray of float64, shape (k,)
-        Weights of the cubes; one below 0 counts as 0.
-    vectors : ndarray of float64, shape (k, k)
-        Their vectors, one a column.
-
-    Returns
-    -------
-    OrthogonalCP
-        The decomposition.
+    Shapes: `T` (k, k, k), `values` (k,), `vectors` (k, k).
     """
     order = np.argsort(-values, kind="stable")
     # At a fixed point of the power step the weight is positive, and the other method flips the signs of its vectors: a
@@ -255,20 +160,7 @@ def sorted_cubes(
 def checked_tensor(T: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a tensor as a contiguous array in double precision.
 
-    Parameters
-    ----------
-    T : ndarray, shape (k, k, k)
-        Tensor.
-
-    Returns
-    -------
-    ndarray of float64, shape (k, k, k)
-        The tensor.
-
-    Raises
-    ------
-    ValueError
-        If it is not a cube of finite numbers.
+    Shapes: `T` (k, k, k); returns (k, k, k).
     """
     T = np.asarray(T, dtype=np.float64)
     if T.ndim != 3 or len(set(T.shape)) != 1 or not T.size:

@@ -15,17 +15,9 @@ ByColumns = tuple[NDArray[Any], IntArray, IntArray]
 class Room(NamedTuple):
     """Memory for the transposes of pieces of one matrix, one after the other.
 
-    Attributes
-    ----------
-    data : ndarray, shape (most entries of a piece,)
-        Room for the entries.
-    indices : ndarray of int32 or int64, shape (most entries of a piece,)
-        Room for the row of each entry.
-    starts : ndarray of int32 or int64, shape (d + 2,)
-        Room for where the entries of each column begin.
+    `data` (most entries of a piece,): room for the entries; `indices` (most entries of a piece,): room for
+    the row of each entry; `starts` (d + 2,): room for where the entries of each column begin.
 
-    Examples
-    --------
     >>> from scipy import sparse
     >>> A = sparse.csr_array([[0.0, 2.0], [1.0, 3.0]])
     >>> Room.of(A, A.nnz).transposed(A)
@@ -40,17 +32,7 @@ class Room(NamedTuple):
     def of(cls, A: CSRRows, n_entries: int) -> Self:
         """Ask for the memory.
 
-        Parameters
-        ----------
-        A : csr_array, shape (n, d)
-            Matrix whose pieces are transposed.
-        n_entries : int
-            Most entries of a piece.
-
-        Returns
-        -------
-        Room
-            Memory whose contents are undefined.
+        Shapes: `A` (n, d).
         """
         # As SciPy chooses: a loop over the transpose is then compiled for no other types than one over the rows.
         index = np.int32 if max(A.shape[0], n_entries) < 2**31 else np.int64
@@ -63,19 +45,7 @@ class Room(NamedTuple):
     def transposed(self, piece: CSRRows) -> ByColumns:
         """Return a piece by columns; what was returned before is overwritten.
 
-        Parameters
-        ----------
-        piece : csr_array, shape (m, d)
-            Rows of the matrix, with no more entries than there is room for.
-
-        Returns
-        -------
-        data : ndarray, shape (nnz,)
-            Entries, column after column, within a column in the order of the rows.
-        indices : ndarray of int32 or int64, shape (nnz,)
-            Row of each.
-        indptr : ndarray of int32 or int64, shape (d + 1,)
-            Column j is ``data[indptr[j]:indptr[j + 1]]``.
+        Shapes: `piece` (m, d); returns `data` (nnz,), `indices` (nnz,), `indptr` (d + 1,).
         """
         data, indices = self.data[: piece.nnz], self.indices[: piece.nnz]
         _transpose(piece.data, piece.indices, piece.indptr, data, indices, self.starts)

@@ -26,22 +26,8 @@ def better_answers(
 ) -> None:
     """Replace answers by words of a tile that score higher.
 
-    Parameters
-    ----------
-    cosines : ndarray of float32, shape (n_given, n_tile)
-        Cosines between all words that occur in a question and the words of the tile.
-    rows : ndarray of int64, shape (n_questions, 3)
-        Rows of ``cosines`` that hold a, b and c of each question.
-    given : ndarray of int64, shape (n_questions, 3)
-        The words a, b and c themselves, which are never answers.
-    first : int
-        Number of the tile's first word.
-    multiply : bool
-        Whether 3CosMul scores a word, else 3CosAdd.
-    best : ndarray of float32, shape (n_questions,)
-        Scores of the answers so far; changed in place.
-    answers : ndarray of int64, shape (n_questions,)
-        Answers so far; changed in place. Among equal scores the first word stays.
+    Shapes: `cosines` (n_given, n_tile), `rows` (n_questions, 3), `given` (n_questions, 3), `best`
+    (n_questions,), `answers` (n_questions,).
     """
     # Invariant: answers[q] is the best word before column j for question q, best[q] its score. 3CosAdd is
     # b.w - a.w + c.w; 3CosMul is (1 + b.w) (1 + c.w) / (1 + a.w + 2 epsilon), four times the published score, whose

@@ -13,27 +13,6 @@ from dspectral.types import is_sparse
 def list_of(name: str, values: object, what: str = "values, one for each token") -> list[Any]:
     """Return an argument as a list.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    values : object
-        A list, tuple, string, iterator, column or array.
-    what : str, default="values, one for each token"
-        Message: what the list should hold.
-
-    Returns
-    -------
-    list
-        Its values; of an array Python's own.
-
-    Raises
-    ------
-    TypeError
-        If it is no list, or has no order.
-
-    Examples
-    --------
     >>> list_of("true", np.arange(2))
     [0, 1]
     """
@@ -47,25 +26,7 @@ def list_of(name: str, values: object, what: str = "values, one for each token")
 
 
 def hashable(name: str, values: list[Any]) -> list[Hashable]:
-    """Return a list if its values can be compared by their hash.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    values : list
-        Values.
-
-    Returns
-    -------
-    list
-        The same.
-
-    Raises
-    ------
-    TypeError
-        If a value is a list, for instance; it is shown.
-    """
+    """Return a list if its values can be compared by their hash."""
     for value in values:
         try:
             hash(value)
@@ -75,27 +36,7 @@ def hashable(name: str, values: list[Any]) -> list[Hashable]:
 
 
 def matrix_of(name: str, values: object, n_dimensions: int = 2) -> Any:
-    """Return an argument as an array of real numbers, CSR if it is sparse.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    values : object
-        An array, lists of numbers or a SciPy sparse matrix.
-    n_dimensions : int, default=2
-        Number of its dimensions.
-
-    Returns
-    -------
-    ndarray or csr_array
-        Numbers or bools.
-
-    Raises
-    ------
-    ValueError
-        If it has another number of dimensions, or holds no real numbers.
-    """
+    """Return an argument as an array of real numbers, CSR if it is sparse."""
     if is_sparse(values):
         found: Any = values.tocsr()
     else:
@@ -116,25 +57,7 @@ def matrix_of(name: str, values: object, n_dimensions: int = 2) -> Any:
 
 
 def finite(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return numbers as float64.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    values : ndarray
-        Numbers.
-
-    Returns
-    -------
-    ndarray of float64
-        The same numbers.
-
-    Raises
-    ------
-    ValueError
-        If one is NaN or infinite.
-    """
+    """Return numbers as float64."""
     numbers = np.asarray(values, dtype=np.float64)
     if not np.all(np.isfinite(numbers)):
         raise ValueError(f"{name} holds NaN or infinity, but its entries must be finite")
@@ -144,25 +67,7 @@ def finite(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
 def checked_lengths(
     true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]
 ) -> tuple[list[list[Hashable]], list[list[Hashable]]]:
-    """Return sequences as lists, once they are known to correspond.
-
-    Parameters
-    ----------
-    true, found : sequence of sequences
-        True labels of the frames of each sequence, and those found.
-
-    Returns
-    -------
-    true : list of list
-        The same.
-    found : list of list
-        The same.
-
-    Raises
-    ------
-    ValueError
-        If they do not correspond, or there is no frame.
-    """
+    """Return sequences as lists, once they are known to correspond."""
     true, found = _lists("true", true), _lists("found", found)
     if len(true) != len(found):
         raise ValueError(f"there are {len(true)} true sequences, but {len(found)} found ones")

@@ -235,19 +235,7 @@ def label_propensities(
 def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Numbers, NDArray[np.int64], NDArray[np.int64]]:
     """Mark which of the k best labels are true, best first; ties go to the lower column.
 
-    Returns
-    -------
-    hits : ndarray of float64, shape (n, k)
-        1 where the label is true, else 0.
-    n_true : ndarray of int64, shape (n,)
-        Number of true labels of each document.
-    columns : ndarray of int64, shape (n, k)
-        Columns of the k best labels.
-
-    Raises
-    ------
-    ValueError
-        If k is not from 1 to L, the shapes differ, or a score is NaN.
+    Shapes: returns `hits` (n, k), `n_true` (n,), `columns` (n, k).
     """
     scores, (rows, columns, n_true) = _checked(scores, truth)
     n, n_labels = scores.shape

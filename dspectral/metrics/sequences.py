@@ -13,27 +13,8 @@ from dspectral.metrics.arguments import checked_lengths, hashable, list_of
 def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> NDArray[np.int64]:
     """Count pairs of values, in the order of first appearance.
 
-    Parameters
-    ----------
-    true : iterable of hashable
-        True value of each token: the rows of the table.
-    found : iterable of hashable
-        Value found for each token: the columns of the table.
+    Shapes: returns (n_true_values, n_found_values).
 
-    Returns
-    -------
-    ndarray of int64, shape (n_true_values, n_found_values)
-        Number of tokens of each pair.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to compare, or the lengths differ.
-    TypeError
-        If one is no list of values.
-
-    Examples
-    --------
     >>> contingency("NNV", [2, 2, 5])
     array([[2, 0],
            [0, 1]])
@@ -240,8 +221,6 @@ def label_error_rate(true: Sequence[Sequence[Hashable]], found: Sequence[Sequenc
 def runs(labels: Iterable[Hashable]) -> list[Hashable]:
     """Return the label of each run.
 
-    Examples
-    --------
     >>> runs("aabba")
     ['a', 'b', 'a']
     """

@@ -81,13 +81,7 @@ def word_similarity(
 
 
 def row_of_word(words: Sequence[str], vectors: FloatArray) -> dict[str, int]:
-    """Return the row of each word's vector.
-
-    Raises
-    ------
-    ValueError
-        If the words are not as many as the vectors.
-    """
+    """Return the row of each word's vector."""
     known: list[Any] = hashable("words", list_of("words", words, "words"))
     if is_sparse(vectors):
         raise TypeError("vectors is sparse, but it must be an array")
@@ -98,29 +92,7 @@ def row_of_word(words: Sequence[str], vectors: FloatArray) -> dict[str, int]:
 
 
 def entries_of(name: str, entries: object, kinds: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    """Return a list of entries of some words and numbers each.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    entries : object
-        The list.
-    kinds : tuple of str
-        Kind of each entry: ``"a word"`` or ``"a number"``.
-
-    Returns
-    -------
-    list of tuple
-        The entries.
-
-    Raises
-    ------
-    ValueError
-        If an entry holds something else; it is shown.
-    TypeError
-        If it is no list.
-    """
+    """Return a list of entries of some words and numbers each."""
     found = []
     for i, entry in enumerate(list_of(name, entries, "tuples")):
         fits = isinstance(entry, list | tuple) and len(entry) == len(kinds)

@@ -22,24 +22,8 @@ def place_labels(
 ) -> list[Annotation]:
     """Write a label beside each point, as near as there is room.
 
-    Parameters
-    ----------
-    ax : Axes
-        Axes with their limits set.
-    points : ndarray of float64, shape (n, 2)
-        Points in data coordinates.
-    texts : sequence of str
-        A label for each.
-    size : float, default=8.0
-        Size of the letters in points.
+    Shapes: `points` (n, 2).
 
-    Returns
-    -------
-    list of Annotation
-        The labels that were written. A point around which there is no room keeps its dot alone.
-
-    Notes
-    -----
     Greedy: a label takes the first free place on rings around its point, and stays. A label that stands away from its
     point has a thin line to it. The cost is that of comparing each place with all boxes that stand already.
     """

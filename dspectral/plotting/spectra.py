@@ -32,16 +32,9 @@ HasSpectrum: TypeAlias = HasSingularValues | FrequentDirections | ArrayLike
 class Scree(NamedTuple):
     """Falling squared singular values and what is known of them.
 
-    Attributes
-    ----------
-    values : ndarray of float64, shape (k,)
-        Squared singular values, each at most the true one.
-    energy : float
-        Sum of all squared singular values; the sum of those that are there if it is not known.
-    energy_known : bool
-        Whether the energy is that of all rows.
-    error : float or None
-        Most that a value may be below the true one; None if nothing is known.
+    `values` (k,): squared singular values, each at most the true one; `energy`: sum of all squared singular
+    values; `energy_known`: whether the energy is that of all rows; `error`: most that a value may be below
+    the true one.
     """
 
     values: NDArray[np.float64]
@@ -177,25 +170,7 @@ def plot_certificate(
 
 
 def scree_of(model: HasSpectrum) -> Scree:
-    """Return the squared singular values of whatever has some, without a pass over data.
-
-    Parameters
-    ----------
-    model : estimator, summary or array-like
-        A fitted model, a Frequent Directions sketch, or singular values.
-
-    Returns
-    -------
-    Scree
-        The values and what is known of them.
-
-    Raises
-    ------
-    TypeError
-        If there are no singular values.
-    ValueError
-        If none is above zero.
-    """
+    """Return the squared singular values of whatever has some, without a pass over data."""
     found = getattr(model, "singular_values_", None)
     energy, certificate = getattr(model, "energy_", None), getattr(model, "certificate_", None)
     error = None if certificate is None else float(certificate.absolute)

@@ -23,8 +23,6 @@ def axes_of(ax: Axes | None, *, width: float = 6.4, height: float = 3.6) -> Axes
 def colors_of(n: int) -> list[Any]:
     """Return as many colors as there are things to tell apart, however many.
 
-    Examples
-    --------
     >>> len(set(map(str, colors_of(3)))), len(set(map(str, colors_of(40))))
     (3, 40)
     """

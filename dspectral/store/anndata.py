@@ -26,14 +26,8 @@ BLOCK_BYTES = 32 << 20
 class RowSlice(NamedTuple):
     """Rows of a matrix that are read as one block.
 
-    Attributes
-    ----------
-    start, stop : int
-        First row, and the row behind the last.
-    first, last : int
-        First entry of these rows, and the entry behind their last.
-    n_columns : int
-        Number of columns of the matrix.
+    `start, stop`: first row, and the row behind the last; `first, last`: first entry of these rows, and the
+    entry behind their last; `n_columns`: number of columns of the matrix.
     """
 
     start: int
@@ -46,14 +40,8 @@ class RowSlice(NamedTuple):
 class ColumnTotals(NamedTuple):
     """Sums over rows.
 
-    Attributes
-    ----------
-    column_sums : ndarray of float64, shape (n_columns,)
-        Sum of each column.
-    document_frequency : ndarray of int64, shape (n_columns,)
-        Number of rows in which each column is not zero.
-    energy : float
-        Sum of squares of all entries.
+    `column_sums` (n_columns,): sum of each column; `document_frequency` (n_columns,): number of rows in which
+    each column is not zero; `energy`: sum of squares of all entries.
     """
 
     column_sums: NDArray[np.float64]
@@ -164,27 +152,7 @@ class AnnDataCounts(OpenedCounts):
 def open_anndata(
     where: Location, block_bytes: int = BLOCK_BYTES, *, layer: str | None = None
 ) -> AnnDataCounts:
-    """Open a matrix of an AnnData file; its row pointers are read, which take 4 or 8 bytes a row.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the file.
-    block_bytes : int, default=33554432
-        Most bytes of a block in memory, unless one row is longer.
-    layer : str, optional
-        Name of the layer; ``"raw"``, where no layer has this name, is ``adata.raw.X``. By default ``X``.
-
-    Returns
-    -------
-    AnnDataCounts
-        The matrix, cut into blocks.
-
-    Raises
-    ------
-    StoreError
-        If the matrix is missing, or is not a CSR matrix.
-    """
+    """Open a matrix of an AnnData file; its row pointers are read, which take 4 or 8 bytes a row."""
     with opened(where) as root:
         path = _path_of(root, where, layer)
         name = _named(where, path)
@@ -205,24 +173,7 @@ def open_anndata(
 def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     """Read rows as float32, their columns sorted, duplicates summed and zeros dropped.
 
-    Parameters
-    ----------
-    where : Location
-        The place of the file.
-    piece : RowSlice
-        The rows to read, and where their entries are.
-    path : str, default="X"
-        The matrix in the file.
-
-    Returns
-    -------
-    csr_array of float32, shape (stop - start, n_columns)
-        The rows; only the chunks that hold their entries are read.
-
-    Raises
-    ------
-    StoreError
-        If the parts of the matrix are missing or do not fit together; the message names file and rows.
+    Shapes: returns (stop - start, n_columns).
     """
     rows_of = f"{_named(where, path)}, rows {piece.start} to {piece.stop}"
     entries = slice(piece.first, piece.last)

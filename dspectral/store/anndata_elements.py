@@ -25,20 +25,7 @@ CHUNK_BYTES = 4 << 20
 
 
 def write_whole(where: Location, adata: "AnnData") -> None:
-    """Write an AnnData object, whose Dask arrays are computed block by block.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the file: HDF5 by the ending of its name, else Zarr.
-    adata : AnnData
-        The object.
-
-    Raises
-    ------
-    StoreError
-        If something is there already, or an HDF5 file is not to be on a local disk.
-    """
+    """Write an AnnData object, whose Dask arrays are computed block by block."""
     system, path = fsspec.url_to_fs(where.url, **dict(where.options))
     if system.exists(path):
         raise StoreError(f"{where.url} is there already: choose another name, or remove it first")
@@ -61,25 +48,7 @@ def write_whole(where: Location, adata: "AnnData") -> None:
 
 
 def shape_of_anndata(where: Location) -> tuple[int, int]:
-    """Return the numbers of observations and of variables of an AnnData file.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the file.
-
-    Returns
-    -------
-    n_obs : int
-        Length of ``obs``; metadata alone is read.
-    n_vars : int
-        Length of ``var``.
-
-    Raises
-    ------
-    StoreError
-        If there is no file, or it is not one of AnnData.
-    """
+    """Return the numbers of observations and of variables of an AnnData file."""
     with opened(where) as root:
         if "dspectral" in root.attrs:
             raise StoreError(
@@ -93,41 +62,14 @@ def shape_of_anndata(where: Location) -> tuple[int, int]:
 
 
 def read_element(where: Location, path: str) -> Any:
-    """Read an element of an AnnData file into memory.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the file.
-    path : str
-        The element, such as ``"var/highly_variable"``.
-
-    Returns
-    -------
-    object
-        The element as AnnData reads it; None if there is none.
-    """
+    """Read an element of an AnnData file into memory."""
     with opened(where) as root:
         found = element(root, path)
         return None if found is None else anndata_module().io.read_elem(found)
 
 
 def write_elements(where: Location, elements: Mapping[str, Any]) -> None:
-    """Write elements into an AnnData file, one after the other; those of the same names are replaced.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the file.
-    elements : mapping
-        Group and name with a slash between them, such as ``"obsm/X_pca"``, and the value: an array, a dictionary,
-        or a Dask array of dense blocks, of which a few blocks are in memory at a time.
-
-    Raises
-    ------
-    StoreError
-        If the file is open elsewhere.
-    """
+    """Write elements into an AnnData file, one after the other; those of the same names are replaced."""
     for path, value in elements.items():
         if isinstance(value, da.Array):
             _write_blocks(where, path, value)

@@ -16,10 +16,7 @@ HDF5_ENDINGS = (".h5ad", ".h5", ".hdf5")
 class Elements(Protocol):
     """A group of a file: what those of h5py and of Zarr have in common.
 
-    Attributes
-    ----------
-    attrs : mutable mapping
-        Attributes of the group.
+    `attrs`: attributes of the group.
     """
 
     attrs: MutableMapping[str, Any]
@@ -40,58 +37,18 @@ class Elements(Protocol):
 
 
 def is_hdf5(where: Location) -> bool:
-    """Report whether a place is an HDF5 file, by the ending of its name.
-
-    Parameters
-    ----------
-    where : Location
-        The place.
-
-    Returns
-    -------
-    bool
-        True for .h5ad, .h5 and .hdf5.
-    """
+    """Report whether a place is an HDF5 file, by the ending of its name."""
     return where.url.lower().endswith(HDF5_ENDINGS)
 
 
 def is_local(system: fsspec.AbstractFileSystem) -> bool:
-    """Report whether a file system is this machine's own.
-
-    Parameters
-    ----------
-    system : AbstractFileSystem
-        File system of fsspec.
-
-    Returns
-    -------
-    bool
-        True for local disks.
-    """
+    """Report whether a file system is this machine's own."""
     return "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
 
 
 @contextmanager
 def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
-    """Open the root of a file of AnnData.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the file.
-    write : bool, default=False
-        Whether elements are added.
-
-    Yields
-    ------
-    h5py.File or zarr.Group
-        The root: ``root["X/data"]``, ``"X" in root`` and ``root["X"].attrs`` are the same in both.
-
-    Raises
-    ------
-    StoreError
-        If there is no such file, it cannot be read, or another program holds it open.
-    """
+    """Open the root of a file of AnnData."""
     with ExitStack() as stack:
         if is_hdf5(where):
             yield stack.enter_context(_opened_hdf5(where, write=write))
@@ -100,31 +57,12 @@ def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
 
 
 def element(root: Elements, path: str) -> Any:
-    """Return a group or array of a file, or None if it is not there.
-
-    Parameters
-    ----------
-    root : h5py.File or zarr.Group
-        Root of the file.
-    path : str
-        Names with slashes between them.
-
-    Returns
-    -------
-    group, array or None
-        The group or array at the path.
-    """
+    """Return a group or array of a file, or None if it is not there."""
     return root[path] if path in root else None  # noqa: SIM401  groups of Zarr have another get
 
 
 def reconsolidate(where: Location) -> None:
-    """Bring the copy of a Zarr file's metadata up to date, if it has one: readers trust it.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the file.
-    """
+    """Bring the copy of a Zarr file's metadata up to date, if it has one: readers trust it."""
     if not is_hdf5(where):
         root = zarr.open_group(where.open(), mode="r", zarr_format=None)
         if root.metadata.consolidated_metadata is not None:

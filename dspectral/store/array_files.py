@@ -45,18 +45,8 @@ def absent(dtype: np.dtype[Any]) -> Any:
 def files_of(values: NDArray[Any]) -> dict[str, bytes]:
     """Return the files of an array: its metadata, and each chunk compressed with its checksum.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        Finite numbers; no entry is the largest value of an integer type.
+    Shapes: `values` (n,).
 
-    Returns
-    -------
-    dict of str to bytes
-        Names below the path of the array, and what is in them.
-
-    Examples
-    --------
     >>> sorted(files_of(np.arange(3)))
     ['c/0', 'zarr.json']
     """
@@ -75,12 +65,7 @@ def files_of(values: NDArray[Any]) -> dict[str, bytes]:
 class Form(NamedTuple):
     """What the metadata of an array say, if they are such as :func:`files_of` makes.
 
-    Attributes
-    ----------
-    dtype : dtype
-        Type of the numbers.
-    length : int
-        How many there are.
+    `dtype`: type of the numbers; `length`: how many there are.
     """
 
     dtype: np.dtype[Any]
@@ -105,20 +90,7 @@ class Form(NamedTuple):
     def values(self, chunks: Iterable[NDArray[np.uint8] | None]) -> NDArray[Any]:
         """Return the numbers of all chunks.
 
-        Parameters
-        ----------
-        chunks : iterable of (ndarray of uint8 or None)
-            Bytes of all chunks in their order; None stands for a chunk that is not there.
-
-        Returns
-        -------
-        ndarray, shape (length,)
-            The numbers.
-
-        Raises
-        ------
-        ValueError, RuntimeError
-            If a chunk is not there, is not what its checksum says, or has another length.
+        Shapes: returns (length,).
         """
         # Each chunk is unpacked in its place; the last of several was filled up.
         size = max(1, min(self.length, CHUNK))
@@ -168,13 +140,7 @@ def _of_any_length(dtype: str) -> bytes:
 
 @cache
 def group_metadata() -> bytes:
-    """Return the metadata of a group above an array, as Zarr writes them.
-
-    Returns
-    -------
-    bytes
-        JSON without attributes.
-    """
+    """Return the metadata of a group above an array, as Zarr writes them."""
     store = MemoryStore()
     zarr.create_array(store, name="group/array", shape=(1,), dtype="int8")
     found = sync(store.get(f"group/{METADATA}", default_buffer_prototype()))

@@ -31,14 +31,7 @@ __all__ = ["Location", "StoreError", "load_array", "read_array", "write_array"]
 def write_array(store: PatientStore, path: str, values: NDArray[Any]) -> None:
     """Write a one-dimensional array, compressed, with a crc32c checksum for each chunk.
 
-    Parameters
-    ----------
-    store : PatientLocalStore or PatientFsspecStore
-        An opened store that can be written to.
-    path : str
-        The array's path inside the store; what a write that was cut short left there is replaced.
-    values : ndarray, shape (n,)
-        Finite numbers; no entry is the largest value of an integer type.
+    Shapes: `values` (n,).
     """
     with named_when_full(f"{store}/{path}"):
         retried(_write, store, path, values, what=f"writing {path} of {store}")
@@ -62,24 +55,7 @@ def _not_in_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: in
 def read_array(where: Location, store: PatientStore, block: str, part: str) -> NDArray[Any]:
     """Read an array of :func:`write_array`, checksums verified.
 
-    Parameters
-    ----------
-    where : Location
-        The store's place, for the message.
-    store : PatientLocalStore or PatientFsspecStore
-        The opened store.
-    block, part : str
-        Path of the group, and name of the array in it.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        The values.
-
-    Raises
-    ------
-    StoreError
-        If the array is not there, fails its checksum, or lacks a chunk.
+    Shapes: returns (n,).
     """
     name, remedy = f"store {where.url}, block {block}: {part}", "remove the block and build the store again"
     values, is_whole = retried(
@@ -139,33 +115,7 @@ def _chunks(
 def load_array(
     where: Location, store: Store, path: str, name: str, remedy: str
 ) -> tuple["zarr.Array[Any]", NDArray[Any]]:
-    """Read an array of any shape, and name what is missing or damaged.
-
-    Parameters
-    ----------
-    where : Location
-        The store's place.
-    store : zarr.abc.store.Store
-        The opened store.
-    path : str
-        The array's path inside the store.
-    name, remedy : str
-        The array in the words of the message, and what mends it.
-
-    Returns
-    -------
-    array : zarr.Array
-        The array in the store.
-    values : ndarray
-        Its values; chunks that are not there have the fill value.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the whole store is not there for this process.
-    StoreError
-        If the array is not there or fails a checksum.
-    """
+    """Read an array of any shape, and name what is missing or damaged."""
     return retried(_load, where, store, path, name, remedy, what=f"reading {name}")
 
 

@@ -74,34 +74,8 @@ def write_block(
 ) -> BlockInfo:
     """Write rows as a block, its finished mark last.
 
-    Parameters
-    ----------
-    where : Location
-        The store.
-    name : str
-        Path of the block in the store.
-    rows : csr_array, shape (n, d)
-        The rows, their columns sorted and without duplicates.
-    labels : csr_array, shape (n, L), optional
-        Labels of the same rows, columns sorted and without duplicates. Every stored entry is a label, whatever
-        its value.
-    last : bool, default=True
-        Whether the block is the last of its span of text; recorded in the mark.
-    text : int, optional
-        Digest of the text that the rows were made of; recorded in the mark.
+    Shapes: `rows` (n, d), `labels` (n, L).
 
-    Returns
-    -------
-    BlockInfo
-        The content of the mark.
-
-    Raises
-    ------
-    ValueError
-        If an entry is NaN or infinite, or the labels are of another number of rows.
-
-    Notes
-    -----
     Beside the rows lie their sums by column and the number of rows in which each column is not zero, so that the
     sums of a store take no pass over its rows.
     """
@@ -162,22 +136,7 @@ def _encoding(n_rows: int, n_columns: int) -> dict[str, Any]:
 
 
 def find_block(where: Location, name: str, *, sure: bool = False) -> BlockInfo | None:
-    """Return the content of a block's mark, or None if the block is not finished.
-
-    Parameters
-    ----------
-    where : Location
-        The store.
-    name : str
-        Path of the block in the store.
-    sure : bool, default=False
-        Whether None is returned only where a listing has no mark either.
-
-    Returns
-    -------
-    BlockInfo or None
-        The content of the mark.
-    """
+    """Return the content of a block's mark, or None if the block is not finished."""
     mark = where.attributes(name, sure=sure)
     if not mark:  # Zarr makes the group with its first array; the mark comes last
         return None
@@ -190,20 +149,7 @@ def find_block(where: Location, name: str, *, sure: bool = False) -> BlockInfo |
 
 
 def check_sums(where: Location, info: BlockInfo) -> None:
-    """Read the sums that lie beside the rows of a block, which readers of rows do not read.
-
-    Parameters
-    ----------
-    where : Location
-        The store.
-    info : BlockInfo
-        The content of the block's mark.
-
-    Raises
-    ------
-    StoreError
-        If the sums are missing, damaged or not those that were written.
-    """
+    """Read the sums that lie beside the rows of a block, which readers of rows do not read."""
     store = where.open()
     sums = [read_array(where, store, info.name, part) for part in ("column_sums", "document_frequency")]
     _, digest = (where.attributes(info.name, sure=True) or {}).get("digests") or (None, None)
@@ -214,22 +160,7 @@ def check_sums(where: Location, info: BlockInfo) -> None:
 def read_block(where: Location, info: BlockInfo) -> CSRRows:
     """Read a block, its checksums verified.
 
-    Parameters
-    ----------
-    where : Location
-        The store.
-    info : BlockInfo
-        The content of the block's mark.
-
-    Returns
-    -------
-    csr_array of float32, shape (n_rows, n_columns)
-        The rows.
-
-    Raises
-    ------
-    StoreError
-        If a part is missing or damaged; the message names the store and the block.
+    Shapes: returns (n_rows, n_columns).
     """
     return _read_csr(where, info.name, (info.n_rows, info.n_columns), info.nnz, info.digest)
 
@@ -237,22 +168,7 @@ def read_block(where: Location, info: BlockInfo) -> CSRRows:
 def read_labels(where: Location, info: BlockInfo) -> CSRRows:
     """Read the labels of a block as ones, checksums verified.
 
-    Parameters
-    ----------
-    where : Location
-        The store.
-    info : BlockInfo
-        The content of the block's mark.
-
-    Returns
-    -------
-    csr_array of float32, shape (n_rows, n_labels)
-        Ones.
-
-    Raises
-    ------
-    StoreError
-        If a part is missing or damaged; the message names the store and the block.
+    Shapes: returns (n_rows, n_labels).
     """
     shape = info.n_rows, info.n_labels or 0
     return _read_csr(where, f"{info.name}/labels", shape, info.label_nnz, info.label_digest)

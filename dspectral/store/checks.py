@@ -11,27 +11,6 @@ ERRORS = ("strict", "replace")
 def check_size(name: str, value: int) -> int:
     """Return a number of bytes, rows or occurrences as an int.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : int
-        The number; Python's and NumPy's integers are taken.
-
-    Returns
-    -------
-    int
-        The number, which is 1 or more.
-
-    Raises
-    ------
-    TypeError
-        If the value is not an integer.
-    ValueError
-        If it is below 1, or beyond 2**62.
-
-    Examples
-    --------
     >>> check_size("block_rows", 0)
     Traceback (most recent call last):
     ...
@@ -46,22 +25,7 @@ def check_size(name: str, value: int) -> int:
 
 
 def check_name(name: str, value: str, options: tuple[str, ...]) -> None:
-    """Refuse a name that is none of a few.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : str
-        The name given.
-    options : tuple of str
-        The names that are known.
-
-    Raises
-    ------
-    ValueError
-        If the value is none of them.
-    """
+    """Refuse a name that is none of a few."""
     if value not in options:
         *first, last = map(repr, options)
         raise ValueError(f"{name} is {value!r:.60}, but it must be {', '.join(first)} or {last}")

@@ -25,41 +25,18 @@ _IN_MEMORY = threading.Lock()
 
 
 class ClaimFiles:
-    """The claims of one store.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the store.
-    """
+    """The claims of one store."""
 
     def __init__(self, where: Location) -> None:
         self._system, root = fsspec.url_to_fs(where.url, **dict(where.options))
         self._folder = f"{root.rstrip('/')}/{FOLDER}"
 
     def numbers(self) -> list[int]:
-        """Return the numbers of all claims, the smallest first.
-
-        Returns
-        -------
-        list of int
-            None of them if nobody writes.
-        """
+        """Return the numbers of all claims, the smallest first."""
         return retried(self._list_numbers, what=f"listing {self._folder}")
 
     def read(self, number: int) -> dict[str, Any] | None:
-        """Return a claim.
-
-        Parameters
-        ----------
-        number : int
-            Its number.
-
-        Returns
-        -------
-        dict or None
-            Content of the claim that its owner wrote; empty if that is cut short, None if the claim is not there.
-        """
+        """Return a claim."""
         content = retried(self._read_claim, number, what=f"reading the claim in {self._folder}")
         if content is None:
             return None
@@ -70,25 +47,7 @@ class ClaimFiles:
         return found
 
     def create(self, number: int, content: dict[str, Any]) -> bool:
-        """Create a claim, unless there is one of that number.
-
-        Parameters
-        ----------
-        number : int
-            Its number.
-        content : dict
-            Content to write, different for each writer.
-
-        Returns
-        -------
-        bool
-            Whether this call created it.
-
-        Raises
-        ------
-        FileExistsError
-            If there is a file in the place of the store.
-        """
+        """Create a claim, unless there is one of that number."""
         path, data = f"{self._folder}/{number:06d}.json", json.dumps(content).encode()
         try:
             known = retried(self._create, path, data, what=f"writing {path}")
@@ -107,40 +66,15 @@ class ClaimFiles:
         return self.read(number) == content
 
     def beat(self, number: int, sign: str) -> None:
-        """Leave a sign of life.
-
-        Parameters
-        ----------
-        number : int
-            Number of the claim.
-        sign : str
-            Text that is another one each time.
-        """
+        """Leave a sign of life."""
         self._system.pipe_file(f"{self._folder}/{number:06d}.beat", sign.encode())
 
     def last_beat(self, number: int) -> bytes | None:
-        """Return the last sign of life.
-
-        Parameters
-        ----------
-        number : int
-            Number of the claim.
-
-        Returns
-        -------
-        bytes or None
-            The text; None if there is none.
-        """
+        """Return the last sign of life."""
         return self._read(f"{number:06d}.beat")
 
     def remove(self, *numbers: int) -> None:
-        """Remove claims in their order, and the folder with the last of them.
-
-        Parameters
-        ----------
-        *numbers : int
-            Their numbers; where there is no claim, nothing is done.
-        """
+        """Remove claims in their order, and the folder with the last of them."""
         for number in numbers:
             for ending in ("beat", "json"):  # a claim without a sign of life is one that ends
                 try:

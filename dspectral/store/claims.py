@@ -32,19 +32,7 @@ _HELD: set[str] = set()
 
 
 class Claim:
-    """The claim of this process on a store, with a thread that shows that it is alive.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the store.
-    files : ClaimFiles
-        Its claims.
-    number : int
-        Number of this one.
-    owner : dict
-        Content of this one.
-    """
+    """The claim of this process on a store, with a thread that shows that it is alive."""
 
     def __init__(self, where: Location, files: ClaimFiles, number: int, owner: dict[str, Any]) -> None:
         self._where = where
@@ -55,13 +43,7 @@ class Claim:
         self._thread = threading.Thread(target=self._live, name="dspectral-writer", daemon=True)
 
     def confirm(self) -> None:
-        """Refuse to go on if another writer has taken the place of this one.
-
-        Raises
-        ------
-        StoreError
-            If it has, as after this machine was asleep.
-        """
+        """Refuse to go on if another writer has taken the place of this one."""
         if not self._is_held():
             raise StoreError(
                 f"another writer has taken over {self._where.url}, since this one gave no sign of life for "
@@ -104,23 +86,6 @@ class Claim:
 def claimed(where: Location) -> Iterator[Claim]:
     """Claim a store for one writer while the context lasts.
 
-    Parameters
-    ----------
-    where : Location
-        The place of the store.
-
-    Yields
-    ------
-    Claim
-        The claim.
-
-    Raises
-    ------
-    StoreError
-        If another writer is at work.
-
-    Notes
-    -----
     The claim of a writer that is dead is taken over: at once if it was a process of this machine, else after
     ``dspectral.writer-lease`` of Dask's configuration (30 s) without a sign of life. Clocks of machines are not
     compared. A writer that is alive is waited for as long as ``dspectral.writer-wait`` says (0 s).

@@ -38,31 +38,8 @@ def spill_contexts(
 ) -> CountStore:
     """Count contexts into a store of row blocks inside a corpus, however many there are.
 
-    Parameters
-    ----------
-    sentences : Blocks
-        Sentences of the corpus.
-    corpus : Location
-        Corpus that the sentences are read from. Counts that were finished there of the same blocks with the same
-        settings are opened.
-    entries : ndarray of int64, shape (n_types,)
-        Bound on the number of contexts of each word type.
-    settings : ContextSettings
-        Rule by which a word counts as a context.
-    most : int
-        Largest number of entries of a row block of several rows.
-    dtype : type, default=numpy.float32
-        Precision that the sums are stored in.
-    ids : str, default=""
-        Name of the word types, where they are not those of the corpus: other ones have other counts.
+    Shapes: `entries` (n_types,); returns (n_types, n_contexts).
 
-    Returns
-    -------
-    CountStore
-        Counts, shape (n_types, n_contexts).
-
-    Notes
-    -----
     One pass over the sentences and one over their counts in scratch, two bytes for each entry of each block of
     sentences: linear in both. A task of the first pass holds a block of sentences with 16 bytes for each token, the
     rows of one row block, and its packed counts twice. One of the second pass holds at most 12 bytes for each entry of

@@ -184,27 +184,7 @@ def open_corpus(path: str, *, storage_options: dict[str, Any] | None = None) -> 
 
 
 def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None = None) -> Sentences:
-    """Read a block of sentences, its checksums verified.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the corpus.
-    block : SentenceBlock
-        The content of the block's mark.
-    n_types : int, optional
-        Number of word types of the corpus, with which all tokens are compared: compiled loops look at no index twice.
-
-    Returns
-    -------
-    Sentences
-        Token ids, one sentence after the other.
-
-    Raises
-    ------
-    StoreError
-        If a part is missing or damaged; the message names the store and the block.
-    """
+    """Read a block of sentences, its checksums verified."""
     store = where.open()
     ids, offsets = (read_array(where, store, block.name, part) for part in ("ids", "offsets"))
     # Compiled loops trust offsets and ids: whatever they would read outside of an array is refused here.

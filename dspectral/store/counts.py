@@ -256,23 +256,7 @@ def open_store(
 
 
 def open_finished(where: Location) -> CountStore | None:
-    """Open a store of this library, or return None if there is no finished one.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the store.
-
-    Returns
-    -------
-    CountStore or None
-        The store; metadata alone is read.
-
-    Raises
-    ------
-    StoreError
-        If the store has a format of another version.
-    """
+    """Open a store of this library, or return None if there is no finished one."""
     head = (where.attributes(sure=True) or {}).get(KEY)
     if head is None:
         return None

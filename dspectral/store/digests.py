@@ -23,22 +23,8 @@ SEAL = "seal"
 def digest_of(*arrays: NDArray[Any]) -> int:
     """Return the CRC-32C of arrays, their types and lengths.
 
-    Parameters
-    ----------
-    *arrays : ndarray
-        Arrays whose order matters.
-
-    Returns
-    -------
-    int
-        A number of 32 bits.
-
-    Notes
-    -----
     About 9 GB a second: hardware computes it. It is no protection against somebody who means to deceive.
 
-    Examples
-    --------
     >>> digest_of(np.arange(3)) == digest_of(np.arange(3)), digest_of(np.arange(3)) == digest_of(np.arange(3.0))
     (True, False)
     """
@@ -53,27 +39,6 @@ def digest_of(*arrays: NDArray[Any]) -> int:
 def known_fields(mark: tuple[Any, ...], digest: int | None, kept_in: str) -> tuple[Any, ...]:
     """Return what stands for the content of a block, whatever its name and place.
 
-    Parameters
-    ----------
-    mark : tuple
-        Fields of the block's mark, its name first.
-    digest : int or None
-        Digest among them.
-    kept_in : str
-        Words for what the block belongs to, such as "a store", for the message.
-
-    Returns
-    -------
-    tuple
-        All fields but the name.
-
-    Raises
-    ------
-    UnknownContentError
-        If there is no digest, as in what an older version wrote.
-
-    Examples
-    --------
     >>> known_fields(("blocks/0", 3, 77), 77, "a store")
     (3, 77)
     """
@@ -85,18 +50,6 @@ def known_fields(mark: tuple[Any, ...], digest: int | None, kept_in: str) -> tup
 def seal_of(content: JSON) -> str:
     """Return a digest of content that JSON knows.
 
-    Parameters
-    ----------
-    content : object
-        Nested dicts, lists, strings and numbers.
-
-    Returns
-    -------
-    str
-        32 hexadecimal digits, the same whatever the order of the keys.
-
-    Examples
-    --------
     >>> seal_of({"a": 1, "b": [2]}) == seal_of({"b": [2], "a": 1})
     True
     """
@@ -107,18 +60,6 @@ def seal_of(content: JSON) -> str:
 def is_sealed(content: dict[str, Any]) -> bool:
     """Report whether content is as it was sealed; content without a seal, of an older version, is.
 
-    Parameters
-    ----------
-    content : dict
-        Content, its seal beside it under ``"seal"``.
-
-    Returns
-    -------
-    bool
-        False if the content was changed after it was sealed.
-
-    Examples
-    --------
     >>> is_sealed(sealed({"a": 1})), is_sealed({**sealed({"a": 1}), "a": 2})
     (True, False)
     """
@@ -128,16 +69,5 @@ def is_sealed(content: dict[str, Any]) -> bool:
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    """Return content with its seal.
-
-    Parameters
-    ----------
-    content : dict
-        Values that JSON gives back as they are: lists and no tuples, text for keys.
-
-    Returns
-    -------
-    dict
-        The content and its seal.
-    """
+    """Return content with its seal."""
     return {**content, SEAL: seal_of(content)}

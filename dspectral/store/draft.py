@@ -25,22 +25,10 @@ from dspectral.store.totals import TOTALS, totals_path
 class Draft(NamedTuple):
     """A store being built or appended to.
 
-    Attributes
-    ----------
-    where : Location
-        The place of the store.
-    generation : int
-        Number of appends to the store once this one is finished; 0 for a new store.
-    n_columns : int
-        Number of columns; 0 while a vocabulary is not known yet.
-    provenance : dict
-        Origin of the whole store, once this is finished.
-    earlier : tuple of BlockInfo
-        Blocks of the store that is being appended to.
-    resumed : bool
-        Whether an earlier call with the same plan may have written some blocks already.
-    claim : Claim or None
-        The claim that keeps other writers away; tasks have none.
+    `where`: the place of the store; `generation`: number of appends to the store once this one is finished;
+    `n_columns`: number of columns; `provenance`: origin of the whole store, once this is finished; `earlier`:
+    blocks of the store that is being appended to; `resumed`: whether an earlier call with the same plan may
+    have written some blocks already; `claim`: the claim that keeps other writers away.
     """
 
     where: Location
@@ -57,18 +45,7 @@ class Draft(NamedTuple):
         return f"scratch/{self.generation:04d}"
 
     def name(self, *numbers: int) -> str:
-        """Return the path of a block: paths sort in the order of the rows.
-
-        Parameters
-        ----------
-        *numbers : int
-            Number of the block, or of its span and of the block in it.
-
-        Returns
-        -------
-        str
-            A path inside the store.
-        """
+        """Return the path of a block: paths sort in the order of the rows."""
         return f"blocks/{self.generation:04d}-" + "-".join(f"{number:06d}" for number in numbers)
 
     def forget(self) -> None:
@@ -76,13 +53,7 @@ class Draft(NamedTuple):
         self.where.remove(self.scratch, f"plans/{self.generation:04d}")
 
     def for_tasks(self) -> "Draft":
-        """Return the part of it that a task needs: the rest grows with the store, and would travel with every task.
-
-        Returns
-        -------
-        Draft
-            The draft without provenance, earlier blocks and claim.
-        """
+        """Return the part of it that a task needs: the rest grows with the store, and would travel with every task."""
         return self._replace(provenance={}, earlier=(), claim=None)
 
     def confirm(self) -> None:
@@ -91,13 +62,7 @@ class Draft(NamedTuple):
             self.claim.confirm()
 
     def afresh(self) -> "Draft":
-        """Remove what an earlier call has written of the same plan.
-
-        Returns
-        -------
-        Draft
-            The draft, nothing of it written but the plan.
-        """
+        """Remove what an earlier call has written of the same plan."""
         path = f"plans/{self.generation:04d}"
         plan = self.where.attributes(path) or {}
         _discard(self.where)
@@ -115,34 +80,7 @@ def begin(
     n_columns: int | None = None,
     stamps: dict[str, str] | None = None,
 ) -> Iterator[Draft]:
-    """Write the plan, or find the same plan half done; no other writer is at work while the context lasts.
-
-    Parameters
-    ----------
-    store : str
-        Local path or fsspec URL of the store.
-    storage_options : dict or None
-        Options of its file system.
-    provenance : dict
-        Origin of the rows and settings, which tell one plan from another.
-    append : bool
-        Whether rows are added to a finished store.
-    n_columns : int, optional
-        Number of columns of the rows, where it is known.
-    stamps : dict, optional
-        Stamp of each file that the rows are made of.
-
-    Yields
-    ------
-    Draft
-        The store to write.
-
-    Raises
-    ------
-    StoreError
-        If the store is finished, or there is none to append to, or it has other columns, or another plan is
-        half done, or something else is there, or another writer is at work.
-    """
+    """Write the plan, or find the same plan half done; no other writer is at work while the context lasts."""
     where = Location.of(store, storage_options)
     # Plan and root are read by everybody who reads the store: what opens its sources stays out of them.
     provenance = without_secrets(provenance)
@@ -194,20 +132,7 @@ def _planned(
 
 
 def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
-    """Add up the blocks' sums, in order, and write the root: from then on the store opens.
-
-    Parameters
-    ----------
-    draft : Draft
-        The store, all of its blocks written.
-    blocks : list of BlockInfo
-        The new blocks, in the order of the rows; those without rows are left out.
-
-    Returns
-    -------
-    CountStore
-        The finished store.
-    """
+    """Add up the blocks' sums, in order, and write the root: from then on the store opens."""
     store = draft.where.open(read_only=False)
     new = [block for block in blocks if block.n_rows]
     # In the order of the rows, one block at a time: the sums of float64 have the same bits whoever wrote the blocks.

@@ -12,23 +12,6 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 def named_when_full(place: str) -> Iterator[None]:
     """Name the file for which there is no room, while the body writes it.
 
-    Parameters
-    ----------
-    place : str
-        The file, or the store and the key in it.
-
-    Yields
-    ------
-    None
-        Once.
-
-    Raises
-    ------
-    OSError
-        If there is no room: with the number and the words of the system, the file, and what helps.
-
-    Examples
-    --------
     >>> with named_when_full("counts/zarr.json"):
     ...     raise OSError(errno.ENOSPC, "No space left on device")
     Traceback (most recent call last):

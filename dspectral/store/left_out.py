@@ -6,27 +6,7 @@ from dspectral.store.blocks import BlockInfo
 
 
 def blocks_left(blocks: Sequence[BlockInfo], without: Sequence[str], url: str) -> tuple[BlockInfo, ...]:
-    """Return blocks without those of some names.
-
-    Parameters
-    ----------
-    blocks : sequence of BlockInfo
-        Blocks of a store.
-    without : sequence of str
-        Names of some of them, as messages have them.
-    url : str
-        Place of the store, for the message.
-
-    Returns
-    -------
-    tuple of BlockInfo
-        The others, in their order.
-
-    Raises
-    ------
-    ValueError
-        If there is no block of such a name, or no other block.
-    """
+    """Return blocks without those of some names."""
     if not without:
         return tuple(blocks)
     known = [block.name for block in blocks]

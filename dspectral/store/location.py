@@ -219,22 +219,7 @@ def _is_url(url: str) -> bool:
 
 
 def refuse_if_listed(where: Location, path: str, *names: str) -> None:
-    """Raise an error that may pass if something is listed that was not found when it was asked for.
-
-    Parameters
-    ----------
-    where : Location
-        The store's place.
-    path : str
-        Path of a group, an array or a folder in it.
-    *names : str, default=("zarr.json", ".zgroup", ".zattrs")
-        Files that were asked for there.
-
-    Raises
-    ------
-    OSError
-        If any of it is listed.
-    """
+    """Raise an error that may pass if something is listed that was not found when it was asked for."""
     there = {*where.names(path)}.intersection(names or METADATA)
     if there:
         raise OSError(f"{where.url}, {path}: {min(there)} is listed, but was not found")

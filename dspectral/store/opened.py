@@ -157,24 +157,7 @@ def read_lazily(
 ) -> da.Array:
     """Return a Dask array whose block ``i`` is ``read(items[i])``.
 
-    Parameters
-    ----------
-    read : callable
-        ``read(item)`` returns float32 rows.
-    items : sequence
-        One item for each block. Each travels with its own task alone: a graph grows with the blocks, not their
-        square.
-    sizes : sequence of int
-        Number of rows of each block.
-    n_columns : int
-        Number of columns of every block.
-    n_bytes : sequence of int, optional
-        Bytes of each block in memory, where they are known.
-
-    Returns
-    -------
-    dask.array.Array, shape (sum(sizes), n_columns)
-        CSR blocks; nothing is read yet.
+    Shapes: returns (sum(sizes), n_columns).
     """
     name = f"read-block-{uuid4().hex}"
     # A blockwise layer stays symbolic until it runs: Dask fuses what follows into the task that reads the block, and

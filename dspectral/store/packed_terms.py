@@ -10,15 +10,7 @@ from dspectral.types import Documents
 def pack(table: TermTable) -> NDArray[np.int64]:
     """Return a table as one array of numbers, its text padded to whole ones.
 
-    Parameters
-    ----------
-    table : TermTable
-        Terms with their frequencies.
-
-    Returns
-    -------
-    ndarray of int64, shape (3 * n + 2 + ceil(n_bytes / 8),)
-        The number of terms n, their n + 1 offsets, n document frequencies, n counts, and their bytes.
+    Shapes: returns (3 * n + 2 + ceil(n_bytes / 8),).
     """
     # One array of one type: a file for each part of each block, instead of four.
     data = table.terms.data
@@ -31,18 +23,6 @@ def pack(table: TermTable) -> NDArray[np.int64]:
 def unpack(packed: NDArray[np.int64]) -> TermTable:
     """Return the table of :func:`pack`.
 
-    Parameters
-    ----------
-    packed : ndarray of int64
-        The packed table.
-
-    Returns
-    -------
-    TermTable
-        Terms with their frequencies: views of ``packed``.
-
-    Examples
-    --------
     >>> unpack(pack(TermTable.of(Documents.of(["to be"])))).term(1)
     'to'
     """

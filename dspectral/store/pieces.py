@@ -29,22 +29,8 @@ FIELDS = 3
 def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]) -> NDArray[np.int64]:
     """Write pieces as one file.
 
-    Parameters
-    ----------
-    where : Location
-        The store.
-    path : str
-        Path of the file in the store; a file that is there is replaced.
-    pieces : iterable of ndarray of uint8
-        Pieces whose lengths are multiples of 8; one at a time is asked for.
+    Shapes: returns (n_pieces + 1, 3).
 
-    Returns
-    -------
-    ndarray of int64, shape (n_pieces + 1, 3)
-        The index; its last row is the end.
-
-    Notes
-    -----
     Memory: two times the compressed pieces.
     """
     index, bodies = [], []
@@ -68,19 +54,7 @@ def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]
 def find_pieces(where: Location, path: str, n_pieces: int) -> NDArray[np.int64] | None:
     """Return the index of a file, or None if it is not there.
 
-    Parameters
-    ----------
-    where : Location
-        The store.
-    path : str
-        Path of the file in the store.
-    n_pieces : int
-        Number of pieces in it.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_pieces + 1, 3), or None
-        The index as :func:`write_pieces` returned it; None also where the file does not begin with such an index.
+    Shapes: returns (n_pieces + 1, 3).
     """
     n_bytes = 8 * FIELDS * (n_pieces + 1)
     try:
@@ -96,26 +70,7 @@ def find_pieces(where: Location, path: str, n_pieces: int) -> NDArray[np.int64] 
 def read_piece(
     where: Location, path: str, begin: int, end: int, checksum: int, out: NDArray[np.uint8]
 ) -> None:
-    """Read one piece, its checksum verified.
-
-    Parameters
-    ----------
-    where : Location
-        The store.
-    path : str
-        Path of the file in the store.
-    begin, end : int
-        Where the piece begins and ends in the file, as its index says.
-    checksum : int
-        Checksum of the piece, as the index says.
-    out : ndarray of uint8
-        Written: the piece, as long as the index says.
-
-    Raises
-    ------
-    StoreError
-        If the file is missing, or the piece is not as it was written.
-    """
+    """Read one piece, its checksum verified."""
     name = f"store {where.url}: the scratch {path}"
     try:
         body = retried(_read, where, path, begin, end, what=f"reading {path} of {where.url}")

@@ -15,24 +15,7 @@ Sampled = tuple[list[tuple[Any, ...]], Scale, Cut]
 def matrix_samples(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Sampled:
-    """Return builds of a few blocks of a matrix.
-
-    Parameters
-    ----------
-    function : callable
-        Function that builds, of a matrix and a store.
-    arguments, keywords : tuple and mapping
-        Arguments of the function.
-
-    Returns
-    -------
-    calls : list of tuple
-        Function and arguments of each sample.
-    scale : Scale
-        How much larger the whole is.
-    cut : Cut
-        How the matrix is cut.
-    """
+    """Return builds of a few blocks of a matrix."""
     given = inspect.signature(function).bind(*arguments, **keywords)
     X = given.arguments.pop("X")
     given.arguments.pop("store")
@@ -42,16 +25,6 @@ def matrix_samples(
 
 
 def in_a_folder(function: Callable[..., Any], source: Any, **keywords: Any) -> None:
-    """Build into a folder that is removed.
-
-    Parameters
-    ----------
-    function : callable
-        Function that builds, of sources and a store.
-    source : object
-        Its sources.
-    **keywords
-        Its other arguments.
-    """
+    """Build into a folder that is removed."""
     with tempfile.TemporaryDirectory(prefix="dspectral-plan-") as folder:
         function(source, f"{folder}/sample.zarr", **keywords)

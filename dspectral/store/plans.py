@@ -14,29 +14,7 @@ STAMPS = "sources"
 def write_plan(
     where: Location, generation: int, provenance: dict[str, Any], stamps: dict[str, str] | None = None
 ) -> bool:
-    """Write the plan, unless the same one is there.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the store.
-    generation : int
-        Number of the append.
-    provenance : dict
-        Origin of the rows and settings.
-    stamps : dict, optional
-        Stamp of each file that the rows are made of.
-
-    Returns
-    -------
-    bool
-        Whether it was there already.
-
-    Raises
-    ------
-    StoreError
-        If another plan is there, or the same one of files that have changed.
-    """
+    """Write the plan, unless the same one is there."""
     path, plan = f"plans/{generation:04d}", as_json({"format": FORMAT, **provenance})
     found = where.attributes(path, sure=True)
     if not found:  # no group, or one without attributes, whose writing was cut short
@@ -59,22 +37,7 @@ def write_plan(
 
 
 def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
-    """Refuse rows that were made otherwise than those of a store.
-
-    Parameters
-    ----------
-    store : CountStore
-        The store to append to.
-    provenance : dict
-        Origin of the rows to append.
-    n_columns : int or None
-        Number of their columns, where it is known.
-
-    Raises
-    ------
-    StoreError
-        If a setting or the number of columns differs.
-    """
+    """Refuse rows that were made otherwise than those of a store."""
     url = store.where.url
     for key in ("hashing", "vocabulary", "labels", "weighting"):
         ours, theirs = as_json(provenance.get(key)), store.provenance.get(key)
@@ -88,20 +51,7 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
 
 
 def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
-    """Return the error that names files whose text is no longer the one that a build began with.
-
-    Parameters
-    ----------
-    where : Location
-        The place of the store.
-    urls : sequence of str
-        The files.
-
-    Returns
-    -------
-    StoreError
-        The error, to be raised.
-    """
+    """Return the error that names files whose text is no longer the one that a build began with."""
     named = ", ".join(urls[:3]) + (f" and {len(urls) - 3} more" if len(urls) > 3 else "")
     verb, back = ("has", "it back as it was") if len(urls) == 1 else ("have", "them back as they were")
     return StoreError(
@@ -111,18 +61,7 @@ def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
 
 
 def as_json(value: "JSON | tuple[Any, ...]") -> Any:
-    """Return a value as JSON gives it back.
-
-    Parameters
-    ----------
-    value : object
-        Dicts, lists, tuples and what is in them.
-
-    Returns
-    -------
-    object
-        Lists in the place of tuples.
-    """
+    """Return a value as JSON gives it back."""
     if isinstance(value, dict):
         return {key: as_json(entry) for key, entry in value.items()}
     return [as_json(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -13,38 +13,13 @@ KEY = "keep_terms"
 
 
 def write_sample(where: Location, path: str, sample: TermSample) -> None:
-    """Write a sample into a group of the store.
-
-    Parameters
-    ----------
-    where : Location
-        The store.
-    path : str
-        The group.
-    sample : TermSample
-        Terms of a block, or of all.
-    """
+    """Write a sample into a group of the store."""
     packed = np.concatenate([[sample.error], pack(sample.table)])
     write_array(where.open(read_only=False), f"{path}/terms", packed)
 
 
 def read_sample(where: Location, path: str, size: int) -> TermSample:
-    """Read a sample of so many terms at most.
-
-    Parameters
-    ----------
-    where : Location
-        The store.
-    path : str
-        The group that it was written into.
-    size : int
-        Most terms that may be kept.
-
-    Returns
-    -------
-    TermSample
-        The terms as they were written.
-    """
+    """Read a sample of so many terms at most."""
     packed = read_array(where, where.open(), path, "terms")
     return TermSample(unpack(packed[1:]), size, int(packed[0]))
 
@@ -52,29 +27,7 @@ def read_sample(where: Location, path: str, size: int) -> TermSample:
 def read_kept_terms(
     where: Location, path: str, provenance: dict[str, Any], n_columns: int
 ) -> KeptTerms | None:
-    """Read the terms that a store has kept.
-
-    Parameters
-    ----------
-    where : Location
-        The store.
-    path : str
-        Group that holds the sums over all blocks.
-    provenance : dict
-        Origin of the counts, which says whether terms were kept.
-    n_columns : int
-        Number of columns.
-
-    Returns
-    -------
-    KeptTerms or None
-        None if the store keeps no terms.
-
-    Raises
-    ------
-    StoreError
-        If they are missing or damaged.
-    """
+    """Read the terms that a store has kept."""
     if not provenance.get(KEY):
         return None
     store = where.open()

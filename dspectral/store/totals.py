@@ -21,19 +21,7 @@ def totals_path(generation: int) -> str:
 def sum_of_blocks(where: Location, blocks: Sequence[BlockInfo], part: str) -> NDArray[Any]:
     """Add up the sums that lie beside the rows of blocks.
 
-    Parameters
-    ----------
-    where : Location
-        The store.
-    blocks : sequence of BlockInfo
-        Blocks of it, one at least.
-    part : {"column_sums", "document_frequency"}
-        Which sums.
-
-    Returns
-    -------
-    ndarray, shape (n_columns,)
-        The sums, added in the order of the blocks.
+    Shapes: returns (n_columns,).
     """
     store = where.open()
     first, *others = (read_array(where, store, block.name, part) for block in blocks)

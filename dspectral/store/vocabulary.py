@@ -194,15 +194,7 @@ class Vocabulary:
 
 
 def write_vocabulary(where: Location, vocabulary: Vocabulary) -> None:
-    """Write a vocabulary into a store, its finished mark last.
-
-    Parameters
-    ----------
-    where : Location
-        The store.
-    vocabulary : Vocabulary
-        The n-grams and their frequencies.
-    """
+    """Write a vocabulary into a store, its finished mark last."""
     store = where.open(read_only=False)
     parts: dict[str, NDArray[Any]] = {
         "terms": vocabulary.documents.data,
@@ -217,39 +209,12 @@ def write_vocabulary(where: Location, vocabulary: Vocabulary) -> None:
 
 
 def find_vocabulary(where: Location) -> Vocabulary | None:
-    """Read the vocabulary of a store that may be unfinished, or return None if it has none yet.
-
-    Parameters
-    ----------
-    where : Location
-        The store.
-
-    Returns
-    -------
-    Vocabulary or None
-        The vocabulary, if its finished mark is there.
-    """
+    """Read the vocabulary of a store that may be unfinished, or return None if it has none yet."""
     return read_vocabulary(where) if where.attributes(PATH) else None
 
 
 def read_vocabulary(where: Location) -> Vocabulary:
-    """Read the vocabulary of a store.
-
-    Parameters
-    ----------
-    where : Location
-        The store.
-
-    Returns
-    -------
-    Vocabulary
-        The vocabulary, in memory.
-
-    Raises
-    ------
-    StoreError
-        If it is missing or damaged.
-    """
+    """Read the vocabulary of a store."""
     store = where.open()
     terms, offsets, document_frequency, counts = parts = [
         read_array(where, store, PATH, part) for part in ("terms", "offsets", "document_frequency", "counts")
@@ -267,20 +232,7 @@ def read_vocabulary(where: Location) -> Vocabulary:
 
 
 def index_for_call(where: Location, call: str) -> TermIndex:
-    """Return the look-up table of a store's vocabulary; a process reads it once for each build.
-
-    Parameters
-    ----------
-    where : Location
-        The store.
-    call : str
-        A name that no other build has.
-
-    Returns
-    -------
-    TermIndex
-        The same object for all tasks of a build that run in this process.
-    """
+    """Return the look-up table of a store's vocabulary; a process reads it once for each build."""
     with _INDEX_LOCK:  # the other threads wait for the first one's
         if call not in _INDEXES:
             # A long-lived worker meets many builds: without this it would hold the vocabulary of each of them.

@@ -26,21 +26,7 @@ KEY = "weighting"
 def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
     """Apply a weighting to CSR rows.
 
-    Parameters
-    ----------
-    X : csr_array, Dask array of CSR blocks, or store, shape (n, d)
-        Counts.
-    weighting : Weighting
-        Weighting that is applied to each block.
-    n_columns : int
-        Number of columns of the result, which ``weighting.columns`` decides.
-    dtype : dtype, default=float32
-        Type of the result.
-
-    Returns
-    -------
-    csr_array, or Dask array of CSR blocks for lazy rows, shape (n, n_columns)
-        A Dask array, and whatever :mod:`dask.array` makes of it, is known to :func:`weightings_of`.
+    Shapes: `X` (n, d); returns (n, n_columns).
     """
     name = f"weigh-block-{weighting.digest}"  # Dask's dashboard shows the group "weigh-block"
     return engine.map_rows(
@@ -49,18 +35,7 @@ def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTyp
 
 
 def weightings_of(X: RowsLike) -> set[str]:
-    """Return the digests of all weightings that rows come from.
-
-    Parameters
-    ----------
-    X : Dask array, or store
-        Rows that are read lazily.
-
-    Returns
-    -------
-    set of str
-        Empty for counts, and for rows of which nothing is known: arrays in memory, and what estimators return.
-    """
+    """Return the digests of all weightings that rows come from."""
     stored = getattr(X, "provenance", {}).get(KEY)
     array = getattr(X, "counts", X)
     layers = getattr(getattr(array, "dask", None), "layers", {})
@@ -69,25 +44,7 @@ def weightings_of(X: RowsLike) -> set[str]:
 
 
 def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighting:
-    """Return a weighting, whoever holds it, if it fits rows of so many columns.
-
-    Parameters
-    ----------
-    weighting : Weighting or TfidfWeighting
-        A weighting, or a fitted transformer that has one.
-    n_columns : int
-        Number of columns of the rows.
-
-    Returns
-    -------
-    Weighting
-        The weighting itself.
-
-    Raises
-    ------
-    ValueError
-        If the weighting was learned from rows of another width.
-    """
+    """Return a weighting, whoever holds it, if it fits rows of so many columns."""
     known = weighting if isinstance(weighting, Weighting) else weighting.weighting
     if known.columns is None and known.column_weights is not None and len(known.column_weights) != n_columns:
         raise ValueError(
@@ -99,20 +56,7 @@ def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighti
 def counts_of(rows: Rows) -> CSRRows:
     """Return one block of counts as finite CSR rows of a floating type, without duplicate entries.
 
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (n, d)
-        One block of any type of numbers. It is not changed.
-
-    Returns
-    -------
-    csr_array of float32 or float64, shape (n, d)
-        Single precision for single-precision rows, double precision for others.
-
-    Raises
-    ------
-    ValueError
-        If an entry is NaN or infinite: its row and column are named.
+    Shapes: `rows` (n, d); returns (n, d).
     """
     energy_of(rows)
     known = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)

@@ -14,14 +14,8 @@ BLOCK = 256  # code points; one in twenty of such blocks has a capital letter
 def lower_case() -> NDArray[np.uint32]:
     """Return the lower case of each code point as `str.lower` has it.
 
-    Returns
-    -------
-    ndarray of uint32, shape (N_CODE_POINTS,)
-        `NEEDS_PYTHON` where it is more than one character (U+0130), or depends on what stands beside it (capital
-        sigma): a table of one code point for each cannot say either.
+    Shapes: returns (N_CODE_POINTS,).
 
-    Examples
-    --------
     >>> chr(lower_case()[ord("W")])
     'w'
     """
@@ -39,19 +33,8 @@ def lower_case() -> NDArray[np.uint32]:
 def are(pattern: str) -> NDArray[np.bool_]:
     r"""Return which code points are of a class.
 
-    Parameters
-    ----------
-    pattern : str
-        The class as the module `re` writes it: ``\w`` is what `str.isalnum` names and the underscore, ``\s`` what
-        `str.isspace` names.
+    Shapes: returns (N_CODE_POINTS,).
 
-    Returns
-    -------
-    ndarray of bool, shape (N_CODE_POINTS,)
-        True for those that are.
-
-    Examples
-    --------
     >>> are(r"\s")[ord(" ")].item(), are(r"\s")[ord("x")].item()
     (True, False)
     """

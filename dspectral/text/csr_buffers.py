@@ -22,19 +22,10 @@ GROUP = 4096  # n-grams, and at most as many documents: its keys fit the second 
 class RowBuffers(NamedTuple):
     """Buffers that the rows of a block are gathered in, reused from group to group.
 
-    Attributes
-    ----------
-    codes : ndarray of uint32
-    begins, ends : ndarray of int64
-        The hash of each n-gram of one group of documents, and its place in the text of the words.
-    keys, spare : ndarray of uint64
-        The cells of the group.
-    ngrams : ndarray of int64, shape (n_documents + 1,)
-        How many n-grams the documents before each have.
-    data : ndarray of float32, shape (n_ngrams,)
-    indices : ndarray of int32, shape (n_ngrams,)
-    indptr : ndarray of int64, shape (n_documents + 1,)
-        The CSR arrays; room that is never written to never becomes memory.
+    `codes`: ; `begins, ends`: the hash of each n-gram of one group of documents, and its place in the text of
+    the words; `keys, spare`: the cells of the group; `ngrams` (n_documents + 1,): how many n-grams the
+    documents before each have; `data` (n_ngrams,): ; `indices` (n_ngrams,): ; `indptr` (n_documents + 1,):
+    the CSR arrays.
     """
 
     codes: NDArray[np.uint32]
@@ -51,8 +42,6 @@ class RowBuffers(NamedTuple):
 def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
     """Return the finished rows as CSR of float32 with sorted indices and neither duplicates nor stored zeros.
 
-    Examples
-    --------
     >>> as_rows(new_buffers(np.array([0, 1]), (1, 1)), 8).shape
     (1, 8)
     """
@@ -69,8 +58,6 @@ def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
 def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowBuffers:
     """Return buffers with room for the n-grams of documents, whose words ``bounds`` delimits as in `Tokens`.
 
-    Examples
-    --------
     >>> new_buffers(np.array([0, 4]), (1, 3)).ngrams
     array([0, 9])
     """
@@ -105,8 +92,6 @@ def end_of_group(buffers: RowBuffers, first: Int) -> Int:
 
     A document that is too long for a group is a group by itself.
 
-    Examples
-    --------
     >>> end_of_group(new_buffers(np.array([0, 4, 9, 9]), (1, 3)), 0)
     3
     """
@@ -125,8 +110,6 @@ def hash_group(
 
     The order is document by document, then by first word, then the shorter n-gram first.
 
-    Examples
-    --------
     >>> from dspectral.text.tokens import tokenize
     >>> from dspectral.types import Documents
     >>> tokens = tokenize(Documents.of(["a word"]))
@@ -167,8 +150,6 @@ def sum_group(buffers: RowBuffers, first: Int, last: Int, n_cells: int, n_bits: 
     them in order, so equal cells stand together: a run of them becomes one entry, unless its signs cancel. The
     documents before ``first`` are written already. Cost: linear in the cells.
 
-    Examples
-    --------
     >>> buffers = new_buffers(np.array([0, 3]), (1, 1))
     >>> buffers.keys[:] = 5 << 1, 2 << 1 | 1, 5 << 1
     >>> sum_group(buffers, 0, 1, 3, 4)

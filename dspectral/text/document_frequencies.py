@@ -14,15 +14,8 @@ from dspectral.types import Rows, is_sparse
 class DocumentFrequencies(NamedTuple):
     """Rows, and for each column the rows in which it is not zero.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows.
-    document_frequency : ndarray of int64, shape (d,)
-        Number of rows in which each column is not zero.
+    `n_rows`: number of rows; `document_frequency` (d,): number of rows in which each column is not zero.
 
-    Examples
-    --------
     >>> from scipy import sparse
     >>> DocumentFrequencies.of(sparse.csr_array([[2.0, 0.0], [1.0, 1.0]])).document_frequency
     array([2, 1])

@@ -26,18 +26,7 @@ _spent = [0]
 
 
 def is_affordable(documents: Documents) -> bool:
-    """Report whether texts are within what is left of the budget, and take their bytes from it.
-
-    Parameters
-    ----------
-    documents : Documents
-        Text.
-
-    Returns
-    -------
-    bool
-        False from the first texts on that are too long, or too many.
-    """
+    """Report whether texts are within what is left of the budget, and take their bytes from it."""
     n_bytes = len(documents.data) + DOCUMENT_BYTES * documents.n_documents
     # Capped at one above the budget: it says that the loops have taken over, for good. Threads that race here may
     # overspend by some texts, which costs milliseconds and no bit of the result.
@@ -50,31 +39,8 @@ def hash_few(
 ) -> sparse.csr_array:
     """Count the n-grams of each document, hashed to columns.
 
-    Parameters
-    ----------
-    documents : Documents
-        UTF-8 text of n documents.
-    n_features : int
-        Number of columns, a power of two.
-    ngram_range : tuple of int
-        Fewest and most words of an n-gram.
-    lowercase : bool
-        Whether the case is lowered first.
-    signed : bool
-        Whether n-grams count +1 or -1, as their hash says.
+    Shapes: returns (n, n_features).
 
-    Returns
-    -------
-    csr_array of float32, shape (n, n_features)
-        The matrix that :func:`dspectral.text.hashing.hash_documents` returns.
-
-    Raises
-    ------
-    ValueError
-        If a document is not UTF-8: the message names it and the byte.
-
-    Examples
-    --------
     >>> hash_few(Documents.of(["be be"]), 8, (1, 1), lowercase=True, signed=True).toarray()
     array([[ 0.,  0.,  0.,  0.,  0.,  0., -2.,  0.]], dtype=float32)
     """
@@ -102,18 +68,6 @@ def hash_few(
 def murmur(text: bytes) -> int:
     """Return MurmurHash3 (x86, 32 bits, seed 0).
 
-    Parameters
-    ----------
-    text : bytes
-        Any bytes.
-
-    Returns
-    -------
-    int
-        From 0 to 2**32 - 1.
-
-    Examples
-    --------
     >>> murmur(b"word"), murmur(b"")
     (3326792864, 0)
     """

@@ -28,19 +28,11 @@ class HashingSettings(NamedTuple):
 
     :class:`dspectral.NgramHashing` is the transformer with these parameters.
 
-    Attributes
-    ----------
-    n_features : int, default=2**18
-        Number of columns, a power of two from 2 to 2**30.
-    ngram_range : tuple of int, default=(1, 3)
-        Fewest and most words of an n-gram, from 1 to 3.
-    lowercase : bool, default=True
-        Whether the text is lowercased first.
-    alternate_sign : bool, default=True
-        Whether the hash of an n-gram also gives the sign that it counts with, so that n-grams which share a
-        column cancel on average.
-    tokenizer : callable or str, optional
-        Function from a text to its tokens, or its name ``"module:function"``, in place of the library's own rule.
+    `n_features`: number of columns, a power of two from 2 to 2**30; `ngram_range`: fewest and most words of
+    an n-gram, from 1 to 3; `lowercase`: whether the text is lowercased first; `alternate_sign`: whether the
+    hash of an n-gram also gives the sign that it counts with, so that n-grams which share a column cancel on
+    average; `tokenizer`: function from a text to its tokens, or its name ``"module:function"``, in place of
+    the library's own rule.
     """
 
     n_features: int = 2**18
@@ -52,18 +44,6 @@ class HashingSettings(NamedTuple):
     def checked(self) -> "HashingSettings":
         """Return the same settings as plain numbers, and the tokenizer with its name.
 
-        Returns
-        -------
-        HashingSettings
-            Python's own int and bool, as JSON takes them.
-
-        Raises
-        ------
-        ValueError
-            If `n_features` or `ngram_range` is out of range, or the tokenizer has no name.
-
-        Examples
-        --------
         >>> HashingSettings(n_features=1000).checked()
         Traceback (most recent call last):
             ...
@@ -88,13 +68,6 @@ class HashingSettings(NamedTuple):
     def record(self) -> dict[str, Any]:
         """Return the settings as JSON takes them.
 
-        Returns
-        -------
-        dict
-            Values by name; the tokenizer is there by its name, and only if there is one.
-
-        Examples
-        --------
         >>> HashingSettings(tokenizer=str.split).record()["tokenizer"]
         'builtins:str.split'
         """
@@ -104,18 +77,6 @@ class HashingSettings(NamedTuple):
 def with_tokenizer_name(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings with the name in place of the tokenizer, which is left out where there is none.
 
-    Parameters
-    ----------
-    settings : dict
-        Values by name, ``"tokenizer"`` among them.
-
-    Returns
-    -------
-    dict
-        Values that JSON takes: without a tokenizer those that stores of earlier versions hold.
-
-    Examples
-    --------
     >>> with_tokenizer_name({"lowercase": True, "tokenizer": None})
     {'lowercase': True}
     """
@@ -139,25 +100,6 @@ class HasSettings(Protocol):
 def as_settings(hashing: HashingSettings | HasSettings | None) -> HashingSettings:
     """Return checked settings, whoever holds them.
 
-    Parameters
-    ----------
-    hashing : HashingSettings, NgramHashing or None
-        None stands for the default settings.
-
-    Returns
-    -------
-    HashingSettings
-        The settings, checked.
-
-    Raises
-    ------
-    TypeError
-        If ``hashing`` is something else.
-    ValueError
-        If a setting is out of range.
-
-    Examples
-    --------
     >>> as_settings(None)
     HashingSettings(n_features=262144, ngram_range=(1, 3), lowercase=True, alternate_sign=True, tokenizer=None)
     """

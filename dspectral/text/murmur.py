@@ -35,8 +35,6 @@ def load(text: NDArray[np.uint8], i: Int) -> np.uint32:
 def absorb(state: np.uint32, word: np.uint32) -> np.uint32:
     """Return the state of the hash after four more bytes; the first state is 0.
 
-    Examples
-    --------
     >>> hex(absorb(np.uint32(0), np.uint32(0)))
     '0xe6546b64'
     """
@@ -50,8 +48,6 @@ def finish(state: np.uint32, word: np.uint32, n_bytes: Int) -> np.uint32:
 
     ``word`` begins with the ``n_bytes % 4`` bytes that are left; its other bytes are not used.
 
-    Examples
-    --------
     >>> finish(np.uint32(0), np.uint32(0), 0)
     0
     """
@@ -68,8 +64,6 @@ def finish(state: np.uint32, word: np.uint32, n_bytes: Int) -> np.uint32:
 def hash_slice(text: NDArray[np.uint8], begin: Int, end: Int) -> np.uint32:
     """Return the hash of ``text[begin:end]`` and read no other byte.
 
-    Examples
-    --------
     >>> hash_slice(np.frombuffer(b"word", dtype=np.uint8), 0, 4)
     3326792864
     """

@@ -22,12 +22,8 @@ from dspectral.types import Int
 class Distinct(NamedTuple):
     """The distinct n-grams of one length, in the order of their bytes.
 
-    Attributes
-    ----------
-    first : ndarray of int64, shape (n,)
-        The first word of one place where each stands.
-    document_frequency, counts : ndarray of int64, shape (n,)
-        In how many documents, and how often.
+    `first` (n,): the first word of one place where each stands; `document_frequency, counts` (n,): in how
+    many documents, and how often.
     """
 
     first: NDArray[np.int64]
@@ -38,12 +34,8 @@ class Distinct(NamedTuple):
 def distinct_ngrams(tokens: Tokens, longest: int) -> list[Distinct]:
     """Count the n-grams of 1, 2, ..., ``longest`` words, and return one `Distinct` for each length.
 
-    Notes
-    -----
     Holds 56 bytes for each word of the block, beside the result.
 
-    Examples
-    --------
     >>> text = np.frombuffer(b"no no yes ", dtype=np.uint8)
     >>> levels = distinct_ngrams(Tokens(text, np.array([0, 3, 6, 10]), np.array([0, 3])), 2)
     >>> [level.counts for level in levels]

@@ -16,28 +16,6 @@ BLOCK_BYTES = 16 << 20
 def text_blocks(X: Texts, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Documents]:
     """Pack texts into blocks, read one after the other.
 
-    Parameters
-    ----------
-    X : iterable of str, or of bytes in UTF-8
-        One document each. A generator is read once and never held whole.
-    block_bytes : int, default=16 MiB
-        Number of bytes of text at which a block is closed.
-
-    Yields
-    ------
-    Documents
-        Never without a document.
-
-    Raises
-    ------
-    TypeError
-        If X is a single string or path, a table or a mapping, has more than one dimension, has no order, or
-        holds anything but texts: the first of them is named.
-    ValueError
-        If a text cannot be encoded in UTF-8, or its bytes are not UTF-8.
-
-    Examples
-    --------
     >>> [block.n_documents for block in text_blocks(["to be", "or not", "to be"], block_bytes=10)]
     [2, 1]
     >>> next(text_blocks("to be"))
@@ -60,25 +38,6 @@ def text_blocks(X: Texts, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Documen
 def encoded_texts(X: Texts) -> Iterator[bytes]:
     """Yield each of some texts in UTF-8.
 
-    Parameters
-    ----------
-    X : iterable of str, or of bytes in UTF-8
-        One document each.
-
-    Yields
-    ------
-    bytes
-        The document.
-
-    Raises
-    ------
-    TypeError
-        If X is no collection of texts, or holds anything else.
-    ValueError
-        If a text is not UTF-8.
-
-    Examples
-    --------
     >>> list(encoded_texts(["to be", ""]))
     [b'to be', b'']
     """

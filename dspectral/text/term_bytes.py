@@ -11,8 +11,6 @@ from dspectral.types import Documents, Int
 def read_only_terms(terms: Documents) -> Documents:
     """Return read-only views of terms, so that a loop is compiled once for all callers.
 
-    Examples
-    --------
     >>> read_only_terms(Documents.of(["yes"])).offsets.flags.writeable
     False
     """
@@ -47,8 +45,6 @@ def gather(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.
 def take(terms: Documents, which: NDArray[np.int64]) -> Documents:
     """Return the terms with the numbers ``which``, in that order.
 
-    Examples
-    --------
     >>> take(Documents.of(["a", "b", "c"]), np.array([2, 0])).data.tobytes()
     b'ca'
     """
@@ -58,8 +54,6 @@ def take(terms: Documents, which: NDArray[np.int64]) -> Documents:
 def hash_terms(terms: Documents) -> NDArray[np.uint32]:
     """Return the 32-bit MurmurHash3 of each term, shape (n_terms,).
 
-    Examples
-    --------
     >>> hash_terms(Documents.of(["", "word"]))
     array([         0, 3326792864], dtype=uint32)
     """
@@ -71,8 +65,6 @@ def hash_terms(terms: Documents) -> NDArray[np.uint32]:
 def equal(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> bool:
     """Report whether ``a[i:i_end]`` and ``b[j:j_end]`` are the same bytes.
 
-    Examples
-    --------
     >>> a = np.frombuffer(b"abab", dtype=np.uint8)
     >>> equal(a, 0, 2, a, 2, 4)
     True
@@ -86,8 +78,6 @@ def compare(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: I
 
     The order is that of bytes; a slice that the other begins with comes first.
 
-    Examples
-    --------
     >>> a = np.frombuffer(b"abc", dtype=np.uint8)
     >>> compare(a, 0, 2, a, 0, 3)
     -1

@@ -177,18 +177,7 @@ class KeptTerms(NamedTuple):
 
 
 def merged_samples(samples: Iterable[TermSample]) -> TermSample:
-    """Merge samples in their order, some at a time.
-
-    Parameters
-    ----------
-    samples : iterable of TermSample
-        At least one.
-
-    Returns
-    -------
-    TermSample
-        The sample of all text.
-    """
+    """Merge samples in their order, some at a time."""
     every: Iterator[TermSample] = iter(samples)
     merged = next(every)
     # `merged` holds all samples so far and at most `size` terms; memory is that of one merge, however many blocks there

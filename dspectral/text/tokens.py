@@ -98,18 +98,6 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
 def check_ngram_range(ngram_range: tuple[int, int]) -> None:
     """Raise a ValueError unless the range is 1 <= low <= high <= 3.
 
-    Parameters
-    ----------
-    ngram_range : tuple of int
-        Fewest and most words of an n-gram.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-
-    Examples
-    --------
     >>> check_ngram_range((1, 3))
     """
     pair = ngram_range if isinstance(ngram_range, tuple | list) and len(ngram_range) == 2 else (0, 0)

@@ -16,13 +16,7 @@ from dspectral.watch.tasks import Phase
 
 
 class Rows:
-    """The rows of what runs: headings without a bar, and phases with one.
-
-    Parameters
-    ----------
-    stream : text stream
-        A terminal gets bars that change; on anything else they are never drawn, and only counted.
-    """
+    """The rows of what runs: headings without a bar, and phases with one."""
 
     def __init__(self, stream: TextIO) -> None:
         self._bars = _bars(stream)
@@ -37,17 +31,7 @@ class Rows:
         return self._bars.tasks
 
     def keep(self, headings: list[Heading], phases: list[Phase], since: float) -> None:
-        """Let there be these rows, and draw them in a terminal.
-
-        Parameters
-        ----------
-        headings : list of Heading
-            The first one stands above all others.
-        phases : list of Phase
-            Tasks, each with a bar.
-        since : float
-            When the phases began.
-        """
+        """Let there be these rows, and draw them in a terminal."""
         # Keys hold the time of the beginning: a phase of the next fit is another row, with a clock of its own,
         # even if it has the same name. The order of the dict is that of the rows.
         wanted: dict[tuple[str, float], Heading | Phase] = {("", one.since): one for one in headings[:1]}
@@ -68,13 +52,7 @@ class Rows:
             self._is_drawn = bool(wanted)
 
     def say(self, text: str) -> None:
-        """Write a line that stays, above the bars of a terminal.
-
-        Parameters
-        ----------
-        text : str
-            The line.
-        """
+        """Write a line that stays, above the bars of a terminal."""
         if self.is_live:
             self._bars.console.print(text, markup=False, highlight=False)
         else:
@@ -131,18 +109,6 @@ def _bars(stream: TextIO) -> Drawn:
 def count_of(phase: Phase) -> str:
     """Return the tasks of a phase, and their speed, in few words.
 
-    Parameters
-    ----------
-    phase : Phase
-        Tasks.
-
-    Returns
-    -------
-    str
-        Words for the column behind the bar.
-
-    Examples
-    --------
     >>> count_of(Phase("hash-block", 11, 245)), count_of(Phase("hash-block", 11, 245, again=6))
     ('11/245', '11/245, 6 of them again')
     """
@@ -151,18 +117,7 @@ def count_of(phase: Phase) -> str:
 
 
 def times(task: bars.Task) -> str:
-    """Return how long a row has taken and how long it will yet, as far as that is known; nothing before it begins.
-
-    Parameters
-    ----------
-    task : rich.progress.Task
-        Row.
-
-    Returns
-    -------
-    str
-        Hours, minutes and seconds.
-    """
+    """Return how long a row has taken and how long it will yet, as far as that is known; nothing before it begins."""
     elapsed = str(timedelta(seconds=int((task.finished_time if task.finished else task.elapsed) or 0)))
     left = task.time_remaining
     if task.total is None or task.finished:
@@ -173,18 +128,7 @@ def times(task: bars.Task) -> str:
 
 
 def line_of(rows: list[bars.Task]) -> str:
-    """Return one line: time and first heading; each phase with its tasks done, share and time; other headings.
-
-    Parameters
-    ----------
-    rows : list of rich.progress.Task
-        Rows from top to bottom.
-
-    Returns
-    -------
-    str
-        The line, without its end.
-    """
+    """Return one line: time and first heading; each phase with its tasks done, share and time; other headings."""
     first, *rest = rows
     parts = []
     for row in rest:

@@ -18,36 +18,21 @@ _BAR = "display:inline-block;width:9em;max-width:30%;height:.7em;background:#888
 class Shell(Protocol):
     """The part of a notebook's shell that is used here.
 
-    Attributes
-    ----------
-    execution_count : int
-        Number of the cell that runs.
+    `execution_count`: number of the cell that runs.
     """
 
     execution_count: int
 
 
 def notebook_shell() -> Shell | None:
-    """Return the shell of the notebook in which this process runs.
-
-    Returns
-    -------
-    IPython shell or None
-        None in a terminal, in a script, and where IPython is not loaded.
-    """
+    """Return the shell of the notebook in which this process runs."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     return shell if getattr(shell, "kernel", None) is not None else None
 
 
 class Notebook:
-    """A display below the cell that runs.
-
-    Parameters
-    ----------
-    shell : IPython shell
-        Shell of the notebook.
-    """
+    """A display below the cell that runs."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
@@ -58,15 +43,7 @@ class Notebook:
         self._ended: list[Ended] = []
 
     def show(self, rows: list[Task], ended: list[Ended]) -> None:
-        """Show rows, and add fits that ended.
-
-        Parameters
-        ----------
-        rows : list of rich.progress.Task
-            Fits and passes that run.
-        ended : list of Ended
-            Fits that ended since the last call.
-        """
+        """Show rows, and add fits that ended."""
         if (rows or ended) and self._shell.execution_count != self._cell:
             # Another cell has an output of its own; that of the last one stays.
             self._cell, self._handle, self._ended, self._shown = self._shell.execution_count, None, [], ""
@@ -82,20 +59,7 @@ class Notebook:
 
 
 def html_of(rows: list[Task], ended: list[Ended]) -> str:
-    """Return what is shown in a notebook.
-
-    Parameters
-    ----------
-    rows : list of rich.progress.Task
-        Fits and passes that run.
-    ended : list of Ended
-        Fits that are over.
-
-    Returns
-    -------
-    str
-        HTML of bounded width; empty if there is nothing to show.
-    """
+    """Return what is shown in a notebook."""
     if not rows and not ended:
         return ""
     n_hidden = max(0, len(ended) - N_ENDED)

@@ -14,12 +14,7 @@ from dspectral.watch.tasks import Phase, phase_name
 class Heading(NamedTuple):
     """A line above the bars.
 
-    Attributes
-    ----------
-    text : str
-        Text of the line.
-    since : float
-        When it began, as ``time.monotonic`` has it.
+    `text`: text of the line; `since`: when it began, as ``time.monotonic`` has it.
     """
 
     text: str
@@ -29,12 +24,7 @@ class Heading(NamedTuple):
 class Ended(NamedTuple):
     """A fit that is over.
 
-    Attributes
-    ----------
-    text : str
-        One line that says what was done.
-    seconds : float
-        Wall time that it took.
+    `text`: one line that says what was done; `seconds`: wall time that it took.
     """
 
     text: str
@@ -90,47 +80,23 @@ class Passes:
         }
 
     def hear(self, event: of.Event) -> None:
-        """Take an event in.
-
-        Parameters
-        ----------
-        event : Event
-            Event to note.
-        """
+        """Take an event in."""
         # Events come from the threads that compute, and the lines are asked for by the one that shows them.
         with self._lock:
             self._handlers[type(event)](event)
 
     def phases(self) -> list[Phase]:
-        """Return the tasks of the passes that run.
-
-        Returns
-        -------
-        list of Phase
-            Empty between passes.
-        """
+        """Return the tasks of the passes that run."""
         with self._lock:
             return [phase for one in self._passes.values() for phase in one.phases()]
 
     def headings(self) -> list[Heading]:
-        """Return what is to be said above the bars.
-
-        Returns
-        -------
-        list of Heading
-            The fit with its pass first; then the certificate, what is compiled, and what was lost.
-        """
+        """Return what is to be said above the bars."""
         with self._lock:
             return [*self._fit_heading(), *self._notes()]
 
     def ended(self) -> list[Ended]:
-        """Return the fits that ended since the last call.
-
-        Returns
-        -------
-        list of Ended
-            Only those that no other fit called.
-        """
+        """Return the fits that ended since the last call."""
         with self._lock:
             found, self._ended = self._ended, []
             return found
@@ -223,18 +189,6 @@ def _words_of(lost: of.Redone) -> str:
 def rate_of(phase: Phase) -> str:
     """Return rows and bytes a second in few words.
 
-    Parameters
-    ----------
-    phase : Phase
-        Tasks of a pass.
-
-    Returns
-    -------
-    str
-        Empty where nothing is done yet, or nothing is known of the data.
-
-    Examples
-    --------
     >>> rate_of(Phase("sketch-block", 1, 2, 0, 12345.6, 2.5e6))
     '12,346 rows/s, 2.5 MB/s'
     """

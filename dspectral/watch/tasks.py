@@ -19,18 +19,9 @@ Counts: TypeAlias = Mapping[str, tuple[int, int]]
 class Phase(NamedTuple):
     """Tasks of one kind within the computation that runs.
 
-    Attributes
-    ----------
-    name : str
-        Name of the tasks, without Dask's token; the levels of a merge tree are one phase, ``merge``.
-    done : int
-        Most tasks that were done at any time: it never falls.
-    total : int
-        Number of tasks.
-    again : int
-        Tasks among ``done`` whose results were lost with a worker, and which run once more.
-    rows_per_second, bytes_per_second : float, optional
-        Speed since the phase began.
+    `name`: name of the tasks, without Dask's token; `done`: most tasks that were done at any time; `total`:
+    number of tasks; `again`: tasks among ``done`` whose results were lost with a worker, and which run once
+    more; `rows_per_second, bytes_per_second`: speed since the phase began.
     """
 
     name: str
@@ -71,13 +62,7 @@ class LocalTasks(Callback):
 
 
 class ClusterTasks:
-    """Asks the scheduler of a cluster for the tasks of all its groups.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        A client of the cluster.
-    """
+    """Asks the scheduler of a cluster for the tasks of all its groups."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -109,20 +94,6 @@ def scheduler_counts(dask_scheduler: Scheduler) -> dict[str, tuple[int, int]]:
 def phases_of(counts: Counts, most: Mapping[str, int]) -> list[Phase]:
     """Add up groups that are one phase.
 
-    Parameters
-    ----------
-    counts : mapping of str to (int, int)
-        Tasks done and in all of each group.
-    most : mapping of str to int
-        Most tasks that were done at any time, for groups of which results may get lost.
-
-    Returns
-    -------
-    list of Phase
-        In the order of their first appearance, merges last.
-
-    Examples
-    --------
     >>> found = phases_of({"sketch": (5, 80), "merge-level-2": (0, 20), "merge-level-1": (3, 40)}, {"sketch": 12})
     >>> [phase[:4] for phase in found]
     [('sketch', 12, 80, 7), ('merge', 3, 60, 0)]
@@ -144,8 +115,6 @@ def phase_name(group: str) -> str:
 
     Tasks that many others have in common, ``shared-...``, are called ``shared``: they are no work.
 
-    Examples
-    --------
     >>> phase_name("sketch-0123456789abcdef0123456789abcdef"), phase_name("merge-level-2"), phase_name("shared-a")
     ('sketch', 'merge', 'shared')
     """

@@ -14,18 +14,6 @@ MOST = 4
 def automatic(rows: Sequence[dict[str, Any]]) -> str:
     """Return what the first data set and metric of rows say of each method; nothing where there are no numbers.
 
-    Parameters
-    ----------
-    rows : sequence of dict
-        Rows of a report.
-
-    Returns
-    -------
-    str
-        A sentence, or nothing.
-
-    Examples
-    --------
     >>> automatic([{"data": "news", "method": m, "metric": "f1", "value": v} for m, v in (("a", 0.5), ("b", 0.25))])
     'f1 on news is 0.5 with a and 0.25 with b.'
     """

@@ -58,17 +58,7 @@ NOT_SHOWN = ("workflow", "description", "prog", "options")
 
 
 def parser(name: str, description: str | None, *, fits: bool = True) -> Parser:
-    """Return a parser with the options that all workflows share; a workflow adds its data.
-
-    Parameters
-    ----------
-    name : str
-        Of the module within ``workflows``, ``benchmarks.hashing`` for instance.
-    description : str or None
-        The module's docstring; its first paragraph opens the report's page.
-    fits : bool, default=True
-        Whether the workflow fits anything, which ``--keep`` lets go on where it was.
-    """
+    """Return a parser with the options that all workflows share; a workflow adds its data."""
     result = Parser(name, description)
     result.set_defaults(workflow=name, description=" ".join((description or "").split("\n\n")[0].split()))
     shared = result.add_argument_group("in every program")
@@ -94,22 +84,9 @@ def parser(name: str, description: str | None, *, fits: bool = True) -> Parser:
 class Run:
     """One run of a workflow, from its start to its report; made by :func:`run`.
 
-    Attributes
-    ----------
-    arguments : Namespace
-        As parsed.
-    client : distributed.Client or None
-        None where the threads of this process do the work.
-    passes : int
-        Passes over the data; the workflow counts them up.
-    report : Report
-        What was gathered so far.
-    meter : Meter
-        Measures this process and the workers.
-    saves : list of callable
-        What :meth:`save` was given.
-    attached : dict of str to str
-        What :meth:`attach` was given, by the file's name.
+    `arguments`: as parsed; `client`: none where the threads of this process do the work; `passes`: passes
+    over the data; `report`: what was gathered so far; `meter`: measures this process and the workers;
+    `saves`: what :meth:`save` was given; `attached`: what :meth:`attach` was given, by the file's name.
     """
 
     def __init__(self, arguments: argparse.Namespace, client: Client | None, progress: Progress) -> None:
@@ -165,25 +142,7 @@ class Run:
 
 @contextmanager
 def run(arguments: argparse.Namespace) -> Iterator[Run]:
-    """Run the body of a ``with`` under the scheduler asked for, then write and print its report.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        As parsed by a :func:`parser`.
-
-    Yields
-    ------
-    Run
-        Which gathers the report. Its clock starts when the workers are there.
-
-    Raises
-    ------
-    SystemExit
-        With code 2 after an error that comes of what was asked for (one of ``EXPECTED``), 130 if interrupted; with
-        ``--plan``, which runs nothing, code 2 if a fit would not fit in memory.
-        Nothing is written then.
-    """
+    """Run the body of a ``with`` under the scheduler asked for, then write and print its report."""
     if arguments.plan:
         with _one_sentence(arguments), planned(arguments):
             yield Run(arguments, None, Progress(None, quiet_seconds=QUIET_SECONDS, summaries=False))

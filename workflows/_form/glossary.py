@@ -136,18 +136,6 @@ METRICS = {
 def explained(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
     """Return what the columns and metrics of rows mean, as far as it is known, in order of appearance.
 
-    Parameters
-    ----------
-    rows : iterable of dict
-        Rows of a report.
-
-    Returns
-    -------
-    dict of str to str
-        Sentences by the name of the column or metric.
-
-    Examples
-    --------
     >>> list(explained([{"data": "a", "metric": "seconds", "value": 1.0}, {"data": "b", "color": "red"}]))
     ['data', 'metric', 'value', 'seconds']
     """

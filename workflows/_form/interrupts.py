@@ -23,16 +23,6 @@ def one_interrupt() -> Iterator[None]:
 
     Python drops an exception that is raised in a finalizer or at a collection of garbage, which Dask has watched by a
     function of Python. An interrupt that falls there is raised again.
-
-    Yields
-    ------
-    None
-        The body may run in any thread; only in the main thread does it hear of signals.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        At the first signal.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -77,11 +67,6 @@ def interrupts_held_back() -> Iterator[None]:
     """Let Ctrl-C wait until the cluster stands, for one half started cannot be closed.
 
     The workers inherit the blocked signal: it is not theirs to obey, they end with the cluster.
-
-    Yields
-    ------
-    None
-        A signal that came meanwhile is raised when the body has ended.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

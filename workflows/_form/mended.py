@@ -6,11 +6,7 @@ from typing import Any
 class Mended:
     """Listens to events, and counts what was done more than once.
 
-    Attributes
-    ----------
-    counts : dict of str to int
-        ``retries``: attempts to read, write or compute that failed and were repeated. ``tasks_redone``: tasks whose
-        results were lost, with a worker for instance, and that ran again.
+    `counts`: ``retries``.
     """
 
     def __init__(self) -> None:

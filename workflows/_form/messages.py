@@ -35,20 +35,6 @@ ADVICE = re.compile(
 def sentence(error: BaseException, options: Mapping[str, str]) -> str:
     """Return what an error says, in the words of a program's options.
 
-    Parameters
-    ----------
-    error : BaseException
-        One that comes of what was asked for.
-    options : mapping of str to str
-        The option of each parameter, ``{"columns_bits": "--columns-bits"}`` for instance.
-
-    Returns
-    -------
-    str
-        One line.
-
-    Examples
-    --------
     >>> sentence(ValueError("a store is there: append=True adds to it"), {"append": "--append"})
     'a store is there: --append adds to it'
     >>> sentence(FileNotFoundError(2, "No such file or directory", "a.txt"), {})
@@ -78,20 +64,6 @@ def _detail(error: BaseException) -> str:
 def in_options(text: str, options: Mapping[str, str]) -> str:
     """Let a sentence name options and not parameters; advice on one that the program does not offer is left out.
 
-    Parameters
-    ----------
-    text : str
-        A sentence of the library, where ``name=value`` and ``name is value, but`` are parameters.
-    options : mapping of str to str
-        As of :func:`sentence`.
-
-    Returns
-    -------
-    str
-        The sentence.
-
-    Examples
-    --------
     >>> in_options("n_components is 9, but X has 4; shrink='full' helps", {"n_components": "--n-components"})
     '--n-components is 9, but X has 4'
     """

@@ -35,8 +35,6 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 def default_of(action: argparse.Action) -> str:
     """Return an option's default as it would be typed; nothing for flags, what is required, and no value.
 
-    Examples
-    --------
     >>> parser = argparse.ArgumentParser()
     >>> default_of(parser.add_argument("--shares", nargs="+", default=[0.0, 0.5]))
     '0.0 0.5'
@@ -50,8 +48,6 @@ def default_of(action: argparse.Action) -> str:
 def typed(value: Any) -> str:
     """Return a value as it would be typed at a shell.
 
-    Examples
-    --------
     >>> print(typed([1, 2.0, "no sweeps"]))
     1 2.0 'no sweeps'
     """
@@ -61,15 +57,7 @@ def typed(value: Any) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """Reads a command line, and refuses a wrong one in a sentence.
-
-    Parameters
-    ----------
-    name : str
-        Of the module among the programs.
-    description : str or None
-        The module's docstring.
-    """
+    """Reads a command line, and refuses a wrong one in a sentence."""
 
     def __init__(self, name: str, description: str | None) -> None:
         prog = COMMAND.get() or f"python -m {PACKAGE}.{name}"
@@ -138,8 +126,6 @@ def share(text: str) -> float:
 def memory_limit(text: str) -> str:
     """Check what Dask takes for the memory of a worker, as a ``type`` of argparse.
 
-    Examples
-    --------
     >>> memory_limit("2GB"), memory_limit("0.25"), memory_limit("auto"), memory_limit("0")
     ('2GB', '0.25', 'auto', '0')
     """

@@ -22,17 +22,7 @@ FILE = "plan.json"
 class Planner:
     """Plans each fit in its place, and fits a few blocks instead, so that the next one can be planned.
 
-    Parameters
-    ----------
-    workers : int or None
-        Worker processes that would be started.
-    memory_limit : str or None
-        Bytes that each of them may have.
-
-    Attributes
-    ----------
-    plans : list of RunPlan
-        What was planned.
+    `plans`: what was planned.
     """
 
     def __init__(self, workers: int | None, memory_limit: str | None) -> None:
@@ -60,22 +50,7 @@ class Planner:
 
 @contextmanager
 def planned(arguments: argparse.Namespace) -> Iterator[None]:
-    """Plan the fits and builds of the body, print the plans, and write them to ``plan.json``.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        As parsed by :func:`workflows._form.form.parser`.
-
-    Yields
-    ------
-    None
-
-    Raises
-    ------
-    SystemExit
-        With code 2 if one of them does not fit in memory.
-    """
+    """Plan the fits and builds of the body, print the plans, and write them to ``plan.json``."""
     planner = Planner(arguments.workers, arguments.memory_limit if arguments.workers else None)
     # Workers are only started where they are there already: a plan is made by processes of its own.
     where = scheduler(arguments) if arguments.scheduler else worker_settings(arguments.memory_limit)

@@ -21,20 +21,7 @@ NARROW = 0.7
 
 
 def new_plot(title: str, *, x: str, y: str, log: str = "") -> tuple[Figure, Axes]:
-    """Return a figure with one empty plot.
-
-    Parameters
-    ----------
-    title, x, y : str
-        What stands above, under and beside it; the axes with their units.
-    log : str
-        Which axes are logarithmic: ``""``, ``"x"``, ``"y"`` or ``"xy"``.
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-    axes : matplotlib.axes.Axes
-    """
+    """Return a figure with one empty plot."""
     figure = Figure(figsize=(7.0, 4.2), layout="constrained")
     axes = figure.add_subplot()
     axes.set_prop_cycle(color=COLOURS)
@@ -55,19 +42,7 @@ def new_plot(title: str, *, x: str, y: str, log: str = "") -> tuple[Figure, Axes
 def from_zero(
     axes: Axes, axis: str = "y", *, shares: bool = False, below: bool = False, zoom: bool = False
 ) -> None:
-    """Let an axis begin at zero, so that lengths can be compared.
-
-    Parameters
-    ----------
-    axes : matplotlib.axes.Axes
-    axis : {"x", "y"}
-    shares : bool
-        Whether to show percent, up to 100 at most.
-    below : bool
-        Whether there are values below zero, which stay in sight.
-    zoom : bool
-        Whether lines that lie close together, far from zero, are shown larger, which the axis then says.
-    """
+    """Let an axis begin at zero, so that lengths can be compared."""
     data = axes.dataLim
     smallest, largest = (data.x0, data.x1) if axis == "x" else (data.y0, data.y1)
     if shares:
@@ -85,22 +60,7 @@ def from_zero(
 def new_bars(
     title: str, *, x: str, values: Mapping[str, float], errors: Mapping[str, float] | None = None
 ) -> tuple[Figure, Axes]:
-    """Return a figure with a bar from zero for each name, the first on top, and the value beside it.
-
-    Parameters
-    ----------
-    title, x : str
-        What stands above and under it.
-    values : mapping of str to float
-        Length of each bar; shares, if none is above 1.
-    errors : mapping of str to float, optional
-        Half the length of the error bar of each.
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-    axes : matplotlib.axes.Axes
-    """
+    """Return a figure with a bar from zero for each name, the first on top, and the value beside it."""
     figure, axes = new_plot(title, x=x, y="")
     figure.set_figheight(1.3 + 0.38 * len(values))
     names, lengths = list(values), list(values.values())

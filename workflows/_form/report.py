@@ -21,14 +21,7 @@ PACKAGES = ("numpy", "scipy", "dask", "distributed", "zarr", "scikit-learn", "nu
 class Plot:
     """One picture.
 
-    Attributes
-    ----------
-    name : str
-        The file's name, without its ending.
-    caption : str
-        A sentence under it.
-    png : bytes
-        The file.
+    `name`: the file's name, without its ending; `caption`: A sentence under it; `png`: the file.
     """
 
     name: str
@@ -40,23 +33,11 @@ class Plot:
 class Report:
     """Everything that a run leaves behind, except the model.
 
-    Attributes
-    ----------
-    workflow, description : str
-        Its name, and the sentence that opens its page.
-    arguments : dict
-        What was asked for.
-    used : dict
-        ``seconds``, ``cpu_seconds``, ``passes``, ``peak_memory_bytes`` and ``memory``.
-    rows : list of dict
-        Each with ``data``, ``method``, ``metric`` and ``value``.
-    details : list of dict
-        More of the same, for the report's file and a folded part of its page only.
-    notes : list of str
-        Sentences that a reader should know.
-    answer : str
-        What was found, in a sentence.
-    plots : list of Plot
+    `workflow, description`: its name, and the sentence that opens its page; `arguments`: what was asked for;
+    `used`: ``seconds``, ``cpu_seconds``, ``passes``, ``peak_memory_bytes`` and ``memory``; `rows`: each with
+    ``data``, ``method``, ``metric`` and ``value``; `details`: more of the same, for the report's file and a
+    folded part of its page only; `notes`: sentences that a reader should know; `answer`: what was found, in a
+    sentence; `plots`: .
     """
 
     workflow: str
@@ -98,8 +79,6 @@ def versions() -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Return a value as JSON knows it; NaN and infinities become None, paths and other objects text.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from pathlib import Path
     >>> plain({"a": np.float32("nan"), "b": (np.int64(3), Path("x"))})

@@ -57,25 +57,7 @@ def cpu_count() -> int:
 
 @contextmanager
 def scheduler(arguments: argparse.Namespace) -> Iterator[Client | None]:
-    """Put in force what the options ``--workers``, ``--scheduler`` and ``--memory-limit`` ask for.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        As parsed by :func:`workflows._form.form.parser`.
-
-    Yields
-    ------
-    distributed.Client or None
-        None where the threads of this process do the work.
-
-    Raises
-    ------
-    OSError
-        If no scheduler answers at the address.
-    ValueError
-        If the cluster there has no worker within a minute.
-    """
+    """Put in force what the options ``--workers``, ``--scheduler`` and ``--memory-limit`` ask for."""
     # Workers elsewhere have dspectral, but need not have these programs: their functions travel by value. Distributed
     # asks for the very module that a function is from, so that naming the package would not do.
     for name in [name for name in sys.modules if f"{name}.".startswith(f"{PACKAGE}.")]:
@@ -125,18 +107,7 @@ def _local_cluster(n_workers: int, memory_limit: str, *, debug: bool) -> Iterato
 
 
 def worker_settings(memory_limit: str) -> dask.config.set:
-    """Let Dask's configuration have what workers that are started here are told, as long as a context lasts.
-
-    Parameters
-    ----------
-    memory_limit : str
-        As ``--memory-limit`` has it: a number of bytes, ``"0"`` for none, or ``"auto"``.
-
-    Returns
-    -------
-    context manager
-        In which workers are started, or planned.
-    """
+    """Let Dask's configuration have what workers that are started here are told, as long as a context lasts."""
     known = 0 if memory_limit == "auto" else parse_bytes(memory_limit)
     return dask.config.set(HEAP if not known or known >= MUCH_MEMORY else {})
 

@@ -16,8 +16,6 @@ WIDTH = 10_000
 def number(value: Any) -> str:
     """Return a value in few characters: four significant digits, thin thousands, a dash for nothing.
 
-    Examples
-    --------
     >>> [number(value) for value in (1234567, 0.123456, 1234.56, 2.0, None, "hashing")]
     ['1,234,567', '0.1235', '1,235', '2', '-', 'hashing']
     """
@@ -33,8 +31,6 @@ def number(value: Any) -> str:
 def size(n_bytes: float) -> str:
     """Return a number of bytes with its unit; 1 GB is 10^9 bytes, as for ``--memory-limit``.
 
-    Examples
-    --------
     >>> [size(n) for n in (0, 999, 1500, 2_345_678, 1 << 30, 12_345_678_901_234)]
     ['0 B', '999 B', '1.5 kB', '2.35 MB', '1.07 GB', '12.3 TB']
     """
@@ -49,8 +45,6 @@ def size(n_bytes: float) -> str:
 def is_bytes(name: str) -> bool:
     """Report whether a metric or field is a number of bytes.
 
-    Examples
-    --------
     >>> [is_bytes(name) for name in ("bytes", "peak_memory_bytes_here", "exponent_of_bytes", "ratio_of_bytes", "f1")]
     [True, True, False, False, False]
     """
@@ -61,8 +55,6 @@ def is_bytes(name: str) -> bool:
 def quantity(name: str, value: Any) -> str:
     """Return the value of a metric or field in few characters, bytes with their unit.
 
-    Examples
-    --------
     >>> quantity("peak_memory_bytes", 1 << 29), quantity("accuracy", 0.123456)
     ('537 MB', '0.1235')
     """
@@ -73,8 +65,6 @@ def quantity(name: str, value: Any) -> str:
 def cell(row: dict[str, Any], field: str) -> str:
     """Return what stands in a field of a row: nothing if the row lacks it, and bytes with their unit.
 
-    Examples
-    --------
     >>> row = {"metric": "peak_memory_bytes", "value": 1 << 29, "batches": 1200}
     >>> [cell(row, field) for field in ("value", "batches", "seed")]
     ['537 MB', '1,200', '']
@@ -87,8 +77,6 @@ def cell(row: dict[str, Any], field: str) -> str:
 def constants(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the fields that are the same in all of two or more rows; the value itself never is one.
 
-    Examples
-    --------
     >>> constants([{"data": "a", "seed": 1, "value": 2}, {"data": "a", "seed": 2, "value": 2}])
     {'data': 'a'}
     """
@@ -107,8 +95,6 @@ def wide(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     Settings are the fields that all rows have. A field of some rows is left in their column only if no two
     metrics of one setting differ in it; a spread is that of one metric, and has a column beside it.
 
-    Examples
-    --------
     >>> wide([{"method": "a", "metric": m, "value": v} for m, v in (("f1", 0.5), ("seconds", 3))])
     [{'method': 'a', 'f1': 0.5, 'seconds': 3}]
     >>> same = [{"method": "a", "metric": "f1", "value": v} for v in (0.5, 0.6)]
@@ -148,8 +134,6 @@ def _is_number(value: Any) -> bool:
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
     """Print rows as aligned text; what all rows share is said once, and a field that a row lacks is left blank.
 
-    Examples
-    --------
     >>> print_table([{"data": "a", "n": 3, "value": 0.5}, {"data": "bb", "n": 3, "value": 1200}])
     in every row: n 3
     data   value

@@ -8,13 +8,6 @@ import fsspec
 def read_tsv(path: str, columns: Collection[str]) -> list[dict[str, str]]:
     r"""Read the rows of a TSV whose header has at least these columns; also .gz and the like, URLs.
 
-    Raises
-    ------
-    ValueError
-        If a column is missing, or a line has another number of them (file and line are named).
-
-    Examples
-    --------
     >>> with fsspec.open("memory://drinks.tsv", "w") as file:
     ...     _ = file.write("text\tlabel\nhot tea\tdrink\n")
     >>> read_tsv("memory://drinks.tsv", {"text", "label"})

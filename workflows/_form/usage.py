@@ -23,17 +23,9 @@ HERE = "this process"
 class Used:
     """What a stretch of work took; filled when it ends.
 
-    Attributes
-    ----------
-    seconds : float
-        Wall clock.
-    cpu_seconds : float
-        User and system time of this process, its descendants and all workers.
-    peaks : dict of str to int
-        Largest resident memory in bytes of this process and of each worker, by its address.
-    workers_lost : int
-        Workers that ended meanwhile. What a lost worker used is counted where it ran on this machine as a
-        child of this process; on another machine it is known to nobody.
+    `seconds`: wall clock; `cpu_seconds`: user and system time of this process, its descendants and all
+    workers; `peaks`: largest resident memory in bytes of this process and of each worker, by its address;
+    `workers_lost`: workers that ended meanwhile.
     """
 
     seconds: float = 0.0
@@ -50,13 +42,6 @@ class Used:
 class Meter:
     """Reads this process and the workers of a client at both ends of a stretch of work.
 
-    Parameters
-    ----------
-    client : distributed.Client or None
-        Whose workers to read, besides this process.
-
-    Notes
-    -----
     Stretches may lie within each other. Where the system allows it (Linux), the peak is that of the stretch;
     elsewhere it is the process's peak since it started, and ``resets`` is False.
     """
@@ -98,13 +83,7 @@ class Meter:
 
 
 def read_usage() -> dict[str, Any]:
-    """Read the process that this runs in, and let its peak start anew.
-
-    Returns
-    -------
-    dict
-        ``host``, ``pid``, ``cpu_seconds`` (with those of children that ended) and ``peak_bytes``.
-    """
+    """Read the process that this runs in, and let its peak start anew."""
     peak = peak_bytes()
     reset_peak()
     return {

@@ -21,18 +21,7 @@ CHUNK_SENTENCES = 1 << 14
 
 @dataclass(frozen=True)
 class ClassChain:
-    """A Brown model: a Markov chain of classes, in which each word has one class.
-
-    Parameters
-    ----------
-    n_types : int
-        Number of words. Word i has class ``i % n_classes``; within it, place r from 0 on has the probability
-        ``log((r + 2) / (r + 1)) / log(n + 1)`` of n words, which is close to Zipf's law.
-    n_classes : int
-        Number of classes.
-    seed : int
-        Seed of the model.
-    """
+    """A Brown model: a Markov chain of classes, in which each word has one class."""
 
     n_types: int
     n_classes: int
@@ -60,17 +49,7 @@ class ClassChain:
     def draw(self, n_sentences: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw sentences.
 
-        Parameters
-        ----------
-        n_sentences : int
-            Number of sentences.
-        generator : Generator
-            Source of chance.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_sentences, SENTENCE_TOKENS)
-            Numbers of words.
+        Shapes: returns (n_sentences, SENTENCE_TOKENS).
         """
         n_own = (self.n_types - np.arange(self.n_classes) + self.n_classes - 1) // self.n_classes
         states = generator.integers(self.n_classes, size=n_sentences)
@@ -83,20 +62,7 @@ class ClassChain:
         return found
 
     def write(self, folder: Path, n_tokens: int) -> list[str]:
-        """Write text as compressed files of ten million tokens, unless they are there.
-
-        Parameters
-        ----------
-        folder : Path
-            Where the files are.
-        n_tokens : int
-            Tokens in all; the first files are the same for any number.
-
-        Returns
-        -------
-        list of str
-            Paths of the files, of which the last may be shorter.
-        """
+        """Write text as compressed files of ten million tokens, unless they are there."""
         name = f"{self.n_types}-{self.n_classes}-{self.seed}"
         parts = []
         for number, start in enumerate(range(0, n_tokens, PART_TOKENS)):
@@ -110,16 +76,8 @@ class ClassChain:
 class Part(NamedTuple):
     """A file of the text.
 
-    Attributes
-    ----------
-    chain : ClassChain
-        The model.
-    path : Path
-        The file.
-    number : int
-        Its place in the text, and its own seed.
-    n_tokens : int
-        Tokens of the file.
+    `chain`: the model; `path`: the file; `number`: its place in the text, and its own seed; `n_tokens`:
+    tokens of the file.
     """
 
     chain: ClassChain

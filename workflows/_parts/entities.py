@@ -22,13 +22,7 @@ class Tagged(NamedTuple):
 
 
 def read_tagged(path: str) -> list[Tagged]:
-    """Read a word and a tag a line, sentences with an empty line between them.
-
-    Raises
-    ------
-    ValueError
-        If a line is not a word and a tag; the file and line are named.
-    """
+    """Read a word and a tag a line, sentences with an empty line between them."""
     sentences, words, tags = [], [], []
     with fsspec.open(path, "rt", encoding="utf-8", newline="\n", compression="infer") as file:
         for number, line in enumerate(file, start=1):
@@ -54,16 +48,9 @@ def read_tagged(path: str) -> list[Tagged]:
 class Known(NamedTuple):
     """What a tagger is told of words beside the labelled sentences; words are in lower case.
 
-    Attributes
-    ----------
-    codes : mapping of str to str
-        Bit strings of words.
-    vectors : mapping of str to sequence of float
-        Vectors of words, each number of which is a feature.
-    prefixes : tuple of int
-        Bits of a string that are a feature each.
-    window : int
-        Words on each side whose strings and vectors are features.
+    `codes`: bit strings of words; `vectors`: vectors of words, each number of which is a feature; `prefixes`:
+    bits of a string that are a feature each; `window`: words on each side whose strings and vectors are
+    features.
     """
 
     codes: Mapping[str, str] = {}
@@ -74,18 +61,6 @@ class Known(NamedTuple):
     def of(self, word: str) -> dict[str, float]:
         """Return the features of one word; none if it is not known.
 
-        Parameters
-        ----------
-        word : str
-            The word; a dot at its end does not count if it is known only without.
-
-        Returns
-        -------
-        dict of str to float
-            Values by the names of features.
-
-        Examples
-        --------
         >>> Known({"st": "0110"}, {"st.": [0.5]}, prefixes=(2, 4)).of("St.")
         {'p2=01': 1.0, 'p4=0110': 1.0, 'v0': 0.5}
         """
@@ -104,20 +79,6 @@ NOTHING = Known()
 def features(words: Sequence[str], known: Known = NOTHING) -> list[dict[str, float]]:
     """Return the features of each word: its form, those of words beside it, and what is known of them.
 
-    Parameters
-    ----------
-    words : sequence of str
-        A sentence.
-    known : Known, default=NOTHING
-        Bit strings and vectors of words.
-
-    Returns
-    -------
-    list of dict of str to float
-        Values by the names of features, for each word.
-
-    Examples
-    --------
     >>> list(features(["Rome"], Known({"rome": "0110"}))[0])[-1]
     '0:p20=0110'
     """
@@ -150,8 +111,6 @@ def _of_form(word: str) -> list[str]:
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
     """Return the entities of a sentence: type, first word, word after the last.
 
-    Examples
-    --------
     >>> sorted(entities(["B-per", "I-per", "O", "B-loc", "B-loc"]))
     [('loc', 3, 4), ('loc', 4, 5), ('per', 0, 2)]
     """
@@ -168,18 +127,8 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
 def entity_counts(true: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> NDArray[np.int64]:
     """Return, for each sentence, twice the entities that are right, and those that are there or were found.
 
-    Parameters
-    ----------
-    true, found : sequence of sequence of str
-        Tags of sentences.
+    Shapes: returns (n_sentences, 2).
 
-    Returns
-    -------
-    ndarray of int64, shape (n_sentences, 2)
-        Counts; F1 by entity (type and both ends must be right) is the ratio of their sums.
-
-    Examples
-    --------
     >>> entity_counts([["B-per", "O"], ["B-loc"]], [["B-per", "O"], ["O"]])
     array([[2, 2],
            [0, 1]])
@@ -196,16 +145,9 @@ def _ratio(counts: NDArray[np.int64]) -> float:
 class Scored(NamedTuple):
     """How well entities were found.
 
-    Attributes
-    ----------
-    f1 : float
-        F1 of the test side.
-    penalty : float
-        L2 penalty, chosen on the development side.
-    f1_dev : float
-        F1 of the development side, with that penalty.
-    counts : ndarray of int64, shape (n_sentences, 2)
-        Of each sentence of the test side, twice the entities that are right, and those that are there or were found.
+    `f1`: F1 of the test side; `penalty`: L2 penalty, chosen on the development side; `f1_dev`: F1 of the
+    development side, with that penalty; `counts` (n_sentences, 2): of each sentence of the test side, twice
+    the entities that are right, and those that are there or were found.
     """
 
     f1: float
@@ -221,22 +163,7 @@ def score(
     known: Known,
     penalties: Sequence[float] = (0.1, 1.0),
 ) -> Scored:
-    """Train with each L2 penalty, choose by the development side.
-
-    Parameters
-    ----------
-    train, dev, test : list of Tagged
-        Three sides of a data set.
-    known : Known
-        Bit strings and vectors of words.
-    penalties : sequence of float, default=(0.1, 1.0)
-        L2 penalties that are tried.
-
-    Returns
-    -------
-    Scored
-        Scores with the best penalty.
-    """
+    """Train with each L2 penalty, choose by the development side."""
     trainer = crf().Trainer(verbose=False)
     for sentence in train:
         trainer.append(features(sentence.words, known), sentence.tags)

@@ -161,8 +161,6 @@ class Scores:
 def most_frequent_first(chosen: Sequence[str]) -> str:
     """Say what was chosen how often.
 
-    Examples
-    --------
     >>> most_frequent_first(["idf", "sent", "sent"]), most_frequent_first(["sent"])
     ('sent 2, idf 1', 'sent')
     """
@@ -174,8 +172,6 @@ def most_frequent_first(chosen: Sequence[str]) -> str:
 def paired_over(draws: list[NDArray[np.bool_]]) -> str:
     """Say over what a margin's standard error is taken.
 
-    Examples
-    --------
     >>> paired_over([np.array([True, False])] * 5), paired_over([np.array([True, False])])
     ('5 draws', '2 test sentences')
     """

@@ -27,11 +27,7 @@ FILES = "jsonl or TSV, .sgm files of Reuters-21578, or a folder for each label"
 class Side(NamedTuple):
     """Training or test documents.
 
-    Attributes
-    ----------
-    path : str
-        Of their text, as jsonl.
-    labels : list of tuple of str
+    `path`: of their text, as jsonl; `labels`: .
     """
 
     path: str
@@ -98,8 +94,6 @@ def most_frequent(store: CountStore, n_terms: int) -> np.ndarray:
 def indicator(labels: list[tuple[str, ...]], names: list[str]) -> sparse.csr_array:
     """Return 1 where a document has a label.
 
-    Examples
-    --------
     >>> indicator([("tea",), ()], ["tea", "food"]).toarray()
     array([[1., 0.],
            [0., 0.]])
@@ -113,8 +107,6 @@ def indicator(labels: list[tuple[str, ...]], names: list[str]) -> sparse.csr_arr
 def name_of(path: str) -> str:
     """Name data by its file, or by its folder where the file is just called train or all or the like.
 
-    Examples
-    --------
     >>> name_of("newsgroups20/train.jsonl.gz"), name_of("topics.tsv")
     ('newsgroups20', 'topics')
     """

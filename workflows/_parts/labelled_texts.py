@@ -79,8 +79,6 @@ def words_of(text: str, *, zero_digits: bool = False) -> list[str]:
 
     With ``zero_digits`` each digit is read as 0, so that all numbers of one form are one word.
 
-    Examples
-    --------
     >>> words_of("It 's no Trouble, is n't it?")
     ["it's", 'no', 'trouble', ',', "isn't", 'it', '?']
     """
@@ -89,13 +87,7 @@ def words_of(text: str, *, zero_digits: bool = False) -> list[str]:
 
 
 def read_texts(path: str, *, label: str = "label", zero_digits: bool = False) -> Texts:
-    """Read a TSV with a header that has the columns text and ``label``, perhaps also cv_fold.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing, a line has another number of them (file and line are named), or there is none.
-    """
+    """Read a TSV with a header that has the columns text and ``label``, perhaps also cv_fold."""
     rows = read_tsv(path, ("text", label))
     if not rows:
         raise ValueError(f"{path} has a header, but no text")
@@ -125,8 +117,6 @@ def content(sentences: Sequence[Sequence[str]], stop_words: StopWords) -> list[l
     They are scikit-learn's English ones, or (``"weak"``) those that neither turn or weigh what is said (KEPT) nor
     ask for something (QUESTION_WORDS).
 
-    Examples
-    --------
     >>> content([["this", "is", "not", "good", "!"]], "weak")
     [['not', 'good']]
     >>> content([["who", "was", "the", "first", "one", "?"]], "weak")
@@ -141,8 +131,6 @@ def content(sentences: Sequence[Sequence[str]], stop_words: StopWords) -> list[l
 def gram_form(words: Sequence[str], n: int) -> list[str]:
     """Return all runs of n words, one after the other: 1 2 3 4 becomes, with n = 2, 1 2 2 3 3 4.
 
-    Examples
-    --------
     >>> gram_form(["1", "2", "3", "4"], 2)
     ['1', '2', '2', '3', '3', '4']
     >>> gram_form(["1"], 2)

@@ -23,14 +23,6 @@ class LeastSquares:
 
     Rows are scaled to unit length, then features to unit variance. A fold and a penalty cost one Cholesky
     factorization of the smaller Gram matrix, whatever the number of labels.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the folds.
-    degree : int, default=1
-        Degree of the polynomial of the d features that tells labels apart. With more than 1, the Gram matrix is that
-        of the kernel ``(1 + a @ b / d) ** degree``, and the time grows with the cube of the number of rows.
     """
 
     def __init__(self, seed: int, degree: int = 1) -> None:

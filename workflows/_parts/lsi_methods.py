@@ -24,14 +24,9 @@ ROUGH, FINE = 1e-3, 1e-4
 class F1Scores(NamedTuple):
     """F1 over all classes.
 
-    Attributes
-    ----------
-    weighted : float
-        Mean over classes, each weighing as many documents as it has.
-    micro : float
-        F1 of the true and false positives and the false negatives of all classes together.
-    macro : float
-        Mean over classes, where a class that is neither true nor found anywhere has an F1 of 0.
+    `weighted`: mean over classes, each weighing as many documents as it has; `micro`: F1 of the true and
+    false positives and the false negatives of all classes together; `macro`: mean over classes, where a class
+    that is neither true nor found anywhere has an F1 of 0.
     """
 
     weighted: float
@@ -60,13 +55,7 @@ class Documents(NamedTuple):
 class Task(NamedTuple):
     """What is to be classified.
 
-    Attributes
-    ----------
-    train : Documents
-    exclusive : bool
-        Whether each document has one class.
-    term_similarity : TermSimilarity or None
-    seed : int
+    `train`: ; `exclusive`: whether each document has one class; `term_similarity`: ; `seed`: .
     """
 
     train: Documents
@@ -78,14 +67,7 @@ class Task(NamedTuple):
 class Trial(NamedTuple):
     """Settings that share a decomposition, on one fold.
 
-    Attributes
-    ----------
-    method : str
-    settings : dict of str to float
-        Of the decomposition.
-    n_components : tuple of int
-    C : tuple of float
-    fold, n_folds : int
+    `method`: ; `settings`: of the decomposition; `n_components`: ; `C`: ; `fold, n_folds`: .
     """
 
     method: str

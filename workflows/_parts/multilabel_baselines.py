@@ -63,19 +63,7 @@ class Gradient(NamedTuple):
 class LowRank:
     """Labels near ``X W H'`` with ridge penalties.
 
-    Parameters
-    ----------
-    n_states : int
-        Rank.
-    iterations, steps : int
-        Turns, and steps of conjugate gradients in each.
-    penalty : float
-    seed : int
-
-    Attributes
-    ----------
-    W, H : ndarray of float32, shapes (n_words, rank) and (n_labels, rank)
-    n_passes : int
+    `W, H` (n_words, rank): ; `n_passes`: .
     """
 
     def __init__(
@@ -128,13 +116,7 @@ class LowRank:
 
 
 class OneVsRest:
-    """A logistic regression for each label, on rows of unit length, all in memory.
-
-    Parameters
-    ----------
-    C : float
-        Inverse penalty.
-    """
+    """A logistic regression for each label, on rows of unit length, all in memory."""
 
     n_passes = 1
 

@@ -53,13 +53,7 @@ def labelled(
 
 
 def parted(store: CountStore, share: float, seed: int, path: str) -> tuple[CountStore, CountStore]:
-    """Write a store's documents as two, the second a share of them drawn at random.
-
-    Raises
-    ------
-    ValueError
-        If either would be empty.
-    """
+    """Write a store's documents as two, the second a share of them drawn at random."""
     n_taken = round(share * store.n_rows)
     if not 0 < n_taken < store.n_rows:
         raise ValueError(f"a share of {share:g} of {store.n_rows} documents leaves one of two parts empty")

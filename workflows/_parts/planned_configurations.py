@@ -146,20 +146,7 @@ def drawn(generator: np.random.Generator) -> Asked:
 
 
 def prepared(asked: Asked, scratch: Path) -> Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]:
-    """Generate the data of a configuration, unless it is there, and return what opens it.
-
-    Parameters
-    ----------
-    asked : dict
-        A configuration.
-    scratch : Path
-        Folder of the data.
-
-    Returns
-    -------
-    callable
-        It returns an estimator or function, its arguments, and keywords.
-    """
+    """Generate the data of a configuration, unless it is there, and return what opens it."""
     key = zlib.crc32(json.dumps([asked["data"], asked["data_size"]]).encode())
     path = scratch / f"{asked['data']}-{key:08x}"
     if not Path(f"{path}.done").exists():

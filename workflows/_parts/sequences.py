@@ -44,13 +44,7 @@ class Recording(NamedTuple):
 
 
 def tables(arguments: argparse.Namespace) -> list[Task]:
-    """Read the training and the test side from tables.
-
-    Raises
-    ------
-    ValueError
-        If one of the two is not given, or a line does not fit.
-    """
+    """Read the training and the test side from tables."""
     if not arguments.train or not arguments.test:
         raise ValueError("the data are not given: either --train and --test, or --wav")
     train, test = read_table(arguments.train), read_table(arguments.test)
@@ -61,14 +55,7 @@ def tables(arguments: argparse.Namespace) -> list[Task]:
 
 
 def read_table(path: str) -> Side:
-    """Read sequences: the last column is the label, the one before it the token, or all before it a frame.
-
-    Raises
-    ------
-    ValueError
-        If the table is empty, a line has another number of columns than the first or fewer than two, or a frame has
-        something that is no number; the file and line are named.
-    """
+    """Read sequences: the last column is the label, the one before it the token, or all before it a frame."""
     rows: list[list[list[str]]] = [[]]
     width = 0
     with fsspec.open(path, "rt", encoding="utf-8", compression="infer") as file:
@@ -101,15 +88,7 @@ def frame(fields: list[str], path: str, number: int) -> list[Any]:
 
 
 def recordings(run: form.Run) -> list[Task]:
-    """Read the recordings, and put them together to strings of codes, one task for each test side.
-
-    Raises
-    ------
-    ValueError
-        If the index lacks a column or a side is empty.
-    ImportError
-        If librosa is not installed.
-    """
+    """Read the recordings, and put them together to strings of codes, one task for each test side."""
     arguments = run.arguments
     with run.measure("cepstra of the recordings"):
         found = read_recordings(Path(arguments.wav), arguments.label_column)

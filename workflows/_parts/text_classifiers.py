@@ -101,18 +101,7 @@ class Concatenated:
 
 
 class Tree:
-    """TMPCA of the n-gram forms of texts; a form of n has n times the length, so that as many words fit.
-
-    Parameters
-    ----------
-    settings : Settings
-    forms : sequence of int
-        One tree for each, side by side.
-    plain_test : bool
-        Whether texts to be classified stay as they are, as the paper's.
-    output : {"root", "levels", "pooled", "sliding"}
-        Which nodes of a tree are features.
-    """
+    """TMPCA of the n-gram forms of texts; a form of n has n times the length, so that as many words fit."""
 
     def __init__(
         self,
@@ -158,11 +147,6 @@ class SupportVectors:
     """A linear support vector machine, its penalty chosen by cross-validation.
 
     Its time grows with the number of dense features times the number of labels: a few hundred features are seconds.
-
-    Parameters
-    ----------
-    seed : int
-        Of the folds and of the solver.
     """
 
     def __init__(self, seed: int) -> None:
@@ -187,15 +171,7 @@ class SupportVectors:
 
 
 class Classifier:
-    """Features of texts and the machine on them, which has chosen its penalty on the training texts.
-
-    Parameters
-    ----------
-    features : Words, Average, Concatenated or Tree
-        What texts are turned into.
-    machine : SupportVectors or LeastSquares
-        What learns from that.
-    """
+    """Features of texts and the machine on them, which has chosen its penalty on the training texts."""
 
     def __init__(self, features: Any, machine: SupportVectors | LeastSquares) -> None:
         self.features, self.machine = features, machine

@@ -9,15 +9,7 @@ NAMES = ("unit", "field", "encoding", "delimiter", "errors", "max_document_bytes
 
 
 def add_text_options(parser: argparse.ArgumentParser, unit: str) -> None:
-    """Add the options.
-
-    Parameters
-    ----------
-    parser : ArgumentParser
-        The parser of the program.
-    unit : str
-        What a piece of text is called there: a document or a sentence.
-    """
+    """Add the options."""
     by_default = {
         "document": "line of a txt file, field of a record",
         "sentence": "line, of a file as of a record's field",
@@ -64,8 +56,6 @@ def add_text_options(parser: argparse.ArgumentParser, unit: str) -> None:
 def reading(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options as arguments of `build_store` and `build_corpus`.
 
-    Examples
-    --------
     >>> parser = argparse.ArgumentParser()
     >>> add_text_options(parser, "document")
     >>> read = reading(parser.parse_args(["--field", "body", "--delimiter", ";"]))

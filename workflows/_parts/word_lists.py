@@ -14,13 +14,7 @@ PARTS = ["all", "first", "second"]
 class WordList(NamedTuple):
     """A list, or a part of one: pairs with a score, or questions.
 
-    Attributes
-    ----------
-    name : str
-    part : str
-        One of ``PARTS``.
-    pairs : list of (str, str, float), or None
-    questions : list of (str, str, str, str), or None
+    `name`: ; `part`: one of ``PARTS``; `pairs`: ; `questions`: .
     """
 
     name: str
@@ -32,24 +26,7 @@ class WordList(NamedTuple):
 def read_lists(
     similarity: Sequence[str], analogies: Sequence[str], parts: Sequence[str], seed: int
 ) -> list[WordList]:
-    """Read the parts asked for of all lists.
-
-    Parameters
-    ----------
-    similarity : sequence of str
-        TSV files with a header; the last three columns are two words and a score.
-    analogies : sequence of str
-        TSV files with a header; the last four columns are a question.
-    parts : sequence of str
-        Among ``PARTS``.
-    seed : int
-        Of the halves.
-
-    Raises
-    ------
-    ValueError
-        If a line has too few columns, or a score is no number; the file is named.
-    """
+    """Read the parts asked for of all lists."""
     lists = []
     for path in similarity:
         pairs = [(a, b, number(path, value)) for a, b, value in fields_of(path, 3)]
@@ -70,13 +47,7 @@ def part_of(entries: list[Any], part: str, seed: int) -> list[Any]:
 
 
 def fields_of(path: str, n: int) -> list[list[str]]:
-    """Return the last columns of a TSV with a header, in lower case.
-
-    Raises
-    ------
-    ValueError
-        If a line has fewer; the file and line are named.
-    """
+    """Return the last columns of a TSV with a header, in lower case."""
     rows = []
     with fsspec.open(path, "rt", encoding="utf-8", compression="infer") as file:
         next(iter(file), None)
@@ -89,13 +60,7 @@ def fields_of(path: str, n: int) -> list[list[str]]:
 
 
 def number(path: str, text: str) -> float:
-    """Read a score.
-
-    Raises
-    ------
-    ValueError
-        If it is none; the file is named.
-    """
+    """Read a score."""
     try:
         return float(text)
     except ValueError:
@@ -105,8 +70,6 @@ def number(path: str, text: str) -> float:
 def name_of(path: str) -> str:
     """Name data by its file, without endings.
 
-    Examples
-    --------
     >>> name_of("wordsim/ws353.tsv"), name_of("mix6m.txt.gz")
     ('ws353', 'mix6m')
     """

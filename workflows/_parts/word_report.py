@@ -21,22 +21,8 @@ LEAST_RANK, LEAST_LETTERS, MOST_BARS = 100, 5, 12
 def neighbours(words: list[str], vectors: FloatArray, n_words: int = 3, k: int = 3) -> str:
     """Return, as text, the nearest words to some that are frequent, but say something.
 
-    Parameters
-    ----------
-    words : list of str
-        The most frequent first.
-    vectors : ndarray of shape (n, d)
-        Their vectors, of unit length.
-    n_words, k : int
-        Words, and neighbours of each.
+    Shapes: `vectors` (n, d).
 
-    Returns
-    -------
-    str
-        Nothing where there are too few words.
-
-    Examples
-    --------
     >>> neighbours(["river", "water", "knife"], np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), n_words=1, k=1)
     'nearest to “river”: water'
     """

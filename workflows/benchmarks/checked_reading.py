@@ -33,10 +33,7 @@ LIMIT = 0.1
 class Cost(NamedTuple):
     """What the checks of one kind of pass cost.
 
-    Attributes
-    ----------
-    checked, bare : list of float
-        CPU seconds with the checks and without, pair by pair.
+    `checked, bare`: CPU seconds with the checks and without, pair by pair.
     """
 
     checked: list[float]

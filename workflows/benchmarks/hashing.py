@@ -35,14 +35,8 @@ LEAST_SECONDS = 0.2
 class Contestant(NamedTuple):
     """One method and how many threads it has.
 
-    Attributes
-    ----------
-    method : str
-    threads : int
-    hash_part : callable
-        One part of the documents to a matrix.
-    parts : sequence
-        As many as there are threads.
+    `method`: ; `threads`: ; `hash_part`: one part of the documents to a matrix; `parts`: as many as there are
+    threads.
     """
 
     method: str
@@ -87,13 +81,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def read_texts(arguments: argparse.Namespace) -> list[str]:
-    """Read the documents: one per line, or those of the standard library.
-
-    Raises
-    ------
-    ValueError
-        If a file is not UTF-8, or there are not two documents, one for each thread.
-    """
+    """Read the documents: one per line, or those of the standard library."""
     lines = file_lines(arguments.text) if arguments.text else iter(standard_library_documents().texts)
     texts = list(itertools.islice(lines, arguments.documents))
     if len(texts) < 2:
@@ -127,13 +115,7 @@ def vectorizer(settings: NgramHashing) -> HashingVectorizer:
 
 
 def check_equal(texts: list[str], settings: NgramHashing) -> None:
-    """Compare the two matrices; this also compiles the kernels.
-
-    Raises
-    ------
-    RuntimeError
-        If they differ: a fault of dspectral.
-    """
+    """Compare the two matrices; this also compiles the kernels."""
     ours = hash_documents(Documents.of(texts), settings)
     theirs = sparse.csr_array(vectorizer(settings).transform(texts))
     differing = (ours != theirs).nonzero()[0]

@@ -36,11 +36,7 @@ OF_THE_FIGURES: dict[str, Any] = {"smoothing": 0.01, "n_em_iter": 0, "alpha": 0.
 class Shape(NamedTuple):
     """Of a corpus.
 
-    Attributes
-    ----------
-    documents, words, labels : int
-    row_length, labels_each : float
-        Draws a document; entries are somewhat fewer.
+    `documents, words, labels`: ; `row_length, labels_each`: draws a document.
     """
 
     documents: int

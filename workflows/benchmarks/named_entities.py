@@ -36,12 +36,7 @@ RESAMPLED = 500
 class Sides(NamedTuple):
     """A data set.
 
-    Attributes
-    ----------
-    name : str
-        Name of its folder.
-    train, dev, test : list of Tagged
-        Its sentences.
+    `name`: name of its folder; `train, dev, test`: its sentences.
     """
 
     name: str
@@ -101,8 +96,6 @@ def options() -> argparse.ArgumentParser:
 def prefixes_of(text: str) -> str:
     """Check lengths of prefixes, as a ``type`` of argparse.
 
-    Examples
-    --------
     >>> prefixes_of("4,6")
     '4,6'
     """

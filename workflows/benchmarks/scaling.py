@@ -101,13 +101,7 @@ def one_repetition(
 
 
 def once(name: str, kind: str, n: int, stages: list[tuple[Path, int]]) -> dict[str, float]:
-    """Run one process, and return what it took.
-
-    Raises
-    ------
-    ChildProcessError
-        If it fails.
-    """
+    """Run one process, and return what it took."""
     out = stages[-1][0].parent / "out"
     orders = {"stages": [(str(folder), size) for folder, size in stages], "out": str(out)}
     command = [
@@ -131,8 +125,6 @@ def once(name: str, kind: str, n: int, stages: list[tuple[Path, int]]) -> dict[s
 def speedup(runs: Runs, n: int) -> np.ndarray:
     """Return the quartiles, the median in the middle, of how many times as fast n workers are.
 
-    Examples
-    --------
     >>> seconds = {1: (8.0, 6.0, 9.0), 2: (4.0, 4.0, 5.0)}
     >>> speedup({n: [{"seconds": s} for s in of] for n, of in seconds.items()}, 2).tolist()
     [1.65, 1.8, 1.9]

@@ -89,8 +89,6 @@ def options() -> argparse.ArgumentParser:
 def labels(text: str) -> int | None:
     """Read a number of labelled sentences, None for all, as a ``type`` of argparse.
 
-    Examples
-    --------
     >>> labels("10"), labels("all")
     (10, None)
     """

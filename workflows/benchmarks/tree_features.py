@@ -199,8 +199,6 @@ def machine_of(method: str, seed: int) -> SupportVectors | LeastSquares:
 def length_of(length: int, arity: int) -> int:
     """Return the least power of the arity that is not shorter.
 
-    Examples
-    --------
     >>> length_of(32, 2), length_of(32, 3), length_of(32, 4)
     (32, 81, 64)
     """

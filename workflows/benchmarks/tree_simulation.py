@@ -102,13 +102,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def swept(arguments: argparse.Namespace) -> list[str]:
-    """Return what to vary.
-
-    Raises
-    ------
-    ValueError
-        If seconds are given that say nothing of what is to be varied.
-    """
+    """Return what to vary."""
     given = [name for name in OF_OTHER_SIZES if getattr(arguments, name) is not None]
     unknown = {sweep: name for name in given for sweep in OF_OTHER_SIZES[name]}
     for name in arguments.sweeps or ():
@@ -119,13 +113,7 @@ def swept(arguments: argparse.Namespace) -> list[str]:
 
 
 class Clock:
-    """Seconds of tasks: those that were given, else those of a law that is probed once for each number of sketch rows.
-
-    Parameters
-    ----------
-    run : Run
-        Whose arguments say what was given; the law is noted in its report.
-    """
+    """Seconds of tasks: given ones, else those of a law that is probed once for each number of sketch rows."""
 
     def __init__(self, run: form.Run) -> None:
         self.run, self.laws = run, dict[int, Law]()

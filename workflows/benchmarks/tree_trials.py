@@ -32,16 +32,9 @@ from ._tree.settings import Outcome, Settings, tree_of
 class Costs(NamedTuple):
     """What a cluster costs for each task.
 
-    Attributes
-    ----------
-    scheduler_seconds : float
-        CPU seconds of the scheduler.
-    overhead_seconds : float
-        The rest of the time from one task to the next on one worker.
-    start_seconds : float
-        Until the first task begins, for each task of the graph.
-    latency : float
-        Half of what a task takes longer whose input is on another worker.
+    `scheduler_seconds`: CPU seconds of the scheduler; `overhead_seconds`: the rest of the time from one task
+    to the next on one worker; `start_seconds`: until the first task begins, for each task of the graph;
+    `latency`: half of what a task takes longer whose input is on another worker.
     """
 
     scheduler_seconds: float

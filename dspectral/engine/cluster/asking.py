@@ -20,31 +20,7 @@ def answer(
     seconds: float | None = None,
     **options: Any,
 ) -> Any:
-    """Return the answer of a cluster to a question.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Client of the cluster.
-    question : callable
-        Method of the client, such as ``client.run``.
-    *arguments
-        Its arguments.
-    seconds : float, optional
-        Most seconds to wait, by default those of ``dspectral.wait-warning``.
-    **options
-        Its keywords.
-
-    Returns
-    -------
-    object
-        Result of the method.
-
-    Raises
-    ------
-    TimeoutError
-        If there is no answer in that time.
-    """
+    """Return the answer of a cluster to a question."""
     seconds = wait_warning() if seconds is None else seconds
 
     async def ask() -> Any:
@@ -68,24 +44,6 @@ def asked(
     """Return the answer of a cluster to a question, None where it does not answer soon.
 
     A pass that follows watches the cluster, and says why it does not answer.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Client of the cluster.
-    question : callable
-        Method of the client, such as ``client.run``.
-    *arguments
-        Its arguments.
-    seconds : float, optional
-        Most seconds to wait, by default those of ``dspectral.wait-warning``.
-    **options
-        Its keywords.
-
-    Returns
-    -------
-    object
-        The answer, or None.
     """
     try:
         return answer(client, question, *arguments, seconds=seconds, **options)
@@ -95,17 +53,6 @@ def asked(
 
 
 def addresses_of(dask_scheduler: Scheduler) -> list[str]:
-    """Return the addresses of the workers, on the scheduler.
-
-    Parameters
-    ----------
-    dask_scheduler : distributed.Scheduler
-        The scheduler, which ``Client.run_on_scheduler`` gives.
-
-    Returns
-    -------
-    list of str
-        Only those that run and were heard of in the last seconds: the others would not answer.
-    """
+    """Return the addresses of the workers, on the scheduler."""
     heard = time.time() - SILENT
     return [one.address for one in dask_scheduler.workers.values() if one.last_seen > heard]

@@ -7,16 +7,9 @@ from typing import Any, Protocol
 class Scheduler(Protocol):
     """The scheduler of a cluster, in whose process a function asks it.
 
-    Attributes
-    ----------
-    task_groups : mapping of str to TaskGroup
-        Groups that it knows, each with the number of its tasks in each state.
-    workers : mapping of str to WorkerState
-        Workers by their addresses.
-    worker_ttl : float, optional
-        Seconds of silence after which a worker is given up; None for never.
-    extensions : mapping of str to object
-        Extensions by their names, such as ``"stealing"``.
+    `task_groups`: groups that it knows, each with the number of its tasks in each state; `workers`: workers
+    by their addresses; `worker_ttl`: seconds of silence after which a worker is given up; `extensions`:
+    extensions by their names, such as ``"stealing"``.
     """
 
     task_groups: Mapping[str, Any]
@@ -32,16 +25,10 @@ class Scheduler(Protocol):
 class Client(Protocol):
     """A client of a cluster.
 
-    Attributes
-    ----------
-    loop : IOLoop
-        Loop of the thread in which it talks to its scheduler.
-    scheduler : rpc
-        The scheduler's remote functions, to be awaited in that loop.
-    status : str
-        ``"running"``, ``"connecting"`` after the connection was lost, or ``"closed"``.
-    direct_to_workers : bool or None
-        Whether results come from the workers without a detour by the scheduler; None where nobody has said.
+    `loop`: loop of the thread in which it talks to its scheduler; `scheduler`: the scheduler's remote
+    functions, to be awaited in that loop; `status`: ``"running"``, ``"connecting"`` after the connection was
+    lost, or ``"closed"``; `direct_to_workers`: whether results come from the workers without a detour by the
+    scheduler.
     """
 
     loop: Any

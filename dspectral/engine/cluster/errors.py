@@ -39,18 +39,6 @@ def pause_share() -> float:
 def enough_for(held: int) -> str:
     """Return a memory limit at which a worker that holds so much would not pause, with room for its next task.
 
-    Parameters
-    ----------
-    held : int
-        Bytes of the fullest worker.
-
-    Returns
-    -------
-    str
-        Whole hundreds of MB.
-
-    Examples
-    --------
     >>> enough_for(400_000_000)
     '700 MB'
     """
@@ -60,22 +48,7 @@ def enough_for(held: int) -> str:
 
 
 def killed(name: str, error: BaseException, held: Mapping[str, WorkerSeen]) -> str:
-    """Return what distributed's ``KilledWorker`` means, with what was seen of the workers.
-
-    Parameters
-    ----------
-    name : str
-        Name of the pass.
-    error : BaseException
-        ``KilledWorker``, with the attributes ``task`` and ``allowed_failures``.
-    held : mapping of str to WorkerSeen
-        Each worker as it was when it held most.
-
-    Returns
-    -------
-    str
-        One sentence.
-    """
+    """Return what distributed's ``KilledWorker`` means, with what was seen of the workers."""
     place = place_of_task(str(getattr(error, "task", "")))
     n_workers = int(getattr(error, "allowed_failures", 0)) + 1
     ended = f"{n_workers} workers ended, one after the other," if n_workers > 1 else "1 worker ended"
@@ -96,16 +69,5 @@ def killed(name: str, error: BaseException, held: Mapping[str, WorkerSeen]) -> s
 
 
 def share_held(worker: WorkerSeen) -> float:
-    """Return the share of its memory limit that a worker holds, 0 where it has no limit.
-
-    Parameters
-    ----------
-    worker : WorkerSeen
-        The worker.
-
-    Returns
-    -------
-    float
-        Share.
-    """
+    """Return the share of its memory limit that a worker holds, 0 where it has no limit."""
     return worker.held / worker.limit if worker.limit else 0.0

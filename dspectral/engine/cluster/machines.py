@@ -45,14 +45,6 @@ _KNOWN: "WeakKeyDictionary[Client, _Known]" = WeakKeyDictionary()
 def facts() -> dict[str, str]:
     """Return what decides the last bits of results that this process computes.
 
-    Returns
-    -------
-    dict of str to str
-        Versions of Python and of packages, the kind of processor for which BLAS chose its kernels, and the one for
-        which Numba compiles.
-
-    Examples
-    --------
     >>> facts()["Python"] == platform.python_version()
     True
     """
@@ -68,19 +60,7 @@ def facts() -> dict[str, str]:
 
 
 def compare_machines(client: Client) -> None:
-    """Compare all workers of a cluster with each other and with this process; each is asked once.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Client of the cluster.
-
-    Raises
-    ------
-    ClusterError
-        If a worker cannot import what passes need; or if machines differ in what decides the last bits of results
-        and the entry ``dspectral.same-bits`` of Dask's configuration is true. Otherwise they are told in a warning.
-    """
+    """Compare all workers of a cluster with each other and with this process; each is asked once."""
     known = _KNOWN.setdefault(client, _Known())
     strict = wants_same_bits()
     if not strict and time.monotonic() - known.asked < INTERVAL:
@@ -111,18 +91,7 @@ def compare_machines(client: Client) -> None:
 
 
 def workers_are_here(client: Client) -> bool:
-    """Report whether all workers of a cluster were on this machine when they were compared.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Client of the cluster.
-
-    Returns
-    -------
-    bool
-        False, too, where none is known.
-    """
+    """Report whether all workers of a cluster were on this machine when they were compared."""
     known = _KNOWN.setdefault(client, _Known())
     return bool(known.facts) and all(is_here(address, known.hosts.get(address)) for address in known.facts)
 
@@ -130,21 +99,6 @@ def workers_are_here(client: Client) -> bool:
 def is_here(address: str, host: str | None) -> bool:
     """Report whether a worker is one that this process reaches on this machine.
 
-    Parameters
-    ----------
-    address : str
-        The worker's address.
-    host : str or None
-        The name that the worker's machine has for itself. At the other end of a tunnel to a scheduler, workers on
-        127.0.0.1 are on another machine.
-
-    Returns
-    -------
-    bool
-        False, too, where the address names no host by its number.
-
-    Examples
-    --------
     >>> here = gethostname()
     >>> is_here("tcp://127.0.0.1:40123", here), is_here("tls://10.0.0.7:40123", here)
     (True, False)
@@ -164,18 +118,6 @@ def _is_loopback(address: str) -> bool:
 def differences(machines: Mapping[str, Facts]) -> str:
     """Return in what machines differ.
 
-    Parameters
-    ----------
-    machines : mapping of str to dict
-        The facts of each, by its name.
-
-    Returns
-    -------
-    str
-        Empty where all are alike; else which of them differ from most, in what.
-
-    Examples
-    --------
     >>> differences({"a": {"BLAS": "Haswell"}, "b": {"BLAS": "Haswell"}, "c": {"BLAS": "Prescott"}})
     'BLAS is Prescott on c, and Haswell on the 2 others'
     """

@@ -32,25 +32,9 @@ FAILURES = (
 class ClusterPoll:
     """A thread that tells how far a pass on a cluster is.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        Client that computes the pass.
-    begun : PassBegan
-        The pass.
-    interval : float, default=0.5
-        Seconds between two questions.
-
-    Attributes
-    ----------
-    state : State or None
-        The last answer of the scheduler.
-    answered : float
-        When it came, as ``time.monotonic`` has it; at first, when the pass began.
-    silence : str
-        A sentence that says what went wrong at the last question; ``""`` for nothing.
-    held : dict of str to WorkerSeen
-        Each worker as it was when it held most, also those that are gone.
+    `state`: the last answer of the scheduler; `answered`: when it came, as ``time.monotonic`` has it;
+    `silence`: A sentence that says what went wrong at the last question; `held`: each worker as it was when
+    it held most, also those that are gone.
     """
 
     def __init__(self, client: Client, begun: PassBegan, interval: float = INTERVAL) -> None:

@@ -31,53 +31,19 @@ CANCELLED = (concurrent.futures.CancelledError, asyncio.CancelledError)
 
 
 def poll_for(client: Client, begun: PassBegan) -> ClusterPoll:
-    """Return what asks the scheduler of a pass: often where somebody listens, now and then where nobody does.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Client that computes the pass.
-    begun : PassBegan
-        The pass.
-
-    Returns
-    -------
-    ClusterPoll
-        Not yet started.
-    """
+    """Return what asks the scheduler of a pass: often where somebody listens, now and then where nobody does."""
     seldom = min(MOST_SECONDS, wait_warning() / 4)
     return ClusterPoll(client, begun, min(INTERVAL, seldom) if counts_blocks() else seldom)
 
 
 def runs_in_task() -> bool:
-    """Report whether this thread runs a task of a worker, as a fit within ``GridSearchCV`` on a cluster does.
-
-    Returns
-    -------
-    bool
-        Such a pass is left to Dask, which lets the worker go on with other tasks meanwhile.
-    """
+    """Report whether this thread runs a task of a worker, as a fit within ``GridSearchCV`` on a cluster does."""
     module = sys.modules.get("distributed.worker")
     return bool(getattr(getattr(module, "thread_state", None), "key", False))
 
 
 def getter(client: Client, begun: PassBegan, poll: ClusterPoll) -> Callable[..., Any]:
-    """Return a function that computes a graph on a cluster, as ``dask.compute(scheduler=...)`` takes it.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Client that computes the pass.
-    begun : PassBegan
-        The pass.
-    poll : ClusterPoll
-        The thread that asks its scheduler, started.
-
-    Returns
-    -------
-    callable
-        ``get(graph, keys, **options)``.
-    """
+    """Return a function that computes a graph on a cluster, as ``dask.compute(scheduler=...)`` takes it."""
     return partial(_get, client, begun, poll)
 
 

@@ -16,24 +16,10 @@ PAUSED, RUNNING = "paused", "running"
 class WorkerSeen(NamedTuple):
     """One worker, as its scheduler last heard of it.
 
-    Attributes
-    ----------
-    address : str
-        Where it is.
-    status : str
-        ``"running"``, ``"paused"``, or another word of Dask.
-    held : int
-        Bytes of its process.
-    spilled : int
-        Bytes of results that it has on disk.
-    limit : int
-        Its memory limit in bytes, 0 for none.
-    silent : float
-        Seconds since it was last heard.
-    task : str
-        Key of the task that it has computed longest; ``""`` for none.
-    task_seconds : float
-        How long that is.
+    `address`: where it is; `status`: ``"running"``, ``"paused"``, or another word of Dask; `held`: bytes of
+    its process; `spilled`: bytes of results that it has on disk; `limit`: its memory limit in bytes, 0 for
+    none; `silent`: seconds since it was last heard; `task`: key of the task that it has computed longest;
+    `task_seconds`: how long that is.
     """
 
     address: str
@@ -49,18 +35,9 @@ class WorkerSeen(NamedTuple):
 class State(NamedTuple):
     """The answer of a scheduler about its task groups and workers.
 
-    Attributes
-    ----------
-    counts : dict of str to (int, int)
-        Tasks done and in all of each group.
-    workers : tuple of str
-        Addresses of the workers.
-    messages : tuple of dict
-        Messages of workers about a pass.
-    seen : tuple of WorkerSeen
-        The workers.
-    ttl : float, optional
-        Seconds of silence after which the scheduler gives up a worker; None for never.
+    `counts`: tasks done and in all of each group; `workers`: addresses of the workers; `messages`: messages
+    of workers about a pass; `seen`: the workers; `ttl`: seconds of silence after which the scheduler gives up
+    a worker.
     """
 
     counts: dict[str, tuple[int, int]]
@@ -71,24 +48,7 @@ class State(NamedTuple):
 
 
 def state_of(groups: Sequence[str], run: str, told: Sequence[str], dask_scheduler: Scheduler) -> State:
-    """Return the state of task groups and workers, on the scheduler.
-
-    Parameters
-    ----------
-    groups : sequence of str
-        Names of task groups.
-    run : str
-        Token of the pass of which messages are wanted.
-    told : sequence of str
-        Kinds of these messages.
-    dask_scheduler : distributed.Scheduler
-        The scheduler, which ``Client.run_on_scheduler`` gives.
-
-    Returns
-    -------
-    State
-        Groups that the scheduler does not know are left out.
-    """
+    """Return the state of task groups and workers, on the scheduler."""
     counts = {}
     for name in groups:
         group = dask_scheduler.task_groups.get(name)
@@ -111,17 +71,6 @@ def move_from_paused(dask_scheduler: Scheduler) -> int:
 
     A paused worker begins no task, and Dask moves none from a worker that has a single one: the pass would wait until
     that worker goes on.
-
-    Parameters
-    ----------
-    dask_scheduler : distributed.Scheduler
-        The scheduler, which ``Client.run_on_scheduler`` gives.
-
-    Returns
-    -------
-    int
-        Number of tasks that were asked for. A worker gives away only what it has not begun, whatever its last sign of
-        life said.
     """
     stealing = dask_scheduler.extensions.get("stealing")
     workers = dask_scheduler.workers.values()

@@ -31,16 +31,8 @@ SHOWN = 3
 class Reason(NamedTuple):
     """The reason for which a pass waits.
 
-    Attributes
-    ----------
-    why : str
-        As :class:`~dspectral.engine.fault_events.Waiting` has it.
-    saw : str
-        A clause that says what was seen.
-    helps : str
-        A clause that says what would help.
-    limit : float
-        Seconds after which it ends the pass; infinite for what is no fault.
+    `why`: as :class:`~dspectral.engine.fault_events.Waiting` has it; `saw`: A clause that says what was seen;
+    `helps`: A clause that says what would help; `limit`: seconds after which it ends the pass.
     """
 
     why: str
@@ -50,19 +42,7 @@ class Reason(NamedTuple):
 
 
 class Vigil:
-    """Judges, while a pass on a cluster is waited for, whether anything goes on there.
-
-    Parameters
-    ----------
-    begun : PassBegan
-        The pass.
-    poll : ClusterPoll
-        The thread that asks the scheduler.
-    client : distributed.Client
-        Client that computes the pass.
-    clock : callable, default=time.monotonic
-        Seconds.
-    """
+    """Judges, while a pass on a cluster is waited for, whether anything goes on there."""
 
     def __init__(
         self, begun: PassBegan, poll: ClusterPoll, client: Client, clock: Callable[[], float] = time.monotonic
@@ -80,13 +60,7 @@ class Vigil:
         return self._clock() - self._moved
 
     def look(self) -> None:
-        """Tell what is waited for if nothing was done for long, and give up what cannot go on.
-
-        Raises
-        ------
-        ClusterError
-            If the pass has waited for workers, memory or its scheduler for longer than the limit.
-        """
+        """Tell what is waited for if nothing was done for long, and give up what cannot go on."""
         now, state = self._clock(), self._poll.state
         token = None if state is None else _token(state)
         if token is not None and token != self._token:
@@ -127,22 +101,7 @@ class Vigil:
 
 
 def reason_of(state: State, first: float, limit: float) -> Reason:
-    """Return what a pass waits for, from the state of its cluster.
-
-    Parameters
-    ----------
-    state : State
-        The last answer of the scheduler.
-    first : float
-        Seconds after which a wait is told.
-    limit : float
-        Seconds after which one that cannot end ends the pass.
-
-    Returns
-    -------
-    Reason
-        The first that holds: no workers, a task that runs, all paused, all silent, or some of either.
-    """
+    """Return what a pass waits for, from the state of its cluster."""
     if not state.seen:
         helps = (
             "start workers, which then take up the pass where it is, or see why those that were there ended"
@@ -216,17 +175,6 @@ def _token(state: State) -> object:
 
 
 def address_of(client: Client) -> str:
-    """Return the address of the scheduler of a client.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The client, which may have lost it.
-
-    Returns
-    -------
-    str
-        Such as ``"tcp://127.0.0.1:8786"``.
-    """
+    """Return the address of the scheduler of a client."""
     address = getattr(client.scheduler, "address", None)
     return str(address or "an address that the client has forgotten")

@@ -16,13 +16,7 @@ PATIENCE = 5.0
 
 @cache
 def kind_of_machine() -> str:
-    """Return what else than the data may change bits: BLAS, the processor that loops are compiled for, versions.
-
-    Returns
-    -------
-    str
-        The same on machines that are alike.
-    """
+    """Return what else than the data may change bits: BLAS, the processor that loops are compiled for, versions."""
     from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
 
     return "; ".join([cpu_of_loops(), blas_kinds(), *(f"{name} {version(name)}" for name in LIBRARIES)])
@@ -30,13 +24,7 @@ def kind_of_machine() -> str:
 
 @cache
 def code_digest() -> str:
-    """Return a digest of the code of dspectral: what another version left is not found by this one.
-
-    Returns
-    -------
-    str
-        32 hexadecimal digits.
-    """
+    """Return a digest of the code of dspectral: what another version left is not found by this one."""
     root = Path(__file__).parents[2]
     seen = blake2b(digest_size=16)
     for path in sorted(root.rglob("*.py")):
@@ -45,18 +33,7 @@ def code_digest() -> str:
 
 
 def kinds_on(client: Client | None) -> list[str]:
-    """Return the kinds of the machines that compute.
-
-    Parameters
-    ----------
-    client : distributed.Client or None
-        Client whose workers compute; None where this process does.
-
-    Returns
-    -------
-    list of str
-        Each once. If no worker answers, the kind of this process: where machines differ, a pass says so itself.
-    """
+    """Return the kinds of the machines that compute."""
     if client is None:
         return [kind_of_machine()]
 

@@ -46,15 +46,7 @@ class HasContent(Protocol):
 
 
 class Sealed:
-    """A function that reads what a digest in its argument names: where that lies is no part of the content.
-
-    Parameters
-    ----------
-    read : callable
-        ``read(where, item)`` refuses whatever is not of the digest that the item says.
-    where : object
-        The place.
-    """
+    """A function that reads what a digest in its argument names: where that lies is no part of the content."""
 
     def __init__(self, read: Callable[[Any, Any], Any], where: object) -> None:
         self.read, self.where = read, where
@@ -92,23 +84,6 @@ class Contents:
     def of(self, thing: object) -> str:
         """Return the digest of anything whose content is known.
 
-        Parameters
-        ----------
-        thing : object
-            A value, a function, or nested containers of such.
-
-        Returns
-        -------
-        str
-            32 hexadecimal digits.
-
-        Raises
-        ------
-        UnknownContentError
-            If the content is not known.
-
-        Examples
-        --------
         >>> known = Contents()
         >>> known.of((1, "a")) == known.of((1, "a")), known.of(1) == known.of(1.0), known.of(1) == known.of(True)
         (True, False, False)
@@ -186,18 +161,7 @@ class Contents:
 
 
 def digest(content: object) -> str:
-    """Return a digest of nested tuples of texts, 32 hexadecimal digits.
-
-    Parameters
-    ----------
-    content : object
-        Tuples and texts.
-
-    Returns
-    -------
-    str
-        The same in every process.
-    """
+    """Return a digest of nested tuples of texts, 32 hexadecimal digits."""
     return blake2b(repr(content).encode(), digest_size=16).hexdigest()
 
 

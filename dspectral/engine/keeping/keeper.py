@@ -38,19 +38,7 @@ _COSTS: dict[str, float] = {}
 
 
 class Keeper:
-    """Names the summaries of one pass, finds those that are kept, and lets tasks write the others.
-
-    Parameters
-    ----------
-    folder : Folder
-        Where partials are.
-    function : callable
-        Function that summarizes a block.
-    kinds : sequence of str
-        Kinds of machines that compute the pass.
-    contents : Contents
-        Digests, those of large arrays from earlier passes among them.
-    """
+    """Names the summaries of one pass, finds those that are kept, and lets tasks write the others."""
 
     def __init__(
         self, folder: Folder, function: Callable[..., Any], kinds: Sequence[str], contents: Contents
@@ -72,49 +60,13 @@ class Keeper:
     def leaf(
         self, key: Key, graph: Graph, blocks: Sequence[Key], task: tuple[Any, ...], n_blocks: int
     ) -> Node:
-        """Return the task of a block, or one of another key that reads its summary.
-
-        Parameters
-        ----------
-        key : hashable
-            Key of the task.
-        graph : dict of Key to Node
-            Tasks that read the blocks.
-        blocks : sequence of hashable
-            Keys of the block of each stream in it.
-        task : tuple
-            The function and the arguments of the call that is made if nothing is kept.
-        n_blocks : int
-            Number of blocks of the pass.
-
-        Returns
-        -------
-        Node
-            The task.
-        """
+        """Return the task of a block, or one of another key that reads its summary."""
         if self._recipes is None:
             self._recipes = Recipes(graph, lambda thing: _known(self._contents, thing))
         return self._node(key, digest(("block", *map(self._recipes.of, blocks))), task, n_blocks == 1)
 
     def merge(self, key: Key, group: Sequence[Key], task: tuple[Any, ...], final: bool) -> Node:
-        """Return the task of a merge, or one of another key that reads its summary.
-
-        Parameters
-        ----------
-        key : hashable
-            Key of the task.
-        group : sequence of hashable
-            Keys of the summaries that it merges.
-        task : tuple
-            The function and the arguments of the call that is made if nothing is kept.
-        final : bool
-            Whether this is the last merge of the pass.
-
-        Returns
-        -------
-        Node
-            The task.
-        """
+        """Return the task of a merge, or one of another key that reads its summary."""
         return self._node(key, digest(("merge", *(self._names[one] for one in group))), task, final)
 
     def _node(self, key: Key, name: str, task: tuple[Any, ...], final: bool) -> Node:
@@ -128,36 +80,12 @@ class Keeper:
         return call(key, _read, self._folder, path)
 
     def needed(self, layer: Graph, root: Key) -> Graph:
-        """Leave out the tasks below summaries that are kept.
-
-        Parameters
-        ----------
-        layer : dict of Key to Node
-            All tasks of the pass.
-        root : hashable
-            Key of the last summary.
-
-        Returns
-        -------
-        dict of Key to Node
-            The tasks that must run.
-        """
+        """Leave out the tasks below summaries that are kept."""
         self._left = reachable(layer, root)
         return self._left
 
     def told(self, work: Work) -> Work:
-        """Return what a pass will do, with the number of blocks and merges that need not run.
-
-        Parameters
-        ----------
-        work : Work
-            The pass as it would be if nothing was kept.
-
-        Returns
-        -------
-        Work
-            The same, and what is kept.
-        """
+        """Return what a pass will do, with the number of blocks and merges that need not run."""
         made = [key[0] for key in self._left if isinstance(key, tuple)]
         n_blocks, n_merges = (
             sum(key in groups for key in made) for groups in ((work.block_group,), work.merge_groups)
@@ -188,22 +116,7 @@ class Keeper:
 
 
 def keeper_of(keep: str | Path | None, function: Callable[..., Any], *, in_memory: bool) -> Keeper | None:
-    """Return who keeps the summaries of a pass.
-
-    Parameters
-    ----------
-    keep : str, Path or None
-        Folder that the call names; None takes the one in force.
-    function : callable
-        Function that summarizes a block.
-    in_memory : bool
-        Whether threads of this process compute, even if a client is in force.
-
-    Returns
-    -------
-    Keeper or None
-        None where nothing is kept.
-    """
+    """Return who keeps the summaries of a pass."""
     folder = folder_in_force() if keep is None else Folder.of(keep)
     if folder is None:
         return None
@@ -213,20 +126,7 @@ def keeper_of(keep: str | Path | None, function: Callable[..., Any], *, in_memor
 
 
 def until_whole(keeper: Keeper | None, attempt: Callable[[], R]) -> R:
-    """Make a pass, once more for each partial that turns out to be damaged.
-
-    Parameters
-    ----------
-    keeper : Keeper or None
-        Who keeps the summaries of the pass.
-    attempt : callable
-        Makes the pass.
-
-    Returns
-    -------
-    Summary
-        Result of the first attempt that met no damaged partial.
-    """
+    """Make a pass, once more for each partial that turns out to be damaged."""
     while True:
         try:
             return attempt()

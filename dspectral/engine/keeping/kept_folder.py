@@ -68,18 +68,7 @@ def keep(url: str | Path | None, *, storage_options: dict[str, Any] | None = Non
 
 
 def folder_in_force() -> Folder | None:
-    """Return the folder in which passes of this thread are kept.
-
-    Returns
-    -------
-    Folder or None
-        None where nothing is kept.
-
-    Raises
-    ------
-    ValueError
-        If the entry ``dspectral.keep`` of Dask's configuration is no address.
-    """
+    """Return the folder in which passes of this thread are kept."""
     folder = _FOLDER.get()
     if folder is not None:
         return None if folder == _NOWHERE else folder
@@ -117,18 +106,7 @@ def forget(url: str | Path, *, storage_options: dict[str, Any] | None = None) ->
 
 
 def says_keep(method: F) -> F:
-    """Let the signature and the docstring of a method say its argument ``keep``.
-
-    Parameters
-    ----------
-    method : callable
-        Method that takes ``keep``, wrapped around one that does not; its docstring has a section ``Returns``.
-
-    Returns
-    -------
-    callable
-        The method itself.
-    """
+    """Let the signature and the docstring of a method say its argument ``keep``."""
     known = inspect.signature(method)
     kinds = inspect.Parameter
     more = kinds("keep", kinds.KEYWORD_ONLY, default=None, annotation=str | Path | None)

@@ -24,25 +24,6 @@ MAGIC = b"dspectral partial 1\n"
 def encoded(path: str, summary: object) -> bytes:
     """Return the file of a summary.
 
-    Parameters
-    ----------
-    path : str
-        Path in the folder, which the file repeats: a file that was exchanged for another is found out.
-    summary : object
-        Named tuples of dspectral, tuples, lists, dicts, arrays, CSR matrices, numbers and texts.
-
-    Returns
-    -------
-    bytes
-        The file.
-
-    Raises
-    ------
-    TypeError
-        If the summary holds something else.
-
-    Examples
-    --------
     >>> decoded("a/b", encoded("a/b", (1, 0.5, None, np.arange(2))))
     (1, 0.5, None, array([0, 1]))
     """
@@ -59,25 +40,7 @@ def encoded(path: str, summary: object) -> bytes:
 
 
 def decoded(path: str, content: bytes) -> Any:
-    """Return the summary in a file.
-
-    Parameters
-    ----------
-    path : str
-        Path that the file must say.
-    content : bytes
-        The file.
-
-    Returns
-    -------
-    object
-        The summary; its arrays have the order in memory that they had.
-
-    Raises
-    ------
-    ValueError
-        If a byte is not as it was written, or the file is another one.
-    """
+    """Return the summary in a file."""
     at = len(MAGIC) + 8
     body = np.frombuffer(content, np.uint8)
     if len(content) < at + 4 or not content.startswith(MAGIC):

@@ -19,14 +19,8 @@ NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.partial(\.[0-9a-f]{32}\.tmp)?$")
 class Part(NamedTuple):
     """A summary on its way up the tree.
 
-    Attributes
-    ----------
-    summary : Summary
-        The summary itself.
-    seconds : float
-        Time that making it again would take: what is in files does not count.
-    faults : tuple of str, default=()
-        Errors of summaries that could not be written.
+    `summary`: the summary itself; `seconds`: time that making it again would take; `faults`: errors of
+    summaries that could not be written.
     """
 
     summary: Any
@@ -37,12 +31,7 @@ class Part(NamedTuple):
 class Kept(NamedTuple):
     """The amount of partials in a folder.
 
-    Attributes
-    ----------
-    n_parts : int
-        Number of partials.
-    n_bytes : int
-        Bytes of all of them.
+    `n_parts`: number of partials; `n_bytes`: bytes of all of them.
     """
 
     n_parts: int
@@ -50,15 +39,7 @@ class Kept(NamedTuple):
 
 
 class PartialError(Exception):
-    """A partial is missing, damaged, or another one.
-
-    Parameters
-    ----------
-    path : str
-        Its path in the folder of partials.
-    why : str
-        A clause that says what is wrong.
-    """
+    """A partial is missing, damaged, or another one."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(path, why)
@@ -68,12 +49,8 @@ class PartialError(Exception):
 class Folder(NamedTuple):
     """Where partials are: all that a task needs to read and write them.
 
-    Attributes
-    ----------
-    url : str
-        Absolute local path, or any URL that fsspec knows.
-    options : tuple of (str, object), default=()
-        Storage options of the file system, as pairs.
+    `url`: absolute local path, or any URL that fsspec knows; `options`: storage options of the file system,
+    as pairs.
     """
 
     url: str

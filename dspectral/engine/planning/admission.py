@@ -32,16 +32,8 @@ IN_MEMORY = "slice-"
 class There(NamedTuple):
     """Memory of the processes that will do the work.
 
-    Attributes
-    ----------
-    n_workers : int
-        Number of worker processes; 0 for threads of this one.
-    n_threads : int
-        Tasks that run at once in a process.
-    limit : int
-        Bytes that the smallest process may have.
-    taken : int
-        Bytes that a process has already, its libraries included.
+    `n_workers`: number of worker processes; `n_threads`: tasks that run at once in a process; `limit`: bytes
+    that the smallest process may have; `taken`: bytes that a process has already, its libraries included.
     """
 
     n_workers: int
@@ -55,26 +47,6 @@ def admit(
 ) -> None:
     """Refuse a pass that cannot fit in the memory there is.
 
-    Parameters
-    ----------
-    of : callable
-        Function that summarizes a block, with what is bound to it.
-    arrays : sequence of Dask array
-        Streams of the pass.
-    fan_in : int
-        Number of summaries that a merge takes.
-    client : distributed.Client, optional
-        Client in force; None where threads of this process do the work.
-    name : str
-        Name of the pass, for messages outside any fit.
-
-    Raises
-    ------
-    MemoryError
-        In one sentence: what is needed, what there is, and a setting that would fit.
-
-    Notes
-    -----
     No block is read. A summary that says what it needs (:class:`~dspectral.engine.summary.Need`) is held to it; of
     others only the bytes of dense blocks and of what is bound to the function are known. The law is that of
     :func:`dspectral.projected_memory`, for the blocks of one process. ``dspectral.admission`` in Dask's configuration
@@ -101,26 +73,7 @@ def admit(
 def needed(
     of: Callable[..., Any], arrays: Sequence[da.Array], fan_in: int, there: There, n_blocks: int
 ) -> int:
-    """Return the most bytes that one process needs for a pass, as far as it is known beforehand.
-
-    Parameters
-    ----------
-    of : callable
-        Function that summarizes a block.
-    arrays : sequence of Dask array
-        Streams of the pass.
-    fan_in : int
-        Number of summaries that a merge takes.
-    there : There
-        Processes that do the work.
-    n_blocks : int
-        Number of blocks.
-
-    Returns
-    -------
-    int
-        Bytes, those that the process has already included.
-    """
+    """Return the most bytes that one process needs for a pass, as far as it is known beforehand."""
     spans = spans_for(of, arrays)
     law = known_need(of, arrays, spans)
     blocks = sum(_block_bytes(array) + _joined_bytes(array, spans) for array in arrays)
@@ -133,42 +86,14 @@ def needed(
 
 
 def spans_for(of: Callable[..., Any], arrays: Sequence[da.Array]) -> list[range]:
-    """Return the blocks that each task of a pass reads.
-
-    Parameters
-    ----------
-    of : callable
-        Function that summarizes a block.
-    arrays : sequence of Dask array
-        Streams of the pass.
-
-    Returns
-    -------
-    list of range
-        Numbers of consecutive blocks.
-    """
+    """Return the blocks that each task of a pass reads."""
     return spans_of(arrays, known_need(of, arrays).block)
 
 
 def known_need(
     of: Callable[..., Any], arrays: Sequence[da.Array], spans: Sequence[range] | None = None
 ) -> Need:
-    """Return what a summary says that it needs.
-
-    Parameters
-    ----------
-    of : callable
-        Function that summarizes a block.
-    arrays : sequence of Dask array
-        Streams of the pass, of which the first decides.
-    spans : sequence of range, optional
-        Numbers of the blocks that each task reads; by default one each.
-
-    Returns
-    -------
-    Need
-        Zero for a summary that says nothing.
-    """
+    """Return what a summary says that it needs."""
     first = arrays[0]
     if first.dtype.kind == "O":
         return Need(0, 0)
@@ -181,34 +106,12 @@ def known_need(
 
 
 def bound_bytes(of: Callable[..., Any]) -> int:
-    """Return the bytes of the arrays that are bound to a function, and travel to each worker.
-
-    Parameters
-    ----------
-    of : callable
-        Function that summarizes a block.
-
-    Returns
-    -------
-    int
-        Bytes.
-    """
+    """Return the bytes of the arrays that are bound to a function, and travel to each worker."""
     return bytes_of((*getattr(of, "args", ()), *getattr(of, "keywords", {}).values()))
 
 
 def memory_of(client: Client | None) -> There | None:
-    """Return the memory of the processes that would do the work now.
-
-    Parameters
-    ----------
-    client : distributed.Client, optional
-        Client in force.
-
-    Returns
-    -------
-    There or None
-        None where nothing limits the workers, or there is none yet.
-    """
+    """Return the memory of the processes that would do the work now."""
     if client is None:
         return There(0, n_threads_here(), configured_memory(), resident_bytes())
     found = asked(client, client.run_on_scheduler, _of_scheduler)

@@ -97,29 +97,7 @@ def plan(
 def calls_of(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> tuple[list[tuple[Any, ...]], Scale, Cut]:
-    """Return the same call with a few blocks of the data.
-
-    Parameters
-    ----------
-    function : callable
-        Function that is planned.
-    arguments, keywords : tuple and mapping
-        Arguments of the function.
-
-    Returns
-    -------
-    calls : list of tuple
-        Function and arguments for each sample, from the smallest to the largest.
-    scale : Scale
-        How much larger the whole is.
-    cut : Cut
-        How the data is cut.
-
-    Raises
-    ------
-    ValueError
-        If there is no data among the arguments.
-    """
+    """Return the same call with a few blocks of the data."""
     cut = first_data(arguments, keywords)
     if cut is None:
         raise ValueError("there is no data to plan for: give what fit will be given")
@@ -147,20 +125,6 @@ def sample_of(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the largest sample that a plan of a fit is made of.
 
-    Parameters
-    ----------
-    arguments, keywords : tuple and mapping
-        Arguments of the fit.
-
-    Returns
-    -------
-    arguments : tuple
-        The same with the data cut.
-    keywords : dict
-        The same with the data cut.
-
-    Examples
-    --------
     >>> import dask.array as da
     >>> (rows,), _ = sample_of((da.ones((90, 2), chunks=(10, -1)),), {})
     >>> rows.shape

@@ -22,14 +22,9 @@ from dspectral.engine.planning.process_memory import give_back, resident_bytes
 class NewWorker(NamedTuple):
     """The costs of the first tasks of a new worker, beyond those of later ones.
 
-    Attributes
-    ----------
-    bare : int
-        Bytes before the first task.
-    working : int
-        Bytes by which libraries, compiled loops and buffers of tasks make the process larger for good.
-    late : float
-        Seconds by which the first tasks are slower than the same tasks later, with the comparison of machines.
+    `bare`: bytes before the first task; `working`: bytes by which libraries, compiled loops and buffers of
+    tasks make the process larger for good; `late`: seconds by which the first tasks are slower than the same
+    tasks later, with the comparison of machines.
     """
 
     bare: int
@@ -38,25 +33,7 @@ class NewWorker(NamedTuple):
 
 
 def new_worker(packages: Sequence[str], graphs: Mapping[str, bytes]) -> NewWorker:
-    """Measure a process like that of a new worker.
-
-    Parameters
-    ----------
-    packages : sequence of str
-        Packages that a worker has loaded beside ours.
-    graphs : mapping of str to bytes
-        Tasks of a small sample, and the keys of their results, pickled, by the name of the pass.
-
-    Returns
-    -------
-    NewWorker
-        Costs of the first tasks.
-
-    Raises
-    ------
-    RuntimeError
-        If the process ends without an answer.
-    """
+    """Measure a process like that of a new worker."""
     with tempfile.TemporaryDirectory(prefix="dspectral-fresh-") as folder:
         asked = Path(folder, "asked")
         # In a file: a command line takes 128 KB, and what is bound to a task may be large.
@@ -78,13 +55,7 @@ def new_worker(packages: Sequence[str], graphs: Mapping[str, bytes]) -> NewWorke
 
 
 def serve(asked: Path) -> None:
-    """Load and run what is asked for; write the bytes before the first task and after the last one, and the delay.
-
-    Parameters
-    ----------
-    asked : Path
-        File that :func:`fresh_bytes` wrote.
-    """
+    """Load and run what is asked for; write the bytes before the first task and after the last one, and the delay."""
     packages, graphs = pickle.loads(asked.read_bytes())  # noqa: S301  written by the process that asks
     for name in packages:
         with suppress(ImportError):

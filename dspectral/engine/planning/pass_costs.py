@@ -18,18 +18,8 @@ COPIES_SENT = 2
 class PassCosts(NamedTuple):
     """Tasks of a pass over the whole, and what they take.
 
-    Attributes
-    ----------
-    record : PassRecord
-        Pass over the sample.
-    block : Took
-        Task of a block of the whole.
-    tree : Tree
-        Merges of the whole.
-    n_blocks : int
-        Blocks of the whole.
-    machines : Machines
-        The processes and threads that do the work.
+    `record`: pass over the sample; `block`: task of a block of the whole; `tree`: merges of the whole;
+    `n_blocks`: blocks of the whole; `machines`: the processes and threads that do the work.
     """
 
     record: PassRecord
@@ -39,18 +29,7 @@ class PassCosts(NamedTuple):
     machines: Machines
 
     def seconds(self, times: float) -> float:
-        """Return the wall time: all work over all workers, and what only one of them does in the end.
-
-        Parameters
-        ----------
-        times : float
-            How many times as much work the whole is as the sample.
-
-        Returns
-        -------
-        float
-            Seconds.
-        """
+        """Return the wall time: all work over all workers, and what only one of them does in the end."""
         record, block, tree, n_blocks, machines = self
         measured = [task.seconds for task in record.tasks if task.level == 0]
         follows = len(measured) != n_blocks

@@ -12,27 +12,11 @@ from dspectral.engine.planning.whole_tree import Tree
 class Phase(NamedTuple):
     """The costs of all passes of one name together.
 
-    Attributes
-    ----------
-    name : str
-        Name of the passes.
-    n_times : int
-        Number of passes of that name.
-    reads : bool
-        Whether they read the data.
-    n_blocks, n_merges : int
-        Tasks of one of them.
-    bytes_read, bytes_sent : int
-        Bytes of all of them: of blocks as they are in memory; of what is bound to the function, of summaries and of
-        results as they travel between processes.
-    summary_bytes : int
-        The largest summary.
-    memory : int
-        Bytes that a process holds at the most, beside its libraries and what the client holds.
-    held : int
-        The part of it that waits in memory while no task runs.
-    seconds : float
-        Wall time of all of them.
+    `name`: name of the passes; `n_times`: number of passes of that name; `reads`: whether they read the data;
+    `n_blocks, n_merges`: tasks of one of them; `bytes_read, bytes_sent`: bytes of all of them;
+    `summary_bytes`: the largest summary; `memory`: bytes that a process holds at the most, beside its
+    libraries and what the client holds; `held`: the part of it that waits in memory while no task runs;
+    `seconds`: wall time of all of them.
     """
 
     name: str
@@ -49,24 +33,7 @@ class Phase(NamedTuple):
 
 
 def phases_of(runs: Sequence[RunRecord], scale: Scale, machines: Machines, read: int | None) -> list[Phase]:
-    """Return the phases of the whole.
-
-    Parameters
-    ----------
-    runs : sequence of RunRecord
-        Records of the samples, the smallest first.
-    scale : Scale
-        How much larger the whole is.
-    machines : Machines
-        The processes and threads that do the work.
-    read : int or None
-        Bytes of all blocks in memory, where they are known.
-
-    Returns
-    -------
-    list of Phase
-        In the order in which they begin; passes of one name are one phase.
-    """
+    """Return the phases of the whole."""
     phases: dict[str, Phase] = {}
     for number, record in enumerate(runs[-1].passes):
         one = _phase([_same_pass(run, number, record.name) for run in runs], scale, machines, read)

@@ -27,15 +27,7 @@ ENOUGH_SECONDS = 60.0
 
 
 def serve(asked: Path, answer: Path) -> None:
-    """Run what is asked for, and write the answer: what it took, or the error that it ended in.
-
-    Parameters
-    ----------
-    asked : Path
-        File that :func:`dspectral.engine.planning.probing.probe` wrote.
-    answer : Path
-        File to write.
-    """
+    """Run what is asked for, and write the answer: what it took, or the error that it ended in."""
     began = time.perf_counter()
     try:
         found: object = _run(asked, began)

@@ -28,32 +28,7 @@ def probe(
     n_at_once: int = 1,
     packages: Sequence[str] = (),
 ) -> Probe:
-    """Run a function on samples in new processes, and record what it takes.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(*call)`` fits or builds.
-    calls : sequence of tuple
-        Arguments of each call, from the smallest sample to the largest.
-    shares : sequence of float
-        Share of the whole that each sample is.
-    n_at_once : int, default=1
-        Number of processes that do the same at the same time, as the workers of one machine will: they share its
-        memory's bandwidth. The slowest of them counts.
-    packages : sequence of str, default=()
-        Packages that the processes load first, as workers do.
-
-    Returns
-    -------
-    Probe
-        Records of the samples.
-
-    Raises
-    ------
-    BaseException
-        Any error of the function; nothing is planned then.
-    """
+    """Run a function on samples in new processes, and record what it takes."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="dspectral-plan-") as folder:
         asked = Path(folder, "asked")
@@ -83,27 +58,14 @@ def probe(
 
 
 def worker_environment() -> dict[str, str]:
-    """Return the variables of the environment that workers started from this process would have.
-
-    Returns
-    -------
-    dict of str to str
-        Those of this process, before those that Dask's configuration gives (``distributed.nanny.pre-spawn-environ``):
-        how memory is given back to the system, and one thread for BLAS.
-    """
+    """Return the variables of the environment that workers started from this process would have."""
     import_module("distributed.config")  # for Dask's own values
     given = dask.config.get("distributed.nanny.pre-spawn-environ")
     return {name: str(value) for name, value in given.items() if value is not None} | dict(os.environ)
 
 
 def heap_bytes() -> int:
-    """Return the most free bytes that the heap of such a worker keeps for the next task.
-
-    Returns
-    -------
-    int
-        As the C library of Linux has it.
-    """
+    """Return the most free bytes that the heap of such a worker keeps for the next task."""
     return int(worker_environment().get("MALLOC_TRIM_THRESHOLD_", 0))
 
 

@@ -20,26 +20,14 @@ _NO_LIMIT = 1 << 60
 
 
 def resident_bytes() -> int:
-    """Return the bytes of this process that are in memory now.
-
-    Returns
-    -------
-    int
-        Resident bytes; where the system does not say, the most that they ever were.
-    """
+    """Return the bytes of this process that are in memory now."""
     with suppress(OSError):
         return int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return _of_status("VmRSS:")
 
 
 def peak_bytes() -> int:
-    """Return the most bytes of this process that were in memory since :func:`reset_peak`, or since it began.
-
-    Returns
-    -------
-    int
-        Resident bytes at their highest.
-    """
+    """Return the most bytes of this process that were in memory since :func:`reset_peak`, or since it began."""
     # Not getrusage where it can be helped: a child begins with its parent's maximum there.
     return _of_status("VmHWM:")
 
@@ -49,13 +37,7 @@ KEPT = 16 << 20
 
 
 def reset_peak() -> bool:
-    """Let the peak start anew from what is resident now.
-
-    Returns
-    -------
-    bool
-        False where the system offers no such thing.
-    """
+    """Let the peak start anew from what is resident now."""
     with suppress(OSError):
         _CLEAR.write_text("5")
         return True
@@ -66,11 +48,6 @@ def give_back(*, above: int = 0) -> None:
     """Give memory that was freed back to the system, where the C library can.
 
     Otherwise it is kept as it was cut: it would hide what grows next, and add to arrays too large for what is kept.
-
-    Parameters
-    ----------
-    above : int, default=0
-        Nothing is done where as many freed bytes are kept at most: giving back takes some milliseconds.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
     if trim is not None and _kept_free() >= above:
@@ -93,13 +70,7 @@ def _kept_free() -> float:
 
 
 def memory_there() -> int:
-    """Return the bytes that this process may have: what is resident, and what the machine and its group leave.
-
-    Returns
-    -------
-    int
-        Bytes; where the system does not say, half of what the machine has.
-    """
+    """Return the bytes that this process may have: what is resident, and what the machine and its group leave."""
     free = _available()
     for path in _CGROUPS:
         with suppress(OSError, ValueError):

@@ -20,16 +20,8 @@ from dspectral.engine.telling import listening
 class Took:
     """The costs of one task.
 
-    Attributes
-    ----------
-    level : int
-        0 for a block, from 1 for a merge.
-    seconds : float
-        Wall time.
-    rise : int
-        Bytes by which the process grew at the most while the task ran, its result included.
-    result : int
-        Bytes of its result as it is sent.
+    `level`: 0 for a block, from 1 for a merge; `seconds`: wall time; `rise`: bytes by which the process grew
+    at the most while the task ran, its result included; `result`: bytes of its result as it is sent.
     """
 
     level: int
@@ -42,26 +34,11 @@ class Took:
 class PassRecord:
     """The costs of one pass.
 
-    Attributes
-    ----------
-    name : str
-        Name of the pass.
-    n_blocks, fan_in : int
-        As the event of its beginning says.
-    is_pass : bool
-        Whether it has a number, that is, reads the data.
-    read : int or None
-        Bytes of its blocks, where they are known.
-    joined : bool
-        Whether tasks read several blocks each.
-    bound : int
-        Bytes that are bound to the function, and sent to each worker.
-    tasks : list of Took
-        Its tasks, in the order in which they ended.
-    before : int
-        Bytes of the process when it began.
-    seconds : float
-        Wall time from graph to result.
+    `name`: name of the pass; `n_blocks, fan_in`: as the event of its beginning says; `is_pass`: whether it
+    has a number, that is, reads the data; `read`: bytes of its blocks, where they are known; `joined`:
+    whether tasks read several blocks each; `bound`: bytes that are bound to the function, and sent to each
+    worker; `tasks`: its tasks, in the order in which they ended; `before`: bytes of the process when it
+    began; `seconds`: wall time from graph to result.
     """
 
     name: str
@@ -80,22 +57,10 @@ class PassRecord:
 class RunRecord:
     """The costs of a run.
 
-    Attributes
-    ----------
-    passes : list of PassRecord
-        The passes, in their order.
-    graphs : dict of str to bytes
-        Tasks of the first pass of each name and the keys of their results, pickled, where they were asked for.
-    seconds : float
-        Wall time of the whole run.
-    around : float
-        Seconds that it took to load what the run needs, and to clean up after it.
-    before : int
-        Bytes of the process before it.
-    after : int
-        Bytes of the process at its end.
-    between : int
-        Most bytes of the process outside of passes.
+    `passes`: the passes, in their order; `graphs`: tasks of the first pass of each name and the keys of their
+    results, pickled, where they were asked for; `seconds`: wall time of the whole run; `around`: seconds that
+    it took to load what the run needs, and to clean up after it; `before`: bytes of the process before it;
+    `after`: bytes of the process at its end; `between`: most bytes of the process outside of passes.
     """
 
     passes: list[PassRecord] = field(default_factory=list)
@@ -116,24 +81,12 @@ class RunRecord:
 class Probe:
     """The costs of runs on samples.
 
-    Attributes
-    ----------
-    runs : list of RunRecord
-        One for each sample, from the smallest to the largest.
-    base : int
-        Bytes of a process that has all libraries loaded and holds no data.
-    bare : int
-        Bytes of a new worker before its first task.
-    working : int
-        Bytes by which the first tasks make it larger for good: libraries, compiled loops, buffers of BLAS.
-    warm_up : float
-        Seconds by which the first tasks of a new process are slower, for libraries and for what is compiled.
-    used : list of int
-        Numbers of the calls of these runs.
-    byte_seconds : float
-        Seconds of a processor for a byte that is sent from one process to another; 0 where none is.
-    seconds : float
-        Wall time of the probe.
+    `runs`: one for each sample, from the smallest to the largest; `base`: bytes of a process that has all
+    libraries loaded and holds no data; `bare`: bytes of a new worker before its first task; `working`: bytes
+    by which the first tasks make it larger for good; `warm_up`: seconds by which the first tasks of a new
+    process are slower, for libraries and for what is compiled; `used`: numbers of the calls of these runs;
+    `byte_seconds`: seconds of a processor for a byte that is sent from one process to another; `seconds`:
+    wall time of the probe.
     """
 
     runs: list[RunRecord]
@@ -147,15 +100,7 @@ class Probe:
 
 
 class Recorder(Callback):
-    """Notes what each task takes that Dask runs in this thread, one after the other.
-
-    Parameters
-    ----------
-    record : RunRecord
-        Where it is noted.
-    keeps_graphs : bool, default=False
-        Whether the tasks are kept too.
-    """
+    """Notes what each task takes that Dask runs in this thread, one after the other."""
 
     def __init__(self, record: RunRecord, *, keeps_graphs: bool = False) -> None:
         super().__init__()
@@ -167,13 +112,7 @@ class Recorder(Callback):
         self._before = 0
 
     def hear(self, event: Event) -> None:
-        """Take the events of passes.
-
-        Parameters
-        ----------
-        event : Event
-            Any event.
-        """
+        """Take the events of passes."""
         if isinstance(event, PassBegan):
             self.between()
             give_back()  # not before each task, which would then wait for the same pages again
@@ -230,18 +169,7 @@ class Recorder(Callback):
 
 @contextmanager
 def recorded(*, keeps_graphs: bool = False) -> Iterator[RunRecord]:
-    """Record what the body runs, if Dask's scheduler of this thread runs it.
-
-    Parameters
-    ----------
-    keeps_graphs : bool, default=False
-        Whether the tasks are kept, so that another process can run them; this takes time.
-
-    Yields
-    ------
-    RunRecord
-        Filled when the body ends.
-    """
+    """Record what the body runs, if Dask's scheduler of this thread runs it."""
     record = RunRecord(before=resident_bytes())
     recorder = Recorder(record, keeps_graphs=keeps_graphs)
     reset_peak()
@@ -256,18 +184,6 @@ def recorded(*, keeps_graphs: bool = False) -> Iterator[RunRecord]:
 def sent_bytes(content: Any) -> int:
     """Return the bytes of an object as it travels between processes.
 
-    Parameters
-    ----------
-    content : object
-        Anything that can be pickled; arrays are counted and not copied.
-
-    Returns
-    -------
-    int
-        Bytes; 0 for what cannot be pickled.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> 8000 < sent_bytes(np.zeros(1000)) < 9000
     True

@@ -14,20 +14,7 @@ _MARGIN = 0.95
 
 
 def refusal_of(plan: RunPlan, estimator: Any) -> str:
-    """Return why a plan cannot run.
-
-    Parameters
-    ----------
-    plan : RunPlan
-        Plan whose memory is known.
-    estimator : object
-        Estimator that is to be fitted; None for a function.
-
-    Returns
-    -------
-    str
-        One sentence; empty if it fits.
-    """
+    """Return why a plan cannot run."""
     if plan.memory_limit is None or plan.worker_memory <= ROOM * plan.memory_limit:
         return ""
     whose = "a worker" if plan.n_workers else "this process"
@@ -42,26 +29,6 @@ def refusal_of(plan: RunPlan, estimator: Any) -> str:
 def sentence(name: str, whose: str, need: float, limit: float, share: float, ways: list[str]) -> str:
     """Return the sentence of a refusal.
 
-    Parameters
-    ----------
-    name : str
-        Name of what is refused.
-    whose : str
-        Process that lacks memory.
-    need, limit : float
-        Bytes that it needs, and may have.
-    share : float
-        Share of the limit that a fit may take.
-    ways : list of str
-        Settings that would fit.
-
-    Returns
-    -------
-    str
-        One sentence.
-
-    Examples
-    --------
     >>> sentence("SketchedPCA", "a worker", 9e8, 5e8, 0.9, ["with memory_limit='1GB' it fits"])
     "SketchedPCA does not fit in memory: a worker needs 900 MB, and may take 450 MB of its 500 MB; with \
 memory_limit='1GB' it fits"
@@ -73,20 +40,6 @@ memory_limit='1GB' it fits"
 def workers_or_limit(needed: float, *, by_threads: bool) -> str:
     """Return the limit of memory that would fit.
 
-    Parameters
-    ----------
-    needed : float
-        Least limit in bytes.
-    by_threads : bool
-        Whether threads of this process do the work.
-
-    Returns
-    -------
-    str
-        A clause.
-
-    Examples
-    --------
     >>> workers_or_limit(1.234e9, by_threads=False)
     "with memory_limit='1240MB' it fits"
     """
@@ -97,20 +50,7 @@ def workers_or_limit(needed: float, *, by_threads: bool) -> str:
 
 
 def smaller_sketch(estimator: Any, ratio: float) -> list[str]:
-    """Return the size of the sketch that would fit, to which summaries are in proportion.
-
-    Parameters
-    ----------
-    estimator : object
-        Estimator that is to be fitted.
-    ratio : float
-        Share of the bytes of its summaries for which there is memory.
-
-    Returns
-    -------
-    list of str
-        A clause, or none where no sketch would be small enough, or the estimator has none.
-    """
+    """Return the size of the sketch that would fit, to which summaries are in proportion."""
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
     k = parameters.get("n_components")
     if "sketch_size" not in parameters or not k:

@@ -25,20 +25,10 @@ KEY = "dspectral.worker-memory"
 class Resources(NamedTuple):
     """The processes and threads that do the work, and how much memory they have.
 
-    Attributes
-    ----------
-    machines : Machines
-        Processes and threads.
-    limit : int or None
-        Bytes that a process may have; None where nothing limits a worker.
-    resident : int
-        Bytes of a worker, or of this process, as it is now; 0 for workers that are not there yet.
-    has_worked : bool
-        Whether all workers have run a task before.
-    what : str
-        The setting that says how much memory there is, for messages.
-    on_this_machine : bool
-        Whether the workers share the processors of this machine.
+    `machines`: processes and threads; `limit`: bytes that a process may have; `resident`: bytes of a worker,
+    or of this process, as it is now; `has_worked`: whether all workers have run a task before; `what`: the
+    setting that says how much memory there is, for messages; `on_this_machine`: whether the workers share the
+    processors of this machine.
     """
 
     machines: Machines
@@ -50,22 +40,7 @@ class Resources(NamedTuple):
 
 
 def resources(workers: int | None = None, memory_limit: str | float | None = None) -> Resources:
-    """Return what would do the work of a fit now.
-
-    Parameters
-    ----------
-    workers : int, optional
-        Number of worker processes with one thread each that will be started; by default those of the client in force,
-        or the threads of this process.
-    memory_limit : str or float, optional
-        Bytes that each process may have, such as ``"2 GB"``; by default what the workers were given, and for threads
-        ``dspectral.worker-memory`` of Dask's configuration, or what the machine has left.
-
-    Returns
-    -------
-    Resources
-        The processes, threads and memory that there are.
-    """
+    """Return what would do the work of a fit now."""
     fan_in = configured_fan_in()
     limit = None if memory_limit in (None, "auto") else as_bytes("memory_limit", memory_limit) or None
     if workers is not None:
@@ -81,14 +56,7 @@ def resources(workers: int | None = None, memory_limit: str | float | None = Non
 
 
 def configured_memory() -> int:
-    """Return the bytes that this process may have where its threads do the work.
-
-    Returns
-    -------
-    int
-        The entry ``dspectral.worker-memory`` of Dask's configuration, or what this process has and the machine and its
-        control group leave.
-    """
+    """Return the bytes that this process may have where its threads do the work."""
     value = dask.config.get(KEY, None)
     return memory_there() if value is None else as_bytes(KEY, value)
 
@@ -96,25 +64,6 @@ def configured_memory() -> int:
 def as_bytes(name: str, value: Any) -> int:
     """Read a size of memory.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : str or number
-        Such as ``"2 GB"``.
-
-    Returns
-    -------
-    int
-        Bytes.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-
-    Examples
-    --------
     >>> as_bytes("memory_limit", "2 kB")
     2000
     """
@@ -156,40 +105,17 @@ def _of_client(client: Client, fan_in: int, limit: int | None) -> Resources:
 
 
 def workers_of(dask_scheduler: Scheduler) -> list[tuple[int, int | None]]:
-    """Return threads and memory limit of each worker, on the scheduler.
-
-    Parameters
-    ----------
-    dask_scheduler : distributed.Scheduler
-        The scheduler, which ``Client.run_on_scheduler`` gives.
-
-    Returns
-    -------
-    list of tuple
-        Threads, and bytes or None.
-    """
+    """Return threads and memory limit of each worker, on the scheduler."""
     return [(one.nthreads, one.memory_limit or None) for one in dask_scheduler.workers.values()]
 
 
 def worker_state() -> dict[str, Any]:
-    """Return what the process that this runs in is.
-
-    Returns
-    -------
-    dict
-        ``host``, ``resident`` bytes, and ``has_worked``: whether it has run a task of a pass before.
-    """
+    """Return what the process that this runs in is."""
     return {"host": socket.gethostname(), "resident": resident_bytes(), "has_worked": has_controlled_blas()}
 
 
 def n_threads_here() -> int:
-    """Return how many tasks run at once where this process does the work.
-
-    Returns
-    -------
-    int
-        1 where Dask's configuration asks for its own thread, else its ``num_workers`` or the processors.
-    """
+    """Return how many tasks run at once where this process does the work."""
     if dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
         return 1
     known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -195,18 +195,6 @@ class RunPlan:
 def duration(seconds: float) -> str:
     """Return a time in the unit that a person would choose.
 
-    Parameters
-    ----------
-    seconds : float
-        Time.
-
-    Returns
-    -------
-    str
-        Two figures and a unit.
-
-    Examples
-    --------
     >>> duration(0.0314), duration(75), duration(9000)
     ('0.03 s', '75 s', '2.5 h')
     """

@@ -20,16 +20,9 @@ WEIGHTS = ("nnz", "n_tokens", "n_rows", "n_sentences")
 class Cut(NamedTuple):
     """How data is cut into blocks.
 
-    Attributes
-    ----------
-    rows : tuple of int
-        Rows of each block.
-    weights : tuple of float
-        How much work each block is, in units that are the same for all of them.
-    in_memory : bool
-        Whether the data lies in this process, so that its threads do the work.
-    read : int or None
-        Bytes of all blocks once they are read, where they are known.
+    `rows`: rows of each block; `weights`: how much work each block is, in units that are the same for all of
+    them; `in_memory`: whether the data lies in this process, so that its threads do the work; `read`: bytes
+    of all blocks once they are read, where they are known.
     """
 
     rows: tuple[int, ...]
@@ -39,18 +32,7 @@ class Cut(NamedTuple):
 
 
 def cut_of(X: Any) -> Cut | None:
-    """Return how data is cut.
-
-    Parameters
-    ----------
-    X : object
-        Argument of a fit.
-
-    Returns
-    -------
-    Cut or None
-        None for what is no data, such as a number, a word or None.
-    """
+    """Return how data is cut."""
     if is_backed(X):
         X = backed_rows(X)
     if _has_blocks(X):
@@ -78,22 +60,7 @@ def _of_items(X: Any) -> Cut | None:
 
 
 def take(X: Any, numbers: Sequence[int], cut: Cut) -> Any:
-    """Return some blocks of data as data of the same kind.
-
-    Parameters
-    ----------
-    X : object
-        Argument of a fit.
-    numbers : sequence of int
-        Numbers of the blocks.
-    cut : Cut
-        How the data that decides is cut; other arguments follow its rows.
-
-    Returns
-    -------
-    object
-        Data of the same kind; the argument itself where it is no data, or is not cut alike.
-    """
+    """Return some blocks of data as data of the same kind."""
     if is_backed(X):
         X = backed_rows(X)
     if _has_blocks(X):
@@ -113,20 +80,6 @@ def take(X: Any, numbers: Sequence[int], cut: Cut) -> Any:
 def chosen(cut: Cut, size: int) -> list[int]:
     """Choose blocks for a sample.
 
-    Parameters
-    ----------
-    cut : Cut
-        How the data is cut.
-    size : int
-        Number of blocks.
-
-    Returns
-    -------
-    list of int
-        Their numbers, in order: the one that is most work, and others evenly spread over the data.
-
-    Examples
-    --------
     >>> chosen(Cut((1,) * 9, (1.0,) * 8 + (2.0,), False, None), 3)
     [0, 4, 8]
     """
@@ -181,18 +134,5 @@ def _has_blocks(X: Any) -> bool:
 
 
 def first_data(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Cut | None:
-    """Return how the first argument that is data is cut.
-
-    Parameters
-    ----------
-    arguments : sequence
-        Arguments of a fit, without the estimator.
-    keywords : mapping of str
-        Its other arguments.
-
-    Returns
-    -------
-    Cut or None
-        None where no argument is data.
-    """
+    """Return how the first argument that is data is cut."""
     return next(filter(None, map(cut_of, (*arguments, *keywords.values()))), None)

@@ -22,14 +22,8 @@ NOISE_OF_TIME = 0.1
 class Scale(NamedTuple):
     """How much larger the whole is than the samples.
 
-    Attributes
-    ----------
-    n_blocks : int
-        Blocks of the whole.
-    samples : tuple of int
-        Blocks of each sample.
-    weights : tuple of float
-        Work of each sample, in units in which the whole is 1.
+    `n_blocks`: blocks of the whole; `samples`: blocks of each sample; `weights`: work of each sample, in
+    units in which the whole is 1.
     """
 
     n_blocks: int
@@ -40,18 +34,10 @@ class Scale(NamedTuple):
 class Machines(NamedTuple):
     """The processes and threads that do the work.
 
-    Attributes
-    ----------
-    n_workers : int
-        Worker processes; 0 where the threads of this process do it.
-    n_threads : int
-        Tasks that run at once in one process.
-    fan_in : int
-        Number of summaries that a merge takes.
-    are_near : bool, default=True
-        Whether the client gets results from the workers without a detour by the scheduler.
-    byte_seconds : float, default=2e-9
-        Seconds of a processor for a byte that is sent from one process to another, those of both ends.
+    `n_workers`: worker processes; `n_threads`: tasks that run at once in one process; `fan_in`: number of
+    summaries that a merge takes; `are_near`: whether the client gets results from the workers without a
+    detour by the scheduler; `byte_seconds`: seconds of a processor for a byte that is sent from one process
+    to another, those of both ends.
     """
 
     n_workers: int
@@ -69,20 +55,6 @@ class Machines(NamedTuple):
 def along(scale: Scale, values: Sequence[float]) -> float:
     """Extend values of two samples to the whole along a straight line.
 
-    Parameters
-    ----------
-    scale : Scale
-        How much larger the whole is.
-    values : sequence of float
-        One for each sample.
-
-    Returns
-    -------
-    float
-        Never less than the value of the largest sample.
-
-    Examples
-    --------
     >>> along(Scale(8, (2, 4), (0.25, 0.5)), (3.0, 5.0))
     9.0
     """
@@ -102,24 +74,6 @@ def expected(
     grow with the data itself. Three samples tell these apart as far as noise does not hide it: each power counts by the
     likelihood of the samples under it.
 
-    Parameters
-    ----------
-    scale : Scale
-        How much larger the whole is.
-    values : sequence of float
-        One for each sample, the smallest sample first.
-    usual_power : float, default=1.0
-        Power that two samples are extended along; by default a straight line.
-    noise : float, default=0.002
-        Standard deviation of a sample's value, divided by the largest value.
-
-    Returns
-    -------
-    float
-        Never less than the value of the largest sample.
-
-    Examples
-    --------
     >>> round(expected(Scale(16, (1, 4, 16), (1 / 16, 1 / 4, 1)), (1.0, 2.0, 4.0)), 6)
     4.0
     >>> round(expected(Scale(16, (1, 2, 4), (1 / 16, 1 / 8, 1 / 4)), (1.0, 2.0, 4.0)), 6)
@@ -141,18 +95,6 @@ def expected(
 def usual(tasks: Sequence[Took]) -> Took:
     """Return the mean time and the largest size of tasks.
 
-    Parameters
-    ----------
-    tasks : sequence of Took
-        Tasks of one level.
-
-    Returns
-    -------
-    Took
-        A usual one of them.
-
-    Examples
-    --------
     >>> usual([Took(0, 1.0, 10, 5), Took(0, 2.0, 20, 4)])
     Took(level=0, seconds=1.5, rise=20, result=5)
     """
@@ -165,20 +107,7 @@ def usual(tasks: Sequence[Took]) -> Took:
 
 
 def grown(passes: Sequence[PassRecord], scale: Scale) -> Took:
-    """Return a task of a pass of a fixed number of tasks, each of which grows with the data.
-
-    Parameters
-    ----------
-    passes : sequence of PassRecord
-        The same pass over each sample.
-    scale : Scale
-        How much larger the whole is.
-
-    Returns
-    -------
-    Took
-        A task of the whole.
-    """
+    """Return a task of a pass of a fixed number of tasks, each of which grows with the data."""
     blocks = [usual([task for task in one.tasks if task.level == 0]) for one in passes]
     return Took(
         0,

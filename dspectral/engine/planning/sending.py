@@ -13,14 +13,6 @@ TIMES = 3
 def byte_seconds() -> float:
     """Measure the seconds of a processor that one byte takes from one process to another.
 
-    Returns
-    -------
-    float
-        Seconds of both ends together, the median of a few times. How
-        long a transfer takes by the clock depends on what else runs; its seconds of a processor depend on it less.
-
-    Examples
-    --------
     >>> 0.0 < byte_seconds() < 1e-6
     True
     """

@@ -11,21 +11,6 @@ from dspectral.engine.planning.scales import usual
 def waiting_levels(n_blocks: int, fan_in: int) -> int:
     """Return how many levels of summaries wait at the most while blocks are summarized in their order.
 
-    Parameters
-    ----------
-    n_blocks : int
-        Number of blocks of one process.
-    fan_in : int
-        Number of summaries that a merge takes.
-
-    Returns
-    -------
-    int
-        Most digits above zero that a number below ``n_blocks`` has to the base ``fan_in``: block i is summarized while
-        those of its digits wait.
-
-    Examples
-    --------
     >>> [waiting_levels(n, 2) for n in (1, 8, 12, 16)]
     [0, 3, 3, 4]
     """
@@ -38,16 +23,9 @@ def waiting_levels(n_blocks: int, fan_in: int) -> int:
 class Tree(NamedTuple):
     """The merges of a pass over the whole.
 
-    Attributes
-    ----------
-    counts : list of int
-        Merges on each level.
-    sizes : list of int
-        Bytes of a summary on each level, those of the blocks first.
-    seconds, rises : list of float
-        Time of a merge on each level, and bytes by which a process grows meanwhile.
-    last : int, default=0
-        Bytes of all summaries that the last merge takes.
+    `counts`: merges on each level; `sizes`: bytes of a summary on each level, those of the blocks first;
+    `seconds, rises`: time of a merge on each level, and bytes by which a process grows meanwhile; `last`:
+    bytes of all summaries that the last merge takes.
     """
 
     counts: list[int]
@@ -58,24 +36,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, record: PassRecord, leaf: int, n_blocks: int, fan_in: int) -> "Tree":
-        """Extend the tree of a sample.
-
-        Parameters
-        ----------
-        record : PassRecord
-            Pass over the sample.
-        leaf : int
-            Bytes of the summary of a block.
-        n_blocks : int
-            Blocks of the whole.
-        fan_in : int
-            Number of summaries that a merge takes in the whole.
-
-        Returns
-        -------
-        Tree
-            With summaries that go on growing as they did from one level of the sample to the next.
-        """
+        """Extend the tree of a sample."""
         if not record.fan_in:
             return cls([], [leaf], [], [])
         levels = sorted({task.level for task in record.tasks if task.level})

@@ -30,30 +30,8 @@ def adjacent_counts(
 ) -> PairCounts:
     """Count in one pass how often each type directly follows each.
 
-    Parameters
-    ----------
-    sentences : Blocks
-        Blocks of :class:`~dspectral.types.Sentences`.
-    counts : ndarray of int64, shape (n_types,)
-        Number of tokens of each type.
-    where : Location, optional
-        Store of the corpus. Pairs that ``dspectral.memory-limit`` of Dask's configuration (1 GiB by default) has no
-        room for are counted in it, and worked on a block of rows at a time. Without it they are in memory.
-    numbers : ndarray of int32, optional
-        Type of each word of the corpus, where types are not its words.
+    Shapes: `counts` (n_types,).
 
-    Returns
-    -------
-    PairCounts
-        The counts.
-
-    Raises
-    ------
-    MemoryError
-        If there is no store, and there are more distinct pairs than a limit that was set has room for.
-
-    Notes
-    -----
     One pass over the sentences, and one over what was counted in the store. There, a pair takes some ten bytes twice,
     and again 24 bytes in a temporary folder while clusters are found.
     """

@@ -11,36 +11,16 @@ def merge_window(
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Merge points in their order whenever more than ``n_active`` clusters are active, then merge what is left.
 
-    Parameters
-    ----------
-    points : ndarray of float64, shape (n, k)
-        Points, the most important first.
-    weights : ndarray of float64, shape (n,)
-        Weight of each point, above 0.
-    n_active : int
-        Number of clusters in the window, from 1 to n.
+    Shapes: `points` (n, k), `weights` (n,); returns `merges` (n - 1, 2), `costs` (n - 1,).
 
-    Returns
-    -------
-    merges : ndarray of int32, shape (n - 1, 2)
-        Clusters that step i merges into cluster ``n + i``; those below n are points.
-    costs : ndarray of float64, shape (n - 1,)
-        Ward's cost of each merge, ``w v / (w + v) ||x - y||^2`` for clusters with weights w, v and means x, y.
-
-    Notes
-    -----
     Each active cluster keeps a lower bound of its cheapest merge, tightened when it is the lowest of all: a merge
     of the cheapest pair never makes a cluster cheaper for the others, so bounds stay bounds. Time is
     ``O(n_active * k)`` for each point and each tightening, memory ``n_active`` means.
 
-    References
-    ----------
     Stratos, Kim, Collins and Hsu 2014, "A spectral algorithm for learning class-based n-gram models of natural
     language"; Franti, Kaukoranta, Shen and Chang 2000, "Fast and memory efficient implementation of the exact PNN",
     for the lazily tightened bounds.
 
-    Examples
-    --------
     >>> merge_window(np.array([[0.0], [5.0], [0.1], [5.2]]), np.ones(4), 2)[0]
     array([[0, 2],
            [1, 3],

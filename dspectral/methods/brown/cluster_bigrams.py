@@ -14,16 +14,10 @@ TABLE = 1 << 16
 class ClusterBigrams(NamedTuple):
     """Bigram counts between clusters, updated in place.
 
-    Attributes
-    ----------
-    forth : ndarray of int64, shape (m, m)
-        ``forth[a, b]`` counts how often a word of cluster b stands directly after one of cluster a.
-    back : ndarray of int64, shape (m, m)
-        Transpose of ``forth``, so that both a row and a column lie together in memory.
-    worth, worth_back : ndarray of float64, shape (m, m)
-        ``n log n`` of the counts in ``forth`` and ``back``.
-    first, second : ndarray of int64, shape (m,)
-        Row and column sums of ``forth``.
+    `forth` (m, m): ``forth[a, b]`` counts how often a word of cluster b stands directly after one of cluster
+    a; `back` (m, m): transpose of ``forth``, so that both a row and a column lie together in memory; `worth,
+    worth_back` (m, m): ``n log n`` of the counts in ``forth`` and ``back``; `first, second` (m,): row and
+    column sums of ``forth``.
     """
 
     forth: NDArray[np.int64]
@@ -37,10 +31,7 @@ class ClusterBigrams(NamedTuple):
 def nlogn_table() -> NDArray[np.float64]:
     """Return ``n log n`` of the counts below :data:`TABLE`.
 
-    Returns
-    -------
-    ndarray of float64, shape (TABLE,)
-        Entry n is ``n log n``, and entry 0 is 0.
+    Shapes: returns (TABLE,).
     """
     table = np.zeros(TABLE)
     table[1:] = np.arange(1, TABLE) * np.log(np.arange(1, TABLE))

@@ -117,19 +117,7 @@ class ClusterTree(NamedTuple):
 def window_tree(points: NDArray[np.float64], weights: NDArray[np.float64], n_active: int) -> ClusterTree:
     """Return the tree of :func:`~dspectral.methods.brown.agglomeration.merge_window`.
 
-    Parameters
-    ----------
-    points : ndarray of float64, shape (n, k)
-        Points, the most important first.
-    weights : ndarray of float64, shape (n,)
-        Weight of each point, above 0.
-    n_active : int
-        Number of clusters in the window, from 1 to n.
-
-    Returns
-    -------
-    ClusterTree
-        Tree over the points.
+    Shapes: `points` (n, k), `weights` (n,).
     """
     return ClusterTree(*merge_window(points, weights, n_active))
 
@@ -137,14 +125,6 @@ def window_tree(points: NDArray[np.float64], weights: NDArray[np.float64], n_act
 def information_tree(counts: NDArray[np.float64]) -> ClusterTree:
     """Return the tree of :func:`~dspectral.methods.brown.information_merges.merge_by_information`.
 
-    Parameters
-    ----------
-    counts : ndarray of float64, shape (m, m)
-        How often one cluster directly follows another.
-
-    Returns
-    -------
-    ClusterTree
-        Tree over the clusters.
+    Shapes: `counts` (m, m).
     """
     return ClusterTree(*merge_by_information(counts))

@@ -24,18 +24,10 @@ from dspectral.types import CSRRows
 class BigramCounts(NamedTuple):
     """Bigram counts of some neighboring types, in CSR layout by the first and by the second word.
 
-    Attributes
-    ----------
-    first : int
-        Number of the first of these types.
-    starts : ndarray of int64, shape (n + 1,)
-        Words after type ``first + i`` are ``others[starts[i]:starts[i + 1]]``, with the same slice of ``counts``.
-    others : ndarray of int32, shape (n_bigrams,)
-        Second word of each bigram.
-    counts : ndarray of int64, shape (n_bigrams,)
-        How often each bigram occurs.
-    starts_back, others_back, counts_back : ndarray
-        The same by the second word: words before type ``first + i``.
+    `first`: number of the first of these types; `starts` (n + 1,): words after type ``first + i`` are
+    ``others[starts[i]:starts[i + 1]]``, with the same slice of ``counts``; `others` (n_bigrams,): second word
+    of each bigram; `counts` (n_bigrams,): how often each bigram occurs; `starts_back, others_back,
+    counts_back`: the same by the second word.
     """
 
     first: int
@@ -48,18 +40,7 @@ class BigramCounts(NamedTuple):
 
     @classmethod
     def of(cls, block: PairBlock) -> "BigramCounts":
-        """Return the bigram counts of a block.
-
-        Parameters
-        ----------
-        block : PairBlock
-            What follows each of some types, and what comes before it.
-
-        Returns
-        -------
-        BigramCounts
-            The counts as whole numbers.
-        """
+        """Return the bigram counts of a block."""
         return cls(block.first, *_csr_parts(block.after), *_csr_parts(block.before))
 
 
@@ -67,10 +48,7 @@ class BigramCounts(NamedTuple):
 class StoredBigrams:
     """Bigram counts that are read again at each iteration.
 
-    Attributes
-    ----------
-    pairs : PairCounts
-        Counts of adjacent types.
+    `pairs`: counts of adjacent types.
     """
 
     pairs: PairCounts
@@ -81,18 +59,7 @@ class StoredBigrams:
 
 
 def bigrams_of(pairs: PairCounts) -> Iterable[BigramCounts]:
-    """Return bigram counts that can be gone through again and again.
-
-    Parameters
-    ----------
-    pairs : PairCounts
-        Counts of adjacent types.
-
-    Returns
-    -------
-    iterable of BigramCounts
-        Blocks in the order of the types, made once where the counts are in memory.
-    """
+    """Return bigram counts that can be gone through again and again."""
     return list(map(BigramCounts.of, pairs)) if pairs.in_memory else StoredBigrams(pairs)
 
 
@@ -101,22 +68,8 @@ def cluster_table(
 ) -> NDArray[np.int64]:
     """Return how often one cluster directly follows another.
 
-    Parameters
-    ----------
-    bigrams : iterable of BigramCounts
-        Blocks of types, from the first to the last.
-    labels : ndarray of int32, shape (n_types,)
-        Cluster of each type.
-    n_clusters : int
-        Number of clusters.
+    Shapes: `labels` (n_types,); returns (n_clusters, n_clusters).
 
-    Returns
-    -------
-    ndarray of int64, shape (n_clusters, n_clusters)
-        Sums of the counts; the cluster of the column follows that of the row.
-
-    Examples
-    --------
     >>> from scipy import sparse
     >>> pairs = PairCounts.of(sparse.csr_array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0], [0.0, 4.0, 0.0]]))
     >>> cluster_table(bigrams_of(pairs), np.array([0, 1, 1], dtype=np.int32), 2)
@@ -139,38 +92,14 @@ def exchange_sweep(
 ) -> int:
     """Move each type, in the order of their numbers, to the cluster where mutual information is highest.
 
-    Parameters
-    ----------
-    bigrams : iterable of BigramCounts
-        How often one type directly follows another: blocks of types, from the first to the last, gone through twice.
-    labels : ndarray of int32, shape (n_types,)
-        Cluster of each type; changed in place.
-    n_clusters : int
-        Number of clusters, at most 2**31 - 1. The last type of a cluster never leaves it.
-    features : TypeFeatures, optional
-        Features of types. If given, the sweep raises the sum of two terms: the mutual information of adjacent
-        clusters, times the number of bigrams, and that of clusters and features, times the features' weights
-        (Clark 2003, with any features in place of his letters).
-    fixed : ndarray of int64, optional
-        Types that stay where they are.
+    Shapes: `labels` (n_types,).
 
-    Returns
-    -------
-    int
-        Number of types that moved. The mutual information is never lower than before.
-
-    Notes
-    -----
     A type with k distinct neighboring clusters costs ``O(k * n_clusters)``. Memory: four square matrices over the
     clusters, one of clusters by features, and a block.
 
-    References
-    ----------
     Martin, Liermann and Ney 1998, "Algorithms for bigram and trigram word clustering"; Clark 2003, "Combining
     distributional and morphological information for part of speech induction".
 
-    Examples
-    --------
     >>> from scipy import sparse
     >>> counts = sparse.csr_array(np.array([[0, 0, 5, 5], [0, 0, 5, 5], [5, 5, 0, 0], [5, 5, 0, 0]]))
     >>> labels = np.array([0, 1, 1, 1], dtype=np.int32)
@@ -196,16 +125,9 @@ def exchange_sweep(
 class SweepState(NamedTuple):
     """Clusters in the middle of a sweep, changed in place.
 
-    Attributes
-    ----------
-    cells : ClusterBigrams
-        Bigrams of the clusters.
-    table : ndarray of float64, shape (n_clusters, n_features)
-        Weight of each feature in each cluster.
-    sums : ndarray of float64, shape (n_clusters,)
-        Row sums of ``table``.
-    sizes : ndarray of int64, shape (n_clusters,)
-        Number of types of each cluster.
+    `cells`: bigrams of the clusters; `table` (n_clusters, n_features): weight of each feature in each
+    cluster; `sums` (n_clusters,): row sums of ``table``; `sizes` (n_clusters,): number of types of each
+    cluster.
     """
 
     cells: ClusterBigrams

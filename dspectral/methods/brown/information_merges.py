@@ -11,29 +11,13 @@ def merge_by_information(
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Merge all clusters, at each step the pair whose merge loses the least mutual information.
 
-    Parameters
-    ----------
-    counts : ndarray of float64, shape (m, m)
-        How often cluster j directly follows cluster i.
+    Shapes: `counts` (m, m); returns `merges` (m - 1, 2), `losses` (m - 1,).
 
-    Returns
-    -------
-    merges : ndarray of int32, shape (m - 1, 2)
-        Clusters that step i merges into cluster ``m + i``.
-    losses : ndarray of float64, shape (m - 1,)
-        Mutual information that each merge loses, in nats, times the sum of the counts.
-
-    Notes
-    -----
     The merge loop of Brown et al. 1992: ``O(m^3)`` in all, since the loss of a pair changes only by its cells with
     the merged clusters. Memory: two square matrices.
 
-    References
-    ----------
     Brown, Della Pietra, deSouza, Lai and Mercer 1992, "Class-based n-gram models of natural language", section 3.
 
-    Examples
-    --------
     >>> merge_by_information(np.array([[0.0, 5, 5], [5, 0, 0], [5, 0, 0]]))[0]
     array([[1, 2],
            [0, 3]], dtype=int32)

@@ -19,14 +19,8 @@ from dspectral.types import CSRRows
 class PairBlock(NamedTuple):
     """Counts of some neighboring types.
 
-    Attributes
-    ----------
-    first : int
-        Number of the first of these types.
-    after : csr_array of float64, shape (n, n_types)
-        How often the column's type directly follows the row's.
-    before : csr_array of float64, shape (n, n_types)
-        How often the column's type stands directly before the row's.
+    `first`: number of the first of these types; `after` (n, n_types): how often the column's type directly
+    follows the row's; `before` (n, n_types): how often the column's type stands directly before the row's.
     """
 
     first: int
@@ -52,18 +46,9 @@ class PairBlock(NamedTuple):
 class PairCounts:
     """How often types are adjacent, read block by block as often as asked.
 
-    Attributes
-    ----------
-    read : callable
-        ``read(item)`` returns a :class:`PairBlock`.
-    items : sequence
-        One item for each block, in the order of the types.
-    n_following : ndarray of float64, shape (n_types,)
-        How often a type has another one after it.
-    n_preceding : ndarray of float64, shape (n_types,)
-        How often a type has another one before it.
-    nnz : int
-        Number of distinct pairs.
+    `read`: ``read(item)`` returns a :class:`PairBlock`; `items`: one item for each block, in the order of the
+    types; `n_following` (n_types,): how often a type has another one after it; `n_preceding` (n_types,): how
+    often a type has another one before it; `nnz`: number of distinct pairs.
     """
 
     read: Callable[[Any], PairBlock]
@@ -76,15 +61,7 @@ class PairCounts:
     def of(cls, counts: CSRRows) -> "PairCounts":
         """Take a matrix in memory, which is one block.
 
-        Parameters
-        ----------
-        counts : csr_array, shape (n_types, n_types)
-            How often the column's type directly follows the row's.
-
-        Returns
-        -------
-        PairCounts
-            The counts by row and by column.
+        Shapes: `counts` (n_types, n_types).
         """
         rows, columns = (np.asarray(counts.sum(axis=axis), dtype=np.float64) for axis in (1, 0))
         block = PairBlock(0, counts, sparse.csr_array(counts.T.tocsr()))
@@ -107,17 +84,7 @@ class PairCounts:
     def times(self, factor: Any) -> tuple[Any, Any]:
         """Multiply the counts by a matrix, those of types that follow and those of types before, in one reading.
 
-        Parameters
-        ----------
-        factor : ndarray or csr_array, shape (n_types, m)
-            Dense or sparse matrix.
-
-        Returns
-        -------
-        after : ndarray or csr_array, shape (n_types, m)
-            Product of the counts of types that follow, of the same kind as the factor.
-        before : ndarray or csr_array, shape (n_types, m)
-            Product of the counts of types that come before.
+        Shapes: `factor` (n_types, m); returns `after` (n_types, m), `before` (n_types, m).
         """
         products = [(block.after @ factor, block.before @ factor) for block in self]
         return _stacked([after for after, _ in products]), _stacked([before for _, before in products])
@@ -131,15 +98,7 @@ class PairCounts:
     def ordered(self, order: NDArray[np.int64]) -> "Iterator[PairCounts]":
         """Give types other numbers while a block of code runs.
 
-        Parameters
-        ----------
-        order : ndarray of int64, shape (n,)
-            Old number of each new one. Types that are left out have no pair.
-
-        Yields
-        ------
-        PairCounts
-            The same counts, in memory if these are, and otherwise in a temporary folder: 24 bytes for each pair.
+        Shapes: `order` (n,).
         """
         rows, columns = self.n_following[order], self.n_preceding[order]
         if self.in_memory:

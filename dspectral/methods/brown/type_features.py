@@ -11,16 +11,9 @@ from dspectral._compiled import compiled
 class TypeFeatures(NamedTuple):
     """Binary features of word types in CSR layout, for example spelling features.
 
-    Attributes
-    ----------
-    starts : ndarray of int64, shape (n_types + 1,)
-        Type i has the features ``features[starts[i]:starts[i + 1]]``, without repetition.
-    features : ndarray of int32, shape (n_entries,)
-        Feature numbers below ``n_features``.
-    weights : ndarray of float64, shape (n_types,)
-        Weight of each feature of a type.
-    n_features : int
-        Number of different features.
+    `starts` (n_types + 1,): type i has the features ``features[starts[i]:starts[i + 1]]``, without
+    repetition; `features` (n_entries,): feature numbers below ``n_features``; `weights` (n_types,): weight of
+    each feature of a type; `n_features`: number of different features.
     """
 
     starts: NDArray[np.int64]
@@ -30,18 +23,7 @@ class TypeFeatures(NamedTuple):
 
     @classmethod
     def none(cls, n_types: int) -> "TypeFeatures":
-        """Return the features of types that have none.
-
-        Parameters
-        ----------
-        n_types : int
-            Number of types.
-
-        Returns
-        -------
-        TypeFeatures
-            Empty rows.
-        """
+        """Return the features of types that have none."""
         return cls(np.zeros(n_types + 1, dtype=np.int64), np.empty(0, dtype=np.int32), np.zeros(n_types), 0)
 
 
@@ -63,18 +45,7 @@ def add_feature_gains(
 ) -> None:
     """Add to the gain of each cluster what the features of a type are worth there.
 
-    Parameters
-    ----------
-    row : ndarray of int32
-        Features of the type, which is in no cluster.
-    weight : float
-        Weight of each of them.
-    table : ndarray of float64, shape (n_clusters, n_features)
-        Weight of each feature in each cluster.
-    sums : ndarray of float64, shape (n_clusters,)
-        Row sums of ``table``.
-    gains : ndarray of float64, shape (n_clusters,)
-        Changed in place.
+    Shapes: `table` (n_clusters, n_features), `sums` (n_clusters,), `gains` (n_clusters,).
     """
     # What the objective gains if the type goes to cluster b: its features add to F[b, f], and all of them to F[b].
     for b in range(len(gains)):
@@ -90,18 +61,7 @@ def put_features(
 ) -> None:
     """Add the features of a type to a cluster, or take them out if the weight is negative.
 
-    Parameters
-    ----------
-    row : ndarray of int32
-        Features of the type.
-    weight : float
-        Weight of each of them.
-    table : ndarray of float64, shape (n_clusters, n_features)
-        Weight of each feature in each cluster; changed in place.
-    sums : ndarray of float64, shape (n_clusters,)
-        Row sums of ``table``; changed in place.
-    b : int
-        Cluster.
+    Shapes: `table` (n_clusters, n_features), `sums` (n_clusters,).
     """
     # Rounding may leave less than nothing of what was put in and taken out.
     for f in row:

@@ -22,14 +22,8 @@ ENTRY_BYTES = 36
 class Counted(NamedTuple):
     """Context counts in memory or in a store.
 
-    Attributes
-    ----------
-    rows : csr_array or CountStore, shape (n_types, n_contexts)
-        Counts of contexts, a row for each word type.
-    column_sums : ndarray of float64, shape (n_contexts,)
-        Sum of each column.
-    out_of_core : bool
-        Whether the rows are in a store.
+    `rows` (n_types, n_contexts): counts of contexts, a row for each word type; `column_sums` (n_contexts,):
+    sum of each column; `out_of_core`: whether the rows are in a store.
     """
 
     rows: "CSRRows | CountStore"
@@ -40,22 +34,6 @@ class Counted(NamedTuple):
 def count_corpus(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe) -> Counted:
     """Count the contexts of each word type, in the store of the corpus if merging them may not fit memory.
 
-    Parameters
-    ----------
-    corpus : HoldsSentences
-        Words, their counts, and blocks of sentences; with ``where`` if it is in a store.
-    window : int
-        Number of words on each side that are contexts.
-    recipe : EmbeddingRecipe
-        Other settings that decide which words are contexts.
-
-    Returns
-    -------
-    Counted
-        Counts and their sums.
-
-    Notes
-    -----
     One pass over the sentences; one more over counts in a store, for their sums. The bound on memory is the entry
     ``dspectral.memory-limit`` of Dask's configuration.
     """

@@ -28,16 +28,9 @@ class HasShape(Protocol):
 class WordVectors(NamedTuple):
     """Vectors of word types, and how they were found.
 
-    Attributes
-    ----------
-    vectors : ndarray of float32, shape (n_types, k)
-        Rows of length 1, or zero.
-    singular_values : ndarray of float64, shape (k,)
-        Singular values of the scaled counts, without those that are skipped.
-    certificate : Certificate
-        Bound on what is left of the scaled counts outside the space that was searched.
-    n_passes : int
-        Number of passes over the scaled counts.
+    `vectors` (n_types, k): rows of length 1, or zero; `singular_values` (k,): singular values of the scaled
+    counts, without those that are skipped; `certificate`: bound on what is left of the scaled counts outside
+    the space that was searched; `n_passes`: number of passes over the scaled counts.
     """
 
     vectors: NDArray[np.float32]
@@ -49,29 +42,8 @@ class WordVectors(NamedTuple):
 def word_vectors(rows: HasShape, plan: Plan, recipe: EmbeddingRecipe, power: float) -> WordVectors:
     """Decompose scaled counts, A = U S V', and return the rows of ``U S^power``, scaled to length 1.
 
-    Parameters
-    ----------
-    rows : csr_array or Dask array, shape (n_types, n_contexts)
-        Scaled counts A.
-    plan : Plan
-        Decomposition with ``n_components`` and those that are skipped.
-    recipe : EmbeddingRecipe
-        Number of leading vectors that are skipped, and whether vectors of contexts are added.
-    power : float
-        Power of the singular values.
+    Shapes: `rows` (n_types, n_contexts).
 
-    Returns
-    -------
-    WordVectors
-        Vectors of all word types.
-
-    Warns
-    -----
-    UserWarning
-        If there are fewer independent directions than asked for: the other components are zeros.
-
-    Notes
-    -----
     The passes of the solver, and one for the products A V, which are U S.
     """
     # The solver returns right singular vectors V and values S^2: U S = A V takes one more pass, block by block, and

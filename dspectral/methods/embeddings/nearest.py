@@ -23,38 +23,10 @@ def nearest(
 ) -> tuple[NDArray[np.int64], FloatArray]:
     """Return the vectors nearest to those given, which are not among the answers.
 
-    Parameters
-    ----------
-    vectors : ndarray, shape (n_types, k)
-        Vectors of length 1, or zero.
-    positive, negative : sequence of int
-        Rows that the answers should be near to and far from; at least one of either.
-    n : int, default=10
-        Number of answers; fewer are returned where there are not so many vectors.
-    method : {"add", "mul"}, default="add"
-        ``"add"`` scores by the cosine with the sum of the vectors (3CosAdd); ``"mul"`` by the product of the cosines
-        with the positive ones, each moved to [0, 1], over that with the negative ones (3CosMul).
-    hidden : sequence of int, default=()
-        Rows that are never an answer.
+    Shapes: `vectors` (n_types, k); returns `ids` (n,), `scores` (n,).
 
-    Returns
-    -------
-    ids : ndarray of int64, shape (n,)
-        Rows, the nearest first; equally near ones in their order.
-    scores : ndarray, shape (n,)
-        Score of each answer.
-
-    Raises
-    ------
-    ValueError
-        If nothing is given, or the method is unknown.
-
-    References
-    ----------
     Levy and Goldberg 2014, "Linguistic regularities in sparse and explicit word representations".
 
-    Examples
-    --------
     >>> nearest(np.eye(3)[[0, 1, 0]], [0], n=2)[0]
     array([2, 1])
     """

@@ -10,20 +10,8 @@ from dspectral.types import CSRRows, Sentences
 def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the mean vector of the words of each sentence.
 
-    Parameters
-    ----------
-    sentences : Sentences
-        Word ids; type 0, rare and unknown words, does not count.
-    vectors : ndarray of float32, shape (n_types, k)
-        Vector of each type.
+    Shapes: `vectors` (n_types, k); returns (n_sentences, k).
 
-    Returns
-    -------
-    ndarray of float32, shape (n_sentences, k)
-        Zeros for a sentence without a known word.
-
-    Examples
-    --------
     >>> sentence_means(Sentences.of([[1, 2, 0], [0]]), np.array([[9], [1], [3]], dtype=np.float32))
     array([[2.],
            [0.]], dtype=float32)
@@ -41,18 +29,6 @@ def renumbered_means(
 ) -> NDArray[np.float32]:
     """Return the mean vectors of sentences of another vocabulary.
 
-    Parameters
-    ----------
-    sentences : Sentences
-        Word ids of the other vocabulary.
-    places : ndarray of int32
-        Type in ours of each of its types; 0 for those that are not in ours.
-    vectors : ndarray of float32, shape (n_types, k)
-        Vector of each of our types.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_sentences, k)
-        As of :func:`sentence_means`.
+    Shapes: `vectors` (n_types, k); returns (n_sentences, k).
     """
     return sentence_means(sentences._replace(ids=places[sentences.ids]), vectors)

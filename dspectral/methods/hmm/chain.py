@@ -13,16 +13,8 @@ from dspectral.registry import saved
 class HiddenMarkov(NamedTuple):
     """A hidden Markov model, or the counts that one is made from.
 
-    Attributes
-    ----------
-    initial : ndarray of float64, shape (n_states,)
-        ``p(h_1 = h)``.
-    transition : ndarray of float64, shape (n_states, n_states)
-        ``p(h' | h)`` in row h, column h'.
-    emission : ndarray of float64, shape (n_types, n_states)
-        ``p(x | h)`` in row x, column h: columns sum to 1.
-    final : ndarray of float64, shape (n_states,)
-        ``p(stop | h)``; a row of transitions and this sum to 1. Ones where lengths are not modeled.
+    `initial` (n_states,): ``p(h_1 = h)``; `transition` (n_states, n_states): ``p(h' | h)`` in row h, column
+    h'; `emission` (n_types, n_states): ``p(x | h)`` in row x, column h; `final` (n_states,): ``p(stop | h)``.
     """
 
     initial: NDArray[np.float64]
@@ -40,23 +32,6 @@ class HiddenMarkov(NamedTuple):
     ) -> "HiddenMarkov":
         """Check shapes and signs, and fill in ``final`` where lengths are not modeled.
 
-        Parameters
-        ----------
-        initial, transition, emission, final : array-like
-            The fields, of the shapes that the class states; ``final`` is ones by default.
-
-        Returns
-        -------
-        HiddenMarkov
-            Read-only contiguous arrays of float64.
-
-        Raises
-        ------
-        ValueError
-            If shapes disagree, or an entry is negative or not finite.
-
-        Examples
-        --------
         >>> HiddenMarkov.of(np.ones(1), np.ones((1, 1)), np.full((4, 1), 0.25)).n_states
         1
         """
@@ -89,22 +64,6 @@ class HiddenMarkov(NamedTuple):
 def m_step(counts: HiddenMarkov, *, smoothing: float = 0.0, lengths: bool = True) -> HiddenMarkov:
     """Turn counts into probabilities: the M-step of EM, or supervised training.
 
-    Parameters
-    ----------
-    counts : HiddenMarkov
-        Expected or observed counts.
-    smoothing : float, default=0.0
-        Number added to every count of an emission.
-    lengths : bool, default=True
-        Whether sentences end with a probability; if not, transitions alone sum to 1 and ``final`` is ones.
-
-    Returns
-    -------
-    HiddenMarkov
-        The parameters. A state without any count emits, and is followed by, everything with equal probability.
-
-    Examples
-    --------
     >>> counts = HiddenMarkov.of([4.0], [[6.0]], [[7.0], [3.0]], [4.0])
     >>> m_step(counts)
     HiddenMarkov(initial=array([1.]), transition=array([[0.6]]), emission=array([[0.7],
@@ -127,20 +86,7 @@ def m_step(counts: HiddenMarkov, *, smoothing: float = 0.0, lengths: bool = True
 
 
 def normalize(counts: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """Divide by the sums along an axis; where a sum is 0, write the uniform distribution.
-
-    Parameters
-    ----------
-    counts : ndarray of float64
-        Numbers of 0 or more.
-    axis : int
-        Axis along which the result sums to 1.
-
-    Returns
-    -------
-    ndarray of float64
-        Array of the same shape.
-    """
+    """Divide by the sums along an axis; where a sum is 0, write the uniform distribution."""
     # What was never counted could be anything; zeros would make every sentence that comes there impossible.
     totals = counts.sum(axis=axis, keepdims=True)
     return np.asarray(

@@ -235,17 +235,7 @@ class StateDecoder(ChainDecoder):
 def renumber(blocks: Blocks, numbers: NDArray[np.int32]) -> Blocks:
     """Return blocks of sentences whose ids are replaced by ``numbers[ids]``, each when it is read.
 
-    Parameters
-    ----------
-    blocks : Blocks
-        Blocks of sentences, whose labels, where they have any, are dropped.
-    numbers : ndarray of int32, shape (n_types,)
-        New id of each old one.
-
-    Returns
-    -------
-    Blocks
-        Blocks of :class:`~dspectral.types.Sentences`.
+    Shapes: `numbers` (n_types,).
     """
     return blocks._replace(read=partial(_read_renumbered, read=blocks.read, numbers=numbers))
 

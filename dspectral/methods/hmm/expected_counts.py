@@ -23,23 +23,12 @@ from dspectral.types import LabelledSentences, Sentences
 class ExpectedCounts(NamedTuple):
     """Expected counts of starts, steps, emissions and ends (Baum-Welch), and the log-likelihood.
 
-    Attributes
-    ----------
-    counts : HiddenMarkov
-        Counts in place of probabilities; :func:`~dspectral.methods.hmm.chain.m_step` makes the next model.
-    log_likelihood : float
-        Sum over the sentences that are possible.
-    n_sentences : int
-        Number of sentences that are possible; those without tokens are not counted.
-    n_impossible : int
-        Number of sentences without probability under the model; they add nothing.
+    `counts`: counts in place of probabilities; `log_likelihood`: sum over the sentences that are possible;
+    `n_sentences`: number of sentences that are possible; `n_impossible`: number of sentences without
+    probability under the model.
 
-    References
-    ----------
     Baum, Petrie, Soules and Weiss 1970, "A maximization technique".
 
-    Examples
-    --------
     >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]])
     >>> whole = ExpectedCounts.of(Sentences.of([[0, 0, 1], [1]]), model=model)
     >>> whole.counts.emission.sum(axis=1).round(12)
@@ -61,28 +50,8 @@ class ExpectedCounts(NamedTuple):
     ) -> Self:
         """Summarize one block by the forward and the backward recursion over each sentence.
 
-        Parameters
-        ----------
-        sentences : Sentences or LabelledSentences
-            A block of ids below ``model.n_types``.
-        model : HiddenMarkov
-            Parameters before the step.
-        bounds : ndarray of int64, shape (n_labels + 1,), optional
-            Label ``a`` owns the states ``bounds[a]``, ..., ``bounds[a + 1] - 1``, and tokens with that label are in
-            one of them. By default labels are ignored.
+        Shapes: `bounds` (n_labels + 1,).
 
-        Returns
-        -------
-        ExpectedCounts
-            Counts of this block.
-
-        Raises
-        ------
-        ValueError
-            If an id is not below ``model.n_types``, or a label owns no state.
-
-        Notes
-        -----
         Memory beside the block: the counts, ``8 n_types n_states`` bytes, and a few numbers for each token of the
         longest sentence.
         """
@@ -116,15 +85,9 @@ class ExpectedCounts(NamedTuple):
 class Likelihood(NamedTuple):
     """Log-likelihood of sentences under a model.
 
-    Attributes
-    ----------
-    log_likelihood : float
-        Sum over all sentences, minus infinity if one is impossible.
-    n_tokens : int
-        Number of tokens.
+    `log_likelihood`: sum over all sentences, minus infinity if one is impossible; `n_tokens`: number of
+    tokens.
 
-    Examples
-    --------
     >>> import math
     >>> model = HiddenMarkov.of([1.0], [[1.0]], [[0.25], [0.75]])
     >>> Likelihood.of(Sentences.of([[0, 0], [0]]), model=model).per_token == math.log(0.25)
@@ -170,30 +133,8 @@ def expected_block(
 ) -> tuple[float, int, int]:
     """Add the expected counts of each sentence, given its tokens and labels.
 
-    Parameters
-    ----------
-    ids, labels : ndarray of int32, shape (n_tokens,)
-        Type and label of each token.
-    offsets : ndarray of int64, shape (n_sentences + 1,)
-        First token of each sentence.
-    bounds : ndarray of int64, shape (n_labels + 1,)
-        First state of each label.
-    model : HiddenMarkov
-        Parameters.
-    transposed : ndarray of float64, shape (n_states, n_states)
-        Transitions from columns to rows.
-    counts : HiddenMarkov
-        Added to. The counts of transitions are still to be multiplied by the transitions: that factor is the same
-        for all tokens.
-
-    Returns
-    -------
-    log_likelihood : float
-        Sum over the sentences that are possible.
-    n_sentences : int
-        Number of sentences that are possible and not empty.
-    n_impossible : int
-        Number of sentences without probability; they add nothing.
+    Shapes: `ids, labels` (n_tokens,), `offsets` (n_sentences + 1,), `bounds` (n_labels + 1,), `transposed`
+    (n_states, n_states).
     """
     # Time O(n k^2) for k states of a label; memory O(longest k), as only alpha of one sentence is held.
     longest, width = longest_sentence(offsets), np.max(bounds[1:] - bounds[:-1])

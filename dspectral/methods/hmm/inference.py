@@ -14,12 +14,8 @@ from dspectral.types import Sentences
 class Smoothed(NamedTuple):
     """Posteriors of the hidden states of sentences.
 
-    Attributes
-    ----------
-    posterior : ndarray of float64, shape (n_tokens, n_states)
-        ``p(h_i = h | sentence)``; rows sum to 1.
-    log_likelihood : ndarray of float64, shape (n_sentences,)
-        ``log p(sentence)``, minus infinity where it is impossible; 0 for a sentence without tokens.
+    `posterior` (n_tokens, n_states): ``p(h_i = h | sentence)``; `log_likelihood` (n_sentences,): ``log
+    p(sentence)``, minus infinity where it is impossible.
     """
 
     posterior: NDArray[np.float64]
@@ -29,12 +25,8 @@ class Smoothed(NamedTuple):
 class Path(NamedTuple):
     """The most probable path of states through each sentence.
 
-    Attributes
-    ----------
-    states : ndarray of int32, shape (n_tokens,)
-        State of each token.
-    log_joint : ndarray of float64, shape (n_sentences,)
-        ``log p(sentence, path)``, minus infinity where the sentence is impossible.
+    `states` (n_tokens,): state of each token; `log_joint` (n_sentences,): ``log p(sentence, path)``, minus
+    infinity where the sentence is impossible.
     """
 
     states: NDArray[np.int32]
@@ -44,35 +36,12 @@ class Path(NamedTuple):
 def smooth(sentences: Sentences, model: HiddenMarkov) -> Smoothed:
     """Return the posterior of each token's state, and each sentence's log-likelihood.
 
-    Parameters
-    ----------
-    sentences : Sentences
-        A block of ids below ``model.n_types``.
-    model : HiddenMarkov
-        Parameters.
-
-    Returns
-    -------
-    Smoothed
-        One row for each token, and one log-likelihood for each sentence.
-
-    Raises
-    ------
-    ValueError
-        If an id is out of range.
-
-    Notes
-    -----
     ``O(n_tokens n_states^2)`` time, by the forward and the backward recursion, scaled at each token: no logarithm of
     a sum, no underflow. Memory: the posterior itself. How impossible sentences are read:
     :mod:`dspectral.methods.hmm.recursions`.
 
-    References
-    ----------
     Rabiner 1989, "A tutorial on hidden Markov models", section V A.
 
-    Examples
-    --------
     >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]])
     >>> smooth(Sentences.of([[0, 0, 1, 1]]), model).posterior.argmax(axis=1)
     array([0, 0, 1, 1])
@@ -93,25 +62,8 @@ def smooth(sentences: Sentences, model: HiddenMarkov) -> Smoothed:
 def log_likelihoods(sentences: Sentences, model: HiddenMarkov) -> NDArray[np.float64]:
     """Return the log-likelihood of each sentence.
 
-    Parameters
-    ----------
-    sentences : Sentences
-        A block of ids below ``model.n_types``.
-    model : HiddenMarkov
-        Parameters.
+    Shapes: returns (n_sentences,).
 
-    Returns
-    -------
-    ndarray of float64, shape (n_sentences,)
-        As :func:`smooth` has it, in half the time and with memory for one sentence alone.
-
-    Raises
-    ------
-    ValueError
-        If an id is out of range.
-
-    Examples
-    --------
     >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[1.0, 0.0], [0.0, 1.0]])
     >>> np.exp(log_likelihoods(Sentences.of([[0, 1]]), model)).round(3)
     array([0.05])
@@ -125,30 +77,9 @@ def log_likelihoods(sentences: Sentences, model: HiddenMarkov) -> NDArray[np.flo
 def viterbi(sentences: Sentences, model: HiddenMarkov) -> Path:
     """Return the most probable sequence of states of each sentence; of equal ones, that with the first states.
 
-    Parameters
-    ----------
-    sentences : Sentences
-        A block of ids below ``model.n_types``.
-    model : HiddenMarkov
-        Parameters.
-
-    Returns
-    -------
-    Path
-        One state for each token, and one log-probability for each sentence.
-
-    Raises
-    ------
-    ValueError
-        If an id is out of range.
-
-    Notes
-    -----
     ``O(n_tokens n_states^2)`` time, in logarithms. Memory: 8 bytes for each token and state of the longest
     sentence.
 
-    Examples
-    --------
     >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]])
     >>> viterbi(Sentences.of([[0, 1, 0], [1]]), model).states
     array([0, 0, 0, 1], dtype=int32)
@@ -172,18 +103,7 @@ def viterbi_block(
 ) -> None:
     """Find the most probable path of each sentence.
 
-    Parameters
-    ----------
-    ids : ndarray of int32, shape (n_tokens,)
-        Types of the tokens.
-    offsets : ndarray of int64, shape (n_sentences + 1,)
-        First token of each sentence.
-    log_model : HiddenMarkov
-        Logarithms of probabilities.
-    states : ndarray of int32, shape (n_tokens,)
-        Written: the states of the path.
-    log_joint : ndarray of float64, shape (n_sentences,)
-        Written: the log-probability of each sentence and its path together.
+    Shapes: `ids` (n_tokens,), `offsets` (n_sentences + 1,), `states` (n_tokens,), `log_joint` (n_sentences,).
     """
     n_states = len(log_model.initial)
     reached = np.empty((longest_sentence(offsets), n_states))

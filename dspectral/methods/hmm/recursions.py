@@ -48,25 +48,8 @@ def forward_sentence(
 ) -> float:
     """Filter one sentence, and return its log-likelihood; that of a sentence without tokens is 0.
 
-    Parameters
-    ----------
-    ids, labels : ndarray of int32, shape (n,)
-        Type and label of each token.
-    bounds : ndarray of int64, shape (n_labels + 1,)
-        First state of each label.
-    model : HiddenMarkov
-        Parameters.
-    alpha : ndarray of float64, shape (n, at least the most states of a label)
-        Written: ``p(h_t | x_1 .. x_t)``; rows sum to 1.
-    scale : ndarray of float64, shape (n,)
-        Written: ``p(x_t | x_1 .. x_{t-1})``.
-    kind : ndarray of int8, shape (n,)
-        Written: ``SEEN``, ``BLIND`` or ``BROKEN``.
-
-    Returns
-    -------
-    float
-        The logarithm of the product of ``scale`` and of the probability to end, minus infinity where that is 0.
+    Shapes: `ids, labels` (n,), `bounds` (n_labels + 1,), `alpha` (n, at least the most states of a label),
+    `scale` (n,), `kind` (n,).
     """
     n, log_likelihood, possible = len(ids), 0.0, True
     # alpha[t, j] = B[x_t, j] * sum_i alpha[t - 1, i] A[i, j] / scale[t], and pi[j] in place of the sum at t = 0.
@@ -190,25 +173,7 @@ def backward_step(
 ) -> None:
     """Step back over a token.
 
-    Parameters
-    ----------
-    token, label : int
-        Type and label of the token stepped over.
-    before : int
-        Label of the token stepped to.
-    bounds : ndarray of int64, shape (n_labels + 1,)
-        First state of each label.
-    model : HiddenMarkov
-        Parameters.
-    transposed : ndarray of float64, shape (n_states, n_states)
-        Transitions from columns to rows, so that the innermost loop runs along memory.
-    scale : float
-        Divisor that the forward recursion left for the token stepped over.
-    kind : int
-        Kind that the forward recursion left for the token stepped over.
-    rows : ndarray of float64, shape (3, width)
-        The first row is beta of the token stepped over. Written: the second, that beta times the token's emission
-        over its scale; and the third, beta of the token stepped to.
+    Shapes: `bounds` (n_labels + 1,), `transposed` (n_states, n_states), `rows` (3, width).
     """
     low, start = bounds[label], bounds[before]
     width = bounds[before + 1] - start
@@ -237,20 +202,8 @@ def posterior_block(
 ) -> None:
     """Smooth each sentence.
 
-    Parameters
-    ----------
-    ids : ndarray of int32, shape (n_tokens,)
-        Types of the tokens.
-    offsets : ndarray of int64, shape (n_sentences + 1,)
-        First token of each sentence.
-    model : HiddenMarkov
-        Parameters.
-    transposed : ndarray of float64, shape (n_states, n_states)
-        Transitions from columns to rows.
-    out : ndarray of float64, shape (n_tokens, n_states)
-        Written: ``p(h_t | x_1 .. x_n)``; rows sum to 1.
-    log_likelihood : ndarray of float64, shape (n_sentences,)
-        Written.
+    Shapes: `ids` (n_tokens,), `offsets` (n_sentences + 1,), `transposed` (n_states, n_states), `out`
+    (n_tokens, n_states), `log_likelihood` (n_sentences,).
     """
     n_states, longest = len(model.initial), longest_sentence(offsets)
     bounds, labels = np.array([0, n_states]), np.zeros(longest, dtype=np.int32)

@@ -21,18 +21,9 @@ class ClassGramProduct(NamedTuple):
     and M holds the class sums ``Z'A``. So K is never formed, and the summary has a size that does not depend on the
     number of rows.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows.
-    total : ndarray of float64, shape (d,)
-        Sum of the rows.
-    energy : float
-        Squared Frobenius norm of the rows.
-    product : ndarray, shape (d, r)
-        Product of the weighted rows' Gram matrix with the factor; without a factor the Gram matrix itself.
-    sums : ndarray of float64, shape (n_classes, d)
-        Class sums M; an array without rows where they were not asked for.
+    `n_rows`: number of rows; `total` (d,): sum of the rows; `energy`: squared Frobenius norm of the rows;
+    `product` (d, r): product of the weighted rows' Gram matrix with the factor; `sums` (n_classes, d): class
+    sums M.
     """
 
     n_rows: int
@@ -53,28 +44,7 @@ class ClassGramProduct(NamedTuple):
     ) -> Self:
         """Summarize one block.
 
-        Parameters
-        ----------
-        rows : csr_array or ndarray, shape (n, d)
-            The rows A.
-        classes : csr_array, shape (n, n_classes)
-            The vectors z_i: rows of length 1, or zero.
-        alpha : float
-            Similarity of two rows of one class, from 0 to 1.
-        with_sums : bool, default=True
-            Whether class sums are wanted: they are the same in every pass, so one pass is enough.
-        factor : ndarray, shape (d, r), optional
-            The factor Z.
-
-        Returns
-        -------
-        ClassGramProduct
-            Summary of the block.
-
-        Raises
-        ------
-        ValueError
-            If the rows hold NaN or infinity.
+        Shapes: `rows` (n, d), `classes` (n, n_classes), `factor` (d, r).
         """
         # A' W A Z is the Gram product of rows that are multiplied by the roots of W. Cost: 4 nnz r operations, or
         # 4 n d r for dense rows; the sums add one pass over the entries for each class of a row.
@@ -101,16 +71,8 @@ class ClassGramProduct(NamedTuple):
 class CrossProduct(NamedTuple):
     """``A'B`` for rows A and B that belong together, with the sum and the energy of A's rows.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows.
-    total : ndarray of float64, shape (d,)
-        Sum of A's rows.
-    energy : float
-        Squared Frobenius norm of A.
-    product : ndarray, shape (d, r), of B's dtype
-        The product ``A'B``.
+    `n_rows`: number of rows; `total` (d,): sum of A's rows; `energy`: squared Frobenius norm of A; `product`
+    (d, r): the product ``A'B``.
     """
 
     n_rows: int
@@ -144,20 +106,8 @@ def class_sums(rows: Rows, classes: CSRRows, wanted: bool = True) -> NDArray[np.
 def scaled(rows: Rows, factors: NDArray[np.float64]) -> Rows:
     """Multiply each row by one number; the result is in single precision for float32 rows, else in double.
 
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (n, d)
-        Rows of any type of numbers.
-    factors : ndarray of float64, shape (n,)
-        Number for each row. In the rows' own type the factors of integer rows would all be 0 or 1.
+    Shapes: `rows` (n, d), `factors` (n,); returns (n, d).
 
-    Returns
-    -------
-    csr_array or ndarray, shape (n, d)
-        New rows.
-
-    Examples
-    --------
     >>> scaled(np.array([[2, 4]], dtype=np.int8), np.array([0.25]))
     array([[0.5, 1. ]])
     """

@@ -35,10 +35,7 @@ class DocumentProducts(Protocol):
 class IdentityProducts:
     """Products for K the identity.
 
-    Parameters
-    ----------
-    X : rows of any kind, shape (n, d)
-        The documents R.
+    Shapes: `X` (n, d).
     """
 
     reads = 1
@@ -58,14 +55,7 @@ class IdentityProducts:
 class ClassProducts:
     """Products for K that is 1 on its diagonal and ``alpha z_i'z_j`` elsewhere, for z_i the classes of document i.
 
-    Parameters
-    ----------
-    X : rows of any kind, shape (n, d)
-        The documents R.
-    classes : csr_array or Dask array of CSR blocks, shape (n, n_classes)
-        The vectors z_i: rows of length 1, or zero.
-    alpha : float
-        Similarity of two documents of one class.
+    Shapes: `X` (n, d), `classes` (n, n_classes).
     """
 
     reads = 1
@@ -95,14 +85,7 @@ class ClassProducts:
 class SimilarityProducts:
     """Products for K the identity plus ``alpha`` times a sparse matrix: two reads of the documents each.
 
-    Parameters
-    ----------
-    X : rows of any kind, shape (n, d)
-        The documents R.
-    similarity : csr_array of float64, shape (n, n)
-        Symmetric, with zeros on its diagonal.
-    alpha : float
-        Weight of the similarity.
+    Shapes: `X` (n, d), `similarity` (n, n).
     """
 
     reads = 2
@@ -130,25 +113,7 @@ class SimilarityProducts:
 def hybrid_spectrum(
     documents: DocumentProducts, root: Factor | None, plan: Plan, shape: tuple[int, int]
 ) -> Spectrum:
-    """Return the spectrum of ``K^(1/2) R L``: right singular vectors, and squared singular values.
-
-    Parameters
-    ----------
-    documents : DocumentProducts
-        Products with ``R'K R``.
-    root : Factor or None
-        The factor L of S; None for the identity.
-    plan : Plan
-        Number of components, solver and precision.
-    shape : tuple of int
-        Number of documents and of terms.
-
-    Returns
-    -------
-    Spectrum
-        Vectors in the coordinates of L: components are ``L`` times them. There are fewer where the data have fewer
-        directions.
-    """
+    """Return the spectrum of ``K^(1/2) R L``: right singular vectors, and squared singular values."""
     # The eigenvectors of L'(R'K R) L, of which a pass over the documents gives the matrix itself ("gram") or a
     # product with a block of vectors ("krylov", "nystrom"). Similarities of documents need every row at once, so
     # for them "auto" is never the former.

@@ -16,20 +16,8 @@ COPIES = 3.0
 def row_bytes(given: RowsLike, X: CheckedRows) -> float:
     """Return the mean size of a row in memory; 0 where nobody knows it without a pass.
 
-    Parameters
-    ----------
-    given : store or anything else
-        Documents as they were given to ``fit``.
-    X : ndarray, SciPy sparse or Dask array, shape (n, d)
-        The same, checked.
+    Shapes: `X` (n, d).
 
-    Returns
-    -------
-    float
-        Bytes. Of a Dask array of sparse blocks they are not known beforehand.
-
-    Examples
-    --------
     >>> row_bytes([[1.0] * 4] * 3, np.ones((3, 4)))
     32.0
     """
@@ -43,21 +31,7 @@ def row_bytes(given: RowsLike, X: CheckedRows) -> float:
 
 
 def groups_of_regions(sizes: Sequence[int], bytes_of_row: float) -> Iterator[slice]:
-    """Yield runs of neighboring regions that are gathered by one pass.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Documents of each region.
-    bytes_of_row : float
-        Mean size of a document; 0 where it is not known.
-
-    Yields
-    ------
-    slice
-        Regions with at most ``REGION_ROWS`` documents together, which take at most ``dspectral.memory-limit`` of
-        Dask's configuration. A region that is larger is alone: it must be whole to be decomposed.
-    """
+    """Yield runs of neighboring regions that are gathered by one pass."""
     most = REGION_ROWS
     if bytes_of_row:
         most = min(most, max(1, int(memory_limit() / (COPIES * bytes_of_row))))
@@ -71,20 +45,7 @@ def groups_of_regions(sizes: Sequence[int], bytes_of_row: float) -> Iterator[sli
 
 
 def refuse_large_regions(sizes: Sequence[int], bytes_of_row: float) -> None:
-    """Refuse regions that cannot be decomposed within a limit on memory that somebody has set.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Documents of each region.
-    bytes_of_row : float
-        Mean size of a document; 0 where it is not known.
-
-    Raises
-    ------
-    MemoryError
-        If the largest region takes more than ``dspectral.memory-limit`` of Dask's configuration.
-    """
+    """Refuse regions that cannot be decomposed within a limit on memory that somebody has set."""
     limit, needed = asked_memory_limit(), int(COPIES * bytes_of_row * max(sizes))
     if limit is not None and needed > limit:
         raise MemoryError(

@@ -56,10 +56,7 @@ class LocalRecipe(NamedTuple):
 class LocalSpaces(NamedTuple):
     """The right singular vectors of each class's region.
 
-    Attributes
-    ----------
-    axes : tuple of ndarray of float64, shape (at most k, d) each
-        Orthonormal rows, in the order of the classes.
+    `axes` (at most k, d): orthonormal rows, in the order of the classes.
     """
 
     axes: tuple[NDArray[np.float64], ...]
@@ -68,26 +65,7 @@ class LocalSpaces(NamedTuple):
     def of(cls, rows: Rows, weights: NDArray[np.float64], *, n_components: int, seed: int) -> Self:
         """Decompose the region of one class.
 
-        Parameters
-        ----------
-        rows : csr_array or ndarray, shape (m, d)
-            Documents of the region; there may be none.
-        weights : ndarray, shape (m, 1)
-            Number by which each row is multiplied first.
-        n_components : int
-            Largest number of axes.
-        seed : int
-            Seed of the solver for large regions.
-
-        Returns
-        -------
-        LocalSpaces
-            The space of this class alone.
-
-        Raises
-        ------
-        ValueError
-            If the rows hold NaN or infinity.
+        Shapes: `rows` (m, d), `weights` (m, 1).
         """
         energy_of(rows)
         if not rows.shape[0]:  # a class that nothing can be told from
@@ -102,12 +80,8 @@ class LocalSpaces(NamedTuple):
 class Region(NamedTuple):
     """Documents that make the space of a class.
 
-    Attributes
-    ----------
-    rows : ndarray of int64, shape (m,)
-        Numbers of the documents, in their order.
-    weights : ndarray of float64, shape (m,)
-        Number by which each document is multiplied.
+    `rows` (m,): numbers of the documents, in their order; `weights` (m,): number by which each document is
+    multiplied.
     """
 
     rows: NDArray[np.int64]
@@ -115,26 +89,7 @@ class Region(NamedTuple):
 
 
 def members_of_classes(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]:
-    """Return the documents of each class; none for a class that has none or all, which no machine can learn.
-
-    Parameters
-    ----------
-    known : ClassRows
-        Which documents are in which classes.
-    n_rows : int
-        Number of documents.
-
-    Returns
-    -------
-    list of ndarray of int64
-        Numbers of the documents of each class. The list of a class that nothing can be told from is empty: its
-        machine is then the intercept alone, a constant score, as scikit-learn's ``OneVsRestClassifier`` has it.
-
-    Raises
-    ------
-    ValueError
-        If one label a document was given and all documents have the same, so that there is nothing to tell apart.
-    """
+    """Return the documents of each class; none for a class that has none or all, which no machine can learn."""
     indicator = known.indicator.compute() if is_lazy(known.indicator) else known.indicator
     # By columns, the index arrays are the lists of documents.
     by_class = sparse.csc_array(indicator)
@@ -168,24 +123,6 @@ def weighted_regions(
 ) -> list[Region]:
     """Return regions of the documents with the highest relevancy, ``gamma`` times as many as a class has (LRW).
 
-    Parameters
-    ----------
-    data : LabelledStreams
-        Documents.
-    rows : list of ndarray of int64
-        Numbers of the documents of each class.
-    relevancy : Relevancy
-        Scores and weights of documents in each class.
-    gamma : float
-        Size of a region, divided by that of the class.
-
-    Returns
-    -------
-    list of Region
-        One for each class.
-
-    Notes
-    -----
     One pass. A task holds its block and ``8 n L`` bytes for the n rows in it; what comes back are numbers of
     rows, as many as the regions have.
     """
@@ -206,40 +143,8 @@ def local_spaces(
 ) -> tuple[list[NDArray[np.float64]], int]:
     """Decompose each region, and return its axes, and the number of passes over the rows.
 
-    Parameters
-    ----------
-    X : ndarray, SciPy sparse, or Dask array, shape (n, d)
-        Documents.
-    regions : list of Region
-        Documents of each class's region; a region may be empty.
-    n_components : int
-        Largest number of axes of a space, at most d.
-    seed : int
-        Seed of the solver for large regions.
-    bytes_of_row : float, default=0.0
-        Mean size of a document in memory; 0 where it is not known.
+    Shapes: `X` (n, d); returns `axes` (at most n_components, d).
 
-    Returns
-    -------
-    axes : list of ndarray of float64, shape (at most n_components, d)
-        As many axes of each region as it has independent directions.
-    n_passes : int
-        Passes over the rows.
-
-    Raises
-    ------
-    ValueError
-        If ``n_components`` is not from 1 to d.
-    MemoryError
-        If the largest region takes more memory than a limit that was set.
-
-    Warns
-    -----
-    UserWarning
-        If no region has ``n_components`` independent directions: the largest number that there is, is named.
-
-    Notes
-    -----
     A class is a task, which holds its region. Regions are gathered together while they have a million documents, and
     take no more than ``dspectral.memory-limit``; more take more passes, and give the same axes.
     """

@@ -13,16 +13,8 @@ from dspectral.types import CSRRows, Rows
 class LocalMachines(NamedTuple):
     """A space and a linear machine for each class.
 
-    Attributes
-    ----------
-    components : list of ndarray of float64, shape (k_c, d)
-        Orthonormal rows of each class's space.
-    coef : ndarray of float64, shape (L, d)
-        Weights of the columns.
-    intercept : ndarray of float64, shape (L,)
-        Intercepts.
-    relevancy : Relevancy or None
-        Weight f of a row in each class; None where it is 1.
+    `components` (k_c, d): orthonormal rows of each class's space; `coef` (L, d): weights of the columns;
+    `intercept` (L,): intercepts; `relevancy`: weight f of a row in each class.
     """
 
     components: list[NDArray[np.float64]]

@@ -34,10 +34,7 @@ class Factor(Protocol):
 class DenseFactor(NamedTuple):
     """Cholesky's factor as a dense lower triangle.
 
-    Attributes
-    ----------
-    lower : ndarray of float64, shape (d, d)
-        The factor L.
+    `lower` (d, d): the factor L.
     """
 
     lower: NDArray[np.float64]
@@ -54,12 +51,8 @@ class DenseFactor(NamedTuple):
 class SparseFactor(NamedTuple):
     """Cholesky's factor of the matrix with its rows in another order.
 
-    Attributes
-    ----------
-    lower : csr_array of float64, shape (d, d)
-        Lower triangle of the reordered matrix.
-    order : ndarray of int64, shape (d,)
-        Row of the factor for each row of the matrix: row i is row ``order[i]``.
+    `lower` (d, d): lower triangle of the reordered matrix; `order` (d,): row of the factor for each row of
+    the matrix.
     """
 
     lower: sparse.csr_array
@@ -80,14 +73,8 @@ class SparseFactor(NamedTuple):
 class PolynomialFactor(NamedTuple):
     """The symmetric root as a Chebyshev series in the matrix, which takes products with it alone.
 
-    Attributes
-    ----------
-    matrix : csr_array of float64, shape (d, d)
-        The matrix S.
-    middle, half : float
-        Bounds of its eigenvalues: they are between ``middle - half`` and ``middle + half``.
-    coefficients : ndarray of float64
-        Coefficients of the Chebyshev polynomials of ``(S - middle) / half``, by degree.
+    `matrix` (d, d): the matrix S; `middle, half`: bounds of its eigenvalues; `coefficients`: coefficients of
+    the Chebyshev polynomials of ``(S - middle) / half``, by degree.
     """
 
     matrix: sparse.csr_array
@@ -115,26 +102,7 @@ class PolynomialFactor(NamedTuple):
 def checked_similarity(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
     """Return a similarity as CSR in double precision, its diagonal left out.
 
-    Parameters
-    ----------
-    similarity : SciPy sparse or array, shape (size, size)
-        Symmetric matrix.
-    size : int
-        Number of rows and columns that it must have.
-    name : str
-        Name of the argument, for the message.
-    of : str
-        Plural noun of its rows, for the message.
-
-    Returns
-    -------
-    csr_array of float64, shape (size, size)
-        A matrix of its own, exactly symmetric.
-
-    Raises
-    ------
-    ValueError
-        If it is not ``size`` by ``size``, not symmetric, or not finite.
+    Shapes: `similarity` (size, size); returns (size, size).
     """
     if is_sparse(similarity):
         matrix: CSRRows = sparse.csr_array(similarity).astype(np.float64)
@@ -157,13 +125,7 @@ def checked_similarity(similarity: object, size: int, name: str, of: str) -> spa
 
 
 def eigenvalue_range(matrix: sparse.csr_array) -> tuple[float, float]:
-    """Return the smallest and the largest eigenvalue of a symmetric matrix.
-
-    Raises
-    ------
-    ValueError
-        If ARPACK does not find them.
-    """
+    """Return the smallest and the largest eigenvalue of a symmetric matrix."""
     if matrix.shape[0] <= DENSE_COLUMNS:
         values = scipy.linalg.eigvalsh(matrix.toarray())
         return float(values[0]), float(values[-1])
@@ -181,8 +143,6 @@ def eigenvalue_range(matrix: sparse.csr_array) -> tuple[float, float]:
 def largest_weight(lowest: float) -> float:
     """Return the weight below which ``I + w W`` is positive definite (1 at most), given W's lowest eigenvalue.
 
-    Examples
-    --------
     >>> largest_weight(-4.0), largest_weight(-0.5)
     (0.25, 1.0)
     """
@@ -191,13 +151,7 @@ def largest_weight(lowest: float) -> float:
 
 
 def checked_weight(weight: float, largest: float, name: str, matrix: str) -> None:
-    """Refuse a weight with which ``I + w W`` is not positive definite.
-
-    Raises
-    ------
-    ValueError
-        If the weight is negative or not below the largest admissible value, which the message names.
-    """
+    """Refuse a weight with which ``I + w W`` is not positive definite."""
     if not 0.0 <= weight < largest:
         raise ValueError(
             f"{name} is {weight}, but {matrix} is positive definite only below {largest:.6g}: the largest "
@@ -208,27 +162,7 @@ def checked_weight(weight: float, largest: float, name: str, matrix: str) -> Non
 def factor(similarity: sparse.csr_array, weight: float, kind: str, ends: tuple[float, float]) -> Factor:
     """Return L with ``L L' = I + weight * similarity``.
 
-    Parameters
-    ----------
-    similarity : csr_array, shape (d, d)
-        Symmetric matrix with zeros on its diagonal.
-    weight : float
-        Admissible weight.
-    kind : {"auto", "dense", "sparse", "polynomial"}
-        Kind of factor; ``"auto"`` is ``"dense"`` up to 1,024 columns, else ``"polynomial"``.
-    ends : tuple of float
-        Smallest and largest eigenvalue of the similarity.
-
-    Returns
-    -------
-    Factor
-        The factor L.
-
-    Raises
-    ------
-    ValueError
-        If the kind is unknown, or the matrix is so near to singular that a polynomial would need a degree above
-        500, or a sparse factorization breaks down.
+    Shapes: `similarity` (d, d).
     """
     size = similarity.shape[0]
     matrix = sparse.csr_array(sparse.eye_array(size, format="csr") + weight * similarity)

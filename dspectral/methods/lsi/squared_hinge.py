@@ -85,18 +85,9 @@ class SquaredHinge(NamedTuple):
 
     y is 1 where the row is in the class and else -1; f is the weight of the row in the class, or 1.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows.
-    energy : float
-        Squared Frobenius norm of the rows.
-    loss : ndarray of float64, shape (L,)
-        Loss of each class.
-    axes : ndarray of float64, shape (d, L)
-        Derivative of each class's loss by its u.
-    offsets : ndarray of float64, shape (L,)
-        Derivative of each class's loss by its c.
+    `n_rows`: number of rows; `energy`: squared Frobenius norm of the rows; `loss` (L,): loss of each class;
+    `axes` (d, L): derivative of each class's loss by its u; `offsets` (L,): derivative of each class's loss
+    by its c.
     """
 
     n_rows: int
@@ -117,28 +108,7 @@ class SquaredHinge(NamedTuple):
     ) -> Self:
         """Summarize one block.
 
-        Parameters
-        ----------
-        rows : csr_array or ndarray, shape (n, d)
-            The rows x.
-        members : csr_array or ndarray, shape (n, L)
-            Matrix that is not zero where the row is in the class.
-        axes : ndarray of float64, shape (d, L)
-            Vector u of each class.
-        offsets : ndarray of float64, shape (L,)
-            Intercept c of each class.
-        relevancy : Relevancy, optional
-            Weights f of the rows; by default all are 1.
-
-        Returns
-        -------
-        SquaredHinge
-            Summary of the block.
-
-        Raises
-        ------
-        ValueError
-            If the rows hold NaN or infinity.
+        Shapes: `rows` (n, d), `members` (n, L), `axes` (d, L), `offsets` (L,).
         """
         # With the margin's shortfall h = max(0, 1 - y (f x'u + c)), the loss is sum h^2, its derivative by c is
         # sum -2 y h, and by u it is sum -2 y h f x: one product with the rows and one with their transpose give
@@ -169,16 +139,8 @@ class SquaredHinge(NamedTuple):
 class TopScores(NamedTuple):
     """The rows with the highest scores of each class, equal ones in their order.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows seen.
-    limits : ndarray of int64, shape (L,)
-        Number of rows wanted for each class.
-    rows : tuple of ndarray of int64
-        For each class the numbers of its rows, highest score first.
-    scores : tuple of ndarray of float64
-        For each class the scores of those rows.
+    `n_rows`: number of rows seen; `limits` (L,): number of rows wanted for each class; `rows`: for each class
+    the numbers of its rows, highest score first; `scores`: for each class the scores of those rows.
     """
 
     n_rows: int
@@ -188,13 +150,7 @@ class TopScores(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, *, relevancy: Relevancy, limits: NDArray[np.int64]) -> Self:
-        """Summarize one block, csr_array or ndarray, shape (n, d).
-
-        Raises
-        ------
-        ValueError
-            If the rows hold NaN or infinity.
-        """
+        """Summarize one block, csr_array or ndarray, shape (n, d)."""
         energy_of(rows)  # names an entry that is not finite
         scores = relevancy.scores(rows)
         # Scores are negated before a stable sort, since a reversed stable sort would put equal scores in reverse order.

@@ -98,26 +98,10 @@ def cosine_similarities(
 ) -> sparse.csr_array:
     """Connect each row to those at the smallest angles.
 
-    Parameters
-    ----------
-    vectors : ndarray, shape (d, m)
-        Vectors; a row of zeros has no neighbor.
-    n_neighbours : int, default=10
-        Number of neighbors of each row; a row may have more, as neighbors are mutual.
-    threshold : float, default=0.0
-        Cosines up to this number are left out, and so are all up to 0.
+    Shapes: `vectors` (d, m); returns (d, d).
 
-    Returns
-    -------
-    csr_array of float64, shape (d, d)
-        Symmetric cosines with zeros on the diagonal.
-
-    Notes
-    -----
     ``2 d^2 m`` operations; 512 rows of cosines are held at a time.
 
-    Examples
-    --------
     >>> cosine_similarities(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), n_neighbours=1).toarray()
     array([[0., 0., 0.],
            [0., 0., 1.],
@@ -147,13 +131,7 @@ def cosine_similarities(
 
 
 def matrix_of(similarity: S | TermSimilarity | None, X: object) -> S | CSRRows | None:
-    """Return the matrix of a similarity, once its terms are known to be those of X.
-
-    Raises
-    ------
-    ValueError
-        If both name their terms, and these are not the same.
-    """
+    """Return the matrix of a similarity, once its terms are known to be those of X."""
     if not isinstance(similarity, TermSimilarity):
         return similarity
     # A store knows its terms, an array does not: then only the number of columns can be compared, later.

@@ -11,25 +11,7 @@ N_STATES = 100
 
 
 def settings_of(estimator: Any) -> Settings:
-    """Return the settings of a fit, once they are found to make sense.
-
-    Parameters
-    ----------
-    estimator : MomentMultiLabelClassifier
-        Estimator with its parameters.
-
-    Returns
-    -------
-    Settings
-        Settings; what is to be chosen is named, and has the value of the first candidate.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is of another type than it must be.
-    ValueError
-        If a parameter is out of its range.
-    """
+    """Return the settings of a fit, once they are found to make sense."""
     recipe = MultiLabelRecipe() if estimator.recipe is None else estimator.recipe
     if not isinstance(recipe, MultiLabelRecipe):
         raise TypeError(f"recipe is {recipe!r:.60}, but it must be a MultiLabelRecipe, or None")

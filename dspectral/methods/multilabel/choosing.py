@@ -38,12 +38,8 @@ SCORES = 1 << 20
 class Chosen(NamedTuple):
     """Settings that were chosen, and on how many documents.
 
-    Attributes
-    ----------
-    settings : Settings
-        Settings with what was chosen.
-    n_held_out : int
-        Number of documents that were held out in turn, 0 where nothing was chosen.
+    `settings`: settings with what was chosen; `n_held_out`: number of documents that were held out in turn, 0
+    where nothing was chosen.
     """
 
     settings: Settings
@@ -56,24 +52,6 @@ def chosen(leading: Leading, states: States, settings: Settings, n_rows: int) ->
     Each quarter of the sample in turn is held out: the others learn as the third pass and those of EM do, and its
     documents are ranked by every candidate.
 
-    Parameters
-    ----------
-    leading : Leading
-        Results of the first pass, with the sample.
-    states : States
-        Results of the second pass.
-    settings : Settings
-        Settings with values for the case that there are too few documents.
-    n_rows : int
-        Number of all documents.
-
-    Returns
-    -------
-    Chosen
-        Settings for the passes to come.
-
-    Notes
-    -----
     The states come from the words of all documents, but no label of a document is seen before it is ranked. A penalty
     is worth so many documents: what is best for those that learned is divided by how many times more there are.
     """
@@ -99,18 +77,8 @@ def chosen(leading: Leading, states: States, settings: Settings, n_rows: int) ->
 def first_of_the_best(gains: FloatArray) -> int:
     """Return the first candidate that is not worse than the best outside one standard error of their difference.
 
-    Parameters
-    ----------
-    gains : ndarray, shape (n_candidates, n_documents)
-        Score of each candidate on each document; candidates that win elsewhere come first.
+    Shapes: `gains` (n_candidates, n_documents).
 
-    Returns
-    -------
-    int
-        Number of the candidate.
-
-    Examples
-    --------
     >>> first_of_the_best(np.array([[1.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
     0
     """

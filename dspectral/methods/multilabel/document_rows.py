@@ -102,19 +102,7 @@ def linear_features(
 ) -> FloatArray:
     """Project rows of weighted words, scaled to unit length, on some directions.
 
-    Parameters
-    ----------
-    words : csr_array, shape (n, d)
-        Rows whose entries say which words occur.
-    column_weights : ndarray of float64, shape (d,)
-        Inverse document frequencies.
-    directions : ndarray, shape (d, r)
-        Directions to project on.
-
-    Returns
-    -------
-    ndarray, shape (n, r)
-        Coordinates of the rows.
+    Shapes: `words` (n, d), `column_weights` (d,), `directions` (d, r); returns (n, r).
     """
     return sparse_products.times(unit_rows(words, column_weights), directions)
 
@@ -122,17 +110,7 @@ def linear_features(
 def unit_rows(words: CSRRows, column_weights: NDArray[np.float64]) -> CSRRows:
     """Return rows of the weights of the words that occur, scaled to unit length.
 
-    Parameters
-    ----------
-    words : csr_array, shape (n, d)
-        Rows whose entries say which words occur.
-    column_weights : ndarray of float64, shape (d,)
-        Inverse document frequencies.
-
-    Returns
-    -------
-    csr_array, shape (n, d)
-        Rows of length 1; empty ones stay empty.
+    Shapes: `words` (n, d), `column_weights` (d,); returns (n, d).
     """
     data = np.empty(words.nnz, dtype=words.dtype)
     _weigh(read_only(column_weights), read_only(words.indices), read_only(words.indptr), data)

@@ -15,14 +15,8 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 class SampleBounds(NamedTuple):
     """The most that a sample may hold.
 
-    Attributes
-    ----------
-    n_documents : int
-        Most documents.
-    n_entries : int
-        Most entries of words and labels together.
-    share : float
-        Documents whose hash is beyond this share of all hashes are passed by at once, from 0 to 1.
+    `n_documents`: most documents; `n_entries`: most entries of words and labels together; `share`: documents
+    whose hash is beyond this share of all hashes are passed by at once, from 0 to 1.
     """
 
     n_documents: int
@@ -42,16 +36,8 @@ class DocumentSample(NamedTuple):
     Which documents they are depends neither on the order of the blocks nor on where these are cut; documents with the
     same words stay together, in their own order.
 
-    Attributes
-    ----------
-    hashes : ndarray of uint64, shape (m,)
-        Hash of the set of words of each document, in ascending order.
-    words : csr_array, shape (m, d)
-        Counts of the words.
-    labels : csr_array, shape (m, L)
-        Ones where a document has a label.
-    bounds : tuple
-        The :class:`SampleBounds`.
+    `hashes` (m,): hash of the set of words of each document, in ascending order; `words` (m, d): counts of
+    the words; `labels` (m, L): ones where a document has a label; `bounds`: the :class:`SampleBounds`.
     """
 
     hashes: NDArray[np.uint64]
@@ -63,19 +49,7 @@ class DocumentSample(NamedTuple):
     def of(cls, words: CSRRows, labels: CSRRows, *, bounds: SampleBounds) -> Self:
         """Take the sample of one block.
 
-        Parameters
-        ----------
-        words : csr_array, shape (n, d)
-            Counts of the words, without stored zeros.
-        labels : csr_array, shape (n, L)
-            Ones where a document has a label.
-        bounds : SampleBounds
-            The most that the sample may hold, the same for all blocks.
-
-        Returns
-        -------
-        DocumentSample
-            Sample of the block.
+        Shapes: `words` (n, d), `labels` (n, L).
         """
         hashes = hashes_of(words)
         # Hashes spread over all of the 64 bits; a share of 1 lets the largest through as well.
@@ -110,18 +84,8 @@ class DocumentSample(NamedTuple):
 def hashes_of(words: CSRRows) -> NDArray[np.uint64]:
     """Return a hash of the set of columns of each row, shape (n,).
 
-    Parameters
-    ----------
-    words : csr_array, shape (n, d)
-        Rows without stored zeros and repeated entries.
+    Shapes: `words` (n, d).
 
-    Returns
-    -------
-    ndarray of uint64, shape (n,)
-        Equal for rows with entries in the same columns, whatever the entries are.
-
-    Examples
-    --------
     >>> hashes = hashes_of(sparse.csr_array([[1.0, 0.0, 2.0], [3.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
     >>> bool(hashes[0] == hashes[1]), bool(hashes[0] == hashes[2])
     (True, False)

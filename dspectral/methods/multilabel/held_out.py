@@ -15,16 +15,10 @@ from dspectral.types import CSRRows, FloatArray, IntArray
 class HeldOutScores(NamedTuple):
     """All that scores the labels of some documents by one model, for any penalty of its linear correction.
 
-    Attributes
-    ----------
-    states : ndarray, shape (n, k)
-        Probabilities of the states given the words.
-    features : ndarray, shape (n, r + 1)
-        Features of the linear correction, with a last column of ones.
-    labels : ndarray, shape (L, r + 1 + k)
-        Sums of the labels with the features, beside their probabilities in each state.
-    regression : Regression
-        Cross products that the linear correction is solved from.
+    `states` (n, k): probabilities of the states given the words; `features` (n, r + 1): features of the
+    linear correction, with a last column of ones; `labels` (L, r + 1 + k): sums of the labels with the
+    features, beside their probabilities in each state; `regression`: cross products that the linear
+    correction is solved from.
     """
 
     states: FloatArray
@@ -36,19 +30,7 @@ class HeldOutScores(NamedTuple):
     def of(cls, model: LabelModel, words: CSRRows, features: FloatArray) -> Self:
         """Take what does not hang on the penalty.
 
-        Parameters
-        ----------
-        model : LabelModel
-            States, and the sums that the linear correction is solved from.
-        words : csr_array, shape (n, d)
-            Rows of words.
-        features : ndarray, shape (n, r)
-            Features of the linear correction.
-
-        Returns
-        -------
-        HeldOutScores
-            What scores are made of.
+        Shapes: `words` (n, d), `features` (n, r).
         """
         states = posteriors(sparse_products.times(words, model.log_words) + np.log(model.weights))[0]
         ones = np.ones((len(features), 1), dtype=features.dtype)
@@ -75,20 +57,8 @@ class HeldOutScores(NamedTuple):
 def gains_of(scores: FloatArray, truth: CSRRows) -> FloatArray:
     """Return the area under the curve and the precision of the first label, added, for each document.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n, L)
-        Scores of the labels.
-    truth : csr_array, shape (n, L)
-        Ones where a document has a label.
+    Shapes: `scores` (n, L), `truth` (n, L); returns (n,).
 
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-        Numbers from 0 to 2. A document that has all labels counts half in the area.
-
-    Examples
-    --------
     >>> from scipy import sparse
     >>> gains_of(np.array([[0.9, 0.1], [0.2, 0.3]]), sparse.csr_array([[1.0, 0.0], [1.0, 1.0]]))
     array([2. , 1.5])

@@ -13,12 +13,7 @@ from dspectral.types import FloatArray
 class Whitening(NamedTuple):
     """``W'M2 W = I`` on the leading directions of the words' second moment.
 
-    Attributes
-    ----------
-    forward : ndarray, shape (d, k)
-        The whitening matrix W.
-    back : ndarray, shape (d, k)
-        Transposed pseudo-inverse of W.
+    `forward` (d, k): the whitening matrix W; `back` (d, k): transposed pseudo-inverse of W.
     """
 
     forward: FloatArray
@@ -28,20 +23,8 @@ class Whitening(NamedTuple):
     def of(cls, axes: FloatArray, values: NDArray[np.float64]) -> "Whitening":
         """Return the whitening of a matrix with these eigenvectors (rows) and positive eigenvalues.
 
-        Parameters
-        ----------
-        axes : ndarray, shape (k, d)
-            Orthonormal eigenvectors.
-        values : ndarray of float64, shape (k,)
-            Eigenvalues above 0.
+        Shapes: `axes` (k, d), `values` (k,).
 
-        Returns
-        -------
-        Whitening
-            The columns ``axes[j] / sqrt(values[j])``, and their pseudo-inverse.
-
-        Examples
-        --------
         >>> whitening = Whitening.of(np.eye(2), np.array([4.0, 1.0]))
         >>> whitening.forward.T @ np.diag([4.0, 1.0]) @ whitening.forward
         array([[1., 0.],
@@ -57,24 +40,7 @@ class Whitening(NamedTuple):
     ) -> tuple["Whitening", NDArray[np.float64]]:
         """Return a whitening for which the second moment is the identity, within the same directions.
 
-        Parameters
-        ----------
-        second : ndarray of float64, shape (k, k)
-            Moment ``W'M2 W`` in these coordinates: the identity, if the directions were exact.
-        fewer : bool, default=False
-            Whether directions in which the moment is not positive are left out, and no error.
-
-        Returns
-        -------
-        whitening : Whitening
-            The whitening ``W R``.
-        rotation : ndarray of float64, shape (k, k) or (k, fewer)
-            Matrix R with ``R' second R = I``: the symmetric inverse root of ``second``, if no direction is left out.
-
-        Raises
-        ------
-        ValueError
-            If the moment is not positive in all of the directions; the number of those in which it is, is named.
+        Shapes: `second` (k, k); returns `rotation` (k, k).
         """
         values, vectors = eigh_descending(second)
         # Whitening divides by the roots of these values: a direction with less than a thousandth of the largest would
@@ -99,14 +65,8 @@ class Whitening(NamedTuple):
 class Simplex(NamedTuple):
     """Distributions in columns, and what was taken away to make them so.
 
-    Attributes
-    ----------
-    columns : ndarray, shape (m, k)
-        Entries of at least 0; each column sums to 1.
-    n_negative : int
-        Number of entries that were below zero.
-    negative_mass : float
-        Share of those entries in the sum of all magnitudes.
+    `columns` (m, k): entries of at least 0; `n_negative`: number of entries that were below zero;
+    `negative_mass`: share of those entries in the sum of all magnitudes.
     """
 
     columns: FloatArray
@@ -117,17 +77,7 @@ class Simplex(NamedTuple):
 def word_distributions(back: FloatArray, vectors: NDArray[np.float64]) -> Simplex:
     """Return ``mu``, the words' probabilities in each state, from the tensor's vectors (section 2.3).
 
-    Parameters
-    ----------
-    back : ndarray, shape (d, k)
-        Transposed pseudo-inverse of the :class:`Whitening`.
-    vectors : ndarray, shape (k, k)
-        Vectors of the tensor's decomposition, one a column.
-
-    Returns
-    -------
-    Simplex
-        A distribution over the words for each state.
+    Shapes: `back` (d, k), `vectors` (k, k).
     """
     # Whitening took mu_j to a multiple of the j-th vector; its sign is lost, and a distribution sums to above 0.
     columns = back @ vectors.astype(back.dtype)
@@ -144,20 +94,8 @@ def state_weights(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     """Clip each column at zero, add a prior to every entry and divide by the sum; a column of zeros is uniform.
 
-    Parameters
-    ----------
-    columns : ndarray, shape (m, k)
-        Estimates, one distribution a column; left as they are.
-    prior : float, default=0.0
-        Count that is added to every entry.
+    Shapes: `columns` (m, k).
 
-    Returns
-    -------
-    Simplex
-        Distributions of the same type, and how much was below zero.
-
-    Examples
-    --------
     >>> on_simplex(np.array([[3.0], [-1.0], [1.0]])).columns.ravel()
     array([0.75, 0.  , 0.25])
     """
@@ -179,19 +117,7 @@ def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
 def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], share: float) -> FloatArray:
     """Return logarithms of distributions mixed with a background, a probability floored at 1e-12.
 
-    Parameters
-    ----------
-    columns : ndarray, shape (d, k)
-        Distributions.
-    background : ndarray of float64, shape (d,)
-        Counts of the background distribution, which need not sum to 1.
-    share : float
-        Share of the background in the mixture, from 0 to 1.
-
-    Returns
-    -------
-    ndarray, shape (d, k), of columns' dtype
-        Natural logarithms, at least -27.7.
+    Shapes: `columns` (d, k), `background` (d,); returns (d, k).
     """
     # A word that a state never has would veto the state for good: its logarithm would be minus infinity.
     corpus = background / max(background.sum(), 1e-300)
@@ -212,23 +138,8 @@ def residual_regression(
 ) -> FloatArray:
     """Return the ridge regression of ``Y - P gamma'`` on features, from cross products alone.
 
-    Parameters
-    ----------
-    gram : ndarray, shape (r, r)
-        ``F'F``, for F the features.
-    cross_states : ndarray, shape (r, k)
-        ``F'P``, for P the posteriors of the states.
-    cross_labels : ndarray, shape (L, r)
-        ``Y'F``, for Y the labels.
-    label_distributions : ndarray, shape (L, k)
-        ``gamma``, the labels' probabilities in each state.
-    alpha : float
-        Penalty above 0, in units of the mean eigenvalue of the Gram matrix.
-
-    Returns
-    -------
-    ndarray, shape (L, r), of cross_labels' dtype
-        Coefficients ``(Y'F - gamma P'F) (F'F + penalty)^(-1)``.
+    Shapes: `gram` (r, r), `cross_states` (r, k), `cross_labels` (L, r), `label_distributions` (L, k); returns
+    (L, r).
     """
     # Two products of L r^2 and L k r operations: the r x r inverse is taken once, since L may be hundreds of thousands.
     # The solution is (Y'F - gamma P'F) (F'F + penalty)^-1. The penalty is in units of the mean of the diagonal of F'F,

@@ -31,24 +31,11 @@ WITHIN = 1e-3
 class Leading(NamedTuple):
     """Results of the first pass.
 
-    Attributes
-    ----------
-    whitening : Whitening
-        Whitening on the leading directions of the words' second moment.
-    document_frequency : ndarray of int64, shape (d,)
-        Number of documents that have each word.
-    label_totals : ndarray of int64, shape (L,)
-        Number of documents that have each label.
-    column_weights : ndarray of float64, shape (d,)
-        Inverse document frequencies.
-    directions : ndarray, shape (d, r)
-        Orthonormal columns: directions in which words and labels vary together.
-    certificate : Certificate or None
-        Error bound of the words' sketch; None where a diagonal was taken off a random range.
-    solver : str
-        Solver that was used.
-    sample : DocumentSample
-        Documents to choose settings by.
+    `whitening`: whitening on the leading directions of the words' second moment; `document_frequency` (d,):
+    number of documents that have each word; `label_totals` (L,): number of documents that have each label;
+    `column_weights` (d,): inverse document frequencies; `directions` (d, r): orthonormal columns;
+    `certificate`: error bound of the words' sketch; `solver`: solver that was used; `sample`: documents to
+    choose settings by.
     """
 
     whitening: Whitening
@@ -62,25 +49,7 @@ class Leading(NamedTuple):
 
 
 def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
-    """Find the leading directions of the words' second moment, and of their moment with the labels.
-
-    Parameters
-    ----------
-    data : LabelledStreams
-        Words and labels.
-    settings : Settings
-        Settings of the fit.
-
-    Returns
-    -------
-    Leading
-        Whitening, directions and totals.
-
-    Raises
-    ------
-    ValueError
-        If no document has a label or two words, or the words have fewer independent directions than states.
-    """
+    """Find the leading directions of the words' second moment, and of their moment with the labels."""
     plan, solver = _plan(data, settings)
     of = partial(
         FirstMoments.of,
@@ -117,19 +86,7 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
 def directions_of(label_range: FloatArray, weights: NDArray[np.float64], dtype: DTypeLike) -> FloatArray:
     """Return the directions of the linear correction's features.
 
-    Parameters
-    ----------
-    label_range : ndarray of float32, shape (d, r)
-        Range of words' moment with labels.
-    weights : ndarray of float64, shape (d,)
-        Inverse document frequencies.
-    dtype : dtype
-        Type of the result.
-
-    Returns
-    -------
-    ndarray, shape (d, r)
-        Orthonormal columns.
+    Shapes: `label_range` (d, r), `weights` (d,); returns (d, r).
     """
     # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
     scaled = label_range * weights[:, None].astype(np.float32)
@@ -139,17 +96,7 @@ def directions_of(label_range: FloatArray, weights: NDArray[np.float64], dtype: 
 def wider_directions(directions: FloatArray, reached: FloatArray) -> FloatArray:
     """Return directions, and beside them those of the words that they lead to.
 
-    Parameters
-    ----------
-    directions : ndarray, shape (d, r)
-        Orthonormal columns D.
-    reached : ndarray of float32, shape (d, r)
-        ``A_u' A_u D``, for A_u the weighted rows at unit length.
-
-    Returns
-    -------
-    ndarray, shape (d, r + s)
-        Orthonormal columns, with s no larger than r.
+    Shapes: `directions` (d, r), `reached` (d, r); returns (d, r + s).
     """
     # What a linear model of the labels leaves of them has its gradient among these columns: they are the second block
     # of a Krylov space, whose first are the directions. Twice, since once leaves rounding along the directions.
@@ -194,13 +141,7 @@ def _plan(data: LabelledStreams, settings: Settings) -> tuple[Plan, str]:
 def _leading(
     found: FirstMoments, plan: Plan, settings: Settings
 ) -> tuple[FloatArray, NDArray[np.float64], Certificate | None]:
-    """Return eigenvectors of the second moment (rows), its eigenvalues, not yet divided by the pairs, and a bound.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer positive eigenvalues than states; their number is named.
-    """
+    """Return eigenvectors of the second moment (rows), its eigenvalues, not yet divided by the pairs, and a bound."""
     # The unbiased moment is A'A less its diagonal of a word paired with itself, D = diag(sum of the rows). A Gram
     # matrix gives it exactly; a random range multiplies by it; a Frequent Directions sketch V diag(s) V' is corrected
     # within its own directions, diag(s) - V' D V.

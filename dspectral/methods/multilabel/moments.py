@@ -30,20 +30,10 @@ NO_SAMPLE = SampleBounds(0, 0, 0.0)
 class FirstMoments(NamedTuple):
     """Summary of the first pass: a sketch of the words' second moment, and the range of words' moment with labels.
 
-    Attributes
-    ----------
-    sketch : FrequentDirections, Moments or RandomRange
-        Sketch of the rows of words.
-    pairs : float
-        Number of pairs of positions in one document, summed over all documents.
-    document_frequency : ndarray of int64, shape (d,)
-        Number of documents that have each word.
-    label_totals : ndarray of int64, shape (L,)
-        Number of documents that have each label.
-    label_range : ndarray of float32, shape (d, r)
-        ``A_u' (Y Omega)``: A_u the rows at unit length, Y the labels, Omega random (the identity where L <= r).
-    sample : DocumentSample
-        Documents to choose settings by.
+    `sketch`: sketch of the rows of words; `pairs`: number of pairs of positions in one document, summed over
+    all documents; `document_frequency` (d,): number of documents that have each word; `label_totals` (L,):
+    number of documents that have each label; `label_range` (d, r): ``A_u' (Y Omega)``; `sample`: documents to
+    choose settings by.
     """
 
     sketch: WordSketch
@@ -57,26 +47,7 @@ class FirstMoments(NamedTuple):
     def needs(
         cls, block: BlockSize, *, sketch: Callable[[Rows], WordSketch], rank: int, **_settings: object
     ) -> Need:
-        """Return how much of rows is worth the summary of a block.
-
-        Parameters
-        ----------
-        block : BlockSize
-            Size of the block of words.
-        sketch : callable
-            Function that sketches the rows of words.
-        rank : int
-            Number of columns of Omega.
-        **_settings : object
-            Other parameters of :meth:`of`.
-
-        Returns
-        -------
-        Need
-            Rows worth the sketch and the range together; no pass is refused for what they hold. Admission counts each
-            level of the merge tree as waiting at once, which five million documents of 700,000 words do not come near
-            (2.75 GB a worker, where it counts 3.3).
-        """
+        """Return how much of rows is worth the summary of a block."""
         return Need(0, 0, need_of(sketch, block).block + 2 * 4 * rank * block.n_columns)
 
     @classmethod
@@ -94,34 +65,7 @@ class FirstMoments(NamedTuple):
     ) -> Self:
         """Summarize one block.
 
-        Parameters
-        ----------
-        rows : csr_array or ndarray, shape (n, d)
-            Words of the documents.
-        labels : csr_array or ndarray, shape (n, L)
-            Matrix that is not zero where a document has the label.
-        sketch : callable
-            ``sketch(words)`` returns the sketch of the rows of words.
-        counts : bool
-            Whether words count as often as they occur.
-        distinct : bool
-            Whether a position is not paired with itself.
-        rank : int
-            Number of columns r of Omega, at least 0.
-        seed : int, default=0
-            Seed of Omega.
-        bounds : SampleBounds, optional
-            The most that the sample of documents may hold; nothing by default.
-
-        Returns
-        -------
-        FirstMoments
-            Summary of the block.
-
-        Raises
-        ------
-        ValueError
-            If an entry is NaN, infinite or negative, or labels and words differ in number of rows.
+        Shapes: `rows` (n, d), `labels` (n, L).
         """
         words = word_rows(rows, counts=counts)
         Y = label_rows(labels, words.shape[0])
@@ -144,17 +88,9 @@ class FirstMoments(NamedTuple):
 class ThirdMoment(NamedTuple):
     """Summary of the second pass: second and third moments of the words in whitened coordinates.
 
-    Attributes
-    ----------
-    second : ndarray of float64, shape (k, k)
-        Second moment.
-    third : ndarray of float64, shape (k, k (k + 1) / 2)
-        Entries ``(i, j <= l)``; its symmetric part is the moment
-        (:func:`dspectral.linalg.tensors.unfolded_symmetric`).
-    pairs : float
-        Number of pairs of positions in one document, summed over all documents.
-    triples : float
-        Number of triples of positions in one document, summed over all documents.
+    `second` (k, k): second moment; `third` (k, k (k + 1) / 2): entries ``(i, j <= l)``; `pairs`: number of
+    pairs of positions in one document, summed over all documents; `triples`: number of triples of positions
+    in one document, summed over all documents.
     """
 
     second: NDArray[np.float64]
@@ -166,26 +102,8 @@ class ThirdMoment(NamedTuple):
     def of(cls, rows: Rows, *, whitening: FloatArray, counts: bool, distinct: bool) -> Self:
         """Summarize one block.
 
-        Parameters
-        ----------
-        rows : csr_array or ndarray, shape (n, d)
-            Words of the documents.
-        whitening : ndarray, shape (d, k)
-            The whitening matrix W.
-        counts : bool
-            Whether words count as often as they occur.
-        distinct : bool
-            Whether to take pairs and triples of distinct positions only: the unbiased moments. They are
-            ``M3(W,W,W)`` less ``3 sum_v w_v w_v r_v - 2 sum_v s_v w_v w_v w_v``, with ``r_v`` the sum of the
-            whitened documents that have word v, and ``s_v`` its count.
+        Shapes: `rows` (n, d), `whitening` (d, k).
 
-        Returns
-        -------
-        ThirdMoment
-            Summary of the block.
-
-        Notes
-        -----
         ``n k^3 / 3`` operations in matrix products; ``distinct`` adds ``k^3`` for each word that occurs.
         """
         words = word_rows(rows, counts=counts)
@@ -220,21 +138,7 @@ def whitened(words: CSRRows, whitening: FloatArray) -> NDArray[np.float64]:
 def label_range(words: CSRRows, Y: CSRRows, rank: int, seed: int) -> FloatArray:
     """Return ``A_u' (Y Omega)``, the range of words' moment with labels, shape (d, r) or (d, L).
 
-    Parameters
-    ----------
-    words : csr_array, shape (n, d)
-        Rows whose entries say which words occur.
-    Y : csr_array, shape (n, L)
-        Ones where a document has a label.
-    rank : int
-        Number of columns r of Omega.
-    seed : int
-        Seed of Omega.
-
-    Returns
-    -------
-    ndarray of float32, shape (d, r) or (d, L)
-        Sums over the documents; Omega is the identity where L is no larger than r.
+    Shapes: `words` (n, d), `Y` (n, L).
     """
     # For rows of unit length: dividing the labels' rows by the lengths is dividing the words' rows, and Y Omega is far
     # narrower.

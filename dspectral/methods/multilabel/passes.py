@@ -39,16 +39,9 @@ LABEL_PRIOR = 0.5
 class States(NamedTuple):
     """Results of the second pass.
 
-    Attributes
-    ----------
-    whitening : Whitening
-        Whitening that is exact within the directions of the first pass.
-    tensor : OrthogonalCP
-        Decomposition of the whitened third moment.
-    words : Simplex
-        Distribution over the words of each state.
-    weights : ndarray of float64, shape (k,)
-        Probability of each state.
+    `whitening`: whitening that is exact within the directions of the first pass; `tensor`: decomposition of
+    the whitened third moment; `words`: distribution over the words of each state; `weights` (k,): probability
+    of each state.
     """
 
     whitening: Whitening
@@ -58,29 +51,7 @@ class States(NamedTuple):
 
 
 def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> tuple[Leading, States]:
-    """Whiten exactly, decompose the third moment, and find further directions of the linear correction.
-
-    Parameters
-    ----------
-    data : LabelledStreams
-        Words; labels are not read.
-    leading : Leading
-        Results of the first pass.
-    settings : Settings
-        Settings of the fit.
-
-    Returns
-    -------
-    leading : Leading
-        Results of the first pass, with more directions.
-    states : States
-        States in the order of the decomposition, with their words and weights.
-
-    Raises
-    ------
-    ValueError
-        If no document has three words.
-    """
+    """Whiten exactly, decompose the third moment, and find further directions of the linear correction."""
     # With W'M2 W = I, M3(W, W, W) = sum_j pi_j^(-1/2) u_j x u_j x u_j for orthonormal u_j: its decomposition gives
     # pi from the values and mu_j, up to scale, as (W^+)' u_j. Cost: n k^3 / 3 for the moment (in the tasks), for the
     # power method some 50 k^4 in batches and 120 k^4 one by one, for the diagonalization some 100 k^4, in this process.
@@ -108,14 +79,8 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
 class DocumentsInMemory(NamedTuple):
     """Documents that a pass reads in this process, at once.
 
-    Attributes
-    ----------
-    words, labels : csr_array
-        Rows of word counts, and rows of labels.
-    dtype : type
-        Precision of what is made from the words.
-    features : ndarray, shape (n, r), or None
-        Features of the linear correction, where they are known already.
+    `words, labels`: rows of word counts, and rows of labels; `dtype`: precision of what is made from the
+    words; `features` (n, r): features of the linear correction, where they are known already.
     """
 
     words: CSRRows
@@ -127,24 +92,7 @@ class DocumentsInMemory(NamedTuple):
 def third_pass(
     data: LabelledStreams | DocumentsInMemory, leading: Leading, states: States, settings: Settings
 ) -> LabelModel:
-    """Estimate the labels of each state from the cross moment, and sum what the linear correction is solved from.
-
-    Parameters
-    ----------
-    data : LabelledStreams or DocumentsInMemory
-        Words and labels.
-    leading : Leading
-        Results of the first pass.
-    states : States
-        Results of the second pass.
-    settings : Settings
-        Settings of the fit.
-
-    Returns
-    -------
-    LabelModel
-        Model of the states as the moments give them.
-    """
+    """Estimate the labels of each state from the cross moment, and sum what the linear correction is solved from."""
     # For w_j = W u_j, E[y (w_j'x)^2] is a multiple of gamma_j: the moment of labels with pairs of words, contracted
     # document by document, so nothing of size L d^2 is formed. Cost: 2 (nnz of words + nnz of labels) k.
     directions = states.whitening.forward @ states.tensor.vectors.astype(data.dtype)
@@ -160,24 +108,7 @@ def third_pass(
 def em_pass(
     data: LabelledStreams | DocumentsInMemory, leading: Leading, model: LabelModel, settings: Settings
 ) -> LabelModel:
-    """Take one step of EM on words and weighted labels, and sum anew what the linear correction is solved from.
-
-    Parameters
-    ----------
-    data : LabelledStreams or DocumentsInMemory
-        Words and labels.
-    leading : Leading
-        Results of the first pass.
-    model : LabelModel
-        Model to start from.
-    settings : Settings
-        Settings of the fit.
-
-    Returns
-    -------
-    LabelModel
-        Model after the step.
-    """
+    """Take one step of EM on words and weighted labels, and sum anew what the linear correction is solved from."""
     # E-step: p(j | x, y) proportional to pi_j prod_v mu_vj^(x_v) prod_l gamma_lj^(label_weight y_l), with mu and gamma
     # smoothed. M-step: pi, mu and gamma are the sums of the posteriors, of the words and of the labels under them,
     # divided by their totals; gamma with half a count more in every entry. Invariant: without smoothing, label_weight
@@ -231,17 +162,7 @@ def _state_statistics(
 def linear_correction(model: LabelModel, alpha: float) -> FloatArray:
     """Return the linear model of what the states leave of the labels.
 
-    Parameters
-    ----------
-    model : LabelModel
-        Model with the sums of the last pass.
-    alpha : float
-        Ridge penalty, in units of the features' mean eigenvalue.
-
-    Returns
-    -------
-    ndarray, shape (L, r + 1)
-        Coefficients; the last column is the intercept.
+    Shapes: returns (L, r + 1).
     """
     sums = model.regression
     return latent_states.residual_regression(sums.gram, sums.states, sums.labels, model.labels.columns, alpha)

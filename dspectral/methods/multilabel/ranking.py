@@ -40,22 +40,11 @@ def topics(weights: NDArray[np.float64], words: FloatArray, labels: FloatArray, 
 class LabelScorer(NamedTuple):
     """Everything that scores labels of documents.
 
-    Attributes
-    ----------
-    log_words : ndarray, shape (d, k)
-        Logarithms of the words' probabilities in each state.
-    log_weights : ndarray of float64, shape (k,)
-        Logarithms of the states' probabilities.
-    labels : ndarray, shape (L, k)
-        Probabilities of the labels in each state.
-    column_weights : ndarray of float64, shape (d,)
-        Inverse document frequencies.
-    directions : ndarray, shape (d, r)
-        Directions of the linear correction's features.
-    linear : ndarray, shape (L, r + 1), or None
-        Coefficients of the linear correction; its last column is the intercept.
-    counts : bool
-        Whether words count as often as they occur.
+    `log_words` (d, k): logarithms of the words' probabilities in each state; `log_weights` (k,): logarithms
+    of the states' probabilities; `labels` (L, k): probabilities of the labels in each state; `column_weights`
+    (d,): inverse document frequencies; `directions` (d, r): directions of the linear correction's features;
+    `linear` (L, r + 1): coefficients of the linear correction; `counts`: whether words count as often as they
+    occur.
     """
 
     log_words: FloatArray

@@ -48,29 +48,13 @@ class MultiLabelRecipe(NamedTuple):
 class Settings(NamedTuple):
     """Checked settings of one fit; see :class:`~dspectral.MomentMultiLabelClassifier` for the meaning of each.
 
-    Attributes
-    ----------
-    n_states : int
-        Number of states, or the most of them.
-    recipe : MultiLabelRecipe
-        How the moments are taken and decomposed.
-    smoothing : float
-        Share of the corpus in every state's words.
-    label_weight : float
-        Weight of a label's log-likelihood in the E-step.
-    rank : int
-        Directions of the linear correction.
-    seed : int
-        Seed of all draws.
-    alpha : float
-        Penalty of the linear correction.
-    n_em_iter : int
-        Passes of EM.
-    fewer : bool
-        Whether states are as many as the words have directions for, where these are fewer than ``n_states``.
-    undecided : tuple of str
-        Names of those settings that are to be chosen on documents held out, and have a value for the case that there
-        are too few documents for that.
+    `n_states`: number of states, or the most of them; `recipe`: how the moments are taken and decomposed;
+    `smoothing`: share of the corpus in every state's words; `label_weight`: weight of a label's
+    log-likelihood in the E-step; `rank`: directions of the linear correction; `seed`: seed of all draws;
+    `alpha`: penalty of the linear correction; `n_em_iter`: passes of EM; `fewer`: whether states are as many
+    as the words have directions for, where these are fewer than ``n_states``; `undecided`: names of those
+    settings that are to be chosen on documents held out, and have a value for the case that there are too few
+    documents for that.
     """
 
     n_states: int

@@ -15,12 +15,8 @@ from dspectral.types import FloatArray, Rows
 class SecondMoments(NamedTuple):
     """Moments of the words in whitened coordinates, and a product with the directions of the linear correction.
 
-    Attributes
-    ----------
-    third : ThirdMoment
-        Second and third moments.
-    reached : ndarray of float32, shape (d, r)
-        ``A_u' A_u D``, for A_u the weighted rows at unit length and D the directions.
+    `third`: second and third moments; `reached` (d, r): ``A_u' A_u D``, for A_u the weighted rows at unit
+    length and D the directions.
     """
 
     third: ThirdMoment
@@ -39,25 +35,7 @@ class SecondMoments(NamedTuple):
     ) -> Self:
         """Summarize one block.
 
-        Parameters
-        ----------
-        rows : csr_array or ndarray, shape (n, d)
-            Words of the documents.
-        whitening : ndarray, shape (d, k)
-            The whitening matrix W.
-        counts : bool
-            Whether words count as often as they occur.
-        distinct : bool
-            Whether to take pairs and triples of distinct positions only.
-        directions : ndarray, shape (d, r)
-            Directions D; r may be 0.
-        column_weights : ndarray of float64, shape (d,)
-            Inverse document frequencies.
-
-        Returns
-        -------
-        SecondMoments
-            Summary of the block.
+        Shapes: `rows` (n, d), `whitening` (d, k), `directions` (d, r), `column_weights` (d,).
         """
         third = ThirdMoment.of(rows, whitening=whitening, counts=counts, distinct=distinct)
         return cls(third, reached_from(rows, column_weights, directions))
@@ -70,19 +48,7 @@ class SecondMoments(NamedTuple):
 def reached_from(rows: Rows, column_weights: NDArray[np.float64], directions: FloatArray) -> FloatArray:
     """Return ``A_u' A_u D``: the words of the documents that directions of words lead to.
 
-    Parameters
-    ----------
-    rows : csr_array or ndarray, shape (n, d)
-        Words of the documents.
-    column_weights : ndarray of float64, shape (d,)
-        Inverse document frequencies.
-    directions : ndarray, shape (d, r)
-        Directions D.
-
-    Returns
-    -------
-    ndarray of float32, shape (d, r)
-        The product; ``4 r`` operations for each entry of the rows.
+    Shapes: `rows` (n, d), `column_weights` (d,), `directions` (d, r); returns (d, r).
     """
     if not directions.shape[1]:
         return np.zeros(directions.shape, dtype=np.float32)

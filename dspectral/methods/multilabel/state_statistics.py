@@ -15,14 +15,8 @@ from dspectral.types import CSRRows, FloatArray, Rows
 class Regression(NamedTuple):
     """Cross products for a linear model of what the states leave of the labels.
 
-    Attributes
-    ----------
-    gram : ndarray of float64, shape (r + 1, r + 1)
-        ``F'F``, for F the features with a last column of ones.
-    states : ndarray of float64, shape (r + 1, k)
-        ``F'P``, for P the posteriors of the states.
-    labels : ndarray, shape (L, r + 1)
-        ``Y'F``, for Y the labels.
+    `gram` (r + 1, r + 1): ``F'F``, for F the features with a last column of ones; `states` (r + 1, k):
+    ``F'P``, for P the posteriors of the states; `labels` (L, r + 1): ``Y'F``, for Y the labels.
     """
 
     gram: NDArray[np.float64]
@@ -45,18 +39,10 @@ class Regression(NamedTuple):
 class LabelModel(NamedTuple):
     """States, and the sums that the linear correction is solved from.
 
-    Attributes
-    ----------
-    log_words : ndarray, shape (d, k)
-        Logarithms of the words' smoothed probabilities in each state.
-    weights : ndarray of float64, shape (k,)
-        Probability of each state.
-    words, labels : Simplex
-        Distributions over the words, shape (d, k), and over the labels, shape (L, k).
-    regression : Regression
-        Cross products for the linear correction.
-    log_likelihood : float
-        Mean log-likelihood of a training document's words under the states that the pass began with.
+    `log_words` (d, k): logarithms of the words' smoothed probabilities in each state; `weights` (k,):
+    probability of each state; `words, labels` (d, k): distributions over the words, shape (d, k), and over
+    the labels, shape (L, k); `regression`: cross products for the linear correction; `log_likelihood`: mean
+    log-likelihood of a training document's words under the states that the pass began with.
     """
 
     log_words: FloatArray
@@ -70,20 +56,10 @@ class LabelModel(NamedTuple):
 class StateStatistics(NamedTuple):
     """Labels and words weighted by how likely each state is, from a pass that knows the states.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows.
-    weights : ndarray of float64, shape (k,)
-        Sum of the posteriors.
-    log_likelihood : float
-        Log-likelihood of the words, without the multinomial coefficient.
-    labels : ndarray, shape (L, k)
-        Sum of the labels' rows, weighted by the posteriors, or by the squares ``(w_j' x)^2`` of the third pass.
-    words : ndarray, shape (d, k) or (0, k)
-        Sum of the words' rows, weighted by the posteriors.
-    regression : Regression
-        Cross products of the linear correction.
+    `n_rows`: number of rows; `weights` (k,): sum of the posteriors; `log_likelihood`: log-likelihood of the
+    words, without the multinomial coefficient; `labels` (L, k): sum of the labels' rows, weighted by the
+    posteriors, or by the squares ``(w_j' x)^2`` of the third pass; `words` (d, k): sum of the words' rows,
+    weighted by the posteriors; `regression`: cross products of the linear correction.
     """
 
     n_rows: int
@@ -111,39 +87,8 @@ class StateStatistics(NamedTuple):
     ) -> Self:
         """Summarize one block.
 
-        Parameters
-        ----------
-        rows : csr_array or ndarray, shape (n, d)
-            Words of the documents.
-        labels : csr_array or ndarray, shape (n, L)
-            Matrix that is not zero where a document has the label.
-        log_words : ndarray, shape (d, k)
-            Logarithms of the words' probabilities in each state.
-        log_weights : ndarray of float64, shape (k,)
-            Logarithms of the states' probabilities.
-        directions : ndarray, shape (d, r)
-            Directions of the regression's features.
-        column_weights : ndarray of float64, shape (d,)
-            Weights of the words in the regression's features
-            (:func:`~dspectral.methods.multilabel.document_rows.linear_features`).
-        counts : bool
-            Whether words count as often as they occur.
-        log_labels : ndarray, shape (L, k), optional
-            Logarithms of the labels' probabilities in each state, times their weight: with them a document's own
-            labels have a say in its state. The regression never sees them, as prediction does not.
-        squares : ndarray, shape (d, k), optional
-            The directions ``w_j``. With them labels are weighted by ``(w_j' x)^2``, which contracts the cross
-            moment of labels with two words without forming it, and words are left out; without them by the
-            posteriors: a step of EM.
-        distinct : bool, default=False
-            Whether those two words are at distinct positions.
-        features : ndarray, shape (n, r), optional
-            Features of the regression, where they are known already.
-
-        Returns
-        -------
-        StateStatistics
-            Summary of the block.
+        Shapes: `rows` (n, d), `labels` (n, L), `log_words` (d, k), `log_weights` (k,), `directions` (d, r),
+        `column_weights` (d,), `log_labels` (L, k), `squares` (d, k), `features` (n, r).
         """
         # E-step: p(j | x) is proportional to pi_j prod_v mu_vj^(x_v), in logarithms one product of the rows with
         # log_words; with labels, times prod_l gamma_lj^(label_weight y_l). P is the posterior given words alone, as

@@ -23,14 +23,8 @@ saved(LinearSVC, name="sklearn.svm.LinearSVC")
 class Choice(NamedTuple):
     """Settings of an :class:`IntentClassifier` that cross-validation chose.
 
-    Attributes
-    ----------
-    C : float
-        Inverse penalty of the SVM.
-    weight : float
-        Weight of the second half of equation 2.
-    first_words, scores : float
-        Weights of the first words and of the intent scores, which SENT+ adds.
+    `C`: inverse penalty of the SVM; `weight`: weight of the second half of equation 2; `first_words, scores`:
+    weights of the first words and of the intent scores, which SENT+ adds.
     """
 
     C: float

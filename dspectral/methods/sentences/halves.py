@@ -19,25 +19,9 @@ HALVES: tuple[Half, ...] = ("sent", "sketch", "idf", "idf+sent")
 def half_of(present: CSRRows, projection: NDArray[np.float32], kind: Half) -> CSRRows:
     """Return one of the second halves of sentences.
 
-    Parameters
-    ----------
-    present : csr_array of float32, shape (n_sentences, n_words)
-        Ones where a sentence has a word.
-    projection : ndarray of float32, shape (n_words, n_components)
-        P of equation 2. The length of a word's row is its inverse document frequency, its direction what the sketch
-        says of it.
-    kind : {"sent", "sketch", "idf", "idf+sent"}
-        ``"sent"`` is ``b P / ||b P||``; ``"sketch"`` takes each row of P at length 1; ``"idf"`` takes the lengths of
-        the rows alone, each word in a column of its own, so that no direction is used; ``"idf+sent"`` puts the two
-        side by side.
+    Shapes: `present` (n_sentences, n_words), `projection` (n_words, n_components); returns (n_sentences,
+    n_components).
 
-    Returns
-    -------
-    csr_array of float64, shape (n_sentences, n_components); for "idf" n_words columns, for "idf+sent" both
-        Rows of unit length, or of zeros where no word is known.
-
-    Examples
-    --------
     >>> present = sparse.csr_array(np.array([[1, 1], [0, 1]], dtype=np.float32))
     >>> P = np.array([[3, 0], [4, 0]], dtype=np.float32)
     >>> half_of(present, P, "sent").toarray(), half_of(present, P, "idf").toarray().round(2)

@@ -13,25 +13,8 @@ from dspectral.inputs.parameters import check_real
 def checked_labels(y: ArrayLike, n_texts: int) -> NDArray[Any]:
     """Return one label for each sentence.
 
-    Parameters
-    ----------
-    y : array-like of labels, shape (n_texts,)
-        As they were given.
-    n_texts : int
-        Number of sentences.
+    Shapes: `y` (n_texts,); returns (n_texts,).
 
-    Returns
-    -------
-    ndarray, shape (n_texts,)
-        The labels.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer labels than sentences, one is missing, or they are no classes.
-
-    Examples
-    --------
     >>> checked_labels(["music", "travel"], 2).tolist()
     ['music', 'travel']
     """
@@ -55,29 +38,6 @@ def _is_missing(label: object) -> bool:
 def numbers(name: str, value: float | Sequence[float], *, at_least: float) -> list[float]:
     """Return a parameter that is one number or several as a list.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for errors.
-    value : float or sequence of float
-        As it was given.
-    at_least : float
-        Smallest number that is allowed.
-
-    Returns
-    -------
-    list of float
-        The numbers in their order.
-
-    Raises
-    ------
-    TypeError
-        If an element is no number.
-    ValueError
-        If there is none, or one is too small.
-
-    Examples
-    --------
     >>> numbers("C", 0.3, at_least=0.0), numbers("C", (0.3, 1.0), at_least=0.0)
     ([0.3], [0.3, 1.0])
     """

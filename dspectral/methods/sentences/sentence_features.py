@@ -25,16 +25,8 @@ WORD = re.compile(r"(?u)\b\w\w+\b")
 class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
     """Base class of representations: n-grams beside what :meth:`embed` of a subclass returns.
 
-    Attributes
-    ----------
-    n_features : int
-        Number of columns that n-grams are hashed to.
-    ngram_range : tuple of int
-        Smallest and largest number of words of an n-gram.
-    weight : float
-        Factor of the second half.
-    halves : tuple of str
-        Kinds of second halves that there are; the first is that of :meth:`transform`.
+    `n_features`: number of columns that n-grams are hashed to; `ngram_range`: smallest and largest number of
+    words of an n-gram; `weight`: factor of the second half; `halves`: kinds of second halves that there are.
     """
 
     n_features: int

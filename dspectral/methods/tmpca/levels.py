@@ -22,16 +22,9 @@ FirstLevel: TypeAlias = Literal["auto", "pairs", "vectors"]
 class LevelSettings(NamedTuple):
     """Settings that all levels share.
 
-    Attributes
-    ----------
-    n_components : int
-        k, the number of axes of a level.
-    center : bool
-        Whether the mean is subtracted before axes are found.
-    whiten : bool
-        Whether projections are scaled to unit variance.
-    first_level : {"auto", "pairs", "vectors"}
-        Whether the first level counts pairs of tokens, as :class:`~dspectral.TreePCA` says.
+    `n_components`: k, the number of axes of a level; `center`: whether the mean is subtracted before axes are
+    found; `whiten`: whether projections are scaled to unit variance; `first_level`: whether the first level
+    counts pairs of tokens, as :class:`~dspectral.TreePCA` says.
     """
 
     n_components: int
@@ -57,14 +50,9 @@ class LevelSettings(NamedTuple):
 class Climb(NamedTuple):
     """How far a fit has come: the blocks, and the levels that they are projected through as they are read.
 
-    Attributes
-    ----------
-    stream : Stream
-        Blocks of sentences, or of the nodes of a level that is kept.
-    axes : list of ndarray
-        Axes of the levels between the blocks and the level to be found next, each of shape (k, arity * d).
-    kept : bool
-        Whether the blocks are nodes in memory, which reading does not count as a pass.
+    `stream`: blocks of sentences, or of the nodes of a level that is kept; `axes` (k, arity * d): axes of the
+    levels between the blocks and the level to be found next, each of shape (k, arity * d); `kept`: whether
+    the blocks are nodes in memory, which reading does not count as a pass.
     """
 
     stream: Stream
@@ -73,29 +61,7 @@ class Climb(NamedTuple):
 
 
 def find_levels(stream: Stream, n_levels: int, settings: LevelSettings) -> tuple[list[Spectrum], int]:
-    """Find the axes of each level, in one pass over the blocks each at most.
-
-    Parameters
-    ----------
-    stream : Stream
-        Sentences in blocks.
-    n_levels : int
-        L, the number of levels.
-    settings : LevelSettings
-        Settings that all levels share.
-
-    Returns
-    -------
-    levels : list of Spectrum
-        The lowest first; axes are zero where a level has fewer independent directions than components.
-    n_passes : int
-        Reads of each block.
-
-    Raises
-    ------
-    ValueError
-        If there is no sentence, or a number is not finite.
-    """
+    """Find the axes of each level, in one pass over the blocks each at most."""
     levels: list[Spectrum] = []
     climb, n_passes = Climb(stream, [], kept=False), 0
     expect_passes(n_levels)  # at most
@@ -161,27 +127,6 @@ def _solve(moments: Moments, settings: LevelSettings) -> Spectrum:
 def n_levels_of(length: int, arity: int) -> int:
     """Return L, of which ``length == arity**L``.
 
-    Parameters
-    ----------
-    length : int
-        N, the number of leaves of a tree.
-    arity : int
-        P, the number of children of a node.
-
-    Returns
-    -------
-    int
-        L, the number of levels.
-
-    Raises
-    ------
-    TypeError
-        If one is no integer.
-    ValueError
-        If there is no such number: the nearest lengths that have one are named.
-
-    Examples
-    --------
     >>> n_levels_of(64, 2), n_levels_of(9, 3), n_levels_of(7, 7)
     (6, 2, 1)
     """

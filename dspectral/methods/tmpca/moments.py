@@ -19,28 +19,11 @@ PANEL = 8192
 def level_moments(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> Moments:
     """Return the moments of the vectors that the next level joins.
 
-    Parameters
-    ----------
-    block : Sentences, Nodes or ndarray of shape (n, length * n_dimensions)
-        A block as ``trees`` says.
-    trees : Trees
-        Shape of the trees, and the vectors of their leaves.
-    axes : sequence of ndarray
-        Axes of the levels below, each of shape (k, arity * d): the block is projected through them first.
+    Shapes: `block` (n, length * n_dimensions), `axes` (k, arity * d).
 
-    Returns
-    -------
-    Moments
-        Moments of ``n * length / arity**(len(axes) + 1)`` vectors of ``arity * d`` numbers, those of nothing but
-        padding among them.
-
-    Notes
-    -----
     Holds ``2 PIECE`` numbers at a time beside the block and the moments. Zero vectors are counted, not computed:
     the time goes with the tokens that are there.
 
-    Examples
-    --------
     >>> trees = Trees(length=4, arity=2, n_dimensions=1, table=np.array([[1.0], [2.0]]))
     >>> level_moments(Sentences.of([[0, 1, 1]]), trees=trees, axes=())
     Moments(n_rows=2, total=array([3., 2.]), gram=array([[5., 2.],
@@ -61,10 +44,7 @@ def level_moments(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> 
 class KeptNodes(NamedTuple):
     """The nodes of a level themselves, block by block: the caller bounds the memory that they take.
 
-    Attributes
-    ----------
-    blocks : tuple of Nodes
-        One entry for each block, in the order of the sentences.
+    `blocks`: one entry for each block, in the order of the sentences.
     """
 
     blocks: tuple[Nodes, ...]
@@ -73,19 +53,7 @@ class KeptNodes(NamedTuple):
     def of(cls, block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> Self:
         """Project a block through the levels to which ``axes`` belong.
 
-        Parameters
-        ----------
-        block : Sentences, Nodes or ndarray of shape (n, length * n_dimensions)
-            A block as ``trees`` says.
-        trees : Trees
-            Shape of the trees, and the vectors of their leaves.
-        axes : sequence of ndarray
-            Axes of the lowest levels, at least one, each of shape (k, arity * d).
-
-        Returns
-        -------
-        KeptNodes
-            The nodes of one block.
+        Shapes: `block` (n, length * n_dimensions), `axes` (k, arity * d).
         """
         # The leaves of a piece go as soon as its nodes are there: P^level leaves leave one node.
         parts = [climb(piece, axes, trees.arity) for piece in trees.pieces(block)]
@@ -101,19 +69,7 @@ class KeptNodes(NamedTuple):
 def roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
     """Return the one vector that is left of each sentence.
 
-    Parameters
-    ----------
-    block : Sentences, Nodes or ndarray of shape (n, length * n_dimensions)
-        A block as ``trees`` says.
-    trees : Trees
-        Shape of the trees, and the vectors of their leaves.
-    axes : sequence of ndarray
-        Axes of all levels, each of shape (k, arity * d).
-
-    Returns
-    -------
-    ndarray, shape (n, k)
-        Zeros for an empty sentence.
+    Shapes: `block` (n, length * n_dimensions), `axes` (k, arity * d); returns (n, k).
     """
     # Empty sentences have no node at all: their rows stay zero.
     dtype = np.result_type(*axes)
@@ -129,17 +85,10 @@ def roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArr
 class PairCounts(NamedTuple):
     """Counts of the pairs that the first level of trees of arity 2 joins: tokens 0 and 1, 2 and 3, ...
 
-    Attributes
-    ----------
-    n_pairs : int
-        Number of pairs, those of padding alone included.
-    counts : csr_array of float64, shape (n_types, n_types)
-        How often a type (row) is the left neighbor of another (column).
-    alone : ndarray of float64, shape (n_types,)
-        How often the neighbor of a type is padding.
+    `n_pairs`: number of pairs, those of padding alone included; `counts` (n_types, n_types): how often a type
+    (row) is the left neighbor of another (column); `alone` (n_types,): how often the neighbor of a type is
+    padding.
 
-    Examples
-    --------
     >>> pairs = PairCounts.of(Sentences.of([[0, 1, 1]]), n_types=2, length=4)
     >>> pairs.counts.toarray(), pairs.alone
     (array([[0., 1.],
@@ -155,27 +104,7 @@ class PairCounts(NamedTuple):
 
     @classmethod
     def of(cls, sentences: Sentences, *, n_types: int, length: int) -> Self:
-        """Count the pairs among the first ``length`` tokens of each sentence of a block.
-
-        Parameters
-        ----------
-        sentences : Sentences
-            One block.
-        n_types : int
-            Number of word types.
-        length : int
-            N, the number of leaves of a tree.
-
-        Returns
-        -------
-        PairCounts
-            Exact counts.
-
-        Raises
-        ------
-        ValueError
-            If a word type is out of range.
-        """
+        """Count the pairs among the first ``length`` tokens of each sentence of a block."""
         ids, sizes = first_tokens(sentences, n_types, length)
         place = places(sizes)
         # Tokens at even places are left children; the last one of a text of odd length has padding beside it.
@@ -198,18 +127,8 @@ class PairCounts(NamedTuple):
     def moments(self, table: FloatArray) -> Moments:
         """Return the moments of the joined vectors, given the vector of each type.
 
-        Parameters
-        ----------
-        table : ndarray, shape (n_types, d)
-            The vector of each word type.
+        Shapes: `table` (n_types, d).
 
-        Returns
-        -------
-        Moments
-            Moments of ``n_pairs`` vectors of 2 d numbers.
-
-        Notes
-        -----
         The Gram matrix is ``[E' F E, E' C E; E' C' E, E' S E]`` for the table E, the counts C, and how often each
         type is first or second, F and S, on diagonals.
         """

@@ -16,12 +16,7 @@ PIECE = 1 << 21
 class Nodes(NamedTuple):
     """The nodes of one level of many trees.
 
-    Attributes
-    ----------
-    rows : ndarray, shape (n_nodes, d)
-        One tree after the other. The nodes of a tree after its last stored one are zero vectors.
-    sizes : ndarray of int64, shape (n_trees,)
-        Number of stored nodes of each tree.
+    `rows` (n_nodes, d): one tree after the other; `sizes` (n_trees,): number of stored nodes of each tree.
     """
 
     rows: FloatArray
@@ -31,27 +26,8 @@ class Nodes(NamedTuple):
 def leaves(sentences: Sentences, table: FloatArray, length: int) -> Nodes:
     """Return the vectors of the first ``length`` tokens of each sentence.
 
-    Parameters
-    ----------
-    sentences : Sentences
-        Sentences of ids below ``len(table)``.
-    table : ndarray, shape (n_types, d)
-        The vector of each word type.
-    length : int
-        Number of tokens after which a sentence is cut.
+    Shapes: `table` (n_types, d).
 
-    Returns
-    -------
-    Nodes
-        One tree a sentence.
-
-    Raises
-    ------
-    ValueError
-        If an id is out of range.
-
-    Examples
-    --------
     >>> leaves(Sentences.of([[1, 1, 0], []]), np.array([[1.0, 0.0], [0.0, 2.0]]), length=2).sizes
     array([2, 0])
     """
@@ -64,26 +40,7 @@ def first_tokens(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return the ids of the first ``length`` tokens of each sentence, and how many these are.
 
-    Parameters
-    ----------
-    sentences : Sentences
-        Sentences of ids below ``n_types``.
-    n_types : int
-        Number of word types.
-    length : int
-        Number of tokens after which a sentence is cut.
-
-    Returns
-    -------
-    ids : ndarray of int32, shape (n_tokens,)
-        One sentence after the other.
-    sizes : ndarray of int64, shape (n_sentences,)
-        Number of tokens of each sentence.
-
-    Raises
-    ------
-    ValueError
-        If an id is out of range.
+    Shapes: returns `ids` (n_tokens,), `sizes` (n_sentences,).
     """
     # Negative ids would index the table from its end without a word.
     ids = sentences.ids
@@ -98,18 +55,8 @@ def first_tokens(
 def places(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the place of each node in its tree.
 
-    Parameters
-    ----------
-    sizes : ndarray of int64, shape (n_trees,)
-        Number of nodes of each tree.
+    Shapes: `sizes` (n_trees,); returns (n_nodes,).
 
-    Returns
-    -------
-    ndarray of int64, shape (n_nodes,)
-        0, 1, ... in each tree.
-
-    Examples
-    --------
     >>> places(np.array([2, 0, 3]))
     array([0, 1, 0, 1, 2])
     """
@@ -120,20 +67,6 @@ def places(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 def join_neighbors(nodes: Nodes, arity: int) -> Nodes:
     """Return the parents: each the vectors of ``arity`` neighbors one after the other.
 
-    Parameters
-    ----------
-    nodes : Nodes
-        A level of n nodes of d numbers.
-    arity : int
-        Number of children of a parent.
-
-    Returns
-    -------
-    Nodes
-        Rows of ``arity * d`` numbers; a view of the same memory where no tree ends within a parent.
-
-    Examples
-    --------
     >>> join_neighbors(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), 2).rows
     array([[1., 2.],
            [3., 0.]])
@@ -167,18 +100,8 @@ Block: TypeAlias = Sentences | Nodes | FloatArray
 class Trees(NamedTuple):
     """Shape of the trees, and how a block becomes their leaves.
 
-    Attributes
-    ----------
-    length : int
-        N, the number of leaves of a tree.
-    arity : int
-        P, the number of children of a node.
-    n_dimensions : int
-        Length of the vector of a leaf.
-    table : ndarray, shape (n_types, n_dimensions), or None
-        Vectors of token types: a block is then :class:`~dspectral.types.Sentences`, cut after ``length`` tokens,
-        zero vectors in the place of missing ones. None where a block is an ndarray of shape
-        (n, length * n_dimensions), the vectors of a sentence one after the other.
+    `length`: N, the number of leaves of a tree; `arity`: P, the number of children of a node; `n_dimensions`:
+    length of the vector of a leaf; `table` (n_types, n_dimensions): vectors of token types.
     """
 
     length: int
@@ -189,21 +112,7 @@ class Trees(NamedTuple):
     def pieces(self, block: Block) -> Iterator[Nodes]:
         """Yield the leaves of a block, a few sentences at a time.
 
-        Parameters
-        ----------
-        block : Sentences, Nodes or ndarray of shape (n, length * n_dimensions)
-            A block as ``table`` says, or nodes, which are the leaves themselves.
-
-        Yields
-        ------
-        Nodes
-            Leaves of the next sentences, at most ``PIECE`` numbers or one sentence.
-
-        Raises
-        ------
-        ValueError
-            If a vector has NaN or infinity (sentence, position and dimension are named), or a word type is out of
-            range.
+        Shapes: `block` (n, length * n_dimensions).
         """
         # The vectors of a block take some hundred times the memory of its ids, so they are never there all at once.
         most = max(1, PIECE // self.n_dimensions)

@@ -17,22 +17,8 @@ OUTPUTS: tuple[str, ...] = get_args(Output)
 def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
     """Return how many numbers are left of a sentence.
 
-    Parameters
-    ----------
-    output : {"root", "levels", "pooled", "sliding"}
-        Nodes of the tree that become the output.
-    trees : Trees
-        Shape of the trees.
-    axes : sequence of ndarray
-        Axes of all levels, each of shape (k, arity * d).
+    Shapes: `axes` (k, arity * d).
 
-    Returns
-    -------
-    int
-        Number of columns.
-
-    Examples
-    --------
     >>> axes = [np.ones((3, 4)), np.ones((3, 6))]
     >>> [n_columns(output, Trees(4, 2, 2), axes) for output in ("root", "levels", "pooled", "sliding")]
     [3, 9, 32, 32]
@@ -48,21 +34,7 @@ def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
 def left_of(block: Block, *, trees: Trees, axes: Sequence[FloatArray], output: Output) -> FloatArray:
     """Return what is left of each sentence of a block.
 
-    Parameters
-    ----------
-    block : Sentences, Nodes or ndarray of shape (n, length * n_dimensions)
-        A block as ``trees`` says.
-    trees : Trees
-        Shape of the trees, and the vectors of their leaves.
-    axes : sequence of ndarray
-        Axes of all levels, each of shape (k, arity * d).
-    output : {"root", "levels", "pooled", "sliding"}
-        Which nodes, and how: see :class:`~dspectral.TreePCA`.
-
-    Returns
-    -------
-    ndarray, shape (n, n_columns)
-        Zeros for an empty sentence.
+    Shapes: `block` (n, length * n_dimensions), `axes` (k, arity * d); returns (n, n_columns).
     """
     if output == "root":
         return roots(block, trees=trees, axes=axes)
@@ -80,22 +52,8 @@ def left_of(block: Block, *, trees: Trees, axes: Sequence[FloatArray], output: O
 def in_places(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
     """Return the nodes of all levels side by side, the lowest level first, each in its place.
 
-    Parameters
-    ----------
-    leaves : Nodes
-        The lowest level.
-    trees : Trees
-        Shape of the trees.
-    axes : sequence of ndarray
-        Axes of all levels, each of shape (k, arity * d).
+    Shapes: `axes` (k, arity * d); returns (n_trees, k * (length - 1) / (arity - 1)).
 
-    Returns
-    -------
-    ndarray, shape (n_trees, k * (length - 1) / (arity - 1))
-        Zeros for a node with only padding below.
-
-    Examples
-    --------
     >>> sums = [np.ones((1, 2))] * 2
     >>> in_places(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), Trees(4, 2, 1), sums)
     array([[3., 3., 6.]])
@@ -113,25 +71,8 @@ def in_places(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatA
 def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, sliding: bool = False) -> FloatArray:
     """Return the first node of each level, and the mean, the least and the largest over all of its nodes.
 
-    Parameters
-    ----------
-    leaves : Nodes
-        The lowest level, which is pooled too.
-    trees : Trees
-        Shape of the trees.
-    axes : sequence of ndarray
-        Axes of all levels, each of shape (k, arity * d).
-    sliding : bool, default=False
-        Whether nodes begin at every leaf, and not at each ``arity ** level``-th.
+    Shapes: `axes` (k, arity * d); returns (n_trees, 4 * (n_dimensions + k * n_levels)).
 
-    Returns
-    -------
-    ndarray, shape (n_trees, 4 * (n_dimensions + k * n_levels))
-        The lowest level first, and of each the first node, the means, the minima and the maxima. Nodes with only
-        padding below are left out; what a node has beyond the last stored leaf is zero.
-
-    Examples
-    --------
     >>> three, sums = Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), [np.ones((1, 2))] * 2
     >>> pooled(three, Trees(4, 2, 1), sums)
     array([[1., 2., 1., 3., 3., 3., 3., 3., 6., 6., 6., 6.]])

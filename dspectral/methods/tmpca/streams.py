@@ -37,16 +37,9 @@ WordVectors: TypeAlias = HoldsVectors | tuple[Sequence[str] | Documents, FloatAr
 class TreeSettings(NamedTuple):
     """Settings that turn sentences into trees.
 
-    Attributes
-    ----------
-    length : int
-        N, the number of leaves of a tree.
-    arity : int
-        P, the number of children of a node.
-    vectors : WordEmbedding, (words, matrix) or None
-        Vectors of words, as for :func:`token_table`.
-    n_hashed : int or None
-        Number of dimensions that words are hashed to where there are no vectors.
+    `length`: N, the number of leaves of a tree; `arity`: P, the number of children of a node; `vectors`:
+    vectors of words, as for :func:`token_table`; `n_hashed`: number of dimensions that words are hashed to
+    where there are no vectors.
     """
 
     length: int
@@ -63,16 +56,9 @@ class TreeSettings(NamedTuple):
 class Stream(NamedTuple):
     """Sentences in blocks.
 
-    Attributes
-    ----------
-    blocks : Blocks, ndarray or Dask array
-        The blocks, as :func:`dspectral.summarize` takes them.
-    trees : Trees
-        Shape of the trees, and the vectors of their leaves.
-    n_rows : list of int or None
-        Number of sentences of each block, where the blocks do not say it themselves.
-    n_tokens : int or None
-        Number of tokens of all texts, before they are cut.
+    `blocks`: the blocks, as :func:`dspectral.summarize` takes them; `trees`: shape of the trees, and the
+    vectors of their leaves; `n_rows`: number of sentences of each block, where the blocks do not say it
+    themselves; `n_tokens`: number of tokens of all texts, before they are cut.
     """
 
     blocks: "Blocks | RowsLike"
@@ -106,24 +92,7 @@ def is_lists(X: object) -> bool:
 def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
     """Return a corpus, lists of tokens or an array of vectors as a stream.
 
-    Parameters
-    ----------
-    X : Corpus, token lists, or ndarray or Dask array of shape (n, length, d) or (n, length * d)
-        Sentences of words or of vectors.
-    settings : TreeSettings
-        Settings that turn sentences into trees.
-
-    Returns
-    -------
-    Stream
-        Nothing is read yet of a corpus or a Dask array.
-
-    Raises
-    ------
-    ValueError
-        If X is of another shape, or holds no word.
-    TypeError
-        If X is of another kind.
+    Shapes: `X` (n, length, d).
     """
     if not is_corpus(X) and not is_lists(X):
         return _of_array(X, settings)
@@ -140,27 +109,7 @@ def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
 
 
 def block_of_lists(X: TokenLists, settings: TreeSettings) -> tuple[Sentences, Trees]:
-    """Return lists of tokens, which may all be empty, as one block.
-
-    Parameters
-    ----------
-    X : token lists
-        A list, generator or column of lists of strings.
-    settings : TreeSettings
-        Settings that turn sentences into trees.
-
-    Returns
-    -------
-    sentences : Sentences
-        The block.
-    trees : Trees
-        Shape of the trees, and the vectors of their leaves.
-
-    Raises
-    ------
-    ValueError
-        If one is not a list of strings.
-    """
+    """Return lists of tokens, which may all be empty, as one block."""
     sentences = token_lists(X)
     words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
     return encode(sentences, words), settings.trees(words)
@@ -196,25 +145,7 @@ def _of_array(X: Any, settings: TreeSettings) -> Stream:
 
 
 def n_dimensions_of(vectors: WordVectors | None, n_hashed: int | None) -> int:
-    """Return the length of the vectors that :func:`token_table` gives.
-
-    Parameters
-    ----------
-    vectors : fitted WordEmbedding, (words, matrix), or None
-        As for :func:`token_table`.
-    n_hashed : int or None
-        Number of dimensions that words are hashed to where there are no vectors.
-
-    Returns
-    -------
-    int
-        Number of dimensions.
-
-    Raises
-    ------
-    ValueError
-        If vectors are neither given nor can be hashed.
-    """
+    """Return the length of the vectors that :func:`token_table` gives."""
     if vectors is not None:
         return int(_pair(vectors)[1].shape[1])
     if n_hashed is None:

@@ -36,44 +36,13 @@ class Text(Protocol):
 
 
 def text_digest(content: Text) -> int:
-    """Return a digest of the text behind a block.
-
-    Parameters
-    ----------
-    content : Documents or Piece
-        The text.
-
-    Returns
-    -------
-    int
-        The digest, which also tells where documents begin.
-    """
+    """Return a digest of the text behind a block."""
     data, offsets = np.frombuffer(content.data, dtype=np.uint8), getattr(content, "offsets", None)
     return digest_of(data) if offsets is None else digest_of(data, offsets)
 
 
 def read_steady(span: Span, *, read: Read, options: dict[str, Any]) -> Iterator[Any]:
-    """Yield what is read of a span, and refuse it if one of its files changes meanwhile.
-
-    Parameters
-    ----------
-    span : Span
-        The piece of text.
-    read : callable
-        ``read(span)`` yields the contents of one block after the other.
-    options : dict
-        Options of the files' file systems.
-
-    Yields
-    ------
-    object
-        Each item of ``read``.
-
-    Raises
-    ------
-    StoreError
-        If a file has changed.
-    """
+    """Yield what is read of a span, and refuse it if one of its files changes meanwhile."""
     # A local file is compared with itself on this machine, which may have a copy of its own.
     urls = (span.url, *span.also)
     begun = {
@@ -90,22 +59,7 @@ def read_steady(span: Span, *, read: Read, options: dict[str, Any]) -> Iterator[
 
 
 def hold_to_earlier(draft: Draft, spans: Sequence[Span], read: Read) -> None:
-    """Refuse files that are no longer what an earlier call has read, and keep the stamps of those that are.
-
-    Parameters
-    ----------
-    draft : Draft
-        The store being built, nothing of it written yet by this call.
-    spans : sequence of Span
-        The text.
-    read : callable
-        ``read(span)`` yields the contents of one block after the other.
-
-    Raises
-    ------
-    StoreError
-        If text that was read for blocks that are written is another one now; the file is named.
-    """
+    """Refuse files that are no longer what an earlier call has read, and keep the stamps of those that are."""
     if not spans:
         return  # texts that are no files have digests of their own
     stamps, path = stamps_of(spans), f"{draft.scratch}/{STAMPS}"
@@ -119,24 +73,7 @@ def hold_to_earlier(draft: Draft, spans: Sequence[Span], read: Read) -> None:
 
 
 def hold_to_plan(draft: Draft, spans: Sequence[Span], read: Read, options: dict[str, Any]) -> None:
-    """Refuse to finish a store of local files that have changed since they were planned.
-
-    Parameters
-    ----------
-    draft : Draft
-        The store being built, all of its blocks written.
-    spans : sequence of Span
-        The text.
-    read : callable
-        ``read(span)`` yields the contents of one block after the other.
-    options : dict
-        Options of the files' file systems.
-
-    Raises
-    ------
-    StoreError
-        If text that was read is another one now; the file is named.
-    """
+    """Refuse to finish a store of local files that have changed since they were planned."""
     # Files elsewhere have been compared with the plan by the tasks that read them.
     local = {url: stamp for url, stamp in stamps_of(spans).items() if stamp.startswith("file")}
     _compare(draft, spans, read, {url for url, stamp in local.items() if fresh_stamp(url, options) != stamp})

@@ -27,29 +27,6 @@ def count_vocabulary(
 ) -> Vocabulary:
     """Find the n-grams that become columns, and write them into the store.
 
-    Parameters
-    ----------
-    draft : Draft
-        The store being built.
-    spans : list of Span
-        The text, cut into pieces that are read in parallel.
-    read : callable
-        ``read(span)`` yields blocks of documents.
-    settings : VocabularySettings
-        Which n-grams to keep.
-
-    Returns
-    -------
-    Vocabulary
-        The n-grams that are kept, as they were written.
-
-    Raises
-    ------
-    ValueError
-        If there is no document, or no n-gram within the document frequencies.
-
-    Notes
-    -----
     One pass. The n-grams of each block go to scratch in the store, cut by a hash; then one task merges one
     part of all blocks and keeps what is frequent enough. A task holds the n-grams of a block, or about two
     times those of a part. A count that was stopped goes on with the spans that are not counted yet.
@@ -85,33 +62,7 @@ def count_spans(
     table_of: Callable[[Documents], TermTable],
     n_partitions: int,
 ) -> tuple[list[str], int]:
-    """Write the terms of each block to scratch, cut by a hash, one task a span.
-
-    Parameters
-    ----------
-    draft : Draft
-        The store being built.
-    spans : list of Span
-        The text, cut into pieces that are read in parallel.
-    read : callable
-        ``read(span)`` yields blocks of documents.
-    table_of : callable
-        ``table_of(documents)`` returns the table of the terms of a block.
-    n_partitions : int
-        Number of parts to cut each table into; a term is always in the part of the same number.
-
-    Returns
-    -------
-    names : list of str
-        Paths of the groups that hold the parts of each block, in the order of the text.
-    n_documents : int
-        Number of documents of all spans.
-
-    Raises
-    ------
-    ValueError
-        If there is no document.
-    """
+    """Write the terms of each block to scratch, cut by a hash, one task a span."""
     scratch = draft.scratch
     count = partial(
         _count_span,
@@ -179,22 +130,6 @@ def _merge_and_filter(
 def merge_part(part: int, *, where: Location, names: list[str]) -> TermTable:
     """Merge a part of all blocks, read one after the other, in a balanced tree.
 
-    Parameters
-    ----------
-    part : int
-        Number of the part.
-    where : Location
-        The store.
-    names : list of str
-        Paths of the groups that hold the parts of each block.
-
-    Returns
-    -------
-    TermTable
-        The terms of the part in all blocks.
-
-    Notes
-    -----
     Merging n tables of m terms costs O(n m log n) instead of the O(n**2 m) of one after the other, and at most
     log2(n) tables are in memory.
     """

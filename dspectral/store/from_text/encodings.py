@@ -17,23 +17,6 @@ _READ = 1 << 18
 def known_encoding(encoding: str | None) -> str | None:
     """Return the name of an encoding, None for UTF-8.
 
-    Parameters
-    ----------
-    encoding : str or None
-        A name that Python knows, such as ``"latin-1"``; None is UTF-8.
-
-    Returns
-    -------
-    str or None
-        Python's own name of it; None for UTF-8, with or without a byte order mark.
-
-    Raises
-    ------
-    ValueError
-        If there is no such encoding of text, or lines cannot be found in it.
-
-    Examples
-    --------
     >>> known_encoding("latin1"), known_encoding("UTF8")
     ('iso8859-1', None)
     """
@@ -57,45 +40,13 @@ def known_encoding(encoding: str | None) -> str | None:
 
 
 def is_wide(encoding: str | None) -> bool:
-    """Report whether files of an encoding cannot be cut at bytes that are line ends.
-
-    Parameters
-    ----------
-    encoding : str or None
-        Result of :func:`known_encoding`.
-
-    Returns
-    -------
-    bool
-        True for UTF-16 and UTF-32.
-    """
+    """Report whether files of an encoding cannot be cut at bytes that are line ends."""
     return encoding is not None and encoding.startswith(_WIDE)
 
 
 def as_utf8(piece: Piece, encoding: str | None, errors: str) -> Piece:
     r"""Return whole lines in UTF-8, checked.
 
-    Parameters
-    ----------
-    piece : Piece
-        Whole lines in the encoding of the file.
-    encoding : str or None
-        The encoding; None is UTF-8.
-    errors : {"strict", "replace"}
-        Whether bytes that cannot be decoded are an error, or become U+FFFD.
-
-    Returns
-    -------
-    Piece
-        Lines in UTF-8; the places that its errors name are those of the bytes decoded.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be decoded and ``errors`` is "strict": file and line are named.
-
-    Examples
-    --------
     >>> as_utf8(Piece(b"caf\xe9", "a.txt", 0, 1), "iso8859-1", "strict").data.decode()
     'café'
     """
@@ -109,20 +60,7 @@ def as_utf8(piece: Piece, encoding: str | None, errors: str) -> Piece:
 
 
 def not_decoded(encoding: str, error: UnicodeDecodeError) -> str:
-    """Return the sentence of an undecodable byte, and which options help.
-
-    Parameters
-    ----------
-    encoding : str
-        Name of the encoding that was tried.
-    error : UnicodeDecodeError
-        The error of the decoder.
-
-    Returns
-    -------
-    str
-        The sentence, without file and place.
-    """
+    """Return the sentence of an undecodable byte, and which options help."""
     byte = error.object[error.start : error.start + 1].hex()
     return (
         f"byte 0x{byte} is not {encoding} ({error.reason}); errors='replace' reads on, and encoding= names another "
@@ -132,29 +70,7 @@ def not_decoded(encoding: str, error: UnicodeDecodeError) -> str:
 
 @contextmanager
 def in_utf8(file: IO[bytes], url: str, encoding: str | None, errors: str) -> Iterator[IO[bytes]]:
-    """Turn a file of a wide encoding into one of UTF-8 as it is read; others stay.
-
-    Parameters
-    ----------
-    file : file of bytes
-        The file, decompressed.
-    url : str
-        Its name, for messages.
-    encoding : str or None
-        Result of :func:`known_encoding`.
-    errors : {"strict", "replace"}
-        Whether bytes that cannot be decoded are an error, or become U+FFFD.
-
-    Yields
-    ------
-    file of bytes
-        A file that cannot seek, or the file itself.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be decoded and ``errors`` is "strict": file and byte are named.
-    """
+    """Turn a file of a wide encoding into one of UTF-8 as it is read; others stay."""
     if encoding is None or not is_wide(encoding):
         yield file
     else:

@@ -21,27 +21,7 @@ _LONGEST_FIELD = 2**31 - 1
 
 
 def json_texts(piece: Piece, field: str, errors: str) -> Documents:
-    """Return a field of the records in some lines of JSON.
-
-    Parameters
-    ----------
-    piece : Piece
-        Whole lines in UTF-8, a record each.
-    field : str
-        Key of the text in the JSON objects.
-    errors : {"strict", "replace"}
-        Whether half a surrogate pair is an error, or becomes U+FFFD.
-
-    Returns
-    -------
-    Documents
-        The texts, one for each line.
-
-    Raises
-    ------
-    ValueError
-        If a line, empty ones too, is not a JSON object with a string in the field.
-    """
+    """Return a field of the records in some lines of JSON."""
     lines = piece.data.decode().removesuffix("\n").split("\n")
     texts = []
     for number, line in enumerate(lines):
@@ -87,30 +67,7 @@ def _encode(text: str, errors: str) -> bytes:
 
 
 def tsv_texts(piece: Piece, column: int, n_columns: int, *, with_header: bool) -> Documents:
-    """Return a column of some lines of TSV, without a loop over lines.
-
-    Parameters
-    ----------
-    piece : Piece
-        Whole lines in UTF-8.
-    column : int
-        Number of the column, from 0.
-    n_columns : int
-        Number of columns of the header.
-    with_header : bool
-        Whether the first line is the header, which is left out.
-
-    Returns
-    -------
-    Documents
-        The texts, one for each line.
-
-    Raises
-    ------
-    ValueError
-        If a line has another number of columns than the header: there is no quoting, so that a tab in a text
-        would cut it.
-    """
+    """Return a column of some lines of TSV, without a loop over lines."""
     lines = split_lines(piece.data)
     # A line of n columns has n - 1 tabs. Once all lines have, the tabs are a table: row i, column j is the tab
     # behind field j of line i, and a field goes from the tab before it (or the line's start) to the tab behind it.
@@ -142,32 +99,7 @@ def _slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> Docum
 def csv_records(
     pieces: Iterable[Piece], url: str, delimiter: str, longest: Longest
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record of a CSV file as RFC 4180 has it, its header too, and the line where it begins.
-
-    Parameters
-    ----------
-    pieces : iterable of Piece
-        Whole lines in UTF-8, one piece after the other. A record may go from one piece into the next: a quoted field
-        may hold line ends.
-    url : str
-        Name of the file, for the messages.
-    delimiter : str
-        Character between two fields.
-    longest : Longest
-        How long a whole record may be, with all of its lines: a longer one is an error.
-
-    Yields
-    ------
-    line : int
-        Number of the record's first line, from 1.
-    record : list of str
-        Its fields.
-
-    Raises
-    ------
-    ValueError
-        If the file is no CSV, or a record is too long, as one is whose quote is never closed.
-    """
+    """Yield each record of a CSV file as RFC 4180 has it, its header too, and the line where it begins."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # 128 KiB until someone raises it
     # `strict` refuses what follows a closing quote; without it a broken quote would swallow the rest of the file.
     lines = _Lines(pieces, longest)
@@ -192,34 +124,7 @@ def csv_texts(
     longest: Longest = LONGEST,
     found: LongDocuments | None = None,
 ) -> Iterator[Documents]:
-    """Yield a column of a CSV file, some records at a time.
-
-    Parameters
-    ----------
-    pieces : iterable of Piece
-        Whole lines in UTF-8, one piece after the other.
-    url : str
-        Name of the file, for the messages.
-    column : int
-        Number of the column, from 0.
-    delimiter : str
-        Character between two fields.
-    longest : Longest, optional
-        How long a text may be, and what becomes of a longer one.
-    found : LongDocuments, optional
-        Where texts that are too long are counted.
-
-    Yields
-    ------
-    Documents
-        The texts of some records, the header's left out.
-
-    Raises
-    ------
-    ValueError
-        If the file is no CSV, a record has another number of columns than the header, or a text is too long and that
-        is an error.
-    """
+    """Yield a column of a CSV file, some records at a time."""
     # `texts` are the documents since the last yield, `lines` where they begin, `n_bytes` their size; 0 columns until
     # the header is read.
     n_columns, n_bytes = 0, 0
@@ -245,15 +150,7 @@ def csv_texts(
 
 
 class _Lines:
-    """Lines of pieces, as long as those of one record are not too many.
-
-    Parameters
-    ----------
-    pieces : iterable of Piece
-        Whole lines in UTF-8.
-    longest : Longest
-        How long a record may be.
-    """
+    """Lines of pieces, as long as those of one record are not too many."""
 
     def __init__(self, pieces: Iterable[Piece], longest: Longest) -> None:
         self._lines = (line for piece in pieces for line in io.StringIO(piece.data.decode(), newline="\n"))

@@ -16,29 +16,7 @@ _SHOWN = 5
 def files_of(
     source: str, options: dict[str, Any], *, records: bool
 ) -> list[tuple[str, str, int | None, str]]:
-    """Find the files that a source names.
-
-    Parameters
-    ----------
-    source : str
-        Path, URL, pattern, or folder.
-    options : dict
-        Options of the file system.
-    records : bool
-        Whether of a folder the files of records are meant, and not those of plain text.
-
-    Returns
-    -------
-    list of tuple
-        URL, path, size (None if unknown) and stamp of each file; those of a pattern or folder by name.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none; what is in a folder is named.
-    ValueError
-        If a pattern is inside an archive.
-    """
+    """Find the files that a source names."""
     system, path = fsspec.url_to_fs(source, **options)
     # A file whose own name has brackets is a file and no pattern.
     if not any(sign in path for sign in "*?[") or system.exists(path):
@@ -71,20 +49,6 @@ def files_of(
 def format_of(path: str) -> tuple[str | None, str | None]:
     """Return the format and compression that the ending of a name says.
 
-    Parameters
-    ----------
-    path : str
-        Path of a file.
-
-    Returns
-    -------
-    file_format : str or None
-        One of the known formats; None for other endings.
-    compression : {"gz", "bz2", "zst"} or None
-        Kind of compression.
-
-    Examples
-    --------
     >>> format_of("a.b.jsonl.gz"), format_of("gz")
     (('jsonl', 'gz'), (None, None))
     """

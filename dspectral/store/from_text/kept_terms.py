@@ -24,33 +24,7 @@ B = TypeVar("B")
 def terms_to_keep(
     keep_terms: int | None, store: str, storage_options: dict[str, Any] | None, *, hashed: bool, append: bool
 ) -> int | None:
-    """Return how many terms a build keeps; one that appends keeps as many as the store does.
-
-    Parameters
-    ----------
-    keep_terms : int or None
-        Number that the user asks for.
-    store : str
-        Place of the store.
-    storage_options : dict or None
-        Options of its file system.
-    hashed : bool
-        Whether n-grams are hashed.
-    append : bool
-        Whether rows are added to a finished store.
-
-    Returns
-    -------
-    int or None
-        None keeps no terms.
-
-    Raises
-    ------
-    ValueError
-        If there is a vocabulary, which knows the terms of all columns.
-    StoreError
-        If the store to append to keeps another number.
-    """
+    """Return how many terms a build keeps; one that appends keeps as many as the store does."""
     if keep_terms is not None:
         keep_terms = check_size(KEY, keep_terms)
         if not hashed:
@@ -79,51 +53,14 @@ def write_with_terms(
     settings: HashingSettings,
     size: int,
 ) -> B:
-    """Write the terms of a block to scratch, then the block.
-
-    Parameters
-    ----------
-    name : str
-        Path of the block.
-    documents : Documents
-        Its text.
-    last : bool
-        Whether it is the last block of its span of text.
-    text : int
-        Digest of the text.
-    write : callable
-        ``write(name, documents, last=..., text=...)`` writes the block and its mark.
-    draft : Draft
-        The store being built.
-    settings : HashingSettings
-        How n-grams become columns.
-    size : int
-        Number of terms to keep.
-
-    Returns
-    -------
-    object
-        Result of ``write``.
-    """
+    """Write the terms of a block to scratch, then the block."""
     # In this order: a block that is marked has its terms, and one that is not is written again with them.
     write_sample(draft.where, _scratch(draft, name), TermSample.of(documents, settings, size))
     return write(name, documents, last=last, text=text)
 
 
 def write_kept_terms(draft: Draft, blocks: Sequence[BlockInfo], settings: HashingSettings, size: int) -> None:
-    """Merge the terms of all blocks and write them beside the column sums.
-
-    Parameters
-    ----------
-    draft : Draft
-        The store, all of its blocks written, not finished yet.
-    blocks : sequence of BlockInfo
-        The new blocks, in the order of the rows.
-    settings : HashingSettings
-        How n-grams become columns.
-    size : int
-        Number of terms to keep.
-    """
+    """Merge the terms of all blocks and write them beside the column sums."""
     where = draft.where
     earlier = [totals_path(draft.generation - 1)] if draft.earlier else []
     # The terms of earlier rows come first, as their rows do: what is dropped depends on the order of merging.

@@ -20,16 +20,8 @@ from dspectral.types import Documents
 class KeptBlock(NamedTuple):
     """A block of texts in the scratch of a store.
 
-    Attributes
-    ----------
-    name : str
-        Path of its group in the store.
-    digest : str
-        Digest that tells its texts from others.
-    n_long : int, default=0
-        Number of its texts that were too long.
-    long_at : tuple of str
-        Which the first of them are.
+    `name`: path of its group in the store; `digest`: digest that tells its texts from others; `n_long`:
+    number of its texts that were too long; `long_at`: which the first of them are.
     """
 
     name: str
@@ -50,33 +42,6 @@ class KeptBlock(NamedTuple):
 def keep_texts(draft: Draft, texts: Texts, block_bytes: int, longest: Longest = LONGEST) -> list[KeptBlock]:
     """Write texts into the scratch of a store, block by block; a generator is never held whole.
 
-    Parameters
-    ----------
-    draft : Draft
-        The store being built.
-    texts : Texts
-        The texts. Partitions of a Dask collection are written by one task each.
-    block_bytes : int
-        Most bytes of text of a block.
-    longest : Longest, optional
-        How long a text may be, and what becomes of a longer one.
-
-    Returns
-    -------
-    list of KeptBlock
-        The blocks, in the order of the texts.
-
-    Raises
-    ------
-    StoreError
-        If an unfinished build of this store goes on, but the texts are not the ones that it began with.
-    TypeError
-        If anything is no text.
-    ValueError
-        If there is none at all.
-
-    Notes
-    -----
     One pass over the texts. Nothing of a block is read back before all of them are written, so that a call that
     goes on after one that was stopped here begins anew. Later it reads the texts again, and compares digests.
     """
@@ -120,22 +85,7 @@ def _keep_all(texts: Texts, keep: Callable[[int, Any], list[KeptBlock]]) -> list
 def read_kept(
     block: KeptBlock, *, where: Location, found: LongDocuments | None = None
 ) -> Iterator[Documents]:
-    """Yield the documents of a block that was kept.
-
-    Parameters
-    ----------
-    block : KeptBlock
-        A block of :func:`keep_texts`.
-    where : Location
-        The store.
-    found : LongDocuments, optional
-        Where its texts that were too long are counted.
-
-    Yields
-    ------
-    Documents
-        All its texts at once.
-    """
+    """Yield the documents of a block that was kept."""
     if found is not None:
         found.count += block.n_long
         found.places += block.long_at

@@ -7,25 +7,7 @@ from dspectral.types import Documents
 
 
 def check_utf8(piece: Piece, errors: str) -> Piece:
-    """Return the piece if it is UTF-8, or mended with U+FFFD where ``errors`` is "replace".
-
-    Parameters
-    ----------
-    piece : Piece
-        Whole lines.
-    errors : {"strict", "replace"}
-        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
-
-    Returns
-    -------
-    Piece
-        Lines in UTF-8.
-
-    Raises
-    ------
-    ValueError
-        If it is not UTF-8 and ``errors`` is "strict".
-    """
+    """Return the piece if it is UTF-8, or mended with U+FFFD where ``errors`` is "replace"."""
     if piece.data.isascii():  # cheaper than decoding, and true of most text
         return piece
     try:
@@ -45,18 +27,6 @@ def check_utf8(piece: Piece, errors: str) -> Piece:
 def split_lines(data: bytes) -> Documents:
     r"""Make each line a document, without its line end (LF or CR LF); the last one may lack it.
 
-    Parameters
-    ----------
-    data : bytes
-        Whole lines.
-
-    Returns
-    -------
-    Documents
-        One document for each line.
-
-    Examples
-    --------
     >>> lines = split_lines(b"the cat\r\n\nsat")
     >>> [lines.text(i) for i in range(lines.n_documents)]
     [b'the cat', b'', b'sat']
@@ -73,18 +43,6 @@ def split_lines(data: bytes) -> Documents:
 def lines_of(documents: Documents) -> Documents:
     r"""Make each line of each document a document, as :func:`split_lines` does for a file.
 
-    Parameters
-    ----------
-    documents : Documents
-        Texts that may hold line ends.
-
-    Returns
-    -------
-    Documents
-        One document for each line; an empty text is one empty line. Texts without a line end stay as they are.
-
-    Examples
-    --------
     >>> lines = lines_of(Documents.of(["the cat\nsat\n", "", "a dog"]))
     >>> [lines.text(i) for i in range(lines.n_documents)]
     [b'the cat', b'sat', b'', b'a dog']

@@ -9,17 +9,7 @@ from dspectral.store.from_text.sources import Span
 
 
 def note(draft: Draft, piece: object, found: LongDocuments) -> None:
-    """Write into the scratch of a store which documents of a piece of text were too long.
-
-    Parameters
-    ----------
-    draft : Draft
-        The store being built.
-    piece : object
-        The piece, whose ``repr`` tells it from others.
-    found : LongDocuments
-        Documents of the piece that were too long. If there is none, nothing is written.
-    """
+    """Write into the scratch of a store which documents of a piece of text were too long."""
     if found.count:
         # A file that was only touched has another stamp and the same documents.
         same = piece._replace(stamps=()) if isinstance(piece, Span) else piece
@@ -29,25 +19,7 @@ def note(draft: Draft, piece: object, found: LongDocuments) -> None:
 
 
 def with_long_documents(draft: Draft, longest: Longest) -> Draft:
-    """Return the draft with the number of documents that were too long in its provenance, and warn of them.
-
-    Parameters
-    ----------
-    draft : Draft
-        The store being built, its text read to the end.
-    longest : Longest
-        The limit by which it was read.
-
-    Returns
-    -------
-    Draft
-        The same store.
-
-    Warns
-    -----
-    UserWarning
-        If documents were skipped or truncated.
-    """
+    """Return the draft with the number of documents that were too long in its provenance, and warn of them."""
     if longest.treatment == "error":
         return draft
     path = f"{draft.scratch}/long"
@@ -66,19 +38,7 @@ def with_long_documents(draft: Draft, longest: Longest) -> Draft:
 
 
 def warn_of(longest: Longest, count: int, places: list[str], *, stacklevel: int) -> None:
-    """Warn of documents that were skipped or truncated.
-
-    Parameters
-    ----------
-    longest : Longest
-        The limit.
-    count : int
-        Number of documents.
-    places : list of str
-        Where the first ones are.
-    stacklevel : int
-        How far the caller is whom the warning is for.
-    """
+    """Warn of documents that were skipped or truncated."""
     done = "read as empty" if longest.treatment == "skip" else "truncated"
     at = "; ".join(places) + ("; ..." if count > len(places) else "")
     warnings.warn(

@@ -20,12 +20,8 @@ SHOWN = 3
 class LongDocuments:
     """The documents that were too long in a piece of text: how many, and where the first of them are.
 
-    Attributes
-    ----------
-    count : int
-        Number of documents that were skipped or truncated.
-    places : list of str
-        File and line (or byte, or row) of the first ones.
+    `count`: number of documents that were skipped or truncated; `places`: file and line (or byte, or row) of
+    the first ones.
     """
 
     def __init__(self) -> None:
@@ -33,13 +29,7 @@ class LongDocuments:
         self.places: list[str] = []
 
     def add(self, place: str) -> None:
-        """Count a document.
-
-        Parameters
-        ----------
-        place : str
-            Where it is.
-        """
+        """Count a document."""
         self.count += 1
         if len(self.places) < SHOWN:
             self.places.append(place)
@@ -48,14 +38,8 @@ class LongDocuments:
 class Longest(NamedTuple):
     """How long a document may be.
 
-    Attributes
-    ----------
-    n_bytes : int
-        Most bytes of a document.
-    treatment : {"error", "skip", "truncate"}
-        Treatment of a longer one: an error, an empty document, or its beginning.
-    remedy : str
-        End of the sentence of the error.
+    `n_bytes`: most bytes of a document; `treatment`: treatment of a longer one; `remedy`: end of the sentence
+    of the error.
     """
 
     n_bytes: int = MOST_BYTES
@@ -64,25 +48,7 @@ class Longest(NamedTuple):
 
     @classmethod
     def checked(cls, max_document_bytes: int, long_documents: str) -> "Longest":
-        """Return the limit that two parameters ask for.
-
-        Parameters
-        ----------
-        max_document_bytes : int
-            Most bytes of a document.
-        long_documents : {"error", "skip", "truncate"}
-            Treatment of longer ones.
-
-        Returns
-        -------
-        Longest
-            The limit.
-
-        Raises
-        ------
-        ValueError
-            If the number is below 1, or the treatment is unknown.
-        """
+        """Return the limit that two parameters ask for."""
         check_name("long_documents", long_documents, TREATMENTS)
         return cls(check_size("max_document_bytes", max_document_bytes), long_documents)
 
@@ -96,53 +62,19 @@ class Longest(NamedTuple):
         return Longest(n_bytes, "error", remedy)
 
     def record(self) -> dict[str, Any]:
-        """Return what a store records of it: nothing where it is the default, as older stores have it.
-
-        Returns
-        -------
-        dict
-            Names and values of the parameters.
-        """
+        """Return what a store records of it: nothing where it is the default, as older stores have it."""
         if self == Longest():
             return {}
         return {"max_document_bytes": self.n_bytes, "long_documents": self.treatment}
 
     def error(self, place: str, what: str = "a document", size: int | None = None) -> ValueError:
-        """Return the error of a document that is too long.
-
-        Parameters
-        ----------
-        place : str
-            Where it is.
-        what : str, default="a document"
-            Words for what is too long.
-        size : int, optional
-            Its bytes, where they are known: no more than needed is read of it.
-
-        Returns
-        -------
-        ValueError
-            The error, to be raised.
-        """
+        """Return the error of a document that is too long."""
         most = f"{self.n_bytes:,} bytes"
         has = f"more than {most}, which" if size is None else f"{size:,} bytes, but {most}"
         return ValueError(f"{place}: {what} of {has} is the longest that is read; {self.remedy}")
 
     def cut(self, text: bytes, encoding: str | None = None) -> bytes:
-        """Return the beginning of a text, of whole characters.
-
-        Parameters
-        ----------
-        text : bytes
-            A text that is too long.
-        encoding : str, optional
-            Its encoding; None is UTF-8.
-
-        Returns
-        -------
-        bytes
-            At most as many bytes as a document may have.
-        """
+        """Return the beginning of a text, of whole characters."""
         head = text[: self.n_bytes]
         decoder = codecs.getincrementaldecoder(encoding or "utf-8")("replace")
         decoder.decode(head)
@@ -153,27 +85,6 @@ class Longest(NamedTuple):
     ) -> Documents:
         """Return documents of which none is too long.
 
-        Parameters
-        ----------
-        documents : Documents
-            Texts in UTF-8.
-        place : callable
-            ``place(i)`` says where document ``i`` is.
-        found : LongDocuments or None
-            Where those that are too long are counted.
-
-        Returns
-        -------
-        Documents
-            As many documents.
-
-        Raises
-        ------
-        ValueError
-            If one is too long and that is an error.
-
-        Examples
-        --------
         >>> short = Longest(4, "truncate").apply(Documents.of(["to be", "or"]), str, None)
         >>> [short.text(i) for i in range(2)]
         [b'to b', b'or']

@@ -22,27 +22,7 @@ _BUFFER = 1 << 20  # without one a whole column of a row group is read before it
 
 
 def row_groups(url: str, options: dict[str, Any], field: str) -> int:
-    """Return the number of row groups of a Parquet file; its footer alone is read.
-
-    Parameters
-    ----------
-    url : str
-        Path or URL of the file.
-    options : dict
-        Options of its file system.
-    field : str
-        Name of the column that holds the text.
-
-    Returns
-    -------
-    int
-        The number of row groups.
-
-    Raises
-    ------
-    ValueError
-        If it is no Parquet file, or has no column of strings of that name.
-    """
+    """Return the number of row groups of a Parquet file; its footer alone is read."""
     with _open(url, options) as file:
         schema = file.schema_arrow
         if schema.names.count(field) != 1:
@@ -62,36 +42,7 @@ def read_row_group(
     longest: Longest = LONGEST,
     found: LongDocuments | None = None,
 ) -> Iterator[Documents]:
-    """Yield the texts of a column of a row group, some rows at a time.
-
-    Parameters
-    ----------
-    url : str
-        Path or URL of the file.
-    options : dict
-        Options of its file system.
-    group : int
-        Number of the row group, from 0.
-    field : str
-        Name of the column.
-    errors : {"strict", "replace"}
-        Whether bytes that are not UTF-8 are an error, or become U+FFFD.
-    longest : Longest, optional
-        How long a text may be, and what becomes of a longer one.
-    found : LongDocuments, optional
-        Where texts that are too long are counted.
-
-    Yields
-    ------
-    Documents
-        The texts of some rows.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, the column holds nulls or strings that are not UTF-8, or a text is too long and that is
-        an error.
-    """
+    """Yield the texts of a column of a row group, some rows at a time."""
     row, place = 0, f"{url}, row group {group}, row"
     with _open(url, options) as file:
         rows = _rows_at_once(file, group, field, longest, f"{url}, row group {group}")

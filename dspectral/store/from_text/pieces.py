@@ -18,18 +18,9 @@ _FEW = 1 << 14
 class Piece(NamedTuple):
     """Some whole lines of a file, and where they begin in it.
 
-    Attributes
-    ----------
-    data : bytes
-        The lines, with their ends.
-    url : str
-        Name of the file.
-    byte : int
-        Place of the first byte in the (decompressed) file.
-    line : int or None
-        Number of the first line, from 1; None where the lines before were not counted.
-    skipped : bool
-        Whether it stands for one line that was too long: then it has no bytes.
+    `data`: the lines, with their ends; `url`: name of the file; `byte`: place of the first byte in the
+    (decompressed) file; `line`: number of the first line, from 1; `skipped`: whether it stands for one line
+    that was too long.
     """
 
     data: bytes
@@ -39,53 +30,18 @@ class Piece(NamedTuple):
     skipped: bool = False
 
     def place(self, offset: int) -> str:
-        """Return where a byte is: the file, and the line, or else the byte of the file.
-
-        Parameters
-        ----------
-        offset : int
-            Place in ``data``.
-
-        Returns
-        -------
-        str
-            The place, for messages.
-        """
+        """Return where a byte is: the file, and the line, or else the byte of the file."""
         if self.line is None:
             return f"{self.url}, byte {self.byte + offset}"
         return f"{self.url}, line {self.line + self.data.count(10, 0, offset)}"
 
     def place_of_line(self, number: int) -> str:
-        """Return where a line of the piece is.
-
-        Parameters
-        ----------
-        number : int
-            Number of the line in the piece, from 0.
-
-        Returns
-        -------
-        str
-            The place, for messages.
-        """
+        """Return where a line of the piece is."""
         ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == 10)
         return self.place(int(ends[number - 1]) + 1 if number else 0)
 
     def error(self, offset: int, what: str) -> ValueError:
-        """Return an error that says what is wrong, and where: the line, or else the byte of the file.
-
-        Parameters
-        ----------
-        offset : int
-            Place in ``data``.
-        what : str
-            Message: the fault at that place.
-
-        Returns
-        -------
-        ValueError
-            The error, to be raised.
-        """
+        """Return an error that says what is wrong, and where: the line, or else the byte of the file."""
         return ValueError(f"{self.place(offset)}: {what}")
 
 
@@ -102,40 +58,8 @@ def whole_lines(
 ) -> Iterator[Piece]:
     r"""Yield the lines that begin at the bytes ``start <= byte < stop`` of a file.
 
-    Parameters
-    ----------
-    file : file of bytes
-        The file, at its beginning; it must be able to seek if ``start`` is above 0.
-    url : str
-        Name of the file, for the errors.
-    start, stop : int, default=0 and -1
-        First byte of the range, and the byte behind its last; a ``stop`` of -1 is the end of the file. The last
-        line may end behind ``stop``.
-    piece_bytes : int, default=1048576
-        Number of bytes that are read at once. A piece is longer only where one line is.
-    longest : Longest, default=64 MiB or an error
-        How long a line may be without its end, and what becomes of a longer one, which is a piece of its own.
-    found : LongDocuments, optional
-        Where lines that are too long are counted.
-    encoding : str, optional
-        Encoding of the file, where a line is truncated between two of its characters; None is UTF-8.
-
-    Yields
-    ------
-    Piece
-        Some lines, never none. A byte order mark at the beginning of the file is dropped.
-
-    Raises
-    ------
-    ValueError
-        If a line is too long and that is an error: file and place are named.
-
-    Notes
-    -----
     Memory: ``piece_bytes``, or twice the longest line that is allowed.
 
-    Examples
-    --------
     >>> import io
     >>> [piece.data for piece in whole_lines(io.BytesIO(b"ab\ncd\nef"), "a.txt", start=1, stop=4)]
     [b'cd\n']
@@ -159,31 +83,6 @@ def whole_file(
 ) -> Piece:
     r"""Read a file as one document.
 
-    Parameters
-    ----------
-    file : file of bytes
-        The file, at its beginning.
-    url : str
-        Name of the file, for the errors.
-    longest : Longest
-        How long it may be, and what becomes of a longer one, of which no more is read.
-    found : LongDocuments or None
-        Where it is counted if it is too long.
-    encoding : str or None
-        Encoding of the file, where it is truncated between two of its characters; None is UTF-8.
-
-    Returns
-    -------
-    Piece
-        The file, without a byte order mark; empty if it was skipped.
-
-    Raises
-    ------
-    ValueError
-        If it is too long and that is an error.
-
-    Examples
-    --------
     >>> import io
     >>> whole_file(io.BytesIO(b"to be"), "a.txt", Longest(4, "truncate"), None, None).data
     b'to b'

@@ -21,31 +21,7 @@ def text_samples(
     *,
     planned: Callable[[Any, Reading], PlannedText],
 ) -> Sampled:
-    """Return builds of a few spans of text.
-
-    Parameters
-    ----------
-    function : callable
-        Function that builds, of sources and a store.
-    arguments, keywords : tuple and mapping
-        Arguments of the function.
-    planned : callable
-        Function that plans its text.
-
-    Returns
-    -------
-    calls : list of tuple
-        Function and arguments of each sample, as :func:`dspectral.engine.planning.asking.plan` calls them.
-    scale : Scale
-        How much larger the whole is.
-    cut : Cut
-        The spans and their bytes.
-
-    Raises
-    ------
-    ValueError
-        If the sources are no files, or a file that cannot be cut is large.
-    """
+    """Return builds of a few spans of text."""
     given = inspect.signature(function).bind(*arguments, **keywords)
     given.apply_defaults()
     values = dict(given.arguments)

@@ -22,18 +22,9 @@ Read = Callable[[Any], Iterable[Documents]]
 class Reading(NamedTuple):
     """How text is read: the words that all builders share.
 
-    Attributes
-    ----------
-    unit, field, encoding, delimiter : str or None
-        As for :func:`dspectral.build_store`.
-    block_bytes : int
-        Most bytes of text behind a block.
-    errors : {"strict", "replace"}
-        Treatment of bytes that cannot be decoded.
-    options : dict or None
-        Options of the files' file systems.
-    longest : Longest, default=Longest()
-        How long a document may be, and what becomes of a longer one.
+    `unit, field, encoding, delimiter`: as for :func:`dspectral.build_store`; `block_bytes`: most bytes of
+    text behind a block; `errors`: treatment of bytes that cannot be decoded; `options`: options of the files'
+    file systems; `longest`: how long a document may be, and what becomes of a longer one.
     """
 
     unit: str | None
@@ -46,18 +37,7 @@ class Reading(NamedTuple):
     longest: Longest = LONGEST
 
     def checked(self) -> "Reading":
-        """Return it with its block size as a plain number.
-
-        Returns
-        -------
-        Reading
-            The same.
-
-        Raises
-        ------
-        ValueError
-            If the size is below 1, or the treatment of errors is unknown.
-        """
+        """Return it with its block size as a plain number."""
         check_name("errors", self.errors, ERRORS)
         return self._replace(block_bytes=check_size("block_bytes", self.block_bytes))
 
@@ -65,16 +45,8 @@ class Reading(NamedTuple):
 class PlannedText(NamedTuple):
     """Text that is to be read.
 
-    Attributes
-    ----------
-    reading : Reading
-        How it is read.
-    spans : list of Span
-        Pieces of files.
-    texts : Texts or None
-        Texts that are no files; then there are no spans.
-    by_lines : bool
-        Whether each line of a document is one by itself.
+    `reading`: how it is read; `spans`: pieces of files; `texts`: texts that are no files; `by_lines`: whether
+    each line of a document is one by itself.
     """
 
     reading: Reading
@@ -83,13 +55,7 @@ class PlannedText(NamedTuple):
     by_lines: bool
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return where the text is from, as JSON takes it.
-
-        Returns
-        -------
-        list of dict
-            The spans; of texts alone that they are no files: digests tell them from others.
-        """
+        """Return where the text is from, as JSON takes it."""
         if self.texts is None:
             return [span.describe() for span in self.spans]
         return [{"texts": "in memory"}]
@@ -104,20 +70,7 @@ class PlannedText(NamedTuple):
         )
 
     def opened(self, draft: Draft) -> tuple[list[Span] | list[KeptBlock], Read]:
-        """Return pieces of text that are read in parallel, and the function that reads one.
-
-        Parameters
-        ----------
-        draft : Draft
-            The store being built, in whose scratch texts from memory are kept.
-
-        Returns
-        -------
-        pieces : list
-            The pieces, in the order of the text.
-        read : callable
-            ``read(piece)`` yields blocks of documents.
-        """
+        """Return pieces of text that are read in parallel, and the function that reads one."""
         reading = self.reading
         counted = reading.longest.treatment != "error"
         # Texts are kept before the first pass, because a generator cannot be read for a second one.
@@ -146,57 +99,16 @@ class PlannedText(NamedTuple):
         return stamps_of(self.spans)
 
     def hold(self, draft: Draft, read: Read) -> None:
-        """Refuse to finish a store of files that have changed since they were planned.
-
-        Parameters
-        ----------
-        draft : Draft
-            The store, all of its blocks written.
-        read : callable
-            The function that read the text.
-        """
+        """Refuse to finish a store of files that have changed since they were planned."""
         hold_to_plan(draft, self.spans, read, self.reading.options or {})
 
     def with_long_documents(self, draft: Draft) -> Draft:
-        """Return the draft with the documents that were too long in its provenance, and warn of them.
-
-        Parameters
-        ----------
-        draft : Draft
-            The store being built, its text read to the end.
-
-        Returns
-        -------
-        Draft
-            The same store.
-        """
+        """Return the draft with the documents that were too long in its provenance, and warn of them."""
         return with_long_documents(draft, self.reading.longest)
 
 
 def plan_text(sources: TextSources, reading: Reading, *, by_lines: bool = False) -> PlannedText:
-    """Tell files from texts; nothing is read but sizes, headers and the footers of Parquet files.
-
-    Parameters
-    ----------
-    sources : str, path, sequence of these, or texts
-        Files, or texts in memory.
-    reading : Reading
-        How they are read.
-    by_lines : bool, default=False
-        Whether each line of a document is one by itself.
-
-    Returns
-    -------
-    PlannedText
-        The plan.
-
-    Raises
-    ------
-    ValueError
-        If an option does not fit the sources.
-    FileNotFoundError
-        If a file is missing.
-    """
+    """Tell files from texts; nothing is read but sizes, headers and the footers of Parquet files."""
     if isinstance(sources, PlannedText):  # a part of what was planned
         return sources
     reading = reading.checked()

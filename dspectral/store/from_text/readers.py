@@ -31,44 +31,11 @@ def read_span(
 ) -> Iterator[Documents]:
     r"""Yield the documents of a span, at most ``block_bytes`` of text at a time.
 
-    Parameters
-    ----------
-    span : Span
-        The piece of text, as :func:`~dspectral.store.from_text.sources.plan_spans` gives it.
-    block_bytes : int
-        Most bytes of text of a block, and of its offsets (8 a document); as many documents as fit make a
-        block. A longer document is a block of its own.
-    errors : {"strict", "replace"}, default="strict"
-        Whether bytes that cannot be decoded are an error, or become U+FFFD.
-    storage_options : dict, optional
-        Options of the file system.
-    longest : Longest, optional
-        How long a document may be, and what becomes of a longer one; by default an error beyond 16 MiB.
-    found : LongDocuments, optional
-        Where documents that are too long are counted.
-
-    Yields
-    ------
-    Documents
-        Documents in the order of the file; never none at a time. An empty line of text, or an empty field, is a
-        document: row numbers are line numbers. So is what follows the last line end, and an empty file where
-        a document is a file. Line ends (LF or CR LF) and a byte order mark are dropped.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, is not in its encoding, a record lacks the field, or a document is too long: the file
-        and line (or, inside a large file, the byte) are named.
-
-    Notes
-    -----
     One pass over the span. Memory is about twice ``block_bytes``, a few MiB, and at most 8 times the longest document
     where there is one of that length (16 times for the records of csv files), also for compressed files; for a
     Parquet file also the pages of the column that are open. The cut into blocks depends on the documents of
     the span and ``block_bytes`` alone.
 
-    Examples
-    --------
     >>> import fsspec
     >>> with fsspec.open("memory://two.txt", "w") as file:
     ...     _ = file.write("the cat\nsat\n")
@@ -141,25 +108,8 @@ def _of_lines(piece: Piece, span: Span, errors: str, limit: tuple[Longest, LongD
 def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
     """Yield blocks of as many documents as fit, wherever the parts were cut.
 
-    Parameters
-    ----------
-    parts : iterable of Documents
-        Documents in their order, some at a time.
-    block_bytes : int
-        Most bytes of text of a block, and most bytes of its offsets, so that documents without text are
-        bounded too. A larger document is a block of its own.
-
-    Yields
-    ------
-    Documents
-        A block, never without a document. The cut depends on the documents and ``block_bytes`` alone.
-
-    Notes
-    -----
     Memory: the parts of one block and one more part, and that block while they are joined.
 
-    Examples
-    --------
     >>> blocks = pack([Documents.of(["a", "b"]), Documents.of(["c"])], block_bytes=16)
     >>> [block.data.tobytes() for block in blocks]
     [b'ab', b'c']

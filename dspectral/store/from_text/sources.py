@@ -43,33 +43,13 @@ def stamps_of(spans: "Sequence[Span]") -> dict[str, str]:
 class Span(NamedTuple):
     """A piece of a file, or a few small files, that one task reads.
 
-    Attributes
-    ----------
-    url : str
-        Path or URL of the file.
-    format : {"txt", "jsonl", "csv", "tsv", "parquet"}
-        Format of its content.
-    compression : {"gz", "bz2", "zst"} or None
-        Format that it is compressed in: then the file is one span.
-    unit : {"line", "file", "field"}
-        Unit of text that is a document.
-    field : str or None
-        Name of the record's field that holds the text.
-    start, stop : int
-        Bytes between which the lines of the span begin, ``start <= byte < stop``; row groups of a Parquet file.
-        A ``stop`` of -1 is the end.
-    column, n_columns : int
-        Number of the column that holds the text, from 0, and number of all columns; for CSV and TSV files.
-    n_bytes : int or None
-        Size as it is stored; None where that is not known.
-    also : tuple of str
-        Further files of the same kind, whole, which follow the first.
-    encoding : str or None
-        Python's name of the encoding; None is UTF-8.
-    delimiter : str
-        Character between the fields of a CSV file.
-    stamps : tuple of str
-        Stamp of each file when it was planned, which another content would change.
+    `url`: path or URL of the file; `format`: format of its content; `compression`: format that it is
+    compressed in; `unit`: unit of text that is a document; `field`: name of the record's field that holds the
+    text; `start, stop`: bytes between which the lines of the span begin, ``start <= byte < stop``; `column,
+    n_columns`: number of the column that holds the text, from 0, and number of all columns; `n_bytes`: size
+    as it is stored; `also`: further files of the same kind, whole, which follow the first; `encoding`:
+    python's name of the encoding; `delimiter`: character between the fields of a CSV file; `stamps`: stamp of
+    each file when it was planned, which another content would change.
     """
 
     url: str
@@ -88,25 +68,12 @@ class Span(NamedTuple):
     stamps: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
-        """Return the span as JSON takes it.
-
-        Returns
-        -------
-        dict
-            Names and values of its attributes but for stamps; of those that versions before 0.2 did not know, what is
-            not the default.
-        """
+        """Return the span as JSON takes it."""
         newer = {key for key in ("encoding", "delimiter") if getattr(self, key) == self._field_defaults[key]}
         return {key: value for key, value in self._asdict().items() if key not in {*newer, "stamps"}}
 
     def files(self) -> "list[Span]":
-        """Return a span for each of its files.
-
-        Returns
-        -------
-        list of Span
-            The files, in their order.
-        """
+        """Return a span for each of its files."""
         return [self._replace(url=url, also=(), stamps=()) for url in (self.url, *self.also)]
 
 
@@ -122,44 +89,6 @@ def plan_spans(
 ) -> list[Span]:
     r"""Cut files into spans; nothing is read but sizes, headers and the footers of Parquet files.
 
-    Parameters
-    ----------
-    sources : str, path, or sequence of these
-        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or parquet files, also .gz, .bz2 or .zst. Files
-        with other endings are plain text where ``unit`` says what a document is. A folder stands for the files in it
-        whose endings are known, by name: those of records where there is a ``field``, else those of text.
-    unit : {"line", "file", "field"}, optional
-        Unit of text that is a document: by default a line of txt, a field of a record elsewhere.
-    field : str, optional
-        Name of the field that holds the text: key of JSON objects, or name of a column.
-    encoding : str, optional
-        Encoding of the files but for Parquet; by default UTF-8, with or without a byte order mark.
-    delimiter : str, optional
-        Character between the fields of csv files; by default the first of comma, semicolon, tab and bar under which
-        the header has one column of that name.
-    span_bytes : int, default=16777216
-        Bytes of a span of an uncompressed txt, jsonl or TSV file of lines. Parquet files have a span for each
-        row group; all others are not cut. Whole files that follow one another are a span together while they
-        have no more bytes.
-    storage_options : dict, optional
-        Options of the file system.
-
-    Returns
-    -------
-    list of Span
-        Spans in the order of the sources, those of a glob by name. They pickle.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is missing or a glob matches none.
-    ValueError
-        If an ending is unknown, unit and field do not fit the format, or there is no such column.
-    ImportError
-        If a file needs pyarrow or zstandard, and it is not there.
-
-    Examples
-    --------
     >>> import fsspec
     >>> with fsspec.open("memory://lines.txt", "w") as file:
     ...     _ = file.write("a b\n" * 100)

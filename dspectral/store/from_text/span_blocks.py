@@ -33,29 +33,7 @@ def build_spans(
     *,
     name: str,
 ) -> list[B]:
-    """Write the blocks of all spans of text, one task a span, but for those that are finished.
-
-    Parameters
-    ----------
-    spans : sequence
-        The text, cut into pieces that are read in parallel.
-    draft : Draft
-        The store being built.
-    read : callable
-        ``read(span)`` yields the contents of one block after the other.
-    write : callable
-        ``write(name, content, last=..., text=...)`` writes a block and returns the content of its mark, in which it
-        keeps the digest of its text.
-    find : callable
-        ``find(name)`` returns the content of a block's mark, or None if the block is not finished.
-    name : str
-        Name of the tasks.
-
-    Returns
-    -------
-    list
-        The marks of all blocks, in the order of the text.
-    """
+    """Write the blocks of all spans of text, one task a span, but for those that are finished."""
     work = partial(_build_span, draft=draft.for_tasks(), read=read, write=write, find=find)
     expect_passes(1)
     with numbered(is_pass=True):

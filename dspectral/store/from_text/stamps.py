@@ -26,24 +26,6 @@ _TIMES = (
 def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] | None = None) -> str:
     """Return the stamp of a file.
 
-    Parameters
-    ----------
-    system : fsspec.AbstractFileSystem
-        Its file system.
-    path : str
-        Its path there.
-    info : dict, optional
-        Entry of the file in a listing of the file system; by default it is asked.
-
-    Returns
-    -------
-    str
-        ``"file"``, size, times of the last change of content and of any change, and number, of a local file;
-        ``"etag"``, size and ETag where the file system has one; else ``"time"``, size and times; ``"size"`` and size
-        where nothing else is known, which tells nothing of the content.
-
-    Examples
-    --------
     >>> with fsspec.open("memory://stamped.txt", "w") as file:
     ...     _ = file.write("abc")
     >>> stamp_of(*fsspec.url_to_fs("memory://stamped.txt")).split()[:2]
@@ -67,55 +49,19 @@ def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] 
 
 
 def tells_content(stamp: str) -> bool:
-    """Report whether the same stamp again means the same content.
-
-    Parameters
-    ----------
-    stamp : str
-        A stamp of :func:`stamp_of`.
-
-    Returns
-    -------
-    bool
-        False where nothing but the size is known.
-    """
+    """Report whether the same stamp again means the same content."""
     return not stamp.startswith("size")
 
 
 def same_for_now(before: str, after: str) -> bool:
-    """Report whether a file that is being read has not changed meanwhile.
-
-    Parameters
-    ----------
-    before, after : str
-        Stamps of the same file.
-
-    Returns
-    -------
-    bool
-        Whether ETags, or sizes and times of content, are equal. What changes a local file's other time alone, such as
-        another name for it, does not count.
-    """
+    """Report whether a file that is being read has not changed meanwhile."""
     if before.startswith("file") and after.startswith("file"):
         return before.split()[:3] == after.split()[:3]
     return before == after
 
 
 def fresh_stamp(url: str, options: dict[str, Any]) -> str:
-    """Return the stamp that a file has now, whatever was listed before.
-
-    Parameters
-    ----------
-    url : str
-        Path or URL of the file.
-    options : dict
-        Options of its file system.
-
-    Returns
-    -------
-    str
-        The stamp.
-    """
+    """Return the stamp that a file has now, whatever was listed before."""
     return retried(_fresh_stamp, url, options, what=f"looking at {without_secrets(url)}")
 
 
@@ -130,22 +76,7 @@ def _fresh_stamp(url: str, options: dict[str, Any]) -> str:
 
 
 def refuse_if_there(system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:
-    """Raise an error that may pass if a file is there after all, which was not found when it was asked for.
-
-    Parameters
-    ----------
-    system : fsspec.AbstractFileSystem
-        Its file system.
-    path : str
-        Its path there.
-    error : Exception, optional
-        Error that said that it is not there.
-
-    Raises
-    ------
-    OSError
-        If it is found, or listed in its folder.
-    """
+    """Raise an error that may pass if a file is there after all, which was not found when it was asked for."""
     system.invalidate_cache()
     listed: set[str] = set()
     with suppress(Exception):  # a server without listings has errors of its own

@@ -20,54 +20,14 @@ _FEW = 256
 
 @contextmanager
 def open_bytes(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed.
-
-    Parameters
-    ----------
-    url : str
-        Path or URL of the file.
-    compression : {"gz", "bz2", "zst"} or None
-        Format that the file is compressed in.
-    options : dict
-        Options of its file system.
-
-    Yields
-    ------
-    file of bytes
-        The decompressed content; only an uncompressed file can be relied on to seek.
-
-    Raises
-    ------
-    FileNotFoundError
-        If it is missing.
-    ValueError
-        If it is truncated or damaged; it is named.
-    """
+    """Open a file for reading, decompressed."""
     with open_raw(url, options) as raw, name_damage(url, compression):
         yield _decompress(raw, compression)
 
 
 @contextmanager
 def name_damage(url: str, compression: str | None) -> Iterator[None]:
-    """Turn the errors of decompression into a sentence that names the file.
-
-    Parameters
-    ----------
-    url : str
-        Path or URL of the file.
-    compression : str or None
-        Ending of its name, which says what it is compressed in.
-
-    Yields
-    ------
-    None
-        Nothing: the body reads the file.
-
-    Raises
-    ------
-    ValueError
-        If compressed data are truncated or damaged.
-    """
+    """Turn the errors of decompression into a sentence that names the file."""
     try:
         yield
     except EOFError as error:
@@ -83,20 +43,7 @@ def name_damage(url: str, compression: str | None) -> Iterator[None]:
 
 @contextmanager
 def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
-    """Open a file for reading, as it is stored.
-
-    Parameters
-    ----------
-    url : str
-        Path or URL of the file.
-    options : dict
-        Options of its file system.
-
-    Yields
-    ------
-    file of bytes
-        The content as it is stored.
-    """
+    """Open a file for reading, as it is stored."""
     raw: Any = _Reopened(url, options)
     with raw:
         yield raw

@@ -25,16 +25,8 @@ from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 class TextBlock(NamedTuple):
     """A block of documents in a span of text.
 
-    Attributes
-    ----------
-    span : Span
-        The piece of a file, or the few small files, that the block is read from.
-    number : int
-        Number of the block in its span, from 0.
-    n_documents : int
-        Documents of the block.
-    digest : int
-        Digest of their text.
+    `span`: the piece of a file, or the few small files, that the block is read from; `number`: number of the
+    block in its span, from 0; `n_documents`: documents of the block; `digest`: digest of their text.
     """
 
     span: Span

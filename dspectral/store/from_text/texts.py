@@ -76,21 +76,6 @@ class Texts:
 def texts_in(sources: TextSources, field: str | None) -> "Texts | None":
     """Return the texts that sources are, or None where they name files.
 
-    Parameters
-    ----------
-    sources : object
-        A string, a path, or a list, tuple or iterator of paths names files, and so does a list or tuple of strings.
-        All else is texts.
-    field : str or None
-        Name of a column or field.
-
-    Returns
-    -------
-    Texts or None
-        The texts; None for files.
-
-    Examples
-    --------
     >>> texts_in(["a.txt", "b.txt"], None) is None
     True
     >>> texts_in((line for line in ["the cat", "the dog"]), None)
@@ -112,18 +97,6 @@ def texts_in(sources: TextSources, field: str | None) -> "Texts | None":
 def named_files(sources: TextSources) -> Any:
     """Return sources with an iterator of paths, such as ``Path.glob`` gives, as the list of them.
 
-    Parameters
-    ----------
-    sources : object
-        Files or texts.
-
-    Returns
-    -------
-    object
-        The sources; an iterator of texts begins where it began.
-
-    Examples
-    --------
     >>> from pathlib import Path
     >>> named_files(iter([Path("a.txt")]))
     [PosixPath('a.txt')]
@@ -138,24 +111,7 @@ def named_files(sources: TextSources) -> Any:
 
 
 def partitions_of(column: Any) -> "da.Array | None":
-    """Return the partitions of a Dask collection of texts as a stream of blocks, or None for all else.
-
-    Parameters
-    ----------
-    column : object
-        Texts: a Dask Bag of strings, a column of a Dask DataFrame, a one-dimensional Dask array, or no Dask
-        collection.
-
-    Returns
-    -------
-    Dask array or None
-        One element a partition: its number, and its texts. Nothing is read.
-
-    Raises
-    ------
-    TypeError
-        If it is a Dask DataFrame or another Dask collection.
-    """
+    """Return the partitions of a Dask collection of texts as a stream of blocks, or None for all else."""
     if not dask.is_dask_collection(column):
         return None
     kind = type(column).__name__
@@ -181,10 +137,7 @@ def partitions_of(column: Any) -> "da.Array | None":
 class OfPartitions(NamedTuple):
     """Values that were found, one for each partition, in their order.
 
-    Attributes
-    ----------
-    found : tuple
-        One value a partition.
+    `found`: one value a partition.
     """
 
     found: tuple[Any, ...]
@@ -197,22 +150,7 @@ class OfPartitions(NamedTuple):
 def each_partition(
     partitions: da.Array, function: Callable[[int, Any], Any], *, name: str
 ) -> tuple[Any, ...]:
-    """Call a function of the number and texts of each partition, one task each.
-
-    Parameters
-    ----------
-    partitions : Dask array
-        Result of :func:`partitions_of`.
-    function : callable
-        ``function(number, texts)`` returns a small value.
-    name : str
-        Name of the tasks.
-
-    Returns
-    -------
-    tuple
-        The values, in the order of the partitions.
-    """
+    """Call a function of the number and texts of each partition, one task each."""
     return summarize(partitions, of=partial(_of_partition, function=function), name=name).found
 
 
@@ -221,24 +159,7 @@ def hashed_partitions(
 ) -> da.Array:
     """Return the rows of each partition, made as they are read.
 
-    Parameters
-    ----------
-    partitions : Dask array
-        Result of :func:`partitions_of`.
-    hash_block : callable
-        Function from documents to as many rows.
-    n_columns : int
-        Number of columns of the rows.
-
-    Returns
-    -------
-    Dask array of CSR blocks of float32, shape (n_documents, n_columns)
-        One block a partition. The partitions were read once, to count their texts.
-
-    Raises
-    ------
-    ValueError
-        If there is no text at all.
+    Shapes: returns (n_documents, n_columns).
     """
     sizes = each_partition(partitions, _count, name="count-documents")
     if not sum(sizes):

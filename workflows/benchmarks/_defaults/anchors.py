@@ -29,12 +29,7 @@ EM_PASSES = 30
 class Classes(NamedTuple):
     """What one fit found.
 
-    Attributes
-    ----------
-    states : list of ndarray
-        Of the tokens of each sentence.
-    cpu_seconds : float
-        Of the fit.
+    `states`: of the tokens of each sentence; `cpu_seconds`: of the fit.
     """
 
     states: list[Any]
@@ -42,22 +37,7 @@ class Classes(NamedTuple):
 
 
 def found(run: form.Run, data: Path, name: str, _scratch: str) -> Iterator[Found]:
-    """Learn from a data set in each way, and score the sentences whose tags were not tuned by.
-
-    Parameters
-    ----------
-    run : form.Run
-        The run.
-    data : Path
-        Folder of all data sets.
-    name : str
-        Name of the data set.
-
-    Yields
-    ------
-    Found
-        A way and its scores.
-    """
+    """Learn from a data set in each way, and score the sentences whose tags were not tuned by."""
     tagged, seed = read_tagged(data, name), run.arguments.seed
     AnchorHMM(2, min_count=1, spelling=0.1).fit(
         [["a", "b", "a", "c"]] * 9

@@ -39,22 +39,7 @@ Clusters = Callable[[list[str]], NDArray[Any]]
 
 
 def found(run: form.Run, data: Path, name: str, _scratch: str) -> Iterator[Found]:
-    """Learn from a data set in each way, and score sentences that were not learned from.
-
-    Parameters
-    ----------
-    run : form.Run
-        The run.
-    data : Path
-        Folder of all data sets.
-    name : str
-        Name of the data set.
-
-    Yields
-    ------
-    Found
-        A way and its scores.
-    """
+    """Learn from a data set in each way, and score sentences that were not learned from."""
     tagged, seed = read_tagged(data, name), run.arguments.seed
     parts = [tagged.words[part::PARTS] for part in range(PARTS)]
     train, test = list(chain(*parts[:-1])), parts[-1]

@@ -34,15 +34,8 @@ class Texts(NamedTuple):
 class Files(NamedTuple):
     """Where a data set is.
 
-    Attributes
-    ----------
-    train, test : str
-        TSV or jsonl below the folder of all data sets. A set without a test side has ``""``: a quarter of its texts,
-        drawn once and for all, is its test side.
-    label : str
-        Column of the class, or of a list of classes.
-    text : tuple of str
-        Columns of the text.
+    `train, test`: TSV or jsonl below the folder of all data sets; `label`: column of the class, or of a list
+    of classes; `text`: columns of the text.
     """
 
     train: str
@@ -75,11 +68,7 @@ SETS = {
 class Sides(NamedTuple):
     """A data set, weighted.
 
-    Attributes
-    ----------
-    train, test : Documents
-    exclusive : bool
-        Whether each document has one class.
+    `train, test`: ; `exclusive`: whether each document has one class.
     """
 
     train: Documents
@@ -88,20 +77,7 @@ class Sides(NamedTuple):
 
 
 def read_documents(data: Path, name: str) -> Sides:
-    """Return the training and the test side of a data set.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of all data sets.
-    name : str
-        One of :data:`SETS`.
-
-    Returns
-    -------
-    Sides
-        Rows of tf-idf, of unit length, and the classes that two training documents or more have.
-    """
+    """Return the training and the test side of a data set."""
     train, test = read_sides(data, name)
     counted = TfidfVectorizer(max_features=TERMS, min_df=2)
     rows = [counted.fit_transform(train.texts), counted.transform(test.texts)]
@@ -120,20 +96,7 @@ def read_documents(data: Path, name: str) -> Sides:
 
 
 def read_sides(data: Path, name: str) -> tuple[Texts, Texts]:
-    """Read both sides, at most so many texts of each.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of all data sets.
-    name : str
-        One of :data:`SETS`.
-
-    Returns
-    -------
-    tuple of Texts
-        Training and test side.
-    """
+    """Read both sides, at most so many texts of each."""
     files = SETS[name]
     train = _read(data / files.train, files)
     rng = np.random.default_rng(0)

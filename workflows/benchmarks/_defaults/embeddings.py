@@ -41,14 +41,7 @@ HALVES = ("first", "second")
 class Vectors(NamedTuple):
     """Vectors of words, and what they took.
 
-    Attributes
-    ----------
-    words : list of str
-        The words.
-    vectors : ndarray of shape (n_words, k)
-        A row for each.
-    cpu_seconds : float
-        Of the fit.
+    `words`: the words; `vectors` (n_words, k): A row for each; `cpu_seconds`: of the fit.
     """
 
     words: list[str]
@@ -57,24 +50,7 @@ class Vectors(NamedTuple):
 
 
 def found(run: form.Run, data: Path, name: str, scratch: str) -> Iterator[Found]:
-    """Score each way on one half of a list.
-
-    Parameters
-    ----------
-    run : form.Run
-        The run; vectors are learned once in it.
-    data : Path
-        Folder that holds ``corpus``, ``wordsim`` and ``analogy``.
-    name : str
-        Name of a list, and ``"-first"`` or ``"-second"``.
-    scratch : str
-        Folder for the corpus.
-
-    Yields
-    ------
-    Found
-        A way and its scores.
-    """
+    """Score each way on one half of a list."""
     halves = _halves(data)
     first, asked = halves[f"{name.rpartition('-')[0]}-first"], halves[name]
     learned = _learned(run, data, scratch)

@@ -10,16 +10,9 @@ from ..._form import form
 class Found(NamedTuple):
     """One way to set a method up, or a peer, on one data set.
 
-    Attributes
-    ----------
-    method : str
-        ``"default"``, ``"tuned"``, ``"as published"``, or the name of a peer.
-    settings : str
-        What was chosen, as a person reads it; empty where there was nothing to choose.
-    cpu_seconds : float
-        Of the last fit; for ``"default"`` with all that it chooses.
-    scores : dict of str to float
-        Scores of the test side by their names; larger is better.
+    `method`: ``"default"``, ``"tuned"``, ``"as published"``, or the name of a peer; `settings`: what was
+    chosen, as a person reads it; `cpu_seconds`: of the last fit; `scores`: scores of the test side by their
+    names.
     """
 
     method: str
@@ -31,13 +24,9 @@ class Found(NamedTuple):
 class Family(NamedTuple):
     """A family of methods.
 
-    Attributes
-    ----------
-    sets : tuple of str
-        Names of all data sets, which say on which of them defaults were designed.
-    found : callable
-        ``found(run, data, name, scratch)`` yields a :class:`Found` for each way, ``"default"`` and ``"tuned"`` among
-        them, with the folders of all data sets and for files of its own.
+    `sets`: names of all data sets, which say on which of them defaults were designed; `found`: ``found(run,
+    data, name, scratch)`` yields a :class:`Found` for each way, ``"default"`` and ``"tuned"`` among them,
+    with the folders of all data sets and for files of its own.
     """
 
     sets: tuple[str, ...]

@@ -12,20 +12,8 @@ def greedy_classes(counts: sparse.csr_array, n_classes: int) -> NDArray[np.int64
     are never more than ``n_classes + 1`` (section 3 of the paper, and the usual tool's windowed search). A step takes
     the cube of the classes.
 
-    Parameters
-    ----------
-    counts : csr_array, shape (n_types, n_types)
-        How often the second type directly follows the first; types in order of falling count.
-    n_classes : int
-        Number of classes.
+    Shapes: `counts` (n_types, n_types); returns (n_types,).
 
-    Returns
-    -------
-    ndarray of int64, shape (n_types,)
-        Class of each type.
-
-    Examples
-    --------
     >>> counts = np.array([[0, 0, 5, 4], [0, 0, 4, 5], [5, 4, 0, 0], [4, 5, 0, 0]])
     >>> greedy_classes(sparse.csr_array(counts), 2)
     array([0, 0, 1, 1])

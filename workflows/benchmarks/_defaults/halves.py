@@ -12,18 +12,6 @@ RULE = (
 def designed_on(names: Iterable[str]) -> set[str]:
     """Return the data sets that defaults were designed on.
 
-    Parameters
-    ----------
-    names : iterable of str
-        All data sets of a family, whichever of them are asked for.
-
-    Returns
-    -------
-    set of str
-        The first, third, fifth in alphabetical order, and so on.
-
-    Examples
-    --------
     >>> sorted(designed_on(["bibtex", "medical", "enron"]))
     ['bibtex', 'medical']
     """

@@ -20,20 +20,7 @@ SPOKEN: dict[str, Any] = {"codes": 256, "per_string": 5, "label_column": "digit"
 
 
 def read_task(data: Path, name: str) -> Task:
-    """Return the training and the test side of a data set.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of all data sets.
-    name : str
-        One of :data:`SETS`.
-
-    Returns
-    -------
-    Task
-        Tokens and labels of both sides.
-    """
+    """Return the training and the test side of a data set."""
     train, test = SETS[name](data)
     return Task(name, _some(train), _some(test))
 

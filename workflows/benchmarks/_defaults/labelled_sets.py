@@ -27,24 +27,7 @@ TERMS = 8000
 
 
 def read_set(data: Path, name: str, scratch: str, seed: int) -> tuple[CountStore, CountStore]:
-    """Return the training and the test documents of a data set.
-
-    Parameters
-    ----------
-    data : Path
-        Folder that holds ``multilabel`` and ``reuters21578``.
-    name : str
-        One of :data:`NAMES`.
-    scratch : str
-        Folder for the stores.
-    seed : int
-        Seed of the halves of a data set without a test side.
-
-    Returns
-    -------
-    tuple of CountStore
-        Stores of training and of test documents, with labels.
-    """
+    """Return the training and the test documents of a data set."""
     Path(scratch).mkdir(parents=True, exist_ok=True)
     if name == "reuters21578":
         folder = data / name

@@ -30,24 +30,7 @@ HELD_OUT = 0.25
 
 
 def found(run: form.Run, data: Path, name: str, scratch: str) -> Iterator[Found]:
-    """Learn from a data set in each way.
-
-    Parameters
-    ----------
-    run : form.Run
-        The run.
-    data : Path
-        Folder of all data sets.
-    name : str
-        Name of the data set.
-    scratch : str
-        Folder for stores.
-
-    Yields
-    ------
-    Found
-        A way and its scores.
-    """
+    """Learn from a data set in each way."""
     seed = run.arguments.seed
     with run.measure(f"{name}: read"):
         train, test = read_set(data, name, scratch, seed)

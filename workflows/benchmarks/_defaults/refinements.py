@@ -30,22 +30,7 @@ EM_PASSES = 50
 
 
 def found(run: form.Run, data: Path, name: str, _scratch: str) -> Iterator[Found]:
-    """Learn from a data set in each way.
-
-    Parameters
-    ----------
-    run : form.Run
-        The run.
-    data : Path
-        Folder of all data sets.
-    name : str
-        Name of the data set.
-
-    Yields
-    ------
-    Found
-        A way and its scores.
-    """
+    """Learn from a data set in each way."""
     with run.measure(f"{name}: read"):
         task = read_task(data, name)
     seed = run.arguments.seed

@@ -35,14 +35,8 @@ GRID: dict[str, Any] = {"C": (1.0, 3.0, 10.0), "weights": (0.5, 1.0, 2.0)}
 class Drawn(NamedTuple):
     """One draw of a data set.
 
-    Attributes
-    ----------
-    text : list of str
-        All training sentences, without labels.
-    train, test : Labelled
-        The labelled sentences of the draw, and the test side.
-    seed : int
-        Of everything random.
+    `text`: all training sentences, without labels; `train, test`: the labelled sentences of the draw, and the
+    test side; `seed`: of everything random.
     """
 
     text: list[str]
@@ -56,22 +50,7 @@ Way = tuple[NDArray[Any], str, float]
 
 
 def found(run: form.Run, data: Path, name: str, _scratch: str) -> Iterator[Found]:
-    """Learn from a data set in each way.
-
-    Parameters
-    ----------
-    run : form.Run
-        The run.
-    data : Path
-        Folder of all data sets.
-    name : str
-        Name of the data set.
-
-    Yields
-    ------
-    Found
-        A way and its scores.
-    """
+    """Learn from a data set in each way."""
     train, test = read_intents(data, name)
     seeds = [run.arguments.seed + draw for draw in range(DRAWS)]
     draws = [Drawn(train.texts, train.at(drawn(train.intents, LABELLED, seed)), test, seed) for seed in seeds]

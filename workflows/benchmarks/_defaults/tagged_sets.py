@@ -25,10 +25,7 @@ NAMES = (
 class Tagged(NamedTuple):
     """Sentences of a data set, all of which are learned from without their tags.
 
-    Attributes
-    ----------
-    words, tags : list of list of str
-        Of each sentence.
+    `words, tags`: of each sentence.
     """
 
     words: list[list[str]]
@@ -44,25 +41,7 @@ class Tagged(NamedTuple):
 
 
 def read_tagged(data: Path, name: str) -> Tagged:
-    """Return all sentences of a data set, whichever side they are on.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of all data sets.
-    name : str
-        One of :data:`NAMES`.
-
-    Returns
-    -------
-    Tagged
-        Words and tags.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no file.
-    """
+    """Return all sentences of a data set, whichever side they are on."""
     folder = data / "pos" / name
     paths = [path for side in SIDES for path in sorted(folder.glob(f"{side}.conll*"))]
     if not paths:

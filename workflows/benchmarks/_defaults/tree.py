@@ -46,22 +46,7 @@ class Way(NamedTuple):
 
 
 def found(run: form.Run, data: Path, name: str, _scratch: str) -> Iterator[Found]:
-    """Learn from a data set in each way, all with the same word vectors, learned from all its training texts.
-
-    Parameters
-    ----------
-    run : form.Run
-        The run.
-    data : Path
-        Folder of all data sets.
-    name : str
-        Name of the data set.
-
-    Yields
-    ------
-    Found
-        A way and its scores.
-    """
+    """Learn from a data set in each way, all with the same word vectors, learned from all its training texts."""
     seed = run.arguments.seed
     whole = sides(data, SETS[name], choose=False, seed=seed)
     split = Split(_drawn(whole.train, seed), whole.test)

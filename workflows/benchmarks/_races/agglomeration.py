@@ -16,20 +16,8 @@ Table = np.ndarray
 def agglomerated(counts: "sparse.csr_array[Any]", n: int) -> Table:
     """Return the cluster of each word.
 
-    Parameters
-    ----------
-    counts : csr_array, shape (n_words, n_words)
-        How often the second word directly follows the first; the most frequent word is the first.
-    n : int
-        Number of clusters.
+    Shapes: `counts` (n_words, n_words); returns (n_words,).
 
-    Returns
-    -------
-    ndarray of int, shape (n_words,)
-        Clusters, from 0.
-
-    Examples
-    --------
     >>> chain = sparse.csr_array([[0, 0, 5, 4], [0, 0, 4, 4], [4, 4, 0, 0], [3, 4, 0, 0]])
     >>> agglomerated(chain, 2)
     array([0, 0, 1, 1])
@@ -68,21 +56,10 @@ def information(p: Table, left: Table, right: Table) -> Table:
 class Window:
     """Clusters between which merges are weighed.
 
-    Parameters
-    ----------
-    size : int
-        Number of slots.
-
-    Attributes
-    ----------
-    p : ndarray, shape (size, size)
-        Probability that the second cluster follows the first.
-    left, right : ndarray, shape (size,)
-        Probability of each cluster as the first and as the second of two words, over all words.
-    across : ndarray, shape (size, size)
-        What merging two clusters loses of their information with all the others.
-    used : ndarray of bool, shape (size,)
-        Slots with a cluster.
+    `p` (size, size): probability that the second cluster follows the first; `left, right` (size,):
+    probability of each cluster as the first and as the second of two words, over all words; `across` (size,
+    size): what merging two clusters loses of their information with all the others; `used` (size,): slots
+    with a cluster.
     """
 
     def __init__(self, size: int) -> None:

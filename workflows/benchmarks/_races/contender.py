@@ -18,15 +18,7 @@ from .lineup import RACES
 
 
 def main(race: str, name: str, orders: dict[str, Any]) -> None:
-    """Do the work of a contender.
-
-    Parameters
-    ----------
-    race, name : str
-        Of the race and of the contender.
-    orders : dict
-        ``stages``: pairs of a folder and settings, of which the last is measured; ``out``: file for what is found.
-    """
+    """Do the work of a contender."""
     contender = RACES[race].contenders[name]
     library = import_module(contender.module)
     *practices, (folder, settings) = orders["stages"]

@@ -15,15 +15,8 @@ Found = dict[str, np.ndarray]
 class Contender(NamedTuple):
     """One way to do what a race asks for.
 
-    Attributes
-    ----------
-    module : str
-        What its process imports: the library that it is made of. Nothing else of weight is imported there.
-    prepare : callable
-        From the module, the folder of the data and the settings to the function that is measured: it holds what it
-        needs from the start, in memory where it cannot work from disk.
-    tell : callable
-        From what that function returns to arrays, for the score; not measured.
+    `module`: what its process imports; `prepare`: from the module, the folder of the data and the settings to
+    the function that is measured; `tell`: from what that function returns to arrays, for the score.
     """
 
     module: str
@@ -34,18 +27,9 @@ class Contender(NamedTuple):
 class Race(NamedTuple):
     """Contenders who do the same.
 
-    Attributes
-    ----------
-    task : str
-        What all of them do, in a sentence.
-    sizes : dict
-        Settings by the name of a size: ``toy``, on which every contender practices, ``small``, ``middle`` and ``full``.
-    make : callable
-        From a folder and settings: writes the data, and says in a few words what it is.
-    contenders : dict
-        By their names. Ratios are over the first, which is ours.
-    accuracy : callable
-        From the folder, the settings and what a contender found to numbers, by the names of their metrics.
+    `task`: what all of them do, in a sentence; `sizes`: settings by the name of a size; `make`: from a folder
+    and settings; `contenders`: by their names; `accuracy`: from the folder, the settings and what a contender
+    found to numbers, by the names of their metrics.
     """
 
     task: str

@@ -35,12 +35,7 @@ OVER = "cpu_seconds"
 class Lane:
     """What one contender did.
 
-    Attributes
-    ----------
-    runs : list of dict
-        Seconds, memory and accuracy of each repetition.
-    out : str
-        Why it does not run, or runs no more.
+    `runs`: seconds, memory and accuracy of each repetition; `out`: why it does not run, or runs no more.
     """
 
     runs: list[dict[str, float]] = field(default_factory=list)
@@ -59,18 +54,8 @@ class Lane:
 class Course:
     """Where a race is run.
 
-    Attributes
-    ----------
-    name : str
-        Of the race.
-    race : Race
-        What it is.
-    stages : list of tuple
-        Folders and settings: the toy data to practice on, unless that is what is measured, and the data.
-    limit : float
-        Seconds after which a contender is stopped.
-    scored : dict
-        Accuracy by the digest of what was found: the same need not be measured again, which takes minutes at full size.
+    `name`: of the race; `race`: what it is; `stages`: folders and settings; `limit`: seconds after which a
+    contender is stopped; `scored`: accuracy by the digest of what was found.
     """
 
     name: str
@@ -114,8 +99,6 @@ class Course:
 def digest_of(arrays: dict[str, np.ndarray]) -> str:
     """Return a digest of names, types, shapes and bytes of arrays.
 
-    Examples
-    --------
     >>> digest_of({"a": np.zeros(2)}) == digest_of({"a": np.zeros(2)}), len(digest_of({"a": np.zeros((1, 2))}))
     (True, 64)
     """
@@ -134,8 +117,6 @@ def line_up(race: Race) -> dict[str, Lane]:
 def missing(module: str) -> str:
     """Say which package is not installed; nothing where it is.
 
-    Examples
-    --------
     >>> missing("json.decoder"), missing("no_such_package.models")
     ('', 'no_such_package is not installed')
     """
@@ -146,8 +127,6 @@ def missing(module: str) -> str:
 def repetitions(lanes: dict[str, Lane], n: int) -> Iterator[tuple[int, str]]:
     """Yield who runs next: in turn, forth and back, without those who are out.
 
-    Examples
-    --------
     >>> [name for _, name in repetitions({"a": Lane(), "b": Lane(), "c": Lane(out="no")}, 2)]
     ['a', 'b', 'b', 'a']
     """
@@ -158,22 +137,7 @@ def repetitions(lanes: dict[str, Lane], n: int) -> Iterator[tuple[int, str]]:
 
 
 def hold(course: Course, n: int, step: Callable[[str, int], Any]) -> dict[str, Lane]:
-    """Run all contenders of a race.
-
-    Parameters
-    ----------
-    course : Course
-        The race, and where its data is.
-    n : int
-        Number of repetitions.
-    step : callable
-        From a contender and the repetition to a context that each run is in.
-
-    Returns
-    -------
-    dict of str to Lane
-        By contender.
-    """
+    """Run all contenders of a race."""
     lanes = line_up(course.race)
     for repetition, name in repetitions(lanes, n):
         with step(name, repetition):
@@ -194,8 +158,6 @@ def ratios(lane: Lane, first: Lane, metric: str = OVER) -> np.ndarray:
 
     Only repetitions that both ended count.
 
-    Examples
-    --------
     >>> seconds = (2, 6, 4), (1, 2, 2)
     >>> runs = [[{"repetition": i, "cpu_seconds": own[i]} for i in range(3)] for own in seconds]
     >>> ratios(Lane(runs[0]), Lane(runs[1])).tolist()

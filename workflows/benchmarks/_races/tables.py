@@ -16,18 +16,7 @@ TITLES = {
 
 
 def rows_of(lanes: Mapping[str, Lane]) -> list[dict[str, Any]]:
-    """Return a row for each contender and metric: medians, and the quartiles of the ratio.
-
-    Parameters
-    ----------
-    lanes : mapping of str to Lane
-        What each contender did; ratios are over the first.
-
-    Returns
-    -------
-    list of dict
-        ``method``, ``metric`` and ``value``; for a contender who is out the metric is ``not_run``, the value why.
-    """
+    """Return a row for each contender and metric: medians, and the quartiles of the ratio."""
     first, rows = next(iter(lanes.values())), []
     for name, lane in lanes.items():
         values: dict[str, Any] = {metric: lane.middle(metric) for metric in metrics_of(lane)}
@@ -77,8 +66,6 @@ def _line(cells: list[str]) -> str:
 def lost(lanes: Mapping[str, Lane]) -> list[str]:
     """Return a sentence for each peer who took fewer CPU seconds than the first contender, with the scores of both.
 
-    Examples
-    --------
     >>> taken = (("dspectral", 2.0, 0.75), ("peer", 1.0, 0.5), ("slow", 3.0, 0.5))
     >>> runs = {who: [{"repetition": 0, "cpu_seconds": s, "auc": auc}] for who, s, auc in taken}
     >>> lost({who: Lane(own) for who, own in runs.items()})

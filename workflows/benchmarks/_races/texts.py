@@ -12,23 +12,7 @@ from .race import Settings
 
 
 def documents(settings: Settings) -> list[str]:
-    """Return the documents of a size: a line of the files each, or a docstring or run of comments.
-
-    Parameters
-    ----------
-    settings : mapping
-        ``text``, patterns of files or None, and ``documents``, the most of them or None.
-
-    Returns
-    -------
-    list of str
-        Documents, none of them empty.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
+    """Return the documents of a size: a line of the files each, or a docstring or run of comments."""
     if settings["text"]:
         found = list(itertools.islice(_lines(settings["text"]), settings["documents"]))
     else:

@@ -15,10 +15,7 @@ REPEATS = 7
 class Rate(NamedTuple):
     """Bytes or operations a second over all threads.
 
-    Attributes
-    ----------
-    median, low, high : float
-        Over the repetitions.
+    `median, low, high`: over the repetitions.
     """
 
     median: float
@@ -32,21 +29,7 @@ class Rate(NamedTuple):
 
 
 def measure(kinds: Sequence[Sequence[Run]], seconds: float) -> list[list[float]]:
-    """Return the rates of several kinds of runs, one for each repetition.
-
-    Parameters
-    ----------
-    kinds : sequence of sequences of Run
-        For each kind one run a thread, all of which begin at once.
-    seconds : float
-        About how long each kind is measured, over all repetitions.
-
-    Returns
-    -------
-    list of list of float
-        For each kind, bytes or operations a second over all threads. Repetitions of the kinds alternate, so that a
-        busy machine slows all alike.
-    """
+    """Return the rates of several kinds of runs, one for each repetition."""
     rates: list[list[float]] = [[] for _ in kinds]
     with ThreadPoolExecutor(max(map(len, kinds))) as pool:
         # The first round compiles loops and maps pages; the second says how often a run fits into the time.

@@ -38,12 +38,7 @@ BLOCKS = 4
 class Profile(NamedTuple):
     """Seconds of a fit in one thread, and of the functions in it.
 
-    Attributes
-    ----------
-    seconds : float
-        Wall time.
-    calls : dict
-        As :mod:`pstats` has them.
+    `seconds`: wall time; `calls`: as :mod:`pstats` has them.
     """
 
     seconds: float

@@ -125,15 +125,7 @@ def _uniform(width: int, size: int, seed: int) -> Run:
 
 
 def machine(size: int, seed: int) -> dict[str, tuple[str, Run]]:
-    """Return the limits of this machine that hold for any block: unit and run, by name.
-
-    Parameters
-    ----------
-    size : int
-        Rows of the usual block; fewer make the arrays smaller.
-    seed : int
-        Of the order in which rows are gathered.
-    """
+    """Return the limits of this machine that hold for any block: unit and run, by name."""
     n_bytes = min(BEYOND_CACHES, 2048 * size)
     side = min(SIDE, max(8, size // 16))
     drawn = np.random.default_rng(seed).integers(0, 50, size=n_bytes // 4, dtype=np.int32)

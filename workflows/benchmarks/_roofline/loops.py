@@ -8,12 +8,7 @@ from typing import Any, NamedTuple
 class Run(NamedTuple):
     """One run of a kernel, or of a limit.
 
-    Attributes
-    ----------
-    call : callable
-        The run, without arguments: it reads only arrays of its own.
-    amount : float
-        Bytes moved or floating-point operations done by it.
+    `call`: the run, without arguments; `amount`: bytes moved or floating-point operations done by it.
     """
 
     call: Callable[[], object]
@@ -23,14 +18,8 @@ class Run(NamedTuple):
 class Share(NamedTuple):
     """Where the time of a loop is found in the profile of a fit.
 
-    Attributes
-    ----------
-    fit : str
-        Name of the fit.
-    inside : tuple of str
-        Functions, each ``"end of its file:name"``, whose time, with all that they call, is the loop's.
-    without : tuple of str
-        Functions called by those, whose time is another loop's.
+    `fit`: name of the fit; `inside`: functions, each ``"end of its file:name"``, whose time, with all that
+    they call, is the loop's; `without`: functions called by those, whose time is another loop's.
     """
 
     fit: str
@@ -41,21 +30,10 @@ class Share(NamedTuple):
 class Loop(NamedTuple):
     """A hot loop.
 
-    Attributes
-    ----------
-    name : str
-        In a few words.
-    unit : {"byte", "flop"}
-        What is counted.
-    formula : str
-        The count, with where it comes from.
-    limit : str
-        What bounds it on any machine.
-    make : callable
-        ``make(size, seed)`` returns the run of the loop and that of its limit, on a block of about ``size`` rows of
-        counts or ``16 size`` tokens.
-    shares : tuple of Share
-        Fits whose profile has the loop.
+    `name`: in a few words; `unit`: what is counted; `formula`: the count, with where it comes from; `limit`:
+    what bounds it on any machine; `make`: ``make(size, seed)`` returns the run of the loop and that of its
+    limit, on a block of about ``size`` rows of counts or ``16 size`` tokens; `shares`: fits whose profile has
+    the loop.
     """
 
     name: str

@@ -10,15 +10,7 @@ UNITS = {"bytes per second": "GB/s", "flops per second": "Gflop/s"}
 
 
 def markdown(rows: Sequence[dict[str, Any]], *, gap: str, share: str) -> str:
-    """Return a line for each loop, in the order of the rows: what it reaches of its limit, and its share of time.
-
-    Parameters
-    ----------
-    rows : sequence of dict
-        Rows of the report.
-    gap, share : str
-        Metrics of what a loop reaches of its limit, and of the time of its method.
-    """
+    """Return a line for each loop, in the order of the rows: what it reaches of its limit, and its share of time."""
     gaps = [row for row in rows if row["metric"] == gap]
     threads = sorted({row["threads"] for row in gaps})
     head = [

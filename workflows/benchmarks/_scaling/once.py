@@ -23,19 +23,7 @@ KINDS = ("threads", "processes")
 
 
 def main(name: str, kind: str, n: int, orders: dict[str, Any]) -> None:
-    """Do some work with so many workers.
-
-    Parameters
-    ----------
-    name : str
-        Of the work.
-    kind : str
-        What workers are: ``"threads"`` of this process, or ``"processes"`` with one thread each.
-    n : int
-        Number of workers.
-    orders : dict
-        ``stages``: pairs of a folder and a size, of which the last is measured; ``out``: folder for what is written.
-    """
+    """Do some work with so many workers."""
     with workers(kind, n) as client:
         meter = Meter(client)
         for stage, (folder, size) in enumerate(orders["stages"]):

@@ -31,12 +31,8 @@ SENTENCES_AT_ONCE = 50_000
 class Work(NamedTuple):
     """Something that a user waits for.
 
-    Attributes
-    ----------
-    data : callable
-        ``data(folder, size, seed)`` writes to a new folder what is read.
-    go : callable
-        ``go(folder, out, size)`` reads it, and writes what it writes below ``out``: what is timed.
+    `data`: ``data(folder, size, seed)`` writes to a new folder what is read; `go`: ``go(folder, out, size)``
+    reads it, and writes what it writes below ``out``.
     """
 
     data: Callable[[Path, int, int], object]

@@ -31,14 +31,8 @@ GAINS = (
 class Cell(NamedTuple):
     """Where in the table something stands.
 
-    Attributes
-    ----------
-    labelled : str
-        Labelled sentences an intent.
-    share : float
-        Share of the other training sentences that is unlabeled text.
-    more : int
-        Public queries beside them.
+    `labelled`: labelled sentences an intent; `share`: share of the other training sentences that is unlabeled
+    text; `more`: public queries beside them.
     """
 
     labelled: str
@@ -49,23 +43,8 @@ class Cell(NamedTuple):
 class Cells:
     """Which test sentences each method gets right.
 
-    Parameters
-    ----------
-    run : form.Run
-        The run, with ``seed`` and ``n_components``.
-    name : str
-        Name of the data set.
-    train, test : Labelled
-        Its two sides.
-    queries : sequence of str
-        Public queries.
-
-    Attributes
-    ----------
-    right : dict of list of ndarray of bool
-        By cell and method, one array a draw.
-    chosen : dict of list of str
-        The part that cross-validation chose, by cell, where all parts were learned.
+    `right`: by cell and method, one array a draw; `chosen`: the part that cross-validation chose, by cell,
+    where all parts were learned.
     """
 
     def __init__(
@@ -77,19 +56,7 @@ class Cells:
         self.chosen: dict[Cell, list[str]] = {}
 
     def draw(self, labelled: int | None, shares: Sequence[float], mores: Sequence[int], seed: int) -> None:
-        """Learn from one draw of labelled sentences, with each amount of text.
-
-        Parameters
-        ----------
-        labelled : int or None
-            Labelled sentences an intent; None for all.
-        shares : sequence of float
-            Shares of the other training sentences.
-        mores : sequence of int
-            Numbers of public queries, beside all of the training sentences.
-        seed : int
-            Seed of the draw.
-        """
+        """Learn from one draw of labelled sentences, with each amount of text."""
         rows = drawn(self.train.intents, labelled, seed)
         labels = "all" if labelled is None else str(labelled)
         with self.run.measure(f"{self.name}: {labels} labels an intent, draw {seed}"):
@@ -124,13 +91,7 @@ class Cells:
             self.right.setdefault((cell, method), []).append(right)
 
     def report(self, half: str) -> None:
-        """Add rows: accuracies, what parts add to each other, and what ten times the text added.
-
-        Parameters
-        ----------
-        half : str
-            Whether the data set was designed on.
-        """
+        """Add rows: accuracies, what parts add to each other, and what ten times the text added."""
         for (cell, method), draws in self.right.items():
             value, error = mean_and_error(draws)
             settings = most_frequent_first(self.chosen[cell]) if method == "auto" else ""
@@ -165,22 +126,6 @@ def _less_text(cell: Cell) -> Iterator[tuple[str, Cell]]:
 def cells(labelled: str, shares: Sequence[float], mores: Sequence[int]) -> Iterator[Cell]:
     """Yield the amounts of text.
 
-    Parameters
-    ----------
-    labelled : str
-        Labelled sentences an intent; with ``"all"`` there are no others, and no shares of them.
-    shares : sequence of float
-        Shares of the other training sentences.
-    mores : sequence of int
-        Numbers of public queries, beside all training sentences.
-
-    Yields
-    ------
-    Cell
-        Less text before more.
-
-    Examples
-    --------
     >>> [cell[1:] for cell in cells("10", (0.0, 0.1), (500,))], [cell[1:] for cell in cells("all", (0.0, 1.0), (500,))]
     ([(0.0, 0), (0.1, 0), (1.0, 500)], [(1.0, 0), (1.0, 500)])
     """

@@ -18,19 +18,9 @@ from ..._parts.intent_scores import Labelled
 class Source(NamedTuple):
     """Where the sentences of a data set are.
 
-    Attributes
-    ----------
-    train, test : str
-        TSV or jsonl below the folder of all data sets. A set without a test side has ``""``: a quarter of its
-        sentences, drawn once and for all, is its test side.
-    label : str
-        Column of the class.
-    text : str
-        Column of the sentence.
-    read : callable
-        Makes a sentence of the text, for example one of its lines.
-    several : str
-        What parts several classes of one sentence in a TSV; nothing where there is always one.
+    `train, test`: TSV or jsonl below the folder of all data sets; `label`: column of the class; `text`:
+    column of the sentence; `read`: makes a sentence of the text, for example one of its lines; `several`:
+    what parts several classes of one sentence in a TSV.
     """
 
     train: str
@@ -46,8 +36,6 @@ def subject(post: str) -> str:
 
     Lines end with tabs in some copies.
 
-    Examples
-    --------
     >>> subject("From: me\nSubject: Re: Hot tea\n\nWhere?")
     'Hot tea'
     """
@@ -78,20 +66,7 @@ QUERIES = "queries"
 
 
 def read_intents(data: Path, name: str) -> tuple[Labelled, Labelled]:
-    """Return the training and the test side of a data set.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of all data sets.
-    name : str
-        One of :data:`SETS`.
-
-    Returns
-    -------
-    tuple of Labelled
-        Training sentences and test sentences with their intents.
-    """
+    """Return the training and the test side of a data set."""
     source = SETS[name]
     if source is None:
         found = standard_library_intents()
@@ -106,20 +81,7 @@ def read_intents(data: Path, name: str) -> tuple[Labelled, Labelled]:
 
 
 def read_side(path: Path, source: Source) -> Labelled:
-    """Read one side.
-
-    Parameters
-    ----------
-    path : Path
-        A TSV with a header, or a jsonl.
-    source : Source
-        Which columns, and what a sentence is.
-
-    Returns
-    -------
-    Labelled
-        Sentences of one class and their classes.
-    """
+    """Read one side."""
     texts, labels = [], []
     for record in records(path, source):
         own = record[source.label]
@@ -144,22 +106,6 @@ def records(path: Path, source: Source) -> Iterator[dict[str, Any]]:
 def held_out(train: Labelled, seed: int, share: float = 0.25) -> tuple[Labelled, Labelled]:
     """Part training sentences in two, so that something can be designed without a test side.
 
-    Parameters
-    ----------
-    train : Labelled
-        The training side.
-    seed : int
-        Seed of the parting.
-    share : float, default=0.25
-        Share that is held out.
-
-    Returns
-    -------
-    tuple of Labelled
-        What is learned from, and what is held out.
-
-    Examples
-    --------
     >>> whole = Labelled(["a", "b", "c", "d"], np.array(["x", "x", "y", "y"]))
     >>> [len(part.texts) for part in held_out(whole, seed=0)]
     [3, 1]
@@ -170,22 +116,7 @@ def held_out(train: Labelled, seed: int, share: float = 0.25) -> tuple[Labelled,
 
 
 def read_queries(data: Path, most: int, seed: int) -> list[str]:
-    """Draw public queries.
-
-    Parameters
-    ----------
-    data : Path
-        Folder of all data sets.
-    most : int
-        Number of queries; all where there are fewer.
-    seed : int
-        Seed of the draw.
-
-    Returns
-    -------
-    list of str
-        Queries in random order, so that the first are a sample of all.
-    """
+    """Draw public queries."""
     lines: list[str] = []
     for path in sorted((data / QUERIES).glob("*.txt*")):
         with fsspec.open(str(path), "rt", encoding="utf-8", compression="infer") as file:

@@ -26,20 +26,7 @@ TOGETHER = 50
 
 @contextmanager
 def crowd(n_workers: int, *, wait_seconds: float = 900.0) -> Iterator[Client]:
-    """Start a scheduler and workers in two processes of their own.
-
-    Parameters
-    ----------
-    n_workers : int
-        Workers, each with one thread.
-    wait_seconds : float, default=900
-        For all workers to be there.
-
-    Yields
-    ------
-    distributed.Client
-        Client of that scheduler, in force.
-    """
+    """Start a scheduler and workers in two processes of their own."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     scheduler = context.Process(target=_serve, args=(there,), daemon=True)

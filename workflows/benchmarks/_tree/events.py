@@ -30,27 +30,6 @@ def simulate(
 ) -> Outcome:
     """Run one pass on paper.
 
-    Parameters
-    ----------
-    settings : Settings
-        Tree, machines, and their times.
-    seconds : sequence of float, optional
-        Seconds of each task, in the order of ``tree_of``; by default they are drawn.
-    kills : sequence of (float, int)
-        Moments at which machines are lost, and their numbers, beside those that chance picks.
-
-    Returns
-    -------
-    Outcome
-        The same for the same settings.
-
-    Raises
-    ------
-    ValueError
-        If a setting is out of range, or machines are lost so often that the pass does not end.
-
-    Examples
-    --------
     >>> simulate(Settings(n_blocks=4, machines=4, block_seconds=3.0, merge_seconds=1.0)).seconds
     5.0
     """

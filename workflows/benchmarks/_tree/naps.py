@@ -13,18 +13,9 @@ from dspectral.engine import Blocks, summarize
 class Nap(NamedTuple):
     """What a block leaves: when the first one began, and bytes that a merge has to fetch.
 
-    Attributes
-    ----------
-    began : float
-        Seconds since 1970.
-    payload : bytes
-        As many as the summary is said to have.
-    merge_seconds : float
-        Of a merge of ``fan_in`` summaries; of fewer, in proportion.
-    fan_in : int
-        Number of summaries that a merge takes.
-    log : str or None
-        File that gets a line when a task begins.
+    `began`: seconds since 1970; `payload`: as many as the summary is said to have; `merge_seconds`: of a
+    merge of ``fan_in`` summaries; `fan_in`: number of summaries that a merge takes; `log`: file that gets a
+    line when a task begins.
     """
 
     began: float
@@ -59,12 +50,8 @@ def _begin(log: str | None) -> None:
 class Slept(NamedTuple):
     """How long a real pass took.
 
-    Attributes
-    ----------
-    seconds : float
-        From the begin of the first block until the last summary is here.
-    start_seconds : float
-        From the call until the begin of the first block.
+    `seconds`: from the begin of the first block until the last summary is here; `start_seconds`: from the
+    call until the begin of the first block.
     """
 
     seconds: float
@@ -81,26 +68,6 @@ def sleep_through(
 ) -> Slept:
     """Run a pass whose blocks sleep, on the cluster that is in force.
 
-    Parameters
-    ----------
-    seconds : sequence of float
-        Of each block.
-    merge_seconds : float
-        Of a merge of ``fan_in`` summaries.
-    fan_in : int, default=2
-        Number of summaries that a merge takes.
-    n_bytes : int, default=0
-        Size of a summary.
-    log : str, optional
-        File that gets a line when a task begins.
-
-    Returns
-    -------
-    Slept
-        Wall time.
-
-    Examples
-    --------
     >>> 0.02 <= sleep_through([0.01, 0.01], merge_seconds=0.01).seconds < 60
     True
     """

@@ -23,14 +23,7 @@ TIMELINE = 200
 class Took(NamedTuple):
     """A pass and what follows.
 
-    Attributes
-    ----------
-    settings : Settings
-        What was simulated.
-    outcome : Outcome
-        What it took.
-    solve_seconds : float
-        Of the last solve, after it.
+    `settings`: what was simulated; `outcome`: what it took; `solve_seconds`: of the last solve, after it.
     """
 
     settings: Settings

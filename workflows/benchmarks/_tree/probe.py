@@ -35,20 +35,11 @@ HASH = 2654435761
 class Law(NamedTuple):
     """CPU seconds on this machine, for one number of sketch rows.
 
-    Attributes
-    ----------
-    sketch_rows, nonzeros : int
-        For which it holds: rows of a sketch, entries of a row.
-    per_entry, per_column : float
-        Of a block for each entry, and for each column that occurs in it.
-    read_per_entry, stored_per_entry : float
-        Of reading a block from a store, and bytes on disk.
-    merges : dict of int to (float, float)
-        Of a merge of full sketches, by the number of sketches that it takes: for any columns, and for each column.
-    solve : (float, float)
-        Of the last solve, likewise.
-    off : float
-        What the law says of a block that it was not fitted to, over the seconds measured, less 1.
+    `sketch_rows, nonzeros`: for which it holds; `per_entry, per_column`: of a block for each entry, and for
+    each column that occurs in it; `read_per_entry, stored_per_entry`: of reading a block from a store, and
+    bytes on disk; `merges`: of a merge of full sketches, by the number of sketches that it takes; `solve`: of
+    the last solve, likewise; `off`: what the law says of a block that it was not fitted to, over the seconds
+    measured, less 1.
     """
 
     sketch_rows: int
@@ -80,20 +71,6 @@ class Law(NamedTuple):
 def distinct(entries: float, columns: int) -> float:
     """Return how many columns are expected to occur among so many entries.
 
-    Parameters
-    ----------
-    entries : float
-        Draws.
-    columns : int
-        Columns, of which the j-th is drawn with probability ``log(1 + 1/j) / log(columns + 1)``: Zipf's law.
-
-    Returns
-    -------
-    float
-        Expectation.
-
-    Examples
-    --------
     >>> round(distinct(1, 1000), 6), distinct(1e9, 1000)
     (1.0, 1000.0)
     """
@@ -102,20 +79,7 @@ def distinct(entries: float, columns: int) -> float:
 
 
 def queries(n_rows: int, n_columns: int, nonzeros: int, seed: int) -> CSRRows:
-    """Return rows of hashed counts, in single precision.
-
-    Parameters
-    ----------
-    n_rows, n_columns, nonzeros : int
-        Size, and draws of each row; a column that is drawn twice is one entry.
-    seed : int
-        Of the draws.
-
-    Returns
-    -------
-    csr_array
-        Block of rows.
-    """
+    """Return rows of hashed counts, in single precision."""
     random = np.random.default_rng(seed)
     drawn = np.floor(np.exp(random.random(n_rows * nonzeros) * np.log(n_columns + 1))).astype(np.int64) - 1
     columns = np.minimum(drawn, n_columns - 1) * HASH % n_columns
@@ -127,22 +91,7 @@ def queries(n_rows: int, n_columns: int, nonzeros: int, seed: int) -> CSRRows:
 
 
 def probed(sketch_rows: int, fan_ins: Sequence[int], nonzeros: int, seed: int) -> Law:
-    """Measure, and fit the law.
-
-    Parameters
-    ----------
-    sketch_rows : int
-        Rows of a sketch.
-    fan_ins : sequence of int
-        Numbers of sketches that a merge may take.
-    nonzeros, seed : int
-        Entries of a row, and seed of the rows.
-
-    Returns
-    -------
-    Law
-        Of CPU seconds, which other programs on this machine disturb less than the time of day.
-    """
+    """Measure, and fit the law."""
     of = partial(FrequentDirections.of, size=sketch_rows)
     with blas_in_one_thread():
         of(queries(1000, 1 << 12, nonzeros, seed))  # compiled on the first call
@@ -179,18 +128,7 @@ def line(functions: Sequence[Callable[[], Any]]) -> tuple[float, float]:
 
 
 def reading(nonzeros: int, seed: int) -> tuple[float, float]:
-    """Return CPU seconds and stored bytes for each entry of a block that is read from a store.
-
-    Parameters
-    ----------
-    nonzeros, seed : int
-        Entries of a row, and seed of the rows.
-
-    Returns
-    -------
-    tuple of float
-        Seconds and bytes, for each entry.
-    """
+    """Return CPU seconds and stored bytes for each entry of a block that is read from a store."""
     rows = queries(*GRID[0], nonzeros, seed)
     with tempfile.TemporaryDirectory(prefix="dspectral-") as folder:
         path = f"{folder}/queries.zarr"

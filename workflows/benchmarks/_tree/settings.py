@@ -12,43 +12,19 @@ PLACEMENTS = ("queue", "runs")
 class Settings(NamedTuple):
     """One pass over blocks on many machines, each of which does one task at a time.
 
-    Attributes
-    ----------
-    n_blocks : int
-        Number of row blocks.
-    machines : int
-        Number of workers.
-    block_seconds, merge_seconds : float
-        Seconds that summarizing a block takes, and a merge of ``fan_in`` summaries; of fewer, in proportion.
-    summary_bytes : int
-        Size of a summary, which a merge fetches from the machines that hold it.
-    fan_in : int
-        Number of summaries that a merge takes.
-    scheduler_seconds : float
-        Seconds of the scheduler for each task; it does one thing at a time.
-    overhead_seconds : float
-        Seconds of a worker for each task, beside its work.
-    start_seconds : float
-        Seconds for each task of the graph before the first one begins: the graph is made, sent and ordered.
-    latency : float
-        Seconds that any message takes.
-    bandwidth : float
-        Bytes a second into a machine, and out of it; transfers that share a machine's link follow each other.
-    spread : float
-        Standard deviation of the logarithm of a task's seconds, whose mean stays the same.
-    slow_share, slow_factor : float
-        Share of the machines whose tasks take ``slow_factor`` times as long.
-    failures : float
-        Mean number of times that a machine is lost in an hour.
-    notice_seconds, restart_seconds : float
-        Seconds until the scheduler knows of a lost machine, and until the machine is back, with nothing in memory.
-    keep_level : int or None
-        Summaries of this level of the tree and above (0 are blocks) are also written to shared storage, and read again
-        from there when their machine is lost; None computes them again from the blocks.
-    placement : {"queue", "runs"}
-        Which block a free machine gets.
-    seed : int
-        Of the tasks' seconds, of slow machines, and of failures.
+    `n_blocks`: number of row blocks; `machines`: number of workers; `block_seconds, merge_seconds`: seconds
+    that summarizing a block takes, and a merge of ``fan_in`` summaries; `summary_bytes`: size of a summary,
+    which a merge fetches from the machines that hold it; `fan_in`: number of summaries that a merge takes;
+    `scheduler_seconds`: seconds of the scheduler for each task; `overhead_seconds`: seconds of a worker for
+    each task, beside its work; `start_seconds`: seconds for each task of the graph before the first one
+    begins; `latency`: seconds that any message takes; `bandwidth`: bytes a second into a machine, and out of
+    it; `spread`: standard deviation of the logarithm of a task's seconds, whose mean stays the same;
+    `slow_share, slow_factor`: share of the machines whose tasks take ``slow_factor`` times as long;
+    `failures`: mean number of times that a machine is lost in an hour; `notice_seconds, restart_seconds`:
+    seconds until the scheduler knows of a lost machine, and until the machine is back, with nothing in
+    memory; `keep_level`: summaries of this level of the tree and above (0 are blocks) are also written to
+    shared storage, and read again from there when their machine is lost; `placement`: which block a free
+    machine gets; `seed`: of the tasks' seconds, of slow machines, and of failures.
     """
 
     n_blocks: int
@@ -73,18 +49,7 @@ class Settings(NamedTuple):
     seed: int = 0
 
     def checked(self) -> "Settings":
-        """Return the settings if they can be simulated.
-
-        Returns
-        -------
-        Settings
-            These settings.
-
-        Raises
-        ------
-        ValueError
-            If a number is out of range: the message names it.
-        """
+        """Return the settings if they can be simulated."""
         least = {"n_blocks": 1, "machines": 1, "fan_in": 2, "slow_factor": 1.0}
         for name in self._fields:
             value, low = getattr(self, name), least.get(name, 0)
@@ -109,24 +74,12 @@ class Settings(NamedTuple):
 class Outcome(NamedTuple):
     """What one simulated pass took.
 
-    Attributes
-    ----------
-    seconds : float
-        From the start until the last summary is with the caller.
-    start_seconds, tail_seconds : float
-        Until the first task could begin; from the end of the last block on.
-    busy_seconds, scheduler_seconds : float
-        Of all machines together, in tasks; of the scheduler.
-    waited_seconds : float
-        Of all machines together, for summaries on their way.
-    moved_bytes : float
-        Summaries that went from machine to machine.
-    most_held : int
-        Largest number of summaries on one machine, with those that a merge fetched and made.
-    n_tasks, n_redone, n_lost : int
-        Tasks of the graph; tasks begun again; machines lost.
-    begun, ended, levels : ndarray of float64, float64 and intp
-        When each attempt of a task began and ended, and its level.
+    `seconds`: from the start until the last summary is with the caller; `start_seconds, tail_seconds`: until
+    the first task could begin; `busy_seconds, scheduler_seconds`: of all machines together, in tasks;
+    `waited_seconds`: of all machines together, for summaries on their way; `moved_bytes`: summaries that went
+    from machine to machine; `most_held`: largest number of summaries on one machine, with those that a merge
+    fetched and made; `n_tasks, n_redone, n_lost`: tasks of the graph; `begun, ended, levels`: when each
+    attempt of a task began and ended, and its level.
     """
 
     seconds: float
@@ -148,16 +101,8 @@ class Outcome(NamedTuple):
 class Tree(NamedTuple):
     """Tasks of a pass: blocks have the first numbers, the last number is the root's.
 
-    Attributes
-    ----------
-    children : list of tuple of int
-        What each task needs: nothing for blocks.
-    parent : list of int
-        Which merge takes each task's result, -1 for the root.
-    level : list of int
-        0 for blocks.
-    last : list of int
-        Last block under each task: tasks are begun in this order.
+    `children`: what each task needs; `parent`: which merge takes each task's result, -1 for the root;
+    `level`: 0 for blocks; `last`: last block under each task.
     """
 
     children: list[tuple[int, ...]]
@@ -169,20 +114,6 @@ class Tree(NamedTuple):
 def tree_of(n_blocks: int, fan_in: int) -> Tree:
     """Return the tree that ``dspectral.engine.summarize`` builds.
 
-    Parameters
-    ----------
-    n_blocks : int
-        Number of row blocks.
-    fan_in : int
-        Number of summaries that a merge takes.
-
-    Returns
-    -------
-    Tree
-        Its tasks.
-
-    Examples
-    --------
     >>> tree_of(5, 2).children
     [(), (), (), (), (), (0, 1), (2, 3), (5, 6), (7, 4)]
     """
@@ -211,12 +142,8 @@ def tree_of(n_blocks: int, fan_in: int) -> Tree:
 class Drawn(NamedTuple):
     """What chance decides before the first task begins.
 
-    Attributes
-    ----------
-    seconds : ndarray of float64
-        Seconds of each task on a machine that is not slow, the overhead included.
-    slowness : ndarray of float64
-        What each machine multiplies them by.
+    `seconds`: seconds of each task on a machine that is not slow, the overhead included; `slowness`: what
+    each machine multiplies them by.
     """
 
     seconds: NDArray[np.float64]
@@ -224,20 +151,7 @@ class Drawn(NamedTuple):
 
 
 def drawn(settings: Settings, tree: Tree) -> Drawn:
-    """Draw the seconds of all tasks; a task that is done again takes as long again.
-
-    Parameters
-    ----------
-    settings : Settings
-        Means and spreads.
-    tree : Tree
-        Tasks.
-
-    Returns
-    -------
-    Drawn
-        The same for the same seed, whatever the machines do.
-    """
+    """Draw the seconds of all tasks; a task that is done again takes as long again."""
     random = np.random.default_rng([settings.seed, 0])
     sizes = np.array([len(group) for group in tree.children])
     mean = np.where(
@@ -256,19 +170,6 @@ def drawn(settings: Settings, tree: Tree) -> Drawn:
 def least_seconds(settings: Settings) -> dict[str, float]:
     """Return bounds that no schedule beats, whatever it places where.
 
-    Parameters
-    ----------
-    settings : Settings
-        One pass.
-
-    Returns
-    -------
-    dict of str to float
-        ``work``: all tasks on all machines, none idle; ``path``: the longest way from a block to the root;
-        ``scheduler``: its seconds for all tasks. Each includes the start.
-
-    Examples
-    --------
     >>> least_seconds(Settings(n_blocks=4, machines=2, block_seconds=3.0, merge_seconds=1.0))
     {'work': 7.5, 'path': 5.0, 'scheduler': 0.0}
     """

@@ -87,12 +87,8 @@ class AnchorRecipe(NamedTuple):
 class NeighborCounts(NamedTuple):
     """How often types stand beside each other, and at the ends of sentences.
 
-    Attributes
-    ----------
-    pairs : PairCounts, shape (n_types, n_types)
-        Number of times that the type of the column directly follows that of the row.
-    counts : ndarray of int64, shape (n_types,)
-        Number of tokens of each type.
+    `pairs` (n_types, n_types): number of times that the type of the column directly follows that of the row;
+    `counts` (n_types,): number of tokens of each type.
     """
 
     pairs: PairCounts
@@ -111,17 +107,7 @@ class NeighborCounts(NamedTuple):
     def contexts(self, groups: CSRRows, *, context: str) -> CSRRows:
         """Count the neighbors of each type by group, the ends of sentences as one more group on each side.
 
-        Parameters
-        ----------
-        groups : csr_array, shape (n_types, n_groups)
-            Ones where a type is in a group.
-        context : {"list", "bag"}
-            Whether the two sides are counted apart or together.
-
-        Returns
-        -------
-        csr_array, shape (n_types, n_groups + 1), or twice as many columns for a list
-            Counts, without zeros stored.
+        Shapes: `groups` (n_types, n_groups); returns (n_types, n_groups + 1).
         """
         # Through coordinates, so that the entries of each row are in the order of columns, and sums in one order.
         first, last = sparse.coo_array(self.first[:, None]), sparse.coo_array(self.last[:, None])
@@ -161,23 +147,7 @@ def context_points(
 ) -> NDArray[np.float64]:
     """Return a point for each type from the types beside it.
 
-    Parameters
-    ----------
-    near : NeighborCounts
-        Counts of adjacent types.
-    recipe : AnchorRecipe
-        Settings by which contexts are counted, transformed and reduced.
-    n_dimensions : int
-        Largest number of coordinates, unless contexts are reduced by clusters.
-    random_state : int
-        Seed of clusters, singular vectors and random projections.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_types, n_coordinates)
-        With T the transform, a row is ``T(contexts) / T(sum of contexts)`` projected: by random numbers, by the
-        leading right singular vectors of all rows weighted by tokens, by those of the rows scaled for CCA, or, with
-        ``"clusters"``, not at all, but contexts are then clusters of words.
+    Shapes: returns (n_types, n_coordinates).
     """
     clustered = recipe.reduction == "clusters"
     n_types = len(near.counts)
@@ -246,19 +216,7 @@ def join_points(
 ) -> NDArray[np.float64]:
     """Put points side by side and keep their principal components.
 
-    Parameters
-    ----------
-    parts : list of (ndarray of shape (n_types, d_i), float)
-        Points and their weight: each part is centered, scaled to variance 1 and multiplied by its weight.
-    counts : ndarray of int64, shape (n_types,)
-        Weights of the types in means and variances.
-    n_dimensions : int
-        Number of principal components to keep.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_types, at most n_dimensions)
-        One point for each type.
+    Shapes: `parts` (n_types, d_i), `counts` (n_types,); returns (n_types, at most n_dimensions).
     """
     # Means and variances are over tokens, so that rare types with noisy contexts do not set the scale.
     share = counts / counts.sum()

@@ -30,37 +30,11 @@ def find_anchors(
     The first is the candidate furthest from the candidates' mean, each of the others the one furthest from the affine
     span of those picked before it. Then, in turn, each is picked again as the one furthest from the span of all others.
 
-    Parameters
-    ----------
-    points : ndarray of float64, shape (n, d)
-        One point for each word type.
-    candidates : ndarray of int64, shape (n_candidates,)
-        Rows of ``points`` that may become anchors.
-    n_anchors : int
-        Number of anchors.
-    given : sequence of int, default=()
-        Rows that are the first anchors and stay.
-    reselect : int, default=5
-        Largest number of rounds of picking again; they end when no anchor changes.
+    Shapes: `points` (n, d), `candidates` (n_candidates,); returns (n_anchors,).
 
-    Returns
-    -------
-    ndarray of int64, shape (n_anchors,)
-        Rows of ``points``, all different. Where the candidates span too few dimensions, the rest are the first
-        candidates that are left.
-
-    Raises
-    ------
-    ValueError
-        If there are too few candidates, or a given row is there twice.
-
-    References
-    ----------
     Arora et al. 2012, "A practical algorithm for topic modeling with provable guarantees", algorithm 4; its first
     anchor is never picked again.
 
-    Examples
-    --------
     >>> points = np.array([[0.0, 0.0], [0.1, 0.1], [1.0, 0.0], [0.2, 0.2], [0.0, 1.0]])
     >>> sorted(find_anchors(points, np.arange(5), 3).tolist())
     [0, 2, 4]
@@ -127,25 +101,8 @@ def sweep_types(
 ) -> NDArray[np.int32]:
     """Return one state for each type, beginning with that of its largest coefficient.
 
-    Parameters
-    ----------
-    pairs : PairCounts, shape (n_types, n_types)
-        Number of times that the type of the column follows that of the row.
-    membership : ndarray of float64, shape (n_types, n_states)
-        ``p(h | x)``.
-    anchors : ndarray of int64, shape (n_states,)
-        Type that is the anchor of each state; it stays there.
-    features : csr_array, shape (n_types, n_features), or None
-        Ones where a type's spelling has a feature, which then counts beside its neighbors.
-    weights : ndarray, shape (n_types,)
-        Weight of the spelling of each type.
-    n_sweeps : int
-        Largest number of sweeps.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_types,)
-        State of each type.
+    Shapes: `pairs` (n_types, n_types), `membership` (n_types, n_states), `anchors` (n_states,), `features`
+    (n_types, n_features), `weights` (n_types,); returns (n_types,).
     """
     # Anchors stay in their own states: without them, states could change places and lose their meaning.
     n_states = membership.shape[1]
@@ -179,22 +136,9 @@ def emissions(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Turn ``p(h | x)`` into ``o(x | h)`` by Bayes' rule.
 
-    Parameters
-    ----------
-    membership : ndarray of float64, shape (n_types, n_states)
-        ``p(h | x)``; rows sum to 1.
-    counts : ndarray of float64, shape (n_types,)
-        Number of tokens of each type, proportional to ``p(x)``.
+    Shapes: `membership` (n_types, n_states), `counts` (n_types,); returns `emission` (n_types, n_states),
+    `marginal` (n_states,).
 
-    Returns
-    -------
-    emission : ndarray of float64, shape (n_types, n_states)
-        ``o(x | h)``; columns sum to 1.
-    marginal : ndarray of float64, shape (n_states,)
-        ``p(h)``.
-
-    Examples
-    --------
     >>> emissions(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([1.0, 2.0]))
     (array([[0.5, 0. ],
            [0.5, 1. ]]), array([0.66666667, 0.33333333]))
@@ -206,17 +150,7 @@ def emissions(
 def mixed_emissions(membership: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return emissions to begin EM with, after the marginal of the states is mixed into what each type is.
 
-    Parameters
-    ----------
-    membership : ndarray of float64, shape (n_types, n_states)
-        ``p(h | x)``, with exact zeros where sweeps made it.
-    counts : ndarray of float64, shape (n_types,)
-        Number of tokens of each type.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_types, n_states)
-        ``o(x | h)``, above 0 for each type that has tokens: EM never changes a zero probability.
+    Shapes: `membership` (n_types, n_states), `counts` (n_types,); returns (n_types, n_states).
     """
     marginal = emissions(membership, counts)[1]
     return emissions((1.0 - MARGINAL_WEIGHT) * membership + MARGINAL_WEIGHT * marginal, counts)[0]
@@ -232,27 +166,9 @@ def chain_from_moments(
 ) -> HiddenMarkov:
     """Return the chain whose adjacent types are expected as often as they were counted.
 
-    Parameters
-    ----------
-    membership : ndarray of float64, shape (n_types, n_states)
-        ``p(h | x)``.
-    emission : ndarray of float64, shape (n_types, n_states)
-        ``o(x | h)``.
-    pairs : PairCounts, shape (n_types, n_types)
-        Number of times that the type of the column follows that of the row.
-    first : ndarray of float64, shape (n_types,)
-        Number of sentences that begin with each type.
-    prior : float, default=0.0
-        Number of sentences, and of steps from each state, that are added in equal parts for all states, so that no
-        step is impossible.
+    Shapes: `membership` (n_types, n_states), `emission` (n_types, n_states), `pairs` (n_types, n_types),
+    `first` (n_types,).
 
-    Returns
-    -------
-    HiddenMarkov
-        The chain without ends. Negative solutions are set to 0.
-
-    Notes
-    -----
     With ``C`` of entries ``C[g, h] = sum over x of p(g | x) o(x | h)``, the expected pairs of states are
     ``C^-1 P' N P C^-T`` and the expected first states ``C^-1 P' n``: exact where the counts are expectations.
     """

@@ -16,21 +16,6 @@ LONGEST_ENDING = 3
 def spelling(word: str) -> tuple[str, str]:
     """Return the shape of a word and its ending.
 
-    Parameters
-    ----------
-    word : str
-        A word of at least one letter.
-
-    Returns
-    -------
-    shape : str
-        ``"0"`` with a digit in it, ``"."`` without letters; else ``"a"``, ``"A"`` with a capital first or ``"AA"``
-        in capitals, and ``"-"`` after it with a hyphen inside.
-    ending : str
-        The last letters in lower case, all but one at most; empty where the shape says all.
-
-    Examples
-    --------
     >>> [spelling(word) for word in ("sat", "Semi-colons", "IBM", "1990s", "...")]
     [('a', 'at'), ('A-', 'ons'), ('AA', 'bm'), ('0', ''), ('.', '')]
     """
@@ -48,8 +33,6 @@ def spelling(word: str) -> tuple[str, str]:
 def spelling_features(shape: str, ending: str) -> list[str]:
     """Return the names of the features of a spelling: one or two for its shape, and one for each length of its ending.
 
-    Examples
-    --------
     >>> spelling_features("A-", "ons")
     ['A', '-', '*s', '*ns', '*ons']
     """
@@ -61,8 +44,6 @@ def spelling_features(shape: str, ending: str) -> list[str]:
 def class_name(shape: str, ending: str) -> str:
     """Name a class of words: ``<a*ing>`` are those in lower case that end so.
 
-    Examples
-    --------
     >>> class_name("a", "ing"), class_name("0", "")
     ('<a*ing>', '<0>')
     """
@@ -72,8 +53,6 @@ def class_name(shape: str, ending: str) -> str:
 def name_spelling(name: str) -> tuple[str, str]:
     """Return the shape and the ending that a class is named by.
 
-    Examples
-    --------
     >>> name_spelling("<A-*ing>"), name_spelling("<0>")
     (('A-', 'ing'), ('0', ''))
     """
@@ -84,22 +63,6 @@ def name_spelling(name: str) -> tuple[str, str]:
 def spelling_classes(words: Sequence[str], counts: Iterable[int], *, least: int = 20) -> list[str]:
     """Return the class of each word: that of its longest ending with enough tokens, or else of its shape.
 
-    Parameters
-    ----------
-    words : sequence of str
-        Rare words.
-    counts : iterable of int
-        Number of tokens of each word.
-    least : int, default=20
-        Smallest number of tokens of a class of an ending, counted over these words alone.
-
-    Returns
-    -------
-    list of str
-        Name of the class of each word.
-
-    Examples
-    --------
     >>> spelling_classes(["going", "sing", "thing", "1989", "odd"], [4, 3, 3, 1, 1], least=7)
     ['<a*ing>', '<a*ing>', '<a*ing>', '<0>', '<a>']
     """
@@ -116,8 +79,6 @@ def spelling_classes(words: Sequence[str], counts: Iterable[int], *, least: int 
 def class_of(shape: str, ending: str, known: Mapping[str, int]) -> str:
     """Return the known class of the longest ending, or that of the shape, or nothing.
 
-    Examples
-    --------
     >>> class_of("a", "ing", {"<a*g>": 0, "<a>": 1}), class_of("A", "ing", {"<a>": 1})
     ('<a*g>', '')
     """
@@ -132,8 +93,6 @@ def class_of(shape: str, ending: str, known: Mapping[str, int]) -> str:
 def feature_table(spellings: Sequence[tuple[str, str] | None]) -> CSRRows:
     """Return the features of each spelling as ones in a matrix, shape (n_types, n_features); None has no feature.
 
-    Examples
-    --------
     >>> feature_table([None, ("a", "t"), ("a", "s")]).toarray()
     array([[0., 0., 0.],
            [1., 1., 0.],

@@ -20,12 +20,7 @@ from dspectral.types import CSRRows
 class WordTypes(NamedTuple):
     """Types that words are counted as.
 
-    Attributes
-    ----------
-    words : list of str
-        Words with a type of their own; the first is ``"<?>"``, for words in no class.
-    classes : list of str
-        Names of the types after them: classes of rare words that are spelled alike.
+    `words`: words with a type of their own; `classes`: names of the types after them.
     """
 
     words: list[str]
@@ -37,24 +32,8 @@ class WordTypes(NamedTuple):
     ) -> "WordTypes":
         """Keep frequent words, and put the others into classes by spelling if that is asked for.
 
-        Parameters
-        ----------
-        words : sequence of str
-            Words of a corpus: ``"<?>"``, then words in order of falling count.
-        counts : ndarray of int64, shape (len(words),)
-            Number of tokens of each word.
-        min_count : int
-            Words that occur less often have no type of their own.
-        spelled : bool
-            Whether there are classes; otherwise rare words are ``"<?>"``.
+        Shapes: `counts` (len(words),).
 
-        Returns
-        -------
-        WordTypes
-            Frequent words and sorted classes.
-
-        Examples
-        --------
         >>> WordTypes.of(["<?>", "the", "cat", "1989"], np.array([0, 5, 1, 1]), 2, spelled=True)
         WordTypes(words=['<?>', 'the'], classes=['<0>', '<a>'])
         """
@@ -74,13 +53,7 @@ class WordTypes(NamedTuple):
         return (self.words + self.classes)[number]
 
     def own(self, word: str) -> int:
-        """Return the number of a word that is a type of its own.
-
-        Raises
-        ------
-        ValueError
-            If it has no type of its own.
-        """
+        """Return the number of a word that is a type of its own."""
         if word not in self.words[1:]:
             raise ValueError(
                 f"the anchor {word!r} is no word type: it does not occur in the corpus, or less than min_count times"

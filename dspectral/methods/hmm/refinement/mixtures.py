@@ -12,13 +12,8 @@ from dspectral.linalg.joint_diagonalization import joint_diagonalize
 class Mixture(NamedTuple):
     """The refinements of one label.
 
-    Attributes
-    ----------
-    past, future : ndarray of float64, shape (m, m)
-        Maps from a view to shares of refinements; their mean over the views of a refinement is 1 for it and 0 for
-        others.
-    tokens : ndarray of float64, shape (n_types, m)
-        Number of tokens of each type in each refinement.
+    `past, future` (m, m): maps from a view to shares of refinements; `tokens` (n_types, m): number of tokens
+    of each type in each refinement.
     """
 
     past: NDArray[np.float64]
@@ -87,17 +82,7 @@ def ridge_inverse(between: NDArray[np.float64], count: float) -> NDArray[np.floa
 def component_means(pairs: NDArray[np.float64], triples: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean of a view in each refinement.
 
-    Parameters
-    ----------
-    pairs : ndarray of float64, shape (m, m)
-        ``sum_h w_h y_h y_h'``, up to noise.
-    triples : ndarray of float64, shape (m, m, m)
-        ``sum_h w_h y_h (x) y_h (x) y_h``, up to noise.
-
-    Returns
-    -------
-    ndarray of float64, shape (m, m)
-        Column h is ``y_h``; the first row is 1.
+    Shapes: `pairs` (m, m), `triples` (m, m, m); returns (m, m).
     """
     # Whitening maps sqrt(w_h) y_h to orthonormal vectors v_h, so the whitened third moment is
     # sum_h v_h (x) v_h (x) v_h / sqrt(w_h): all its slices are diagonal in the basis of the v_h.

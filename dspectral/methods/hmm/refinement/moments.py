@@ -19,16 +19,9 @@ PIECE = 1 << 12
 class Views(NamedTuple):
     """How the past and the future of a token become numbers: sums over its side that decay with distance.
 
-    Attributes
-    ----------
-    vectors : ndarray of float64, shape (n_types, k)
-        Vector of each type of token.
-    memory : ndarray of float64
-        Decay rates of sums of vectors, of labels and of ones over the whole side of the sentence.
-    run_memory : ndarray of float64
-        Decay rates of sums of vectors and of ones that restart where the label changes.
-    n_labels : int
-        Number of labels.
+    `vectors` (n_types, k): vector of each type of token; `memory`: decay rates of sums of vectors, of labels
+    and of ones over the whole side of the sentence; `run_memory`: decay rates of sums of vectors and of ones
+    that restart where the label changes; `n_labels`: number of labels.
     """
 
     vectors: NDArray[np.float64]
@@ -56,13 +49,9 @@ class Views(NamedTuple):
 class ViewMoments(NamedTuple):
     """First and second moments of past and future, for each label.
 
-    Attributes
-    ----------
-    gram : ndarray of float64, shape (n_labels, 2 width + 1, 2 width + 1)
-        Sum over the tokens of a label of ``row' row`` with ``row = [past, future, 1]``; the last entry counts tokens.
+    `gram` (n_labels, 2 width + 1, 2 width + 1): sum over the tokens of a label of ``row' row`` with ``row =
+    [past, future, 1]``.
 
-    Examples
-    --------
     >>> views = Views(np.eye(2), np.array([0.0]), np.array([]), 1)
     >>> one = np.zeros(3, dtype=np.int32)
     >>> block = LabelledSentences(np.array([0, 1, 1], dtype=np.int32), one, np.array([0, 3]))
@@ -74,25 +63,7 @@ class ViewMoments(NamedTuple):
 
     @classmethod
     def of(cls, block: LabelledSentences, *, views: Views) -> Self:
-        """Summarize one block.
-
-        Parameters
-        ----------
-        block : LabelledSentences
-            Tokens and labels.
-        views : Views
-            Views of past and future.
-
-        Returns
-        -------
-        ViewMoments
-            Moments of this block.
-
-        Raises
-        ------
-        ValueError
-            If an id or a label is out of range.
-        """
+        """Summarize one block."""
         check_block(block, len(views.vectors), views.n_labels)
         # The views of a piece are held, not those of the block: 8 PIECE (2 width + 1) bytes. Time is O(n width^2).
         width = 2 * views.width + 1
@@ -115,19 +86,11 @@ class OperatorMoments(NamedTuple):
 
     The first coordinate of each projected view is 1.
 
-    Attributes
-    ----------
-    joint : ndarray of float64, shape (n_labels, n_types, m, m)
-        Sum of ``future past'`` at each token, by its label and type; ``joint[a, x, 0, 0]`` is the number of tokens.
-    steps : ndarray of float64, shape (n_labels, n_labels, m, m)
-        Sum of the next token's future times the token's past, by the token's label and the next one's.
-    first : ndarray of float64, shape (n_labels, m)
-        Sum of the future of first tokens, by label.
-    last : ndarray of float64, shape (n_labels, m)
-        Sum of the past of last tokens, by label.
+    `joint` (n_labels, n_types, m, m): sum of ``future past'`` at each token, by its label and type; `steps`
+    (n_labels, n_labels, m, m): sum of the next token's future times the token's past, by the token's label
+    and the next one's; `first` (n_labels, m): sum of the future of first tokens, by label; `last` (n_labels,
+    m): sum of the past of last tokens, by label.
 
-    Notes
-    -----
     ``8 n_labels (n_types + n_labels) m^2`` bytes.
     """
 
@@ -147,24 +110,7 @@ class OperatorMoments(NamedTuple):
     ) -> Self:
         """Summarize one block.
 
-        Parameters
-        ----------
-        block : LabelledSentences
-            Tokens and labels.
-        views : Views
-            Views of past and future.
-        past, future : ndarray of float64, shape (n_labels, width + 1, m)
-            Projections of ``[view, 1]``.
-
-        Returns
-        -------
-        OperatorMoments
-            Moments of this block.
-
-        Raises
-        ------
-        ValueError
-            If an id or a label is out of range.
+        Shapes: `past, future` (n_labels, width + 1, m).
         """
         n_types, n_labels, m = len(views.vectors), views.n_labels, past.shape[2]
         check_block(block, n_types, n_labels)

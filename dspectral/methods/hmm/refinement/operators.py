@@ -15,15 +15,9 @@ from dspectral.registry import saved
 class Projections(NamedTuple):
     """Projections of the views of a token to coordinates that tell its refinement.
 
-    Attributes
-    ----------
-    past, future : ndarray of float64, shape (n_labels, width + 1, m)
-        Projections of ``[view, 1]``. The first coordinate is 1, the others have mean 0 within each label, and there
-        the two have the canonical correlations as their only covariances.
-    correlations : ndarray of float64, shape (n_labels, m - 1)
-        Canonical correlations in falling order.
-    n_refinements : ndarray of int64, shape (n_labels,)
-        Number of refinements of each label that the moments can tell apart; further coordinates are 0.
+    `past, future` (n_labels, width + 1, m): projections of ``[view, 1]``; `correlations` (n_labels, m - 1):
+    canonical correlations in falling order; `n_refinements` (n_labels,): number of refinements of each label
+    that the moments can tell apart.
     """
 
     past: NDArray[np.float64]
@@ -36,14 +30,9 @@ class Projections(NamedTuple):
 class Operators(NamedTuple):
     """Observable operators: chain products of them give probabilities, without any hidden state.
 
-    Attributes
-    ----------
-    emission : ndarray of float64, shape (n_labels, n_types, m, m)
-        ``O[a][x]``, similar to a diagonal matrix of ``o(x | a, h)``.
-    transition : ndarray of float64, shape (n_labels, n_labels, m, m)
-        ``T[a][b]``, from label a to label b.
-    first, last : ndarray of float64, shape (n_labels, m)
-        Ends of the products: ``last[a] O[a][x] first[a]`` is the probability of label a and type x alone.
+    `emission` (n_labels, n_types, m, m): ``O[a][x]``, similar to a diagonal matrix of ``o(x | a, h)``;
+    `transition` (n_labels, n_labels, m, m): ``T[a][b]``, from label a to label b; `first, last` (n_labels,
+    m): ends of the products.
     """
 
     emission: NDArray[np.float64]
@@ -55,12 +44,8 @@ class Operators(NamedTuple):
 class Recovered(NamedTuple):
     """Expected counts of tokens, steps, starts and ends for each refinement.
 
-    Attributes
-    ----------
-    counts : HiddenMarkov
-        Counts of all labels' refinements, one label's after the other's; negative ones are set to 0.
-    n_negative : int
-        Number of counts that came out negative.
+    `counts`: counts of all labels' refinements, one label's after the other's; `n_negative`: number of counts
+    that came out negative.
     """
 
     counts: HiddenMarkov
@@ -70,32 +55,14 @@ class Recovered(NamedTuple):
 def projections(gram: NDArray[np.float64], m: int, *, regularization: float = 1e-2) -> Projections:
     """Find the directions in which past and future agree within each label.
 
-    Parameters
-    ----------
-    gram : ndarray of float64, shape (n_labels, 2 width + 1, 2 width + 1)
-        Second moments of rows ``[past, future, 1]``, for each label.
-    m : int
-        Number of refinements asked for: the constant and ``m - 1`` pairs of canonical directions.
-    regularization : float, default=1e-2
-        Number added to variances before whitening, in units of their mean.
+    Shapes: `gram` (n_labels, 2 width + 1, 2 width + 1).
 
-    Returns
-    -------
-    Projections
-        Projections of past and future, with their canonical correlations.
-
-    Notes
-    -----
     Given a label and its refinement, past and future are independent, so their covariance within the label has
     rank ``m - 1``, whatever the views and the scaling.
 
-    References
-    ----------
     Stratos, Rush, Cohen and Collins 2013, "Spectral learning of refinement HMMs", section 4 (projections from the
     covariance of past and future for each label); Hotelling 1936 (canonical correlations).
 
-    Examples
-    --------
     >>> rows = np.array([[0.0, 0, 1], [1, 1, 1], [1, 1, 1], [0, 0, 1]])
     >>> projections((rows.T @ rows)[None], 2, regularization=0).correlations.round(6)
     array([[1.]])
@@ -155,20 +122,8 @@ def operators(
 ) -> Operators:
     """Divide moments by the moment of past and future: chain products of these give probabilities.
 
-    Parameters
-    ----------
-    joint, steps, first, last : ndarray of float64
-        Fields of :class:`~dspectral.methods.hmm.refinement.moments.OperatorMoments`.
-    n_refinements : ndarray of int64, shape (n_labels,)
-        Number of refinements of each label.
+    Shapes: `n_refinements` (n_labels,).
 
-    Returns
-    -------
-    Operators
-        Operators of all labels; rows and columns beyond ``n_refinements`` are 0.
-
-    References
-    ----------
     Hsu, Kakade and Zhang 2008, "A spectral algorithm for learning hidden Markov models"; Stratos et al. 2013.
     """
     # With S_a the moment of future and past of label a: O[a][x] = joint[a, x] S_a^-1, T[a][b] = steps[a, b] S_a^-1 and
@@ -197,26 +152,12 @@ def recover(
 ) -> Recovered:
     """Find each refinement's own tokens, steps, starts and ends by the method of moments.
 
-    Parameters
-    ----------
-    joint, steps, first, last : ndarray of float64
-        Fields of :class:`~dspectral.methods.hmm.refinement.moments.OperatorMoments`.
-    n_refinements : ndarray of int64, shape (n_labels,)
-        Number of refinements of each label.
+    Shapes: `n_refinements` (n_labels,).
 
-    Returns
-    -------
-    Recovered
-        Counts, the refinements in order of falling weight within each label.
-
-    Notes
-    -----
     Past, token and future are three independent views of a refinement: the third moment, symmetrized and
     whitened, is diagonal in one orthogonal basis, which Jacobi's rotations find (no random start). It gives the mean
     of each view in each refinement; solving for these means turns each moment into counts.
 
-    References
-    ----------
     Anandkumar, Ge, Hsu, Kakade and Telgarsky 2014, "Tensor decompositions for learning latent variable models",
     sections 3.3 and 4; Cardoso and Souloumiac 1996, "Jacobi angles for simultaneous diagonalization".
     """

@@ -20,20 +20,8 @@ def write_views(
 ) -> None:
     """Write decaying sums over the tokens on one side of each token, itself left out.
 
-    Parameters
-    ----------
-    block : LabelledSentences
-        Tokens and labels.
-    vectors : ndarray of float64, shape (n_types, k)
-        Vector of each type.
-    memory, run_memory : ndarray of float64
-        Decay rates from token to token of sums over the whole side, and of sums that restart where the label changes.
-    n_labels : int
-        Number of labels.
-    step : {1, -1}
-        1 sums the tokens before, -1 those after.
-    out : ndarray of float64, shape (n_tokens, len(memory) * (k + n_labels + 1) + len(run_memory) * (k + 1))
-        Written. For each rate: the sum of the vectors, of each label (in ``memory`` alone), and of ones.
+    Shapes: `vectors` (n_types, k), `out` (n_tokens, len(memory) * (k + n_labels + 1) + len(run_memory) * (k +
+    1)).
     """
     k, width = vectors.shape[1], out.shape[1]
     # out[i] = decay * out[j] + [vector, label, 1] of token j, where j = i - step is the neighbor on the side that is
@@ -78,20 +66,8 @@ def add_products(
 ) -> None:
     """Add the products of projected views to the moments, O(m^2) for each token.
 
-    Parameters
-    ----------
-    block : LabelledSentences
-        Tokens and labels.
-    past, future : ndarray of float64, shape (n_tokens, m)
-        Projected views of each token.
-    joint : ndarray of float64, shape (n_labels, n_types, m, m)
-        Added to: future times past at each token, for its label and type.
-    steps : ndarray of float64, shape (n_labels, n_labels, m, m)
-        Added to: the next token's future times past, for the label and the next.
-    first : ndarray of float64, shape (n_labels, m)
-        Added to: the future of first tokens.
-    last : ndarray of float64, shape (n_labels, m)
-        Added to: the past of last tokens.
+    Shapes: `past, future` (n_tokens, m), `joint` (n_labels, n_types, m, m), `steps` (n_labels, n_labels, m,
+    m), `first` (n_labels, m), `last` (n_labels, m).
     """
     for s in range(len(block.offsets) - 1):
         start, stop = block.offsets[s], block.offsets[s + 1]
@@ -125,21 +101,7 @@ def decode_block(
 ) -> int:
     """Find the probability of each label at each token, by chain products of operators.
 
-    Parameters
-    ----------
-    ids : ndarray of int32, shape (n_tokens,)
-        Types of the tokens.
-    offsets : ndarray of int64, shape (n_sentences + 1,)
-        First token of each sentence.
-    operators : Operators
-        Operators of all labels.
-    out : ndarray of float64, shape (n_tokens, n_labels)
-        Written; rows sum to 1.
-
-    Returns
-    -------
-    int
-        Number of shares that came out negative, and were set to 0.
+    Shapes: `ids` (n_tokens,), `offsets` (n_sentences + 1,), `out` (n_tokens, n_labels).
     """
     n_labels, _, m, _ = operators.emission.shape
     n_negative, longest = 0, 0

@@ -71,20 +71,10 @@ class RefinementRecipe(NamedTuple):
 class Start(NamedTuple):
     """A refinement HMM before EM.
 
-    Attributes
-    ----------
-    model : HiddenMarkov
-        Parameters, one state for each refinement of each label.
-    n_refinements : ndarray of int64, shape (n_labels,)
-        Number of refinements of each label.
-    operators : Operators or None
-        Observable operators; None at random.
-    correlations : ndarray of float64, shape (n_labels, m - 1), or None
-        Canonical correlations of past and future within each label; None at random.
-    n_negative : int
-        Number of counts that came out of the moments negative.
-    n_passes : int
-        Number of passes over the sequences.
+    `model`: parameters, one state for each refinement of each label; `n_refinements` (n_labels,): number of
+    refinements of each label; `operators`: observable operators; `correlations` (n_labels, m - 1): canonical
+    correlations of past and future within each label; `n_negative`: number of counts that came out of the
+    moments negative; `n_passes`: number of passes over the sequences.
     """
 
     model: HiddenMarkov
@@ -98,26 +88,7 @@ class Start(NamedTuple):
 def start_with_moments(
     corpus: LabelledCorpus, m: int, *, recipe: RefinementRecipe, smoothing: float, random_state: int
 ) -> Start:
-    """Find the parameters from moments.
-
-    Parameters
-    ----------
-    corpus : LabelledCorpus
-        Labeled sequences, read twice, or once if m is 1.
-    m : int
-        Largest number of refinements of a label.
-    recipe : RefinementRecipe
-        Views of past and future.
-    smoothing : float
-        Number added to each type's count in each refinement.
-    random_state : int
-        Seed of the vectors of types.
-
-    Returns
-    -------
-    Start
-        Parameters and operators.
-    """
+    """Find the parameters from moments."""
     views = _views(len(corpus.words), len(corpus.labels), recipe, random_state)
     # First pass: second moments of the views give, for each label, projections to m coordinates. Second pass: moments
     # of the projected views and the tokens, from which operators and parameters follow without another pass.
