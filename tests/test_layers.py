@@ -63,7 +63,7 @@ USERS = {
     "jinja2": {"dspectral.exploring", "workflows"},
     "distributed": {"dspectral.dashboard", "workflows"},
     "numba": {"dspectral._machine_code"},
-    "filelock": {"dspectral._machine_code"},
+    "filelock": {"dspectral._machine_code", "dspectral.store"},
     "rich": {"dspectral.__main__", "dspectral.watch", "workflows"},
     "matplotlib": {"dspectral.plotting", "workflows"},
 }

@@ -14,9 +14,9 @@ import numpy as np
 
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.blocks import BlockInfo
-from dspectral.store.claims import Claim, claimed
 from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, CountStore, open_finished
 from dspectral.store.digests import digest_of, sealed
+from dspectral.store.lock import locked, unlock
 from dspectral.store.plans import as_json, check_same_settings, write_plan
 from dspectral.store.secrets import without_secrets
 from dspectral.store.totals import TOTALS, totals_path
@@ -28,7 +28,7 @@ class Draft(NamedTuple):
     `where`: the place of the store; `generation`: number of appends to the store once this one is finished;
     `n_columns`: number of columns; `provenance`: origin of the whole store, once this is finished; `earlier`:
     blocks of the store that is being appended to; `resumed`: whether an earlier call with the same plan may
-    have written some blocks already; `claim`: the claim that keeps other writers away.
+    have written some blocks already.
     """
 
     where: Location
@@ -37,7 +37,6 @@ class Draft(NamedTuple):
     provenance: dict[str, Any]
     earlier: tuple[BlockInfo, ...]
     resumed: bool
-    claim: Claim | None = None
 
     @property
     def scratch(self) -> str:
@@ -54,12 +53,7 @@ class Draft(NamedTuple):
 
     def for_tasks(self) -> "Draft":
         """Return the part of it that a task needs: the rest grows with the store, and would travel with every task."""
-        return self._replace(provenance={}, earlier=(), claim=None)
-
-    def confirm(self) -> None:
-        """Refuse to finish if another writer has taken the place of this one."""
-        if self.claim is not None:
-            self.claim.confirm()
+        return self._replace(provenance={}, earlier=())
 
     def afresh(self) -> "Draft":
         """Remove what an earlier call has written of the same plan."""
@@ -85,10 +79,10 @@ def begin(
     # Plan and root are read by everybody who reads the store: what opens its sources stays out of them.
     provenance = without_secrets(provenance)
     _admit(where, append=append)  # nothing is written where nothing can be
-    with claimed(where) as claim:
+    with locked(where):
         # Asked again: what was there may be what another writer was about to finish.
         finished = _admit(where, append=append)
-        yield _planned(where, finished, provenance, n_columns, stamps)._replace(claim=claim)
+        yield _planned(where, finished, provenance, n_columns, stamps)
 
 
 def _admit(where: Location, *, append: bool) -> CountStore | None:
@@ -154,7 +148,6 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
         "provenance": as_json(draft.provenance),
         "totals": digests,
     }
-    draft.confirm()
     # This one write makes the store a finished one; what is left behind if scratch stays is only space.
     draft.where.mark("", {KEY: sealed(head)})
     draft.where.remove("scratch")
@@ -162,7 +155,9 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
     return CountStore(draft.where, every, draft.n_columns, draft.generation, head["provenance"], sums)
 
 
-def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = None) -> None:
+def discard_unfinished(
+    store: str, *, storage_options: dict[str, Any] | None = None, force: bool = False
+) -> None:
     """Remove what an unfinished build or append has written; a finished store is as it was before the append.
 
     Parameters
@@ -171,6 +166,8 @@ def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = N
         Local path or fsspec URL of the store or corpus.
     storage_options : dict, optional
         Options of its file system.
+    force : bool, default=False
+        Whether a writer that seems to be at work in a bucket is known to be dead: nothing there ends with its process.
 
     Raises
     ------
@@ -192,8 +189,10 @@ def discard_unfinished(store: str, *, storage_options: dict[str, Any] | None = N
            [0., 1.]], dtype=float32)
     """
     where = Location.of(store, storage_options)
+    if force:
+        unlock(where)
     if _is_unfinished(where):
-        with claimed(where):
+        with locked(where):
             _discard(where)
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dspectral.engine.retrying import retried
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.full_disk import named_when_full
+from dspectral.store.lock import is_local
 
 # Measured on counts of contexts (bytes an entry, ns an entry written and read): lz4 1.8, 2, 1.3; zstd 1.5, 3, 2.
 CODEC = Zstd(1)
@@ -88,7 +89,7 @@ def _checksum(content: bytes) -> int:
 
 def _write(where: Location, path: str, content: bytes) -> None:
     system, place = _place(where, path)
-    if not _is_local(system):
+    if not is_local(system):
         system.makedirs(place.rpartition("/")[0], exist_ok=True)
         system.pipe_file(place, content)  # one put is whole or nothing in a store of objects
         return
@@ -110,7 +111,3 @@ def _read(where: Location, path: str, begin: int, end: int) -> bytes:
 def _place(where: Location, path: str) -> tuple[Any, str]:
     system, root = fsspec.url_to_fs(where.url, **dict(where.options))
     return system, f"{root.rstrip('/')}/{path}"
-
-
-def _is_local(system: Any) -> bool:
-    return "file" in (system.protocol if isinstance(system.protocol, tuple) else (system.protocol,))

@@ -247,7 +247,6 @@ def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
     """Write the root: from then on the corpus opens."""
     # Unlike a store of counts, blocks without sentences stay: their marks are all that a reader asks for.
     head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": draft.provenance}
-    draft.confirm()
     draft.where.mark("", {CORPUS_KEY: sealed(head)})
     draft.where.remove("scratch")
     return Corpus(draft.where, tuple(blocks), draft.provenance)

@@ -1,0 +1,126 @@
+"""One writer of a store at a time: a lock of the file system, or in a bucket an object that is created once."""
+
+import json
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import fsspec
+from filelock import FileLock, Timeout
+
+from dspectral.engine.retrying import retried
+from dspectral.store.arrays import Location, StoreError
+
+LOCK, HOLDER = "writer.lock", "writer.json"
+"""Files in a store while it is written: the lock of the file system, and who holds it."""
+LOGGER = logging.getLogger("dspectral")
+_CREATING = threading.Lock()
+
+
+@contextmanager
+def locked(where: Location) -> Iterator[None]:
+    """Keep other writers away from a store while the context lasts, or refuse where one is at work.
+
+    A lock of the file system ends with its process, however that ends. The object in a bucket stays when its process
+    is killed: the error names it, and who wrote it.
+    """
+    system, root = fsspec.url_to_fs(where.url, **dict(where.options))
+    holder = f"{root.rstrip('/')}/{HOLDER}"
+    content = json.dumps(
+        {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            "token": uuid.uuid4().hex,
+        }
+    ).encode()
+    if not is_local(system):
+        if not _create(where, system, holder, content):
+            helps = f"; if it was killed, remove {holder} to go on where it was, or discard_unfinished(force=True)"
+            raise _at_work(where, system, holder, helps)
+        try:
+            yield
+        finally:
+            unlock(where)
+        return
+    lock = FileLock(Path(holder).with_name(LOCK))
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise _at_work(where, system, holder) from None
+    try:
+        Path(holder).write_bytes(content)
+        yield
+    finally:
+        # Removed while it is held: whoever has opened it meanwhile finds that it has no name, and opens it anew.
+        Path(holder).unlink(missing_ok=True)
+        Path(holder).with_name(LOCK).unlink(missing_ok=True)
+        lock.release()
+
+
+def unlock(where: Location) -> None:
+    """Remove the object of a writer that has ended, or died, from a bucket."""
+    system, root = fsspec.url_to_fs(where.url, **dict(where.options))
+    try:
+        if not is_local(system):
+            retried(system.rm_file, f"{root.rstrip('/')}/{HOLDER}", what=f"removing {HOLDER} of {where.url}")
+    except FileNotFoundError:
+        return
+    except OSError:  # the work is done or has failed already
+        LOGGER.warning("%s of %s could not be removed", HOLDER, where.url, exc_info=True)
+
+
+def is_local(system: Any) -> bool:
+    """Report whether a file system of fsspec is that of this machine."""
+    return "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol)
+
+
+def _create(where: Location, system: Any, holder: str, content: bytes) -> bool:
+    """Create the object of a writer, unless there is one; return whether it is this one's."""
+    try:
+        with _CREATING:  # file systems in memory look, then write
+            if _read(where, system, holder) is not None:
+                return False
+            retried(lambda: system.pipe_file(holder, content, mode="create"), what=f"writing {holder}")
+    except Exception as error:
+        # S3 answers 412 or 409, which s3fs may pass on.
+        texts = f"{type(error).__name__} {error} {error.__cause__}"
+        signs = (
+            "PreconditionFailed",
+            "ConditionalRequestConflict",
+            "At least one of the pre-conditions",
+            "412",
+        )
+        if not (isinstance(error, FileExistsError) or any(sign in texts for sign in signs)):
+            raise
+    # An attempt that seemed to fail may have written it; without an exclusive create the last of several has.
+    return _read(where, system, holder) == content
+
+
+def _read(where: Location, system: Any, holder: str) -> bytes | None:
+    """Return what the writer at work has written, None where there is none."""
+
+    def read() -> bytes | None:
+        try:
+            return bytes(system.cat_file(holder))
+        except FileNotFoundError:
+            if HOLDER in where.names():
+                raise OSError(f"{holder} is listed, but was not found") from None
+            return None
+
+    return retried(read, what=f"reading {holder}")
+
+
+def _at_work(where: Location, system: Any, holder: str, helps: str = "") -> StoreError:
+    content = _read(where, system, holder)  # none, or nothing yet, where it is about to be written
+    who = "process {pid} on {host}, since {since}".format(**json.loads(content)) if content else "just begun"
+    return StoreError(
+        f"another writer is at work at {where.url} ({who}): call again when it has ended{helps}"
+    )
