@@ -69,7 +69,7 @@ USERS = {
 }
 """Who may import a package."""
 STEPS = {
-    "decomposition": {"base", "estimators", "gram_products", "plan", "spectrum"},
+    "decomposition": {"estimators", "spectrum"},
     "brown": {"clustering", "queries", "adjacent_pairs"},
     "embeddings": {"word_embedding", "counting", "decomposing", "queries"},
     "hmm": {"em", "quantizer", "decoding"},

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.linalg.row_scaling import divide_entries
-from dspectral.linalg.runs import cut_runs
+from dspectral.linalg.panels import cut_runs
+from dspectral.linalg.sparse_products import divide_entries
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 CountTransform: TypeAlias = Literal["sqrt", "log", "none"] | float

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 from dspectral.cooccurrence.row_sums import RowSums, add_to_row, take_row
-from dspectral.linalg.runs import cut_runs
+from dspectral.linalg.panels import cut_runs
 from dspectral.types import Sentences
 
 MANY = 1 << 20

@@ -3,9 +3,4 @@ from .estimators import TruncatedSVD as TruncatedSVD
 from .frequent_directions import FrequentDirections as FrequentDirections
 from .moments import GramProduct as GramProduct
 from .moments import Moments as Moments
-from .plan import Plan as Plan
-from .plan import Solver as Solver
-from .random_range import RandomRange as RandomRange
 from .spectrum import Certificate as Certificate
-from .spectrum import Spectrum as Spectrum
-from .spectrum import spectrum as spectrum

@@ -1,9 +1,227 @@
 """The estimators ``SketchedPCA`` (centered) and ``TruncatedSVD`` (not centered)."""
 
-from dspectral.decomposition.base import Decomposition
-from dspectral.decomposition.plan import Solver
-from dspectral.inputs.parameters import RandomState
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import DTypeLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from dspectral import engine
+from dspectral.decomposition.spectrum import (
+    Plan,
+    Solver,
+    Spectrum,
+    of_summary,
+    pad_components,
+    spectrum,
+    summary_of,
+)
+from dspectral.inputs.dask_frames import rows_of_frame
+from dspectral.inputs.fitted_facts import FittedFactsMixin
+from dspectral.inputs.lazy_output import LazyOutputMixin
+from dspectral.inputs.parameters import RandomState, check_flag, resolve_seed
+from dspectral.inputs.rows import checked_rows, project, row_dtype
+from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import saved
+from dspectral.types import FloatArray, RowsLike
+
+_GROWING = ("auto", "frequent_directions", "median_frequent_directions", "gram")
+"""Solvers that may take one pass; what ``"auto"`` means is known only when the data is."""
+
+
+def _can_grow(estimator: "Decomposition") -> bool:
+    return estimator.solver in _GROWING
+
+
+class Decomposition(
+    FittedFactsMixin,
+    TopTermsMixin,
+    LazyOutputMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
+    """Base class of :class:`~dspectral.SketchedPCA` and :class:`~dspectral.TruncatedSVD`: all but the parameters."""
+
+    n_components: int
+    center: bool
+    solver: Solver
+    n_passes: int
+    sketch_size: int | None
+    random_state: RandomState
+    _ddof: int
+
+    def _plan(self, dtype: DTypeLike) -> Plan:
+        return Plan(
+            self.n_components,
+            solver=self.solver,
+            n_passes=self.n_passes,
+            sketch_size=self.sketch_size,
+            center=check_flag("center", self.center),
+            seed=self.random_state_,
+            dtype=row_dtype(dtype),
+        )
+
+    @engine.told
+    def fit(self, X: RowsLike, y: object = None) -> Self:
+        """Find the components.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, DataFrame, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
+            Rows of real numbers. Float32 is decomposed in single precision, all else in double. A Dask DataFrame of
+            numbers is read by its partitions, and once more to count their rows, which ``n_passes_`` leaves out;
+            ``X.to_dask_array(lengths=[...])`` with known counts spares that pass.
+        y : None
+            Ignored; it is there because scikit-learn's pipelines pass it.
+
+        Returns
+        -------
+        self
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X holds NaN or infinity (the block, row and column are named), is not cut by rows, or has fewer columns
+            than ``n_components``; if a parameter is out of range.
+        TypeError
+            If X is no matrix or a parameter is of a wrong type.
+
+        Warns
+        -----
+        UserWarning
+            If X has fewer than ``n_components`` independent directions: the other components are zero.
+        """
+        X = checked_rows(self, X, reset=True)
+        self.random_state_ = resolve_seed(self.random_state)
+        self._set(spectrum(X, self._plan(X.dtype)))
+        return self
+
+    @available_if(_can_grow)
+    @engine.told
+    def partial_fit(self, X: RowsLike, y: object = None) -> Self:
+        """Add rows to a fitted sketch: only the new ones are read.
+
+        Parameters
+        ----------
+        X : as for ``fit``, shape (n_rows, n_columns)
+            More rows, as many columns as the first ones.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns, or if the fitted solver takes more than one pass and so left nothing
+            that can grow.
+        """
+        if not hasattr(self, "components_"):
+            return self.fit(X)
+        X = checked_rows(self, X, reset=False)
+        if self.summary_ is None:
+            raise ValueError(
+                f"solver {self.solver_!r} reads all rows {self.n_passes_} time(s) and leaves nothing that can "
+                "grow: fit with solver='frequent_directions' or 'gram' to add rows later"
+            )
+        plan = self._plan(self.components_.dtype)
+        # Only the new rows are read; the old ones are in the summary.
+        engine.expect_passes(1)
+        more: Any = engine.summarize(X, of=summary_of(plan, self.solver_), name="sketch")
+        self._set(pad_components(of_summary(self.summary_.merge(more), plan), plan))
+        return self
+
+    def transform(self, X: RowsLike) -> Any:
+        """Project rows onto the components.
+
+        Parameters
+        ----------
+        X : as for ``fit``, shape (n_rows, n_columns)
+            Rows, as many columns as in ``fit``.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n_rows, n_components)
+            Projections; with ``set_output`` a DataFrame for input in memory.
+        """
+        check_is_fitted(self)
+        X = checked_rows(self, X, reset=False)
+        # (x - mean) V' = x V' - mean V': sparse rows stay sparse.
+        offset = self.mean_ @ self.components_.T if self.center else None
+        to_axes = partial(project, axes=np.ascontiguousarray(self.components_.T), offset=offset)
+        return engine.map_rows(
+            X, to_axes, n_columns=len(self.components_), dtype=self.components_.dtype, name="project"
+        )
+
+    def inverse_transform(self, X: RowsLike) -> Any:
+        """Return the rows in the space of the components that have given projections.
+
+        Parameters
+        ----------
+        X : array-like or Dask array, shape (n_rows, n_components)
+            Projections as ``transform`` returns them.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n_rows, n_columns)
+            Nearest rows in the span of the components.
+        """
+        check_is_fitted(self)
+        X = rows_of_frame(X)
+        X = engine.lazy_rows(X) if engine.is_lazy(X) else check_array(X, dtype=[np.float64, np.float32])
+        if X.shape[1] != len(self.components_):
+            raise ValueError(f"X has {X.shape[1]} columns, but there are {len(self.components_)} components")
+        back = partial(_restore, axes=self.components_, mean=self.mean_ if self.center else None)
+        if not engine.is_lazy(X):
+            return back(X)
+        dtype = np.result_type(X.dtype, self.components_.dtype, *([self.mean_.dtype] if self.center else []))
+        return engine.map_rows(X, back, n_columns=self.components_.shape[1], dtype=dtype, name="restore")
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _set(self, found: Spectrum) -> None:
+        self.components_ = found.axes
+        self.singular_values_ = np.sqrt(found.values)
+        self.n_samples_seen_ = found.n_rows
+        self.energy_ = found.energy
+        self.mean_ = found.mean
+        self.certificate_ = found.certificate
+        self.solver_ = found.solver
+        self.n_passes_ = found.n_passes
+        self.summary_ = found.summary
+        # Of squared singular values about the origin, n (v' mean)^2 is what the mean puts along a component v, and
+        # n |mean|^2 what it puts into the energy.
+        variances = found.values.copy()
+        total = found.energy
+        if not self.center:  # the spectrum is about the origin, a variance about the mean
+            variances -= found.n_rows * (found.axes @ found.mean) ** 2
+            total -= found.n_rows * float(found.mean @ found.mean)
+        self.explained_variance_ = np.maximum(variances, 0.0) / max(1, found.n_rows - self._ddof)
+        # A total below the rounding of the energy is zero: all rows are equal, and no direction explains anything.
+        varies = total > 1e-14 * max(1, found.n_rows) * found.energy
+        self.explained_variance_ratio_ = np.maximum(variances, 0.0) / total if varies else variances * 0.0
+
+
+def _restore(X: FloatArray, *, axes: FloatArray, mean: FloatArray | None) -> FloatArray:
+    """Return one block of projections in the space of the rows."""
+    rows = X @ axes
+    return np.asarray(rows if mean is None else rows + mean)
 
 
 @saved

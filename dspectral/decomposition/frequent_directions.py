@@ -6,18 +6,109 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.decomposition.block_sketch import EXACT_SIDE, sketch_block
-from dspectral.decomposition.shrinking import shrink_stack
+from dspectral.decomposition.krylov_sketch import sketch_large_sparse
+from dspectral.decomposition.shrinking import Sketched, shrink_gram, shrink_stack, shrink_values
 from dspectral.engine.summary import BlockSize, Need
 from dspectral.html import card, number, share, size_of
-from dspectral.linalg.block_sums import energy_of, total_of
-from dspectral.linalg.dense import rounding_of_sums
+from dspectral.linalg import sparse_products
+from dspectral.linalg.block_sums import energy_of, gram_of, total_of
+from dspectral.linalg.dense import eigh_descending, rounding_of_sums
 from dspectral.registry import saved
-from dspectral.types import FloatArray, Rows
+from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 
+EXACT_SIDE = 1024
+"""Side up to which a Gram matrix is decomposed exactly (twice the capacity, if that is more)."""
+STEPS = (4, 6, 8)
+"""Numbers of products to try in turn, until the energy lost pays for the error that is left."""
 Shrink = Literal["full", "median"]
 WORK = 2.5
 """Bytes that sketching a block takes, over those of the sketch."""
+
+
+def sketch_block(
+    rows: Rows, capacity: int, *, mean: NDArray[np.float64] | None = None, seed: int = 0
+) -> Sketched:
+    """Sketch one block of rows.
+
+    Shapes: `rows` (n, d), `mean` (d,).
+
+    >>> sketch_block(np.diag([3.0, 2.0, 1.0]), 2)
+    Sketched(rows=array([[2.82842712, 0.        , 0.        ],
+           [0.        , 1.73205081, 0.        ]]), error=1.000...)
+    """
+    # Whichever Gram matrix is small is decomposed exactly. Where both sides are large, a dense block is cut into pieces
+    # of rows; a sparse one is iterated on, as long as its spectrum lets the iteration keep the deterministic bound.
+    n_rows, n_columns = rows.shape
+    exact_side = max(EXACT_SIDE, 2 * capacity)
+    if is_sparse(rows):
+        if n_columns <= exact_side:
+            gram = gram_of(rows)
+            if mean is not None:
+                gram -= n_rows * np.outer(mean, mean)
+            return shrink_gram(gram, capacity, rows.dtype, n_terms=n_rows)
+        if n_rows <= exact_side:
+            return _sketch_few_sparse_rows(rows, capacity, mean)
+        for n_steps in STEPS:
+            found = sketch_large_sparse(rows, capacity, mean=mean, seed=seed, n_steps=n_steps)
+            if _keeps_the_bound(found, rows, capacity, mean):
+                return found
+        return _in_pieces(rows, capacity, mean)
+    if mean is not None:
+        rows = rows - mean.astype(rows.dtype)
+    if n_columns <= exact_side:
+        return shrink_gram(gram_of(rows), capacity, rows.dtype, n_terms=n_rows)
+    return _in_dense_pieces(rows, capacity, exact_side)
+
+
+def _in_dense_pieces(rows: FloatArray, capacity: int, step: int) -> Sketched:
+    """Sketch a dense block piece by piece; many rows to a shrink are quicker than few, and closer to the truth."""
+    # Invariant: `sketch` stands for `rows[:start]`, and `error` bounds the norm of what they have lost. The Gram matrix
+    # of a shrink costs `2 (capacity + step)^2 d` flops. The copy at the end keeps the sketch of an empty block from
+    # being a view of it.
+    sketch, error = rows[:0], 0.0
+    for start in range(0, len(rows), step):
+        sketch, lost = shrink_stack([sketch, rows[start : start + step]], capacity)
+        error += lost
+    return Sketched(np.array(sketch), error)
+
+
+def _keeps_the_bound(found: Sketched, rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> bool:
+    """Report whether the energy lost pays for the error: ``(capacity + 1) error <= ||A||^2 - ||B||^2``."""
+    # (l + 1) error <= ||A||^2 - ||B||^2 is all that the proof of the merge tree's bound uses.
+    energy = float(np.einsum("i,i->", rows.data, rows.data, dtype=np.float64))
+    if mean is not None:
+        energy -= rows.shape[0] * float(mean @ mean)
+    kept = float(np.einsum("ij,ij->", found.rows, found.rows, dtype=np.float64))
+    rounding = 64.0 * float(np.finfo(rows.dtype).eps) * energy
+    return (capacity + 1) * found.error <= energy - kept + (capacity + 1) * rounding
+
+
+def _in_pieces(rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> Sketched:
+    """Sketch a sparse block exactly, a few rows at a time: slow, for spectra that the iteration does not resolve."""
+    step = max(EXACT_SIDE, 2 * capacity)
+    sketch, error = np.zeros((0, rows.shape[1]), dtype=rows.dtype), 0.0
+    for start in range(0, rows.shape[0], step):
+        piece = _sketch_few_sparse_rows(rows[start : start + step], capacity, mean)
+        sketch, lost = shrink_stack([sketch, piece.rows], capacity)
+        error += lost + piece.error
+    return Sketched(sketch, error)
+
+
+def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> Sketched:
+    """Sketch a block through the Gram matrix of its rows, centered by rank-one corrections."""
+    gram = (rows.astype(np.float64) @ rows.T.astype(np.float64)).toarray()
+    if mean is not None:
+        # `(A - 1 m')(A - 1 m')' = A A' - (A m) 1' - 1 (A m)' + (m'm) 1 1'`: the centered rows, which are dense, are
+        # never made.
+        against = rows @ mean
+        gram += float(mean @ mean) - against[:, None] - against[None, :]
+    values, vectors = eigh_descending(gram)
+    kept, error = shrink_values(values, capacity, rows.dtype)
+    weights = (vectors[:, : len(kept)] * np.sqrt(kept / values[: len(kept)])).astype(rows.dtype)
+    sketch = np.ascontiguousarray(sparse_products.transpose_times(rows, weights).T)
+    if mean is not None:
+        sketch -= np.outer(weights.sum(axis=0), mean).astype(sketch.dtype)
+    return Sketched(sketch, error)
 
 
 @saved

@@ -85,26 +85,12 @@ def _gather_signs(
 class RandomRange(NamedTuple):
     """Product ``A'(A Omega)`` with random signs, and the sum and the energy of the rows.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows.
-    total : ndarray of float64, shape (d,)
-        Sum of the rows.
-    energy : float
-        Squared Frobenius norm of the rows.
-    product : ndarray, shape (d, size)
-        Product, of the rows' dtype.
-    seed : int
-        Seed of Omega, the same in all summaries that are merged.
+    `total` (d,): sum of the rows; `energy`: squared Frobenius norm of the rows; `product` (d, size): product, of the
+    rows' dtype; `seed`: seed of Omega, the same in all summaries that are merged.
 
-    References
-    ----------
-    Tropp, Yurtsever, Udell and Cevher 2017, "Fixed-rank approximation of a positive-semidefinite matrix from
-    streaming data"; sparse signs as in Martinsson and Tropp 2020, "Randomized numerical linear algebra", 9.2.
+    Tropp, Yurtsever, Udell and Cevher 2017, "Fixed-rank approximation of a positive-semidefinite matrix from streaming
+    data"; sparse signs as in Martinsson and Tropp 2020, "Randomized numerical linear algebra", 9.2.
 
-    Examples
-    --------
     >>> rows = np.outer(np.arange(20.0), [3.0, 4.0, 0.0])
     >>> found = RandomRange.of(rows, size=2).leading(1)
     >>> np.abs(found[0]).round(3), np.allclose(found[1], [25.0 * 2470.0])
@@ -119,23 +105,7 @@ class RandomRange(NamedTuple):
 
     @classmethod
     def needs(cls, block: BlockSize, *, size: int, **_settings: object) -> Need:
-        """Return what the summary of a block needs.
-
-        Parameters
-        ----------
-        block : BlockSize
-            Size of the block.
-        size : int
-            Number of columns of Omega.
-        **_settings : object
-            Other parameters of :meth:`of`.
-
-        Returns
-        -------
-        Need
-            The product; Omega, and the product of the block with it. Rows are worth a product as those of
-            :class:`~dspectral.decomposition.moments.GramProduct` are.
-        """
+        """Return what the summary of a block needs: the product, Omega, and the product of the block with it."""
         product = block.n_columns * size * block.itemsize
         summary = product + 8 * block.n_columns
         beside = 4 * SIGNS * block.n_columns + block.n_rows * size * block.itemsize
@@ -143,33 +113,7 @@ class RandomRange(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, *, size: int, seed: int = 0) -> Self:
-        """Summarize one block.
-
-        Parameters
-        ----------
-        rows : csr_array or ndarray, shape (n, d)
-            Block of rows.
-        size : int
-            Number of columns of Omega.
-        seed : int, default=0
-            Seed of Omega.
-
-        Returns
-        -------
-        RandomRange
-            Summary of the block.
-
-        Raises
-        ------
-        ValueError
-            If the rows hold NaN or infinity.
-        TypeError
-            If the seed is no integer.
-
-        Notes
-        -----
-        ``2 nnz size`` operations; the block, a transposed copy and the product.
-        """
+        """Summarize one block of shape (n, d): ``2 nnz size`` operations; a transposed copy and the product."""
         energy = energy_of(rows)
         # Dense rows go the sparse way too: one kernel serves both, and `A Omega` takes four additions an entry in it.
         csr = rows if is_sparse(rows) else sparse.csr_array(rows)
@@ -178,23 +122,7 @@ class RandomRange(NamedTuple):
         return cls(csr.shape[0], total_of(csr), energy, product, seed)
 
     def merge(self, *others: Self) -> Self:
-        """Return the summary of all rows.
-
-        Parameters
-        ----------
-        *others : RandomRange
-            Summaries of other rows.
-
-        Returns
-        -------
-        RandomRange
-            Sum of each field but the seed.
-
-        Raises
-        ------
-        ValueError
-            If the summaries are of different Omega.
-        """
+        """Return the summary of all rows."""
         seeds = {part.seed for part in (self, *others)}
         if len(seeds) > 1:
             raise ValueError(
@@ -207,19 +135,10 @@ class RandomRange(NamedTuple):
     ) -> tuple[FloatArray, NDArray[np.float64]]:
         """Return leading eigenvectors (rows) and eigenvalues of ``C = A'A``, or of C less a diagonal.
 
-        Parameters
-        ----------
-        k : int
-            Number of eigenpairs; fewer are returned where the matrix has fewer that are positive.
-        off_diagonal : ndarray of float64, shape (d,), optional
-            Diagonal to subtract: a matrix of rank below ``size`` is then found exactly all the same.
+        Shapes: `off_diagonal` (d,); returns `axes` (k', d), `values` (k',).
 
-        Returns
-        -------
-        axes : ndarray, shape (k', d)
-            Eigenvectors.
-        values : ndarray of float64, shape (k',)
-            Positive eigenvalues of the Nystrom approximation ``C Omega (Omega'C Omega)^+ Omega'C``.
+        Less its diagonal, a matrix of rank below ``size`` is found exactly all the same. The values are the positive
+        ones of the Nystrom approximation ``C Omega (Omega'C Omega)^+ Omega'C``.
         """
         # With Y = C Omega and Omega'Y = V diag(v) V' the approximation is R R' for R = Y V / sqrt(v); the eigenpairs of
         # the small R'R give those of R R'.

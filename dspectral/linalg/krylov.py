@@ -12,8 +12,16 @@ from dspectral.linalg.dense import (
     orthonormal_columns,
     orthonormal_factors,
 )
-from dspectral.linalg.panels import PANEL, inner_products, panels, room_for, take_out
-from dspectral.linalg.scratch import forget_rows, is_in_file, tall_array
+from dspectral.linalg.panels import (
+    PANEL,
+    forget_rows,
+    inner_products,
+    is_in_file,
+    panels,
+    room_for,
+    take_out,
+    tall_array,
+)
 from dspectral.types import FloatArray, IntArray
 
 

@@ -1,8 +1,11 @@
-"""Compiled loops behind :mod:`dspectral.linalg.sparse_products`, which add a product to an array that is given.
+"""Compiled loops over the entries of CSR blocks, behind :mod:`dspectral.linalg.sparse_products`.
 
-Each is in the order of the rows, so that its sums have the same bits at each call; indices are not checked. ``gather``
-of a matrix and ``scatter`` of its transpose add the same terms in the same order: they have the same bits too.
+Products are added to an array that is given, in the order of the rows, so that sums have the same bits at each call;
+indices are not checked. ``gather`` of a matrix and ``scatter`` of its transpose add the same terms in the same order:
+they have the same bits too.
 """
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,3 +120,147 @@ def gram(data: NDArray[np.generic], indices: IntArray, indptr: IntArray, out: ND
             row = out[indices[entry]]
             for other in range(indptr[i], indptr[i + 1]):
                 row[indices[other]] += value * np.float64(data[other])
+
+
+@compiled
+def transpose(
+    data: NDArray[Any],
+    indices: IntArray,
+    indptr: IntArray,
+    out: NDArray[Any],
+    rows: IntArray,
+    starts: IntArray,
+) -> None:
+    """Write the entries column by column, and where each column begins: a counting sort, stable, O(nnz + d)."""
+    # Column j is counted two places on, and summed up one place on: `starts[j + 1]` is then where its next entry goes,
+    # and has become its end, which is the beginning of column j + 1, once all entries are written.
+    # Unsigned numbers, for then the compiler need not ask of each whether it counts from the end.
+    one, two = np.uint64(1), np.uint64(2)
+    starts[:] = 0
+    for entry in range(np.uint64(indptr[0]), np.uint64(indptr[-1])):
+        starts[np.uint64(indices[entry]) + two] += 1
+    for j in range(2, starts.size):
+        starts[j] += starts[j - 1]
+    for i in range(indptr.size - 1):
+        for entry in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            cursor = np.uint64(indices[entry]) + one
+            place = np.uint64(starts[cursor])
+            starts[cursor] = place + one
+            out[place], rows[place] = data[entry], i
+
+
+@compiled
+def fill_tile(
+    data: NDArray[np.generic],
+    indices: IntArray,
+    places: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    first: int,
+    tile: FloatArray,
+) -> None:
+    """Write the entries of the columns from ``first`` on, and zeros between them: one store for each number."""
+    number = tile.dtype.type
+    tile[:] = 0
+    last = first + tile.shape[1]
+    for i in range(places.size):
+        place = places[i]
+        while place < ends[i] and indices[place] < last:
+            tile[i, indices[place] - first] = number(data[place])
+            place += 1
+        places[i] = place
+
+
+@compiled_with_contraction
+def gather_eight(
+    data: NDArray[Any], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
+) -> None:
+    """Write ``A Z`` for Z of eight columns: each product in Z's type, each sum in that of ``out``, entry by entry."""
+    # Eight names in place of an array: the compiler keeps them in one register, and an array in memory.
+    # Row i is written once, when its sums are whole. `16 nnz` flops; each entry reads a row of Z, which is one cache
+    # line in double precision and half of one in single.
+    number, total = Z.dtype.type, out.dtype.type
+    for i in range(indptr.size - 1):
+        a = b = c = d = e = f = g = h = total(0)
+        for entry in range(indptr[i], indptr[i + 1]):
+            value, z = number(data[entry]), Z[indices[entry]]
+            a, b, c, d = (
+                a + total(value * z[0]),
+                b + total(value * z[1]),
+                c + total(value * z[2]),
+                d + total(value * z[3]),
+            )
+            e, f, g, h = (
+                e + total(value * z[4]),
+                f + total(value * z[5]),
+                g + total(value * z[6]),
+                h + total(value * z[7]),
+            )
+        row = out[i]
+        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7] = a, b, c, d, e, f, g, h
+
+
+@compiled_with_contraction
+def add_row_gram_of_eight(
+    data: NDArray[Any],
+    indices: IntArray,
+    indptr: IntArray,
+    Q: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Add ``A (A' Q)`` to ``out`` for Q of eight columns; A is given by columns.
+
+    Shapes: `Q` (n, 8), `out` (n, 8).
+    """
+    # Column by column of A: eight inner products with Q, then each entry adds its multiple of them to its row. `32 nnz`
+    # flops; Q and the result are all that is read and written at random, 128 bytes a row of A.
+    for j in range(indptr.size - 1):
+        a = b = c = d = e = f = g = h = 0.0
+        for entry in range(indptr[j], indptr[j + 1]):
+            value, z = np.float64(data[entry]), Q[indices[entry]]
+            a, b, c, d = a + value * z[0], b + value * z[1], c + value * z[2], d + value * z[3]
+            e, f, g, h = e + value * z[4], f + value * z[5], g + value * z[6], h + value * z[7]
+        for entry in range(indptr[j], indptr[j + 1]):
+            value, row = np.float64(data[entry]), out[indices[entry]]
+            row[0], row[1], row[2] = row[0] + value * a, row[1] + value * b, row[2] + value * c
+            row[3], row[4], row[5] = row[3] + value * d, row[4] + value * e, row[5] + value * f
+            row[6], row[7] = row[6] + value * g, row[7] + value * h
+
+
+@compiled
+def scale_rows(
+    data: FloatArray, indices: IntArray, indptr: IntArray, weights: FloatArray, power: int, out: FloatArray
+) -> None:
+    """Weigh the entries of each row while they are added up, and divide them while they are in the cache."""
+    number = out.dtype.type
+    # Invariant: rows before i are done. Sums are in the order of the entries, one product rounded at a time, so that
+    # they have the bits that NumPy's functions of whole arrays give. Two multiplications and a division an entry.
+    for i in range(indptr.size - 1):
+        first, last = indptr[i], indptr[i + 1]
+        total = 0.0
+        for entry in range(first, last):
+            value = data[entry] * weights[indices[entry]] if weights.size else data[entry]
+            out[entry] = value
+            total += abs(np.float64(value)) if power == 1 else np.float64(value) * np.float64(value)
+        if power:
+            size = np.sqrt(total) if power == 2 else total
+            if size > 0:
+                for entry in range(first, last):
+                    out[entry] = number(np.float64(out[entry]) / size)
+
+
+@compiled
+def divide(
+    values: NDArray[np.float64],
+    indices: IntArray,
+    indptr: IntArray,
+    first: int,
+    by_row: NDArray[np.float64],
+    by_column: NDArray[np.float64],
+) -> None:
+    """Walk through the entries with a counter of the row: two divisions an entry."""
+    start, i = indptr[first], first
+    for k in range(values.size):
+        while start + k >= indptr[i + 1]:
+            i += 1
+        value = values[k] / by_row[i]
+        values[k] = value / by_column[indices[start + k]] if by_column.size else value

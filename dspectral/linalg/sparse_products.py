@@ -1,4 +1,4 @@
-"""Products of a CSR block with dense matrices.
+"""Products of a CSR block with dense matrices, its transpose, the scaling of its entries, and checks of its structure.
 
 SciPy's products hold the interpreter lock, so threads would wait for each other; these release it. Where the dense side
 is wide, both products go through transposed pieces of the block, whose rows of ``A Z`` fit the cache. The long side,
@@ -9,6 +9,7 @@ by row of the block, takes two to four times as long.
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +17,21 @@ from scipy import sparse
 
 from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops
-from dspectral.linalg.csr_structure import csr_fault
-from dspectral.linalg.dense_tiles import add_gram_times, is_filled
-from dspectral.linalg.transposition import Room
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 WIDE = 32
 """Columns from which transposing a block pays."""
 CACHED_BYTES = 4 << 20
 """Bytes of ``A Z`` that a transposed piece has, and of Z beyond which rows are not read from it at random."""
+EIGHT = 8
 FEW_ENTRIES = 1 << 14
 """Entries up to which a function of NumPy is as fast as a loop."""
+DENSE_SHARE = 0.25
+"""Share of entries that are stored from which a block is multiplied in dense tiles."""
+TILE_ROWS = 512
+TILE_BYTES = 4 << 20
+ByColumns = tuple[NDArray[Any], IntArray, IntArray]
+"""Entries column after column, the row of each, and where each column begins."""
 
 __all__ = [
     "add_transpose_times",
@@ -112,7 +117,7 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
         sparse_loops.gram_gather_scatter(*_arrays(A), read_only(Z), out)
         return out
     if is_filled(A):
-        add_gram_times(A, Z, out)
+        add_gram_in_tiles(A, Z, out)
         return out
     # Piece by piece: A Z is then still in the cache when it is gathered from. One piece of memory for all: what is
     # asked for anew is mapped and cleared by the system page by page, each time.
@@ -176,6 +181,73 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     return rows
 
 
+def gram_times_eight(A: CSRRows, by_columns: ByColumns, Z: FloatArray) -> NDArray[np.float64]:
+    """Return ``A'(A Z)`` for Z of eight columns: ``A Z`` is rounded to Z's precision, sums of it are not.
+
+    Shapes: `A` (n, d), `Z` (d, 8); returns (d, 8).
+
+    Few columns make a product a question of memory alone: each entry of A reads a row of Z, and adds to a row of the
+    result. Rows are therefore only gathered, from A by rows and from A by columns, and the eight sums stay in
+    registers: nothing is added to at random places, which takes more than twice as long. ``32 nnz`` flops.
+
+    >>> ones = sparse.csr_array(np.ones((1000, 1), dtype=np.float32))
+    >>> by_columns = Room.of(ones, ones.nnz).transposed(ones)
+    >>> gram_times_eight(ones, by_columns, np.full((1, 8), 0.5, dtype=np.float32))
+    array([[500., 500., 500., 500., 500., 500., 500., 500.]])
+    """
+    Y, out = np.empty((A.shape[0], EIGHT), dtype=Z.dtype), np.empty((A.shape[1], EIGHT))
+    sparse_loops.gather_eight(A.data, A.indices, A.indptr, np.ascontiguousarray(Z), Y)
+    sparse_loops.gather_eight(*by_columns, Y, out)
+    return out
+
+
+def is_filled(A: CSRRows) -> bool:
+    """Report whether products with a block are quicker in dense tiles.
+
+    Shapes: `A` (n, d).
+    """
+    # Measured at 153 columns: 39 ns a stored entry in loops; in tiles 50, 24 and 10 at a share of .17, .4 and 1.
+    return bool(A.nnz >= DENSE_SHARE * A.shape[0] * A.shape[1] > 0)
+
+
+def add_gram_in_tiles(A: CSRRows, Z: FloatArray, out: FloatArray) -> None:
+    """Add ``A' (A Z)`` to ``out``.
+
+    Shapes: `A` (n, d), `Z` (d, r), `out` (d, r).
+
+    ``4 n d r`` flops by BLAS, and each tile is made twice. Memory: a tile of 4 MiB, and 512 rows of ``A Z``.
+
+    >>> out = np.zeros((2, 1))
+    >>> add_gram_in_tiles(sparse.csr_array([[0.0, 2.0], [1.0, 3.0]]), np.ones((2, 1)), out)
+    >>> out
+    array([[ 4.],
+           [16.]])
+    """
+    for start in range(0, A.shape[0], TILE_ROWS):
+        stop = min(start + TILE_ROWS, A.shape[0])
+        product = np.zeros((stop - start, Z.shape[1]), dtype=Z.dtype)
+        for columns, tile in _tiles(A, start, stop, Z.dtype):
+            product += tile @ Z[columns]
+        for columns, tile in _tiles(A, start, stop, Z.dtype):
+            out[columns] += tile.T @ product
+
+
+def _tiles(
+    A: CSRRows, start: int, stop: int, dtype: np.dtype[np.floating[Any]]
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield some rows in tiles, from the first column to the last, in memory that the next one overwrites."""
+    n_rows, n_columns = stop - start, max(1, TILE_BYTES // (TILE_ROWS * dtype.itemsize))
+    data, indices = read_only(A.data), read_only(A.indices)
+    # Invariant: entries of row i before `places[i - start]` are in tiles that were yielded.
+    places, ends = A.indptr[start:stop].astype(np.int64), A.indptr[start + 1 : stop + 1].astype(np.int64)
+    room = np.empty(n_rows * n_columns, dtype=dtype)
+    for first in range(0, A.shape[1], n_columns):
+        columns = slice(first, min(first + n_columns, A.shape[1]))
+        tile = room[: n_rows * (columns.stop - first)].reshape(n_rows, -1)
+        sparse_loops.fill_tile(data, indices, places, ends, first, tile)
+        yield columns, tile
+
+
 def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
     """Return consecutive rows of a CSR matrix as views of its entries; SciPy's own slicing copies them.
 
@@ -208,3 +280,125 @@ def _pieces(
 def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:
     """Return the arrays of a block, read-only: loops are then compiled once for blocks in memory and in a store."""
     return read_only(A.data), read_only(A.indices), read_only(A.indptr)
+
+
+class Room(NamedTuple):
+    """Memory for the transposes of pieces of one matrix, one after the other.
+
+    `data` (most entries of a piece,): room for the entries; `indices` (most entries of a piece,): room for
+    the row of each entry; `starts` (d + 2,): room for where the entries of each column begin.
+
+    >>> A = sparse.csr_array([[0.0, 2.0], [1.0, 3.0]])
+    >>> Room.of(A, A.nnz).transposed(A)
+    (array([1., 2., 3.]), array([1, 0, 1], dtype=int32), array([0, 1, 3], dtype=int32))
+    """
+
+    data: NDArray[Any]
+    indices: IntArray
+    starts: IntArray
+
+    @classmethod
+    def of(cls, A: CSRRows, n_entries: int) -> Self:
+        """Ask for the memory.
+
+        Shapes: `A` (n, d).
+        """
+        # As SciPy chooses: a loop over the transpose is then compiled for no other types than one over the rows.
+        index = np.int32 if max(A.shape[0], n_entries) < 2**31 else np.int64
+        return cls(
+            np.empty(n_entries, dtype=A.dtype),
+            np.empty(n_entries, dtype=index),
+            np.empty(A.shape[1] + 2, dtype=index),
+        )
+
+    def transposed(self, piece: CSRRows) -> ByColumns:
+        """Return a piece by columns; what was returned before is overwritten.
+
+        Shapes: `piece` (m, d); returns `data` (nnz,), `indices` (nnz,), `indptr` (d + 1,).
+        """
+        data, indices = self.data[: piece.nnz], self.indices[: piece.nnz]
+        sparse_loops.transpose(piece.data, piece.indices, piece.indptr, data, indices, self.starts)
+        return data, indices, self.starts[:-1]
+
+
+def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int, *, canonical: bool = False) -> str:
+    """Say what is wrong with the structure of a CSR matrix, or nothing.
+
+    Compiled loops follow indices without bounds checks, so that no index may reach them that was not seen here.
+
+    Shapes: `indices` (nnz,), `indptr` (n_rows + 1,).
+
+    Two reads of the indices, three where they must be canonical: about 0.4 and 0.9 ns an entry.
+
+    >>> csr_fault(np.array([0, 7]), np.array([0, 2]), 3)
+    'column 7 is not one of its 3 columns'
+    >>> csr_fault(np.array([0, 2]), np.array([0, 2]), 3)
+    ''
+    """
+    if not len(indptr) or not 0 <= indptr[-1] <= len(indices) or offset_fault(indptr, indptr[-1]):
+        return f"its row pointers do not cut {len(indices)} entries into rows"
+    # The questions in the order of their cost: row pointers, two extremes of the indices, then an array of booleans.
+    used = indices[: indptr[-1]]
+    if not len(used):
+        return ""
+    for column in (used.min(), used.max()):
+        if not 0 <= column < n_columns:
+            return f"column {column} is not one of its {n_columns} columns"
+    if canonical:
+        # Neighbors that do not rise are right only where a row ends between them.
+        falls = used[1:] <= used[:-1]
+        ends = indptr[1:-1]
+        falls[ends[(ends > 0) & (ends < len(used))] - 1] = False
+        if falls.any():
+            return "the columns of a row are not sorted, or one is there twice"
+    return ""
+
+
+def offset_fault(offsets: IntArray, length: int) -> str:
+    """Say what is wrong with offsets that cut an array into pieces, or nothing.
+
+    Shapes: `offsets` (n + 1,).
+
+    >>> offset_fault(np.array([0, 2, 5]), 5), offset_fault(np.array([0, 7, 5]), 5)
+    ('', 'its offsets do not cut an array of 5 into pieces')
+    """
+    right = len(offsets) and offsets[0] == 0 and offsets[-1] == length and (offsets[1:] >= offsets[:-1]).all()
+    return "" if right else f"its offsets do not cut an array of {length} into pieces"
+
+
+def scaled_to_length(
+    data: NDArray[Any], rows: CSRRows, column_weights: FloatArray | None, norm: str | None
+) -> FloatArray:
+    """Return entries times the weights of their columns, over the lengths of their rows.
+
+    Shapes: `data` (nnz,), `rows` (n, d), `column_weights` (d,); returns (nnz,).
+
+    >>> rows = sparse.csr_array([[0.0, 3.0], [4.0, 2.0]])
+    >>> scaled_to_length(rows.data, rows, np.array([0.5, 1.0]), "l1")
+    array([1. , 0.5, 0.5])
+    """
+    out = np.empty(len(data), dtype=data.dtype)
+    weights = np.empty(0, data.dtype) if column_weights is None else column_weights.astype(data.dtype)
+    power = {None: 0, "l1": 1, "l2": 2}[norm]
+    sparse_loops.scale_rows(read_only(data), *_arrays(rows)[1:], read_only(weights), power, out)
+    return out
+
+
+def divide_entries(
+    values: NDArray[np.float64],
+    rows: CSRRows,
+    first: int,
+    by_row: NDArray[np.float64],
+    by_column: NDArray[np.float64],
+) -> None:
+    """Divide entries by a number of their row, and then by one of their column, in place.
+
+    Shapes: `rows` (n, d), `by_row` (n,), `by_column` (d,).
+
+    >>> values = np.array([6.0, 8.0])
+    >>> rows = sparse.csr_array([[1.0, 0.0], [1.0, 1.0]])
+    >>> divide_entries(values, rows, 1, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    >>> values
+    array([1., 1.])
+    """
+    sparse_loops.divide(values, *_arrays(rows)[1:], first, by_row, by_column)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.linalg.csr_structure import csr_fault
+from dspectral.linalg.sparse_products import csr_fault
 from dspectral.persistence.classes import name_of
 from dspectral.persistence.older import attributes_of_today, parameters_of_today
 from dspectral.registry import RECORDS

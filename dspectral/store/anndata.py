@@ -12,7 +12,7 @@ from scipy import sparse
 
 from dspectral.engine import summarize
 from dspectral.linalg.block_sums import energy_of, total_of
-from dspectral.linalg.runs import cut_runs
+from dspectral.linalg.panels import cut_runs
 from dspectral.store.anndata_files import Elements, element, opened
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.facts import anndata_card

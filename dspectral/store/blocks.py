@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.linalg.block_sums import energy_of, total_of
-from dspectral.linalg.csr_structure import csr_fault
+from dspectral.linalg.sparse_products import csr_fault
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.digests import digest_of, known_fields
 from dspectral.store.patient import PatientStore

@@ -14,7 +14,7 @@ from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_pac
 from dspectral.cooccurrence.row_sums import RowSums
 from dspectral.cooccurrence.windows import CSRParts, count_runs
 from dspectral.engine import Blocks, numbered, run_tasks, scratch_of_probe
-from dspectral.linalg.runs import cut_runs
+from dspectral.linalg.panels import cut_runs
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, run_tasks
 from dspectral.engine.keeping.contents import Sealed
-from dspectral.linalg.csr_structure import offset_fault
+from dspectral.linalg.sparse_products import offset_fault
 from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.counts import CORPUS_KEY, FORMAT, FORMATS
 from dspectral.store.digests import digest_of, is_sealed, known_fields

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.linalg.csr_structure import offset_fault
+from dspectral.linalg.sparse_products import offset_fault
 from dspectral.registry import saved
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.digests import digest_of

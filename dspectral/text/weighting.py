@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.linalg.row_scaling import scaled_to_length
+from dspectral.linalg.sparse_products import scaled_to_length
 from dspectral.registry import saved
 from dspectral.types import CSRRows, FloatArray
 

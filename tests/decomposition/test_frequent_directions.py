@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dspectral.decomposition import block_sketch
+from dspectral.decomposition import frequent_directions, krylov_sketch
 from dspectral.decomposition.frequent_directions import FrequentDirections, capacity
-from tests.reference import frequent_directions, theory_bound
+from tests.reference import frequent_directions as by_the_paper
+from tests.reference import theory_bound
 from tests.strategies import cuts, matrices, split, zipf_counts
 
 
@@ -56,7 +57,7 @@ def test_certificate_is_between_true_error_and_theory_for_any_matrix_cut_and_tre
 def test_error_is_no_larger_than_that_of_the_row_by_row_algorithm_of_the_paper(shrink):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((400, 30)) * 0.9 ** np.arange(30)
-    B, _ = frequent_directions(X, 10, shrink)
+    B, _ = by_the_paper(X, 10, shrink)
     slow = np.linalg.norm(X.T @ X - B.T @ B, 2)
     parts = [FrequentDirections.of(block, size=10, shrink=shrink) for block in np.array_split(X, 5)]
     ours = difference(X, merged(parts, 2))[0][-1]
@@ -80,32 +81,21 @@ def test_rows_that_fit_the_sketch_lose_nothing_and_the_certificate_says_so():
 
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("n_blocks", [1, 3])
-def test_large_sparse_blocks_go_through_the_iteration_and_keep_all_bounds(monkeypatch, center, n_blocks):
-    monkeypatch.setattr(block_sketch, "EXACT_SIDE", 40)
-    X = zipf_counts(600, 500, 20)
-    seen = []
-    original = block_sketch.sketch_large_sparse
-    monkeypatch.setattr(
-        block_sketch, "sketch_large_sparse", lambda *a, **k: seen.append(1) or original(*a, **k)
-    )
-    borders = np.linspace(0, 600, n_blocks + 1).astype(int)
-    summary = merged([FrequentDirections.of(b, size=20, center=center) for b in split(X, borders)], 2)
-    assert len(seen) == n_blocks
-    assert_bounds_hold(X, summary, center)
-    assert summary.error <= 4 * difference(X, summary, center)[0][-1]
-
-
-@pytest.mark.parametrize("center", [False, True])
-@pytest.mark.parametrize("n_blocks", [1, 3])
-def test_large_sparse_blocks_of_more_columns_than_rows_keep_all_bounds(monkeypatch, center, n_blocks):
-    monkeypatch.setattr(block_sketch, "EXACT_SIDE", 40)
-    X = zipf_counts(240, 1000, 60)
-    seen = []
-    original = block_sketch.sketch_in_row_space
-    monkeypatch.setattr(
-        block_sketch, "sketch_in_row_space", lambda *a, **k: seen.append(1) or original(*a, **k)
-    )
-    borders = np.linspace(0, 240, n_blocks + 1).astype(int)
+@pytest.mark.parametrize(
+    ("module", "name", "X"),
+    [
+        (frequent_directions, "sketch_large_sparse", zipf_counts(600, 500, 20)),
+        (krylov_sketch, "sketch_in_row_space", zipf_counts(240, 1000, 60)),
+    ],
+    ids=["tall", "wide"],
+)
+def test_large_sparse_blocks_go_through_the_iteration_and_keep_all_bounds(
+    monkeypatch, module, name, X, center, n_blocks
+):
+    monkeypatch.setattr(frequent_directions, "EXACT_SIDE", 40)
+    seen, original = [], getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *a, **k: seen.append(1) or original(*a, **k))
+    borders = np.linspace(0, X.shape[0], n_blocks + 1).astype(int)
     summary = merged([FrequentDirections.of(b, size=20, center=center) for b in split(X, borders)], 2)
     assert len(seen) == n_blocks
     assert_bounds_hold(X, summary, center)
@@ -121,8 +111,8 @@ def test_a_sketch_is_the_same_from_either_side_of_a_block(monkeypatch, dtype, ce
     mean = np.asarray(X.sum(axis=0, dtype=np.float64)) / 200 if center else None
     found = []
     for narrower in (1, 1e9):
-        monkeypatch.setattr(block_sketch, "NARROWER", narrower)
-        found.append(block_sketch.sketch_large_sparse(X, 30, mean=mean, n_steps=8))
+        monkeypatch.setattr(krylov_sketch, "NARROWER", narrower)
+        found.append(krylov_sketch.sketch_large_sparse(X, 30, mean=mean, n_steps=8))
     row_side, column_side = (sketch.rows.T.astype(float) @ sketch.rows for sketch in found)
     energy = np.sum((X.toarray().astype(float) - (0 if mean is None else mean)) ** 2)
     assert np.abs(row_side - column_side).max() < 2e-4 * energy
@@ -130,9 +120,9 @@ def test_a_sketch_is_the_same_from_either_side_of_a_block(monkeypatch, dtype, ce
 
 
 def test_a_block_whose_entries_are_zeros_is_sketched_by_no_rows(monkeypatch):
-    monkeypatch.setattr(block_sketch, "EXACT_SIDE", 10)
+    monkeypatch.setattr(frequent_directions, "EXACT_SIDE", 10)
     ones = sparse.random_array((50, 400), density=0.2, format="csr", rng=0, dtype=np.float32)
-    found = block_sketch.sketch_block(sparse.csr_array(ones * np.float32(0)), 5)
+    found = frequent_directions.sketch_block(sparse.csr_array(ones * np.float32(0)), 5)
     assert found.rows.shape == (0, 400)
     assert found.error == 0
 
@@ -151,8 +141,8 @@ def test_measured_bound_of_the_iteration_holds_on_any_spectrum(seed, n, size, de
     X = X @ sparse.diags_array(decay ** np.arange(X.shape[1]))
     X = sparse.csr_array(X.T if wide else X).astype(np.float32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(block_sketch, "EXACT_SIDE", 10)
-        found = block_sketch.sketch_block(X, size)
+        patch.setattr(frequent_directions, "EXACT_SIDE", 10)
+        found = frequent_directions.sketch_block(X, size)
     A, B = X.toarray().astype(float), found.rows.astype(float)
     truth = np.linalg.eigvalsh(A.T @ A - B.T @ B)
     energy = np.sum(A**2)
@@ -162,9 +152,9 @@ def test_measured_bound_of_the_iteration_holds_on_any_spectrum(seed, n, size, de
 
 
 def test_spectrum_that_the_iteration_cannot_resolve_falls_back_to_exact_pieces(monkeypatch):
-    monkeypatch.setattr(block_sketch, "EXACT_SIDE", 40)
-    useless = lambda rows, keeps, **_: block_sketch.Sketched(np.zeros((0, rows.shape[1]), np.float32), 1e30)  # noqa: E731
-    monkeypatch.setattr(block_sketch, "sketch_large_sparse", useless)
+    monkeypatch.setattr(frequent_directions, "EXACT_SIDE", 40)
+    useless = frequent_directions.Sketched(np.zeros((0, 120), np.float32), 1e30)
+    monkeypatch.setattr(frequent_directions, "sketch_large_sparse", lambda *_, **__: useless)
     X = zipf_counts(200, 120, 10)
     for center in (False, True):
         assert_bounds_hold(X, FrequentDirections.of(X, size=10, center=center), center)

@@ -6,8 +6,7 @@ from scipy import sparse
 
 from dspectral import SketchedPCA, TruncatedSVD
 from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.decomposition.plan import GRAM_COLUMNS
-from dspectral.decomposition.spectrum import summary_of
+from dspectral.decomposition.spectrum import GRAM_COLUMNS, summary_of
 from tests.decomposition.rows import DENSE, ROWS
 
 

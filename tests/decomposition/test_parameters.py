@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from dspectral import SketchedPCA, TruncatedSVD
-from dspectral.decomposition.plan import GRAM_COLUMNS
+from dspectral.decomposition.spectrum import GRAM_COLUMNS
 from tests.decomposition.rows import DENSE, ROWS, SOLVERS, csr_blocks
 
 

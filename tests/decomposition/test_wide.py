@@ -14,15 +14,13 @@ from scipy import sparse
 
 from dspectral import SketchedPCA, TruncatedSVD
 from dspectral.datasets import low_rank_counts
-from dspectral.decomposition import gram_products
+from dspectral.decomposition import spectrum
 from dspectral.decomposition.moments import GramProduct
-from dspectral.decomposition.plan import Plan
-from dspectral.decomposition.spectrum import krylov_spectrum
+from dspectral.decomposition.spectrum import Plan, krylov_spectrum
 from dspectral.engine import column_groups
 from dspectral.engine.grouping import SPILLS_AT, Whole, standing_for
 from dspectral.engine.planning.admission import ENDS_AT, LIBRARIES, There
-from dspectral.linalg.panels import panels
-from dspectral.linalg.scratch import alike, is_in_file, let_go, tall_array
+from dspectral.linalg.panels import alike, is_in_file, let_go, panels, tall_array
 from tests.probes import forked_probes, nothing_left
 
 D = 50_000
@@ -50,7 +48,7 @@ def test_a_column_of_a_product_of_sparse_rows_has_the_same_bits_in_any_group(
     Z = tall_array(700, 79, np.float64 if double else np.float32, in_file=in_file)
     Z[:] = random.standard_normal(Z.shape)
     whole = GramProduct.of(A, factor=np.array(Z))
-    part, n_groups = gram_products.multiplied(lambda factor: GramProduct.of(A, factor=factor), Z, n_at_once)
+    part, n_groups = spectrum.multiplied(lambda factor: GramProduct.of(A, factor=factor), Z, n_at_once)
     assert n_groups == math.ceil(79 / n_at_once)
     assert is_in_file(part.product) == in_file
     assert part.product.tobytes() == whole.product.tobytes()
@@ -83,7 +81,7 @@ def test_a_fit_has_the_same_bits_within_any_limit_and_keeps_the_law_of_its_memor
 def test_a_worker_gets_as_few_groups_as_its_memory_admits(rows):
     def n_groups(limit, n_blocks=8):
         with standing_for(Whole(There(2, 1, limit, 0), n_blocks)):
-            return column_groups(rows, gram_products.product_with, (D, 78), np.float32)
+            return column_groups(rows, spectrum.product_with, (D, 78), np.float32)
 
     # Four blocks a worker: two products wait, one is made, two are for a merge; and two copies of the factor.
     bytes_of = {w: (7 * w + 10) * COLUMN + 50 * 4 * w for w in (78, 39, 26, 1)}
@@ -92,7 +90,7 @@ def test_a_worker_gets_as_few_groups_as_its_memory_admits(rows):
     assert n_groups(bytes_of[39] / SPILLS_AT - 1e5) == 3
     assert n_groups(bytes_of[39] / SPILLS_AT + 1, n_blocks=32) > 2  # more levels of the tree wait
     with standing_for(Whole(None, 8)):  # nothing limits the workers
-        assert column_groups(rows, gram_products.product_with, (D, 78), np.float32) == 1
+        assert column_groups(rows, spectrum.product_with, (D, 78), np.float32) == 1
 
 
 def test_few_columns_below_spilling_are_not_taken_at_many_times_the_passes(rows):
@@ -101,7 +99,7 @@ def test_few_columns_below_spilling_are_not_taken_at_many_times_the_passes(rows)
     limit = (room[39] - room[1]) / (ENDS_AT - SPILLS_AT)
     taken = SPILLS_AT * limit - room[1]
     with standing_for(Whole(There(2, 1, limit, taken), 8)):
-        assert column_groups(rows, gram_products.product_with, (D, 78), np.float32) == 2
+        assert column_groups(rows, spectrum.product_with, (D, 78), np.float32) == 2
 
 
 def test_even_one_column_that_does_not_fit_is_refused_in_a_sentence(rows):
@@ -141,7 +139,7 @@ def test_the_file_of_a_basis_has_no_name_and_is_gone_after_an_error(tmp_path, mo
         assert not list(tmp_path.iterdir())
         raise RuntimeError("no product")
 
-    monkeypatch.setattr(gram_products, "tall_array", seen)
+    monkeypatch.setattr(spectrum, "tall_array", seen)
     with nothing_left(tmp_path), limited(1000), pytest.raises(RuntimeError, match="no product"):
         krylov_spectrum(fails, D, Plan(8, n_passes=3), "krylov", n_groups=2)
     monkeypatch.setattr("os.posix_fallocate", _full, raising=False)

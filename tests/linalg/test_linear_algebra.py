@@ -8,10 +8,10 @@ from scipy import sparse
 
 from dspectral.linalg import dense as linalg
 from dspectral.linalg import panels, sparse_products
+from dspectral.linalg.dense import principal_axes
 from dspectral.linalg.krylov import KrylovSpace
-from dspectral.linalg.runs import cut_runs
+from dspectral.linalg.panels import cut_runs
 from dspectral.linalg.sparse_products import CACHED_BYTES, WIDE
-from dspectral.linalg.svd import principal_axes
 from tests.strategies import matrices
 
 WIDTHS = [0, 1, 3, WIDE - 1, WIDE, WIDE + 1, 2 * WIDE]

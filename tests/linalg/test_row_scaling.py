@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral.linalg.row_scaling import divide_entries, scaled_to_length
+from dspectral.linalg.sparse_products import divide_entries, scaled_to_length
 
 
 def rows_of(dtype):

@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dspectral.linalg.joint_diagonalization import joint_diagonalize
-from dspectral.linalg.power_batches import power_method_in_batches
 from dspectral.linalg.tensors import (
     contract,
     from_cubes,
+    joint_diagonalize,
     power_method,
+    power_method_in_batches,
     simultaneous_diagonalization,
     unfolded_symmetric,
 )

@@ -14,8 +14,7 @@ from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, as_corpus
 from dspectral.inputs.token_lists import TokenLists
-from dspectral.linalg.dense import unit_rows
-from dspectral.linalg.svd import leading_left, leading_left_of_blocks
+from dspectral.linalg.dense import leading_left, leading_left_of_blocks, unit_rows
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.brown.cluster_tree import ClusterTree, information_tree, window_tree
 from dspectral.methods.brown.exchange import bigrams_of, cluster_table, exchange_sweep

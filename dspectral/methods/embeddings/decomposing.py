@@ -7,9 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.decomposition.gram_products import reads_of
-from dspectral.decomposition.plan import Plan
-from dspectral.decomposition.spectrum import Certificate, Spectrum, spectrum
+from dspectral.decomposition.spectrum import Certificate, Plan, Spectrum, reads_of, spectrum
 from dspectral.engine import collect_rows, expect_passes, map_rows, numbered
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows

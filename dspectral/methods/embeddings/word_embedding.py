@@ -8,8 +8,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling
-from dspectral.decomposition.plan import Plan
-from dspectral.decomposition.spectrum import Certificate
+from dspectral.decomposition.spectrum import Certificate, Plan
 from dspectral.engine import collect_rows, map_rows, told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.lazy_output import LazyOutputMixin

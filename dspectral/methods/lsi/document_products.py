@@ -8,8 +8,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.decomposition.moments import GramProduct, Moments
-from dspectral.decomposition.plan import Plan, check_size, chosen_solver, passes_of
-from dspectral.decomposition.spectrum import Spectrum, krylov_spectrum, of_summary
+from dspectral.decomposition.spectrum import (
+    Plan,
+    Spectrum,
+    check_size,
+    chosen_solver,
+    krylov_spectrum,
+    of_summary,
+    passes_of,
+)
 from dspectral.engine import collect_rows, expect_passes, map_rows, numbered, summarize
 from dspectral.inputs.labelled_rows import labelled_streams
 from dspectral.linalg.block_sums import float_rows

@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.decomposition.plan import Plan
-from dspectral.decomposition.spectrum import Spectrum, pad_components
+from dspectral.decomposition.spectrum import Plan, Spectrum, pad_components
 from dspectral.engine import map_rows, told
 from dspectral.inputs.class_labels import Classes, class_rows, unit_class_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin

@@ -13,7 +13,7 @@ from dspectral.engine import Blocks, is_lazy, lazy_rows, summarize
 from dspectral.inputs.class_labels import ClassRows
 from dspectral.inputs.labelled_rows import LabelledStreams
 from dspectral.linalg.block_sums import energy_of
-from dspectral.linalg.svd import right_axes
+from dspectral.linalg.dense import right_axes
 from dspectral.methods.lsi.class_products import scaled
 from dspectral.methods.lsi.local_memory import groups_of_regions, refuse_large_regions
 from dspectral.methods.lsi.squared_hinge import Relevancy, TopScores

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dspectral.decomposition.moments import Moments
-from dspectral.decomposition.plan import GRAM_COLUMNS, Plan
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.decomposition.spectrum import Certificate, of_summary, summary_of
+from dspectral.decomposition.spectrum import GRAM_COLUMNS, Certificate, Plan, of_summary, summary_of
 from dspectral.engine import summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
 from dspectral.linalg.dense import column_norms, eigh_descending, fixed_signs, orthonormal_columns

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from dspectral.engine import summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
-from dspectral.linalg.power_batches import power_method_in_batches
 from dspectral.linalg.tensors import (
     OrthogonalCP,
     contract,
     power_method,
+    power_method_in_batches,
     simultaneous_diagonalization,
     unfolded_symmetric,
 )

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from dspectral.decomposition.plan import Solver
+from dspectral.decomposition.spectrum import Solver
 from dspectral.methods.sentences.halves import Half
 from dspectral.registry import saved
 

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.decomposition.plan import Plan
-from dspectral.decomposition.spectrum import Spectrum, spectrum
+from dspectral.decomposition.spectrum import Plan, Spectrum, spectrum
 from dspectral.engine import map_rows, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts

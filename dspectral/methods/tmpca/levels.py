@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.decomposition.moments import Moments
-from dspectral.decomposition.plan import Plan
-from dspectral.decomposition.spectrum import Spectrum, of_summary
+from dspectral.decomposition.spectrum import Plan, Spectrum, of_summary
 from dspectral.engine import Blocks, blas_in_one_thread, expect_passes, fits_in_memory, numbered, summarize
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, level_moments

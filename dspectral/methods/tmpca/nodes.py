@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.linalg.runs import cut_runs
+from dspectral.linalg.panels import cut_runs
 from dspectral.types import FloatArray, Sentences
 
 PIECE = 1 << 21

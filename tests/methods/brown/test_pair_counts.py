@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from dspectral import AnchorHMM, BrownRecipe, SpectralBrownClustering, build_corpus
-from dspectral.linalg.svd import leading_left, leading_left_of_blocks
+from dspectral.linalg.dense import leading_left, leading_left_of_blocks
 from dspectral.methods.brown import adjacent_pairs
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.brown.exchange import bigrams_of, cluster_table

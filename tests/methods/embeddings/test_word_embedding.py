@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from dspectral import WordEmbedding, build_corpus, load, save
 from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.inputs.sequences import as_corpus
-from dspectral.linalg.runs import cut_runs
+from dspectral.linalg.panels import cut_runs
 from dspectral.methods.embeddings import EmbeddingRecipe
 from dspectral.methods.embeddings.counting import count_corpus
 from dspectral.methods.embeddings.nearest import nearest

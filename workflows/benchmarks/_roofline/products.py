@@ -14,7 +14,7 @@ SIDE_WIDTH = 55
 PROBES = 8
 LOOPS_OF = "linalg/sparse_loops.py:"
 KRYLOV, SKETCH = "krylov, 4 passes", "frequent directions"
-TRANSPOSED = ("linalg/transposition.py:transposed",)
+TRANSPOSED = ("linalg/sparse_products.py:transposed",)
 
 
 def pieces_of(size: int, seed: int, width: int) -> tuple[list, NDArray[np.float32]]:
@@ -79,9 +79,9 @@ def probes(size: int, seed: int) -> tuple[Run, Run]:
     """Make ``A' (A q)`` for the 8 columns of the certificate, summed in double."""
     A = counts(size, seed)
     q = np.random.default_rng(seed).standard_normal((A.shape[1], PROBES), dtype=np.float32)
-    gram = kernel("linalg.gram_of_eight:GramOfEight")(A)
+    (columns,), multiply = by_columns([A]), kernel("linalg.sparse_products:gram_times_eight")
     amount = 2 * 4.0 * PROBES * A.nnz  # a row of q for each entry, then a row of A q
-    return Run(lambda: gram @ q, amount), gathering(A.indices, q)
+    return Run(lambda: multiply(A, columns, q), amount), gathering(A.indices, q)
 
 
 def few_rows(size: int, seed: int) -> CSRRows:
@@ -102,7 +102,7 @@ def row_side_probes(size: int, seed: int) -> tuple[Run, Run]:
     """Make ``A (A' q)`` for the 8 columns of the certificate, in double precision."""
     A = few_rows(size, seed)
     (columns,), q = by_columns([A]), np.ones((A.shape[0], PROBES))
-    multiply, out = kernel("linalg.gram_of_eight:add_row_gram_of_eight"), np.zeros_like(q)
+    multiply, out = kernel("linalg.sparse_loops:add_row_gram_of_eight"), np.zeros_like(q)
     amount = 2 * 8.0 * PROBES * A.nnz  # a row of q is read for each entry, and one of the result added to
     return Run(lambda: multiply(*columns, q, out), amount), gathering(columns[1], q)
 
@@ -141,7 +141,7 @@ LOOPS = (
         f"2 x 4 bytes x {PROBES} columns x nnz: each entry gathers a row of q, then a row of A q",
         "the same rows of q gathered and added up, nothing else",
         probes,
-        (Share(SKETCH, ("linalg/gram_of_eight.py:__matmul__",)),),
+        (Share(SKETCH, ("linalg/sparse_products.py:gram_times_eight",)),),
     ),
     Loop(
         "product A A' Y",
@@ -157,6 +157,6 @@ LOOPS = (
         f"2 x 8 bytes x {PROBES} columns x nnz: each entry gathers a row of q, then adds to a row of the result",
         "the same rows of q gathered and added up, nothing else",
         row_side_probes,
-        (Share(SKETCH, ("linalg/gram_of_eight.py:add_row_gram_of_eight",)),),
+        (Share(SKETCH, ("linalg/sparse_loops.py:add_row_gram_of_eight",)),),
     ),
 )

@@ -8,8 +8,7 @@ from scipy import sparse
 
 from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.inputs.parameters import check_integer, check_option, check_real
-from dspectral.linalg.dense import eigh_descending, fixed_signs
-from dspectral.linalg.svd import leading_left
+from dspectral.linalg.dense import eigh_descending, fixed_signs, leading_left
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.methods.hmm.decoding import DECODINGS, Decoding

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from dspectral.linalg.joint_diagonalization import joint_diagonalize
+from dspectral.linalg.tensors import joint_diagonalize
 
 
 class Mixture(NamedTuple):

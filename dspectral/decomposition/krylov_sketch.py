@@ -1,0 +1,296 @@
+"""Sketches of sparse blocks both of whose sides are large: block Krylov iteration, and a bound that is measured.
+
+Of a block with many more columns than rows, all that is made orthogonal and multiplied again and again is as long as
+its rows are many, and fits the cache; only the rows of the sketch are as long as the columns, and written once.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
+
+from dspectral._compiled import read_only
+from dspectral.decomposition.shrinking import Sketched, shrink_values
+from dspectral.linalg import sparse_loops, sparse_products
+from dspectral.linalg.dense import column_norms, eigh_descending, rounding_floor, rounding_of_sums
+from dspectral.linalg.krylov import KrylovSpace
+from dspectral.linalg.panels import panels
+from dspectral.linalg.sparse_products import EIGHT, ByColumns, Room, is_filled
+from dspectral.types import CSRRows, FloatArray, IntArray
+
+OVERSAMPLING = 20
+BLOCKS = 4
+"""Each product takes a fourth of the capacity at once."""
+NARROWER = 3
+"""How many times as many columns as rows a block has whose basis is as long as the rows."""
+PROBE_STEPS = 9
+FAILURE = 1e-8
+"""Probability, block by block, that the measured bound is below the truth."""
+
+
+class CenteredGram:
+    """Operator ``A'A`` or ``A'A - n mean mean'``, restricted to the columns that occur in A if that saves much.
+
+    `columns` (c,): numbers of the columns that the operator is restricted to, or of all.
+
+    Shapes: `rows` (n, d), `mean` (d,).
+    """
+
+    def __init__(self, rows: CSRRows, mean: NDArray[np.float64] | None) -> None:
+        self._by_columns: ByColumns | None = None
+        occurs = np.zeros(rows.shape[1], dtype=bool)
+        occurs[rows.indices] = True
+        self.columns = np.flatnonzero(occurs)
+        self.mean = None if mean is None else mean[self.columns]
+        if 2 * len(self.columns) > rows.shape[1]:  # a second copy of the indices would save little
+            self.columns, self.rows, self.mean = np.arange(rows.shape[1]), rows, mean
+            return
+        # Renumbered, so that dense factors have a row only for columns that occur.
+        number = np.cumsum(occurs, dtype=rows.indices.dtype) - 1
+        self.rows = sparse.csr_array(
+            (rows.data, number[rows.indices], rows.indptr), shape=(rows.shape[0], len(self.columns))
+        )
+
+    @property
+    def by_columns(self) -> ByColumns:
+        """Block by columns: a second copy, held from the first use on."""
+        if self._by_columns is None:
+            self._by_columns = Room.of(self.rows, self.rows.nnz).transposed(self.rows)
+        return self._by_columns
+
+    def __matmul__(self, Z: FloatArray) -> FloatArray:
+        """Return the product with ``Z`` of shape (c, r): ``A'(A Z) - mean (n mean' Z)``."""
+        product = sparse_products.gram_times(self.rows, Z)
+        if self.mean is not None:
+            against = self.rows.shape[0] * (self.mean @ Z)
+            product -= np.outer(self.mean, against).astype(product.dtype)
+        return product
+
+    def summed_in_double(self, Z: FloatArray) -> NDArray[np.float64]:
+        """Return the product with eight columns, its sums over the rows in double precision whatever the type of Z.
+
+        Shapes: `Z` (c, 8); returns (c, 8).
+        """
+        product = sparse_products.gram_times_eight(self.rows, self.by_columns, Z)
+        if self.mean is not None:
+            product -= np.outer(self.mean, self.rows.shape[0] * (self.mean @ Z))
+        return product
+
+    def random_range(self, r: int, seed: int) -> FloatArray:
+        """Return ``A'G`` for a Gaussian ``G``.
+
+        Shapes: returns (c, r).
+        """
+        # Drawn in single precision whatever the type of the rows, so that both precisions start from the same numbers.
+        G = np.random.default_rng(seed).standard_normal((self.rows.shape[0], r), dtype=np.float32)
+        return sparse_products.transpose_times(self.rows, G.astype(self.rows.dtype))
+
+
+def largest_eigenvalue_bound(
+    multiply: Callable[[FloatArray, NDArray[np.float64]], NDArray[np.float64]],
+    length: int,
+    seed: int,
+    dtype: DTypeLike,
+) -> float:
+    """Bound the largest eigenvalue of a positive semidefinite operator M from above.
+
+    Shapes: `multiply` (length, 8).
+
+    After q steps from one random start in c dimensions the largest Ritz value is below ``1 - e`` of the
+    eigenvalue with probability at most ``1.648 sqrt(c) exp(-sqrt(e) (2q - 1))`` (Kuczynski and Wozniakowski
+    1992, theorem 4.2). Several starts fail together only with the product of their probabilities.
+
+    >>> values = np.arange(100.0)[:, None]
+    >>> bound = largest_eigenvalue_bound(lambda q, less: values * q - less, 100, 0, np.float64)
+    >>> bool(99.0 <= bound < 110.0)
+    True
+    """
+    for_one = FAILURE ** (1.0 / EIGHT)
+    # Solve 1.648 sqrt(c) exp(-sqrt(e) (2q - 1)) = FAILURE^(1/EIGHT) for sqrt(e).
+    root = math.log(1.648 * math.sqrt(length) / for_one) / (2 * PROBE_STEPS - 1)
+    # A random stream of its own: probes that are drawn like the start of the sketch would not be independent of the
+    # error that they measure.
+    q = np.random.default_rng([seed, 1]).standard_normal((length, EIGHT), dtype=np.float32).astype(dtype)
+    q /= column_norms(q)
+    before = np.zeros_like(q)
+    # Invariant: column j of q is the newest Lanczos vector of start j, `diagonals` and `off_diagonals` its tridiagonal
+    # matrix so far: M q_t = beta_t q_(t-1) + alpha_t q_t + beta_(t+1) q_(t+1). All starts share the products, and no
+    # vectors are kept to be orthogonalized against.
+    diagonals, off_diagonals = [], [np.zeros(EIGHT)]
+    for _ in range(PROBE_STEPS):
+        product = multiply(q, before * off_diagonals[-1])
+        diagonals.append(np.einsum("ij,ij->j", q, product, dtype=np.float64))
+        product -= q * diagonals[-1]
+        off_diagonals.append(column_norms(product))
+        # A start whose Krylov space is exhausted leaves a zero vector: the floor makes its next vectors zero and not
+        # NaN.
+        scale = np.maximum(off_diagonals[-1], np.finfo(q.dtype).tiny)
+        before, q = q, (product / scale).astype(q.dtype)
+    # The first off-diagonal is that of the missing vector before the start, and the last belongs to a step that is not
+    # taken. A Ritz value is at most the eigenvalue and, but for the failure, at least `1 - e` of it.
+    ritz = [
+        scipy.linalg.eigvalsh_tridiagonal(d, e).max()
+        for d, e in zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
+    ]
+    return max(0.0, float(max(ritz))) / (1.0 - root * root)
+
+
+def sketch_in_row_space(
+    gram: CenteredGram, n_columns: int, capacity: int, width: int, *, seed: int, n_steps: int
+) -> Sketched:
+    """Sketch a block by block Krylov iteration with ``A A'``.
+
+    ``B = W'A`` for ``W = U D`` with orthonormal columns U and ``D <= 1`` has ``B'B <= A'A``. What is left,
+    ``A'(I - W W')A``, has the eigenvalues of ``P C P`` with ``C = A A'`` and ``P^2 = I - W W'``, beside zeros.
+    """
+    rows, dtype = _RowGram(gram), gram.rows.dtype
+    start = np.random.default_rng(seed).standard_normal((gram.rows.shape[0], width), dtype=np.float32)
+    space = KrylovSpace.start(rows @ start.astype(dtype))
+    for _ in range(n_steps - 1):
+        space = space.extend(rows @ space.newest)
+    values, vectors = space.ritz(rows @ space.newest)
+    del space
+    # Rows of U'A are orthogonal, with the squared lengths `values`, of which `kept` are left.
+    kept, _ = shrink_values(values, capacity, dtype)
+    weights = vectors[:, : len(kept)].astype(np.float64) * np.sqrt(kept / values[: len(kept)])
+    sketch = rows.combined(weights, n_columns)
+    left = largest_eigenvalue_bound(_WhatIsLeft(rows, weights).times, gram.rows.shape[0], seed, np.float64)
+    # Rows are sums in double precision, rounded once: with E the rounding, B'B is off by 2 |B| |E| at most. All else is
+    # measured in double precision, whatever the steps before have cost.
+    lengths = np.einsum("ij,ij->i", sketch, sketch, dtype=np.float64)
+    of_rows = float(np.finfo(dtype).eps * np.sqrt(lengths.max(initial=0.0) * lengths.sum()))
+    energy = float(np.einsum("i,i->", gram.rows.data, gram.rows.data, dtype=np.float64))
+    of_sums = rounding_of_sums(len(gram.columns), energy) + rounding_floor(values, np.float64)
+    return Sketched(sketch, left + of_rows + of_sums)
+
+
+class _RowGram:
+    """Operator ``A A'``, or that of ``A - 1 mean'``; A is read by columns."""
+
+    def __init__(self, gram: CenteredGram) -> None:
+        data, indices, indptr = gram.by_columns
+        self.by_columns = read_only(data), read_only(indices), read_only(indptr)
+        self.columns, self.mean = gram.columns, gram.mean
+        if gram.mean is not None:
+            self.along, self.of_mean = gram.rows @ gram.mean, float(gram.mean @ gram.mean)
+
+    def __matmul__(self, Y: FloatArray) -> FloatArray:
+        """Return the product with ``Y`` of shape (n, r): ``4 nnz r`` flops, and no array as long as the columns."""
+        product = np.zeros_like(Y)
+        sparse_loops.gram_gather_scatter(*self.by_columns, read_only(Y), product)
+        self._take_the_mean_off(product, Y)
+        return product
+
+    def summed_in_double(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the product with eight columns, all sums in double precision."""
+        product = np.zeros_like(Q)
+        sparse_loops.add_row_gram_of_eight(*self.by_columns, read_only(Q), product)
+        self._take_the_mean_off(product, Q)
+        return product
+
+    def _take_the_mean_off(self, product: FloatArray, Y: FloatArray) -> None:
+        if self.mean is not None:
+            # (A - 1 m')(A - 1 m')' = A A' - (A m) 1' - 1 (A m)' + (m'm) 1 1'
+            total = Y.sum(axis=0, dtype=np.float64)
+            product -= np.outer(self.along, total).astype(product.dtype)
+            product += (self.of_mean * total - self.along @ Y).astype(product.dtype)
+
+    def combined(self, weights: NDArray[np.float64], n_columns: int) -> FloatArray:
+        """Return ``W'(A - 1 mean')`` in Fortran order, zero in columns that do not occur."""
+        data, indices, indptr = self.by_columns
+        tall = np.zeros((n_columns, weights.shape[1]), dtype=data.dtype)
+        total = weights.sum(axis=0)
+        for panel in panels(len(self.columns)):
+            rows = np.zeros((panel.stop - panel.start, weights.shape[1]))
+            sparse_loops.gather(
+                data, indices, read_only(indptr[panel.start : panel.stop + 1]), read_only(weights), rows
+            )
+            if self.mean is not None:
+                rows -= np.outer(self.mean[panel], total)
+            tall[self.columns[panel]] = rows
+        return tall.T
+
+
+class _WhatIsLeft:
+    """Operator ``P C P`` with ``P^2 = I - W W'``."""
+
+    def __init__(self, rows: _RowGram, weights: NDArray[np.float64]) -> None:
+        self.rows, self.weights = rows, weights
+        # With W'W = R diag(v) R': P = I - W H W' for H = R diag((1 - sqrt(1 - v)) / v) R', whether or not W is exactly
+        # as long as it should be. Above 1 is rounding; taken for 1 it makes P larger, and the bound with it.
+        values, R = eigh_descending(weights.T @ weights)
+        values = np.minimum(values, 1.0)
+        # (1 - sqrt(1 - v)) / v without a difference of numbers that are near each other
+        self.middle = (R / (1.0 + np.sqrt(1.0 - values))) @ R.T
+
+    def times(self, q: Any, less: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the product with q, less a matrix."""
+        return self._root(self.rows.summed_in_double(self._root(q))) - less
+
+    def _root(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``P q``."""
+        return q - self.weights @ (self.middle @ (self.weights.T @ q))
+
+
+def sketch_large_sparse(
+    rows: CSRRows,
+    capacity: int,
+    *,
+    mean: NDArray[np.float64] | None = None,
+    seed: int = 0,
+    n_steps: int = 4,
+) -> Sketched:
+    """Sketch a sparse block both of whose sides are large, by block Krylov iteration.
+
+    Shapes: `rows` (n, d), `mean` (d,).
+
+    With c the columns that occur: about ``5 nnz capacity`` flops in sparse products and ``12 c capacity^2`` in
+    dense ones. Beside the block: ``1.4 c capacity`` numbers of basis, or the sketch and a fourth of that. A block of n
+    rows of at least ``3 n`` columns is held by columns, too, and its basis has ``1.4 n capacity`` numbers: about
+    ``7 nnz capacity`` flops in sparse products, ``12 n capacity^2`` in dense ones.
+    """
+    gram = CenteredGram(rows, mean)
+    width = math.ceil((capacity + OVERSAMPLING) / BLOCKS)
+    # What is made orthogonal is as long as the shorter side, and products read it at random. A block whose zeros are
+    # few is multiplied by BLAS, from the side of its columns.
+    if NARROWER * rows.shape[0] <= len(gram.columns) and not is_filled(gram.rows):
+        return sketch_in_row_space(gram, rows.shape[1], capacity, width, seed=seed, n_steps=n_steps)
+    space = KrylovSpace.start(gram.random_range(min(width, *gram.rows.shape), seed))
+    for _ in range(n_steps - 1):
+        space = space.extend(gram @ space.newest)
+    best = space.close(gram @ space.newest)
+    del space
+    # Row i of the sketch has the squared length kept[i]; its direction is that of an eigenvector.
+    kept, _ = shrink_values(best.values, capacity, rows.dtype)
+    scale = np.sqrt(kept / best.values[: len(kept)])
+    sketch = best.rows(scale, columns=gram.columns, n_columns=rows.shape[1], consume=True)
+    floor = rounding_floor(best.values, rows.dtype)
+    del best  # as large as the sketch
+
+    def left(q: FloatArray, less: NDArray[np.float64]) -> NDArray[np.float64]:
+        # (A'A - B'B) q. Sums over many rows in single precision would hide what the same sums have cost the sketch.
+        product = gram.summed_in_double(q) - less
+        subtract_gram_times(sketch, q, gram.columns, product)
+        return product
+
+    bound = largest_eigenvalue_bound(left, len(gram.columns), seed, sketch.dtype)
+    return Sketched(sketch, bound + 2.0 * floor)
+
+
+def subtract_gram_times(sketch: FloatArray, q: FloatArray, columns: IntArray, target: FloatArray) -> None:
+    """Subtract ``B'B q`` from ``target`` in place, both on some of B's columns.
+
+    Shapes: `sketch` (m, d), `q` (c, r), `columns` (c,), `target` (c, r).
+    """
+    inside = np.zeros((len(sketch), q.shape[1]))
+    # Where all columns occur a slice of the sketch is a view; an array of column numbers would copy each panel.
+    everything = len(columns) == sketch.shape[1]
+    for panel in panels(len(columns)):
+        inside += sketch[:, panel if everything else columns[panel]] @ q[panel]
+    narrow = inside.astype(q.dtype)
+    for panel in panels(len(columns)):
+        target[panel] -= sketch[:, panel if everything else columns[panel]].T @ narrow
