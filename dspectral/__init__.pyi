@@ -48,6 +48,8 @@ from .methods.sentences.recipe import IntentRecipe as IntentRecipe
 from .methods.sentences.recipe import SentenceRecipe as SentenceRecipe
 from .methods.sentences.representation import SentenceRepresentation as SentenceRepresentation
 from .methods.tmpca.tree_pca import TreePCA as TreePCA
+from .methods.topics import TopDocument as TopDocument
+from .methods.topics import Topics as Topics
 from .persistence import load as load
 from .persistence import save as save
 from .plotting.brown_tree import plot_brown_tree as plot_brown_tree

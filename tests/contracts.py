@@ -124,6 +124,14 @@ CASES: dict[str, Case] = {
         {"n_components": [1, 2]},
         "rows",
     ),
+    "Topics": Case(
+        made("Topics", n_topics=2, min_df=1, max_df=1.0),
+        rows,
+        transformed,
+        "n_topics",
+        {"n_topics": [1, 2]},
+        "rows",
+    ),
     "TfidfWeighting": Case(made("TfidfWeighting"), rows, transformed, "", {"norm": ["l1", "l2"]}, "rows"),
     "HybridLSI": Case(
         made("HybridLSI", n_components=2, alpha=0.3),

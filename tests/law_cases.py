@@ -23,6 +23,7 @@ from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
 from dspectral.methods.multilabel.second_moments import SecondMoments
 from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
+from dspectral.methods.topics.rotation import Axes, Sample, TopicSums
 from dspectral.store.anndata import ColumnTotals
 from dspectral.store.from_text.texts import OfPartitions
 from dspectral.text.document_frequencies import DocumentFrequencies
@@ -101,6 +102,10 @@ def ones(_, n):
     return Rows(np.ones((n, 1)))
 
 
+def numbers(_, n):
+    return Rows(np.arange(n)[:, None])
+
+
 def tokens(rng, n, labeled=False):
     lengths = rng.integers(0, 6, size=n)
     return Tokens([(rng.integers(TYPES, size=m), rng.integers(L, size=m)) for m in lengths], labeled)
@@ -147,6 +152,7 @@ FIRST = {"counts": True, "distinct": True, "rank": 2, "sketch": Moments.of}
 THIRD = {"whitening": RNG.standard_normal((D, K)), "counts": True, "distinct": True}
 HINGE = {"axes": np.full((D, L), 1e-3), "offsets": np.zeros(L), "relevancy": RELEVANCY}
 OPERATORS = {"views": VIEWS, "past": PROJECTIONS, "future": -PROJECTIONS}
+AXES = Axes(RNG.standard_normal((2, D)), np.array([2.0, 1.0]), np.linalg.qr(RNG.standard_normal((2, 2)))[0])
 NODES = {"trees": TREES, "axes": (RNG.standard_normal((2, 4)),)}
 TAGGED = partial(tokens, labeled=True)
 
@@ -216,6 +222,8 @@ CASES = [
     case(ViewMoments, (TAGGED,), lambda n: 8 * L * (2 * VIEWS.width + 1) ** 2, views=VIEWS),
     case(OperatorMoments, (TAGGED,), lambda n: 8 * (L * (TYPES + L) * 4 + 4 * L), **OPERATORS),
     case(PairCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 16 * TYPES, n_types=TYPES, length=4),
+    case(Sample, (csr, numbers), lambda n: 16 * n, axes=AXES, step=2),
+    case(TopicSums, (csr, numbers), lambda n: 16 * (D + 1 + 2 * 3), axes=AXES, n_nearest=3),
     case(TermTable, (texts,), lambda n: 6 * (24 + 8)),
     # These two keep what they are given, one after the other: the caller bounds how many rows that are.
     case(

@@ -102,6 +102,7 @@ STEPS = {
         "mean_vectors",
         "sentence_features",
     },
+    "topics": {"estimator"},
     "tmpca": {"tree_pca", "levels", "streams"},
 }
 """Files that say the steps of a method. All other files of a family hold kernels, summaries and solvers."""

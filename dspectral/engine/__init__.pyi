@@ -28,6 +28,7 @@ from .row_blocks import Stream as Stream
 from .row_blocks import is_lazy as is_lazy
 from .row_blocks import lazy_rows as lazy_rows
 from .row_blocks import refuse_other_containers as refuse_other_containers
+from .row_blocks import row_numbers as row_numbers
 from .summary import Summary as Summary
 from .summary import add_fields as add_fields
 from .telling import as_message as as_message

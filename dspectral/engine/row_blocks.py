@@ -202,3 +202,13 @@ def checked_block(block: Any, said: Shape) -> Any:
             "its blocks have"
         )
     return block
+
+
+def row_numbers(rows: Any) -> Any:
+    """Return the numbers of rows as a column that is cut as the rows are, lazy for lazy rows.
+
+    Shapes: `rows` (n, d); returns (n, 1).
+    """
+    if isinstance(rows, da.Array):
+        return da.arange(rows.shape[0], chunks=(rows.chunks[0],), dtype=np.int64)[:, None]
+    return np.arange(rows.shape[0], dtype=np.int64)[:, None]

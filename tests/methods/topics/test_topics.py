@@ -1,0 +1,164 @@
+"""Topics: planted ones are found in any container and cut; words and documents are those of a slow oracle."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dspectral
+from dspectral import Topics, VocabularySettings, build_store
+from dspectral.methods.topics.rotation import shares, varimax
+
+K, OF_TOPIC, COMMON = 4, 12, 10
+WORDS = [f"w{topic}x{i}" for topic in range(K) for i in range(OF_TOPIC)] + [f"c{i}" for i in range(COMMON)]
+
+
+def planted(n, seed=0):
+    """Counts of documents mostly of one topic each, and that topic."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(K, size=n)
+    mixed = np.where(np.arange(K) == truth[:, None], 0.8, 0.2 / (K - 1))
+    words = np.zeros((K, len(WORDS)))
+    for topic in range(K):
+        words[topic, topic * OF_TOPIC : (topic + 1) * OF_TOPIC] = 0.8 / OF_TOPIC
+    words[:, K * OF_TOPIC :] = 0.2 / COMMON
+    return np.stack([rng.multinomial(40, p) for p in mixed @ words]).astype(float), truth
+
+
+def texts_of(counts):
+    return [
+        " ".join(word for word, n in zip(WORDS, row, strict=True) for _ in range(int(n))) for row in counts
+    ]
+
+
+def make(**parameters):
+    return Topics(**{"n_topics": K, "max_df": 1.0, "n_top_documents": 5, **parameters})
+
+
+def matched(model, truth):
+    """The planted topic of each found one, by its typical documents."""
+    return [int(np.bincount(truth[[one.row for one in topic]]).argmax()) for topic in model.top_documents()]
+
+
+def test_planted_topics_are_found_with_their_words_and_documents():
+    counts, truth = planted(400)
+    model = make().fit(counts, terms=WORDS)
+    found = matched(model, truth)
+    assert sorted(found) == list(range(K))
+    for topic, words in zip(found, model.top_words(8), strict=True):
+        assert all(word.startswith(f"w{topic}x") for word in words)
+    assert np.mean(np.take(found, model.transform(counts).argmax(axis=1)) == truth) > 0.97
+    assert (np.diff(model.topic_shares_) <= 0).all()
+
+
+def test_words_of_topics_come_closer_to_the_truth_as_documents_grow():
+    def error(n):
+        counts, truth = planted(n)
+        model = make().fit(counts, terms=WORDS)
+        of_topic = model.components_[np.argsort(matched(model, truth))]
+        own = [row[t * OF_TOPIC : (t + 1) * OF_TOPIC] for t, row in enumerate(of_topic)]
+        return np.std([row / row.mean() for row in own])  # a topic's words are equally likely
+
+    assert error(6400) < 0.6 * error(400)
+
+
+@pytest.fixture(scope="module")
+def known():
+    counts, _ = planted(300)
+    return counts, make().fit(sparse.csr_array(counts))
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        np.asarray,
+        lambda counts: da.from_array(counts, chunks=(70, -1)),
+        lambda counts: da.from_array(counts, chunks=(299, -1)).map_blocks(sparse.csr_array),
+        lambda counts: dspectral.write_counts(counts, "memory://topics-counts", block_rows=64),
+    ],
+)
+def test_any_container_and_cut_gives_the_same_topics(known, container):
+    counts, reference = known
+    rows = container(counts)
+    model = make().fit(rows)
+    np.testing.assert_allclose(model.components_, reference.components_, atol=1e-6)
+    np.testing.assert_array_equal(model.document_rows_, reference.document_rows_)
+    np.testing.assert_allclose(np.asarray(model.transform(rows)), reference.transform(counts), atol=1e-5)
+
+
+def test_texts_and_a_store_of_them_give_the_same_words_documents_and_shares(tmp_path):
+    counts, _ = planted(200)
+    texts = texts_of(counts)
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
+    of_texts = make().fit(texts)
+    store = build_store(
+        str(tmp_path / "texts.txt"), str(tmp_path / "s"), vocabulary=VocabularySettings(), block_bytes=4000
+    )
+    of_store = make().fit(store)
+    assert of_store.top_words() == of_texts.top_words()
+    np.testing.assert_array_equal(of_store.document_rows_, of_texts.document_rows_)
+    np.testing.assert_allclose(of_store.transform(texts), of_texts.transform(texts), atol=1e-5)
+    first = of_texts.top_documents(2)[0]
+    assert [one.text for one in first] == [texts[one.row] for one in first]
+    assert of_store.top_documents(1)[0][0].text is None
+    hashed = build_store(str(tmp_path / "texts.txt"), str(tmp_path / "h"), keep_terms=1000)
+    by_hash = make().fit(hashed)
+    assert {*by_hash.top_words(3)[0]} & {*WORDS}
+    np.testing.assert_allclose(by_hash.transform(texts), np.asarray(by_hash.transform(hashed)), atol=1e-6)
+
+
+def test_documents_and_shares_are_those_of_a_slow_oracle(known):
+    counts, model = known
+    weighted = model.weighting.apply(sparse.csr_array(counts)).toarray()
+    coordinates = weighted @ model.axes_.T
+    cosines = coordinates / np.linalg.norm(coordinates, axis=1)[:, None] @ model.rotation_
+    np.testing.assert_array_equal(model.document_rows_, np.argsort(-cosines, axis=0, kind="stable")[:5].T)
+    squares = np.maximum(cosines, 0) ** 2
+    np.testing.assert_allclose(model.transform(counts), squares / squares.sum(axis=1)[:, None], atol=1e-6)
+    np.testing.assert_allclose(model.topic_shares_, model.transform(counts).mean(axis=0), atol=1e-6)
+    typical = np.maximum(coordinates / model.singular_values_ @ model.rotation_, 0) ** 2
+    words = typical.T @ weighted
+    np.testing.assert_allclose(model.components_, words / words.sum(axis=1)[:, None], atol=1e-6)
+
+
+def test_the_rotation_is_orthogonal_and_no_small_turn_of_two_axes_raises_the_criterion():
+    def criterion(scores):
+        return np.var(scores**2, axis=0).sum()
+
+    rng = np.random.default_rng(0)
+    scores = (
+        rng.exponential(size=(200, 3))
+        * (rng.random((200, 3)) < 0.3)
+        @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    )
+    rotation = varimax(scores)
+    np.testing.assert_allclose(rotation @ rotation.T, np.eye(3), atol=1e-12)
+    best = criterion(scores @ rotation)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        for angle in (-0.05, 0.05, 0.7):
+            turn = np.eye(3)
+            turn[[i, j], [i, j]], turn[i, j], turn[j, i] = np.cos(angle), -np.sin(angle), np.sin(angle)
+            assert criterion(scores @ rotation @ turn) < best
+    assert ((scores @ rotation) ** 3).sum(axis=0).min() > 0
+
+
+def test_stop_words_limits_and_documents_without_words():
+    counts, _ = planted(100)
+    counts[7] = 0
+    model = make(stop_words=("w0x0",), min_df=0.02).fit(counts, terms=WORDS)
+    assert "w0x0" not in model.words_
+    np.testing.assert_array_equal(model.transform(counts)[7], np.zeros(K))
+    assert shares(np.zeros((0, K))).shape == (0, K)
+    with pytest.raises(ValueError, match=r"n_topics is 4, but of n_features = 58 words only 0 .*min_df=101"):
+        make(min_df=101).fit(counts)
+    with pytest.raises(ValueError, match="X holds texts, but the model was fitted on counts"):
+        make().fit(counts).transform(["w0x1"])
+
+
+def test_a_saved_model_knows_its_words_and_documents(tmp_path):
+    model = make().fit(texts_of(planted(60)[0]))
+    dspectral.save(model, str(tmp_path / "m"))
+    loaded = dspectral.load(str(tmp_path / "m"))
+    assert loaded.top_words() == model.top_words()
+    assert loaded.top_documents() == model.top_documents()
+    np.testing.assert_array_equal(loaded.transform(["w1x1 w2x2"]), model.transform(["w1x1 w2x2"]))
