@@ -3,7 +3,7 @@
 import gzip
 
 from tests.methods.sentences.test_sentences import sentences
-from workflows.benchmarks._sentences.intent_sets import SETS
+from workflows.benchmarks._defaults.intent_sets import SETS
 
 
 def write_sets(folder, names, *, n_train=150, n_test=120):

@@ -4,7 +4,8 @@ For each family of methods and each data set the constructor's defaults, the bes
 the training side, the settings of the paper, and peers learn from the training side and are scored on the test side.
 Defaults were designed on every other data set by name; what counts is the other half. `--data` is a folder of data
 sets: for many labels `multilabel/NAME/{train,test,all}.txt.gz`, `multilabel/goemotions/{train,test}.tsv.gz` and
-`reuters21578/modapte_{train,test}.jsonl.gz`; for intents those of `benchmarks.sentence_parts`; for word vectors
+`reuters21578/modapte_{train,test}.jsonl.gz`; for intents `intent`, `sentiment`, `sentences`,
+`sms_spam`, `newsgroups20` and `reuters21578`; for word vectors
 `corpus/mix6m.txt.gz`, `wordsim/*.tsv` and `analogy/*.tsv.gz`; for word classes `pos/NAME/*.conll.gz`; for sequences
 these, `ner/NAME/{train,test}.conll.gz`, slots in `intent/atis` and recordings in `fsdd`; for trees those of
 `benchmarks.tree_features`; for spaces of documents these, `newsgroups20`, `reuters21578` and reviews in `sentiment`.

@@ -19,8 +19,8 @@ from dspectral import IntentClassifier, IntentRecipe, SentenceRepresentation
 from ..._form import form
 from ..._parts.intent_scores import Labelled
 from ...intent_classification import drawn
-from .._sentences.intent_sets import SETS, read_intents
 from .family import Family, Found
+from .intent_sets import SETS, read_intents
 
 LABELLED = 10
 """Labelled sentences an intent; all other training sentences are unlabelled text."""

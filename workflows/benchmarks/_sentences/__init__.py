@@ -1,1 +1,0 @@
-"""Parts of sentence representations: data sets, cells of the table, curves."""
