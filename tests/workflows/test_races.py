@@ -8,11 +8,10 @@ from scipy import sparse
 
 from tests import forked
 from workflows.benchmarks import races
-from workflows.benchmarks._races import hmm, racing, texts
+from workflows.benchmarks._races import racing, words
 from workflows.benchmarks._races.agglomeration import agglomerated, information
-from workflows.benchmarks._races.lineup import RACES
-from workflows.benchmarks._races.race import Contender, Race
-from workflows.benchmarks._races.racing import Course, Lane
+from workflows.benchmarks._races.contender import RACES
+from workflows.benchmarks._races.racing import Contender, Course, Lane, Race
 
 ENTRIES = [
     (race, contender)
@@ -183,13 +182,13 @@ def test_accuracy_is_measured_once_for_the_same_bits(tmp_path):
 def test_documents_are_the_lines_of_files(tmp_path):
     (tmp_path / "a.txt").write_text("one line\n\n  two \n", encoding="utf-8")
     settings = {"text": [str(tmp_path / "*.txt")], "documents": None}
-    assert texts.documents(settings) == ["one line", "two"]
-    assert texts.documents({**settings, "documents": 1}) == ["one line"]
+    assert words.documents(settings) == ["one line", "two"]
+    assert words.documents({**settings, "documents": 1}) == ["one line"]
     (tmp_path / "a.txt").write_text("\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"no line of .*txt holds any text"):
-        texts.documents(settings)
+        words.documents(settings)
     with pytest.raises(FileNotFoundError, match="no file matches"):
-        texts.documents({**settings, "text": [str(tmp_path / "*.csv")]})
+        words.documents({**settings, "text": [str(tmp_path / "*.csv")]})
 
 
 def information_of(p, labels):
@@ -223,14 +222,14 @@ def test_the_likelihood_of_sentences_is_the_sum_over_all_paths():
     }
     sentences = [[0, 2, 1], [1], [2, 2]]
     total = 0.0
-    for words in sentences:
-        paths = itertools.product(range(2), repeat=len(words))
-        total += np.log(sum(probability(model, words, path) for path in paths))
+    for one in sentences:
+        paths = itertools.product(range(2), repeat=len(one))
+        total += np.log(sum(probability(model, one, path) for path in paths))
     ids, lengths = np.concatenate(sentences), np.array([3, 1, 2])
-    assert hmm.log_likelihood(model, ids, lengths) == pytest.approx(total / 6)
+    assert words.log_likelihood(model, ids, lengths) == pytest.approx(total / 6)
 
 
-def probability(model, words, path):
+def probability(model, sentence, path):
     steps = [model["transition"][a, b] for a, b in itertools.pairwise(path)]
-    emitted = [model["emission"][state, word] for state, word in zip(path, words, strict=True)]
+    emitted = [model["emission"][state, word] for state, word in zip(path, sentence, strict=True)]
     return model["start"][path[0]] * np.prod(steps) * np.prod(emitted)

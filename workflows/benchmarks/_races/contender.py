@@ -1,4 +1,4 @@
-"""The process of one contender: practices on the toy data, does its work, and prints what that took as JSON.
+"""All races by name, and the process of one contender, which practices, does its work, and prints what that took.
 
 Started as ``python -m workflows.benchmarks._races.contender RACE CONTENDER ORDERS``, where the orders are JSON with the
 folders, settings and the file for what is found.
@@ -14,7 +14,24 @@ from typing import Any
 import numpy as np
 
 from ..._form.resident import peak_bytes, reset_peak
-from .lineup import RACES
+from . import matrices, words
+from .racing import Race
+
+RACES: dict[str, Race] = {
+    "svd-topics": matrices.TOPICS,
+    "svd-text": matrices.TEXT,
+    "svd-wide-text": matrices.WIDE_TEXT,
+    "frequent-directions": matrices.SKETCH,
+    "store-write": matrices.WRITE,
+    "store-read": matrices.READ,
+    "hashing": words.HASHING,
+    "vocabulary": words.VOCABULARY,
+    "embeddings": words.EMBEDDINGS,
+    "brown": words.BROWN,
+    "hmm": words.HMM,
+    "labels": matrices.LABELS,
+    "tmpca": words.SENTENCES,
+}
 
 
 def main(race: str, name: str, orders: dict[str, Any]) -> None:

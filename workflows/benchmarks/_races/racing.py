@@ -1,4 +1,4 @@
-"""How contenders are compared: in turn, each in a process of its own, on one thread, as often as asked for.
+"""What a race is, and how its contenders are compared: in turn, each in a process of its own, on one thread.
 
 What else runs on a machine slows all who run in the same hour, so a ratio is taken within a repetition, and the median
 of these ratios stands with its quartiles. Every other repetition runs in the reverse order.
@@ -9,15 +9,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
-
-from .race import Race
 
 ROOT = Path(__file__).parents[3]
 ONE_THREAD = {
@@ -27,8 +26,36 @@ ONE_THREAD = {
     "PYTHONHASHSEED": "0",  # gensim's vectors start from it
 }
 """Environment of every contender's process."""
-OVER = "cpu_seconds"
-"""What ratios are of."""
+Settings = Mapping[str, Any]
+Found = dict[str, np.ndarray]
+"""What a contender found, in arrays by their names."""
+
+
+class Contender(NamedTuple):
+    """One way to do what a race asks for.
+
+    `module`: what its process imports; `prepare`: from the module, the folder of the data and the settings to
+    the function that is measured; `tell`: from what that function returns to arrays, for the score.
+    """
+
+    module: str
+    prepare: Callable[[ModuleType, Path, Settings], Callable[[], Any]]
+    tell: Callable[[Any], Found] = dict
+
+
+class Race(NamedTuple):
+    """Contenders who do the same.
+
+    `task`: what all of them do, in a sentence; `sizes`: settings by the name of a size; `make`: from a folder
+    and settings; `contenders`: by their names; `accuracy`: from the folder, the settings and what a contender
+    found to numbers, by the names of their metrics.
+    """
+
+    task: str
+    sizes: dict[str, dict[str, Any]]
+    make: Callable[[Path, Settings], str]
+    contenders: dict[str, Contender]
+    accuracy: Callable[[Path, Settings, Found], dict[str, float]]
 
 
 @dataclass
@@ -153,18 +180,18 @@ def hold(course: Course, n: int, step: Callable[[str, int], Any]) -> dict[str, L
     return lanes
 
 
-def ratios(lane: Lane, first: Lane, metric: str = OVER) -> np.ndarray:
-    """Return quartiles, the median in the middle, of how often a contender takes what the first takes.
-
-    Only repetitions that both ended count.
+def ratios(lane: Lane, first: Lane) -> np.ndarray:
+    """Return quartiles of CPU seconds over the first contender's, of the repetitions that both ended.
 
     >>> seconds = (2, 6, 4), (1, 2, 2)
     >>> runs = [[{"repetition": i, "cpu_seconds": own[i]} for i in range(3)] for own in seconds]
     >>> ratios(Lane(runs[0]), Lane(runs[1])).tolist()
     [2.0, 2.0, 2.5]
     """
-    ours = {run["repetition"]: run[metric] for run in first.runs}
+    ours = {run["repetition"]: run["cpu_seconds"] for run in first.runs}
     found = [
-        run[metric] / max(ours[run["repetition"]], 1e-9) for run in lane.runs if run["repetition"] in ours
+        run["cpu_seconds"] / max(ours[run["repetition"]], 1e-9)
+        for run in lane.runs
+        if run["repetition"] in ours
     ]
     return np.quantile(found, [0.25, 0.5, 0.75]) if found else np.full(3, np.nan)

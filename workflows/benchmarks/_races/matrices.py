@@ -1,0 +1,416 @@
+"""Races over rows: truncated SVD, a sketch in one pass, counts on disk, and many labels.
+
+Of SVD, ours reads the store on disk, pass by pass; the others hold the same matrix in memory, in single precision,
+and gensim is handed it in chunks. Text hashed to columns has a flat spectrum. BPCells is a bit-packed format made for
+counts on disk. Labels are of documents drawn from known states.
+"""
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, eigsh, svds
+
+import dspectral
+
+from .racing import Contender, Found, Race, Settings
+from .words import documents
+
+BASELINES = f"{__package__.rpartition('.')[0].rpartition('.')[0]}._parts.multilabel_baselines"
+"""Peers of many labels."""
+CHUNK = 20_000
+"""Rows that gensim is handed at a time."""
+DENSE_BYTES = 1 << 26
+"""Of a block that Dask multiplies: it has no sparse products, so blocks are made dense, one at a time."""
+
+
+def make_topics(folder: Path, s: Settings) -> str:
+    """Write counts of planted topics, columns in the order that they are drawn in."""
+    counts = dspectral.datasets.low_rank_counts(
+        s["rows"],
+        s["columns"],
+        s["topics"],
+        row_length=s["row_length"],
+        block_rows=min(16_384, -(-s["rows"] // 4)),
+        seed=s["seed"],
+    )
+    store = dspectral.write_counts(counts, str(folder / "counts.zarr"))
+    return _written(folder, store.counts, s["k"])
+
+
+def make_text(folder: Path, s: Settings) -> str:
+    """Hash words and their sequences to columns; the matrix is the tf-idf weights."""
+    texts, hashing = dspectral.Texts(documents(s)), dspectral.NgramHashing(1 << s["bits"])
+    block_bytes = {} if s["block_bytes"] is None else {"block_bytes": s["block_bytes"]}
+    store = dspectral.build_store(texts, str(folder / "counts.zarr"), hashing=hashing, **block_bytes)
+    return _written(folder, store.tfidf(), s["k"])
+
+
+def _written(folder: Path, rows: Any, k: int) -> str:
+    """Write the matrix for those who hold it, and the energy that no k components can exceed."""
+    n_blocks = rows.numblocks[0]
+    matrix = sparse.csr_matrix(rows.compute())
+    sparse.save_npz(folder / "counts.npz", matrix, compressed=False)
+    values = svds(matrix.astype(np.float64), k=k, return_singular_vectors=False, tol=1e-7)
+    np.savez(folder / "truth.npz", best=np.sum(values**2), all=np.sum(matrix.data.astype(np.float64) ** 2))
+    shape = f"{matrix.shape[0]:,} x {matrix.shape[1]:,}"
+    return f"{shape}, {matrix.nnz:,} entries, {n_blocks} block(s), k = {k}"
+
+
+def energy_lost(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
+    """Return the share of the best energy that is lost, and how far the residual is above the optimal one."""
+    axes, _ = np.linalg.qr(found["components"].T.astype(np.float64))
+    matrix = sparse.load_npz(folder / "counts.npz")
+    starts = range(0, matrix.shape[0], CHUNK)
+    held = sum(float(np.sum((matrix[start : start + CHUNK] @ axes) ** 2)) for start in starts)
+    with np.load(folder / "truth.npz") as truth:
+        best, energy = float(truth["best"]), float(truth["all"])
+    return {"energy_lost": 1.0 - held / best, "excess": (best - held) / (energy - best)}
+
+
+def our_svd(
+    library: ModuleType, folder: Path, s: Settings, *, tfidf: bool, n_passes: int
+) -> Callable[[], Found]:
+    """Block Krylov passes over the store, or one of Frequent Directions."""
+    store = library.open_store(str(folder / "counts.zarr"))
+    solver = "krylov" if n_passes > 1 else "frequent_directions"
+    sketch_size = None if n_passes > 1 else 2 * s["k"]
+    model = library.TruncatedSVD(s["k"], solver=solver, n_passes=n_passes, sketch_size=sketch_size)
+    return lambda: {"components": model.fit(store.tfidf() if tfidf else store).components_}
+
+
+def randomized(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
+    """Run scikit-learn's default, five power iterations."""
+    rows, model = sparse.load_npz(folder / "counts.npz"), library.TruncatedSVD(s["k"], random_state=0)
+    return lambda: {"components": model.fit(rows).components_}
+
+
+def scipy_svds(library: ModuleType, folder: Path, s: Settings, *, solver: str) -> Callable[[], Found]:
+    """Run SciPy's Lanczos methods to the precision of their defaults."""
+    rows = sparse.load_npz(folder / "counts.npz")
+    return lambda: {"components": library.svds(rows, k=s["k"], solver=solver, rng=0)[2]}
+
+
+def gensim_lsi(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
+    """Merge chunks in one pass."""
+    columns = sparse.load_npz(folder / "counts.npz").T.tocsc()
+    names, chunk = library.utils.FakeDict(columns.shape[0]), min(CHUNK, columns.shape[1])
+
+    def run() -> Found:
+        model = library.models.LsiModel(num_topics=s["k"], chunksize=chunk, dtype=np.float32, id2word=names)
+        for start in range(0, columns.shape[1], chunk):
+            model.add_documents(columns[:, start : start + chunk])
+        return {"components": model.projection.u[:, : s["k"]].T}
+
+    return run
+
+
+def compressed(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
+    """Run Dask's randomized SVD with two power iterations, on blocks made dense one at a time."""
+    rows = sparse.load_npz(folder / "counts.npz")
+    step = max(s["k"] + 10, DENSE_BYTES // (4 * rows.shape[1]))
+    # The last block takes what would be too few rows for a factor of a tall block.
+    cuts = [*range(0, max(1, rows.shape[0] - step), step), rows.shape[0]]
+    chunks = (tuple(int(n) for n in np.diff(cuts)), (rows.shape[1],))
+
+    def dense(block_info: Any) -> Any:
+        (start, stop), _ = block_info[None]["array-location"]
+        return rows[start:stop].toarray()
+
+    array = library.map_blocks(dense, chunks=chunks, dtype=rows.dtype, meta=np.empty((0, 0), rows.dtype))
+
+    def run() -> Found:
+        _, _, components = library.linalg.svd_compressed(array, s["k"], n_power_iter=2, seed=0)
+        return {"components": components.compute()}
+
+    return run
+
+
+def _svd_contenders(tfidf: bool) -> dict[str, Contender]:
+    passes = {
+        f"dspectral, {n} pass{'es' * (n > 1)}": Contender(
+            "dspectral", partial(our_svd, tfidf=tfidf, n_passes=n)
+        )
+        for n in (4, 6, 7, 1)
+    }
+    peers = {
+        f"SciPy {solver.upper()}": Contender("scipy.sparse.linalg", partial(scipy_svds, solver=solver))
+        for solver in ("arpack", "propack")
+    }
+    return passes | {
+        "scikit-learn randomized": Contender("sklearn.decomposition", randomized),
+        **peers,
+        "gensim LsiModel": Contender("gensim", gensim_lsi),
+        "Dask svd_compressed": Contender("dask.array", compressed),
+    }
+
+
+TOPICS = Race(
+    "Find the leading right singular vectors of counts with planted topics.",
+    {
+        "toy": {"rows": 400, "columns": 300, "topics": 5, "row_length": 20, "k": 5},
+        "small": {"rows": 10_000, "columns": 5_000, "topics": 30, "row_length": 60, "k": 30},
+        "middle": {"rows": 40_000, "columns": 20_000, "topics": 50, "row_length": 100, "k": 50},
+        "full": {"rows": 1_000_000, "columns": 100_000, "topics": 100, "row_length": 120, "k": 100},
+    },
+    make_topics,
+    _svd_contenders(tfidf=False),
+    energy_lost,
+)
+
+
+def _of_text(*bits: int) -> Race:
+    """Return the race on text that is hashed to ``2^bits`` columns, at each size."""
+    # Little text is cut into several blocks all the same; at the full size blocks are those that a user gets.
+    documents_and_k = ((300, 5, 1 << 21), (5_000, 20, 1 << 21), (None, 50, 1 << 21), (None, 100, None))
+    sizes = zip(("toy", "small", "middle", "full"), documents_and_k, bits, strict=True)
+    return Race(
+        "Find the leading right singular vectors of tf-idf weights of real text, hashed to columns: a flat spectrum.",
+        {
+            size: {"documents": n, "bits": wide, "k": k, "block_bytes": block}
+            for size, (n, k, block), wide in sizes
+        },
+        make_text,
+        _svd_contenders(tfidf=True),
+        energy_lost,
+    )
+
+
+TEXT = _of_text(10, 16, 18, 18)
+WIDE_TEXT = _of_text(12, 18, 20, 20)
+
+
+def make_sketched(folder: Path, s: Settings) -> str:
+    """Write counts of planted topics."""
+    counts = dspectral.datasets.low_rank_counts(
+        s["rows"], s["columns"], s["sketch"], row_length=s["row_length"], seed=s["seed"]
+    )
+    store = dspectral.write_counts(counts, str(folder / "counts.zarr"))
+    sparse.save_npz(folder / "counts.npz", sparse.csr_matrix(store.counts.compute()), compressed=False)
+    return f"{s['rows']:,} x {s['columns']:,}, {store.nnz:,} entries, a sketch of {s['sketch']} rows"
+
+
+def sketch_error(folder: Path, s: Settings, found: Found) -> dict[str, float]:
+    """Return the spectral norm of ``A'A - B'B`` over the energy of A."""
+    matrix, sketch = sparse.load_npz(folder / "counts.npz").astype(np.float64), found["sketch"]
+
+    def difference(x: np.ndarray) -> np.ndarray:
+        return np.asarray(matrix.T @ (matrix @ x) - sketch.T @ (sketch @ x))
+
+    gap = LinearOperator((matrix.shape[1],) * 2, matvec=difference, dtype=np.float64)
+    start = np.random.default_rng(s["seed"]).standard_normal(matrix.shape[1])
+    largest = eigsh(gap, k=1, which="LM", tol=1e-3, v0=start, return_eigenvectors=False)
+    return {"error_over_energy": float(abs(largest[0])) / float(np.sum(matrix.data**2))}
+
+
+def our_sketch(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
+    """Sketch the store block by block, with its certificate."""
+    store = library.open_store(str(folder / "counts.zarr"))
+    model = library.TruncatedSVD(s["sketch"], solver="frequent_directions", sketch_size=s["sketch"])
+
+    def run() -> Found:
+        model.fit(store)
+        return {"sketch": model.singular_values_[:, None] * model.components_}
+
+    return run
+
+
+def printed(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
+    """Fill a buffer of twice as many rows, halve it by an SVD, and go on (Ghashami et al. 2016, algorithm 3)."""
+    rows, l = sparse.load_npz(folder / "counts.npz"), s["sketch"]
+
+    def run() -> Found:
+        buffer = np.zeros((0, rows.shape[1]), dtype=np.float32)
+        for start in range(0, rows.shape[0], l):
+            buffer = np.vstack([buffer, rows[start : start + l].toarray()])
+            if len(buffer) > l:
+                _, values, axes = library.svd(buffer, full_matrices=False)
+                kept = np.sqrt(np.maximum(values[:l] ** 2 - values[l] ** 2, 0.0))
+                buffer = kept[:, None] * axes[:l]
+        return {"sketch": buffer}
+
+    return run
+
+
+SKETCH = Race(
+    "Sketch a sparse matrix in one pass by Frequent Directions.",
+    {
+        "toy": {"rows": 300, "columns": 200, "row_length": 20, "sketch": 10},
+        "small": {"rows": 4_000, "columns": 3_000, "row_length": 50, "sketch": 30},
+        "middle": {"rows": 10_000, "columns": 5_000, "row_length": 80, "sketch": 50},
+        "full": {"rows": 200_000, "columns": 50_000, "row_length": 100, "sketch": 200},
+    },
+    make_sketched,
+    {
+        "dspectral": Contender("dspectral", our_sketch),
+        "the algorithm as printed, in NumPy": Contender("numpy.linalg", printed),
+    },
+    sketch_error,
+)
+
+BLOCK_ROWS = 8_192
+"""Rows that are written, or read, at a time."""
+
+
+def make_counts(folder: Path, s: Settings) -> str:
+    """Write counts of planted topics for those who hold them."""
+    topics = min(50, s["columns"])
+    counts = dspectral.datasets.low_rank_counts(s["rows"], s["columns"], topics, seed=s["seed"])
+    matrix = sparse.csr_matrix(counts.compute())
+    sparse.save_npz(folder / "counts.npz", matrix, compressed=False)
+    return f"{s['rows']:,} x {s['columns']:,}, {matrix.nnz:,} entries"
+
+
+def size_and_sum(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
+    """Return the bytes of an entry on disk, and how far the sum of all that was read is from the truth."""
+    matrix = sparse.load_npz(folder / "counts.npz")
+    wrong = abs(float(matrix.sum(dtype=np.float64)) - float(found["total"]))
+    return {"bytes_per_entry": float(found["size"]) / matrix.nnz, "sum_differs_by": wrong}
+
+
+def _write_ours(library: ModuleType, matrix: Any, place: str) -> Any:
+    return library.write_counts(matrix, place, block_rows=BLOCK_ROWS)
+
+
+def _read_ours(_library: ModuleType, store: Any) -> float:
+    return sum(float(store.counts.blocks[i].compute().data.sum()) for i in range(store.n_blocks))
+
+
+def _write_bpcells(library: ModuleType, matrix: Any, place: str) -> Any:
+    return library.DirMatrix.from_scipy_sparse(matrix.astype(np.uint32), place)
+
+
+def _read_bpcells(_library: ModuleType, store: Any) -> float:
+    starts = range(0, store.shape[0], BLOCK_ROWS)
+    return sum(float(store[start : start + BLOCK_ROWS, :].data.sum()) for start in starts)
+
+
+def written(library: ModuleType, folder: Path, _s: Settings, *, write: Any, read: Any) -> Callable[[], Any]:
+    """Write a matrix that is in memory; reading it is for the score alone."""
+    matrix, place = sparse.load_npz(folder / "counts.npz"), str(Path(tempfile.mkdtemp(dir=folder), "counts"))
+
+    def run() -> Any:
+        return place, partial(read, library, write(library, matrix, place))
+
+    return run
+
+
+def read_again(library: ModuleType, folder: Path, s: Settings, *, write: Any, read: Any) -> Callable[[], Any]:
+    """Read a matrix that was written before."""
+    place, reading = written(library, folder, s, write=write, read=read)()
+
+    def run() -> Any:
+        total = reading()
+        return place, lambda: total
+
+    return run
+
+
+def sizes_and_sums(found: tuple[str, Callable[[], float]]) -> Found:
+    """Return the bytes on disk, and the sum of all entries."""
+    place, read = found
+    size = sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file())
+    return {"size": np.array(size), "total": np.array(read())}
+
+
+def _store_contenders(prepare: Callable[..., Any]) -> dict[str, Contender]:
+    libraries = {
+        "dspectral": ("dspectral", _write_ours, _read_ours),
+        "BPCells": ("bpcells.experimental", _write_bpcells, _read_bpcells),
+    }
+    return {
+        name: Contender(module, partial(prepare, write=write, read=read), sizes_and_sums)
+        for name, (module, write, read) in libraries.items()
+    }
+
+
+STORE_SIZES = {
+    "toy": {"rows": 300, "columns": 200},
+    "small": {"rows": 20_000, "columns": 10_000},
+    "middle": {"rows": 200_000, "columns": 50_000},
+    "full": {"rows": 1_000_000, "columns": 100_000},
+}
+WRITE = Race(
+    "Write sparse counts to disk, compressed.",
+    STORE_SIZES,
+    make_counts,
+    _store_contenders(written),
+    size_and_sum,
+)
+READ = Race(
+    "Read all of the counts from disk, in pieces.",
+    STORE_SIZES,
+    make_counts,
+    _store_contenders(read_again),
+    size_and_sum,
+)
+
+MOST_SCORED = 500
+"""Further documents whose labels are ranked, as a part of what is measured."""
+
+
+def make_labelled(folder: Path, s: Settings) -> str:
+    """Write a store of documents with their labels, and further documents."""
+    places = {"learned.zarr": s["documents"], "others.zarr": min(MOST_SCORED, s["documents"])}
+    for seed, (place, n) in enumerate(places.items(), start=s["seed"]):
+        words, labels = dspectral.datasets.labelled_counts(
+            n, s["words"], s["labels"], s["states"], block_rows=max(1, min(20_000, n // 4)), seed=seed
+        )
+        store = dspectral.write_counts(words, str(folder / place), labels=labels)
+        if place == "others.zarr":
+            sparse.save_npz(folder / "others.npz", sparse.csr_array(store.counts.compute()))
+            sparse.save_npz(folder / "truth.npz", sparse.csr_array(store.labels.compute()))
+    return f"{s['documents']:,} documents, {s['words']:,} words, {s['labels']:,} labels, {s['states']} states"
+
+
+def label_scores(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
+    """Return the area under the curve, and the precision of the first label."""
+    truth = sparse.load_npz(folder / "truth.npz")
+    return {
+        "auc": float(np.nanmean(dspectral.metrics.document_auc(found["scores"], truth))),
+        "precision_at_1": float(np.nanmean(dspectral.metrics.precision_at(found["scores"], truth, 1))),
+    }
+
+
+def _learned(model: Any, folder: Path) -> Callable[[], Found]:
+    store = dspectral.open_store(str(folder / "learned.zarr"))
+    others = sparse.load_npz(folder / "others.npz")
+    return lambda: {"scores": model.fit(store).decision_function(others)}
+
+
+def our_labels(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
+    """Find the states by moments, in three passes over the store."""
+    return _learned(library.MomentMultiLabelClassifier(s["states"]), folder)
+
+
+def one_vs_rest(library: ModuleType, folder: Path, _s: Settings) -> Callable[[], Found]:
+    """Learn scikit-learn's logistic regression for each label, in memory."""
+    return _learned(library.OneVsRest(), folder)
+
+
+def low_rank(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
+    """Learn a linear model of as many dimensions by alternating least squares."""
+    return _learned(library.LowRank(s["states"], iterations=s["turns"]), folder)
+
+
+LABELS = Race(
+    f"Learn to rank labels, and rank those of up to {MOST_SCORED} further documents.",
+    {
+        "toy": {"documents": 400, "words": 200, "labels": 12, "states": 4, "turns": 1},
+        "small": {"documents": 4_000, "words": 3_000, "labels": 100, "states": 20, "turns": 10},
+        "middle": {"documents": 8_000, "words": 5_000, "labels": 200, "states": 30, "turns": 10},
+        "full": {"documents": 300_000, "words": 200_000, "labels": 13_330, "states": 50, "turns": 10},
+    },
+    make_labelled,
+    {
+        "dspectral": Contender("dspectral", our_labels),
+        "one-vs-rest, scikit-learn": Contender(BASELINES, one_vs_rest),
+        "low rank, least squares": Contender(BASELINES, low_rank),
+    },
+    label_scores,
+)

@@ -1,0 +1,504 @@
+"""Races over words: hashed n-grams, exact vocabularies, vectors, clusters, hidden Markov models, sentences as trees.
+
+Text is that of files, or what the Python standard library says of itself; sentences are drawn from Brown models, or
+from a hidden Markov model.
+"""
+
+import itertools
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import fsspec
+import numpy as np
+from scipy import sparse
+
+import dspectral
+
+from .racing import Contender, Found, Race, Settings
+
+
+def documents(settings: Settings) -> list[str]:
+    """Return the documents of a size: a line of the files each, or a docstring or run of comments."""
+    if settings["text"]:
+        found = list(itertools.islice(_lines(settings["text"]), settings["documents"]))
+    else:
+        found = _docstrings()[: settings["documents"]]
+    if not found:
+        raise ValueError(f"no line of {' '.join(settings['text'])} holds any text")
+    return found
+
+
+@cache
+def _docstrings() -> list[str]:
+    return dspectral.datasets.standard_library_documents().texts
+
+
+def _lines(patterns: list[str]) -> Iterator[str]:
+    files = fsspec.open_files(patterns, mode="rt", encoding="utf-8", compression="infer")
+    if not files:
+        raise FileNotFoundError(f"no file matches {' or '.join(patterns)}")
+    for opened in files:
+        with opened as file:
+            yield from filter(None, map(str.strip, file))
+
+
+COLUMNS = 1 << 18
+NGRAMS = (1, 3)
+
+
+def make_documents(folder: Path, s: Settings) -> str:
+    """Write the documents as JSON, and the sums of the columns."""
+    texts = documents(s)
+    (folder / "documents.json").write_text(json.dumps(texts), encoding="utf-8")
+    rows = dspectral.NgramHashing(COLUMNS, ngram_range=NGRAMS).transform(texts)
+    np.savez(folder / "truth.npz", **sums(rows))
+    return f"{len(texts):,} documents, {sum(map(len, texts)):,} characters, {rows.nnz:,} entries"
+
+
+def differing(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
+    """Return in how many columns the sums differ from the others'."""
+    with np.load(folder / "truth.npz") as truth:
+        return {"differing_columns": float(np.sum(truth["sums"] != found["sums"]))}
+
+
+def sums(rows: Any) -> Found:
+    """Return the sums of the columns: whole numbers, so no order of adding matters."""
+    return {"sums": np.asarray(rows.sum(axis=0)).ravel()}
+
+
+def held(folder: Path) -> list[str]:
+    """Return the documents as strings."""
+    found: list[str] = json.loads((folder / "documents.json").read_text(encoding="utf-8"))
+    return found
+
+
+def our_hashing(library: ModuleType, folder: Path, _s: Settings) -> Callable[[], Any]:
+    """Hash strings in memory."""
+    texts, hashing = held(folder), library.NgramHashing(COLUMNS, ngram_range=NGRAMS)
+    return lambda: hashing.transform(texts)
+
+
+def their_hashing(library: ModuleType, folder: Path, _s: Settings) -> Callable[[], Any]:
+    """Hash strings in memory to the same columns, with the same signs."""
+    texts = held(folder)
+    hashing = library.HashingVectorizer(n_features=COLUMNS, ngram_range=NGRAMS, norm=None, dtype=np.float32)
+    return lambda: hashing.transform(texts)
+
+
+HASHING = Race(
+    "Count hashed n-grams of one to three words of documents in memory.",
+    {
+        "toy": {"documents": 200},
+        "small": {"documents": 5_000},
+        "middle": {"documents": None},
+        "full": {"documents": None},
+    },
+    make_documents,
+    {
+        "dspectral": Contender("dspectral", our_hashing, sums),
+        "scikit-learn HashingVectorizer": Contender("sklearn.feature_extraction.text", their_hashing, sums),
+    },
+    differing,
+)
+
+TERMS = (1, 2)
+LEAST_DOCUMENTS = 2
+VOCABULARY_SETTINGS = dspectral.VocabularySettings(TERMS, min_document_frequency=LEAST_DOCUMENTS)
+
+
+def make_terms(folder: Path, s: Settings) -> str:
+    """Write the documents as JSON and as lines, and how often each term occurs."""
+    data = make_documents(folder, s)
+    lines = [" ".join(text.split()) for text in held(folder)]
+    (folder / "documents.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    store = dspectral.build_store(
+        str(folder / "documents.txt"), str(folder / "truth.zarr"), vocabulary=VOCABULARY_SETTINGS
+    )
+    np.savez(folder / "truth.npz", **ordered(store.counts.compute()))
+    documents_and_characters = data.rpartition(", ")[0]
+    return f"{documents_and_characters}, {store.n_columns:,} terms"
+
+
+def ordered(rows: Any) -> Found:
+    """Return how often each term occurs, in order of size: columns may be numbered in any order."""
+    return {"sums": np.sort(sums(rows)["sums"])}
+
+
+def differing_terms(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
+    """Return how many terms are missing or counted otherwise."""
+    with np.load(folder / "truth.npz") as truth:
+        here, there = truth["sums"], found["sums"]
+    n = min(len(here), len(there))
+    differing = np.sum(here[-n:] != there[-n:]) + abs(len(here) - len(there))
+    return {"differing_columns": float(differing)}
+
+
+def our_vocabulary(library: ModuleType, folder: Path, _s: Settings) -> Callable[[], Any]:
+    """Read the file twice, and write a store to disk."""
+    place = Path(tempfile.mkdtemp(dir=folder), "counts.zarr")
+    return lambda: library.build_store(
+        str(folder / "documents.txt"), str(place), vocabulary=VOCABULARY_SETTINGS
+    )
+
+
+def their_vocabulary(library: ModuleType, folder: Path, _s: Settings) -> Callable[[], Any]:
+    """Count strings that are in memory, and leave the rows there."""
+    texts = held(folder)
+    counting = library.CountVectorizer(ngram_range=TERMS, min_df=LEAST_DOCUMENTS, dtype=np.float32)
+    return lambda: counting.fit_transform(texts)
+
+
+VOCABULARY = Race(
+    "Find all words and pairs of words that are in two documents or more, and count them in each document.",
+    {
+        "toy": {"documents": 200},
+        "small": {"documents": 5_000},
+        "middle": {"documents": None},
+        "full": {"documents": None},
+    },
+    make_terms,
+    {
+        "dspectral, file to store": Contender(
+            "dspectral", our_vocabulary, lambda store: ordered(store.counts.compute())
+        ),
+        "scikit-learn CountVectorizer, in memory": Contender(
+            "sklearn.feature_extraction.text", their_vocabulary, ordered
+        ),
+    },
+    differing_terms,
+)
+
+
+def make_sentences(folder: Path, s: Settings) -> str:
+    """Write sentences, each a line."""
+    sample = dspectral.datasets.brown_model_sentences(
+        s["sentences"], n_classes=s["classes"], n_words=s["words"], seed=s["seed"]
+    )
+    lines = [" ".join(sentence) for sentence in sample.sentences]
+    (folder / "sentences.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    tokens = sum(map(len, sample.sentences))
+    return f"{tokens:,} tokens of at most {s['words']:,} words in {s['classes']} classes"
+
+
+def sentences(folder: Path) -> list[list[str]]:
+    """Return the words of each sentence."""
+    return [line.split() for line in (folder / "sentences.txt").read_text(encoding="utf-8").splitlines()]
+
+
+def word_class(word: str, n_classes: int) -> int:
+    """Return the class of a word in the model, which its name says."""
+    return int(word.removeprefix("w")) % n_classes
+
+
+def adjacent(lines: list[list[str]]) -> tuple[list[str], Any]:
+    """Return the words, the most frequent first, and how often one directly follows another."""
+    tokens = np.array([word for line in lines for word in line])
+    words, ids, counts = np.unique(tokens, return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    rank = np.argsort(order)[ids]
+    ends = np.cumsum([len(line) for line in lines])[:-1] - 1
+    follows = np.ones(max(0, len(rank) - 1), dtype=bool)
+    follows[ends] = False  # the last word of a line and the first of the next
+    pairs = (rank[:-1][follows], rank[1:][follows])
+    table = sparse.csr_array(sparse.coo_array((np.ones(len(pairs[0])), pairs), shape=(len(words),) * 2))
+    return words[order].tolist(), table
+
+
+def cluster_scores(folder: Path, s: Settings, found: Found) -> dict[str, float]:
+    """Return the mutual information of adjacent clusters, and how well the clusters are the model's classes."""
+    labels = dict(zip(found["words"].tolist(), found["labels"].tolist(), strict=True))
+    words, counts = adjacent(sentences(folder))
+    clusters = [labels[word] for word in words]
+    classes = [word_class(word, s["classes"]) for word in words]
+    return {
+        "average_mutual_information_bits": dspectral.metrics.average_mutual_information(counts, clusters),
+        "v_measure": dspectral.metrics.v_measure(classes, clusters),
+    }
+
+
+def our_brown(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
+    """Read the text, write the corpus to disk, and cluster its words."""
+    place = str(Path(tempfile.mkdtemp(dir=folder), "corpus.zarr"))
+    model = library.SpectralBrownClustering(s["classes"])
+    return lambda: model.fit(library.build_corpus(str(folder / "sentences.txt"), place))
+
+
+def our_clusters(model: Any) -> Found:
+    """Return words and clusters."""
+    return {"words": np.array(model.words_), "labels": np.asarray(model.labels_)}
+
+
+def their_clusters(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
+    """Read the text, and merge the pair that loses least, word by word."""
+
+    def run() -> Found:
+        words, counts = adjacent(sentences(folder))
+        return {"words": np.array(words), "labels": library.agglomerated(counts, s["classes"])}
+
+    return run
+
+
+BROWN = Race(
+    "Cluster words by what stands beside them, from a file of text.",
+    {
+        "toy": {"sentences": 200, "classes": 4, "words": 40},
+        "small": {"sentences": 5_000, "classes": 20, "words": 500},
+        "middle": {"sentences": 20_000, "classes": 50, "words": 2_000},
+        "full": {"sentences": 350_000, "classes": 200, "words": 20_000},
+    },
+    make_sentences,
+    {
+        "dspectral": Contender("dspectral", our_brown, our_clusters),
+        "exact agglomeration, in NumPy": Contender(f"{__package__}.agglomeration", their_clusters),
+    },
+    cluster_scores,
+)
+
+WINDOW = 2
+LEAST_COUNT = 5
+"""Of a word that is scored."""
+
+
+def same_class(folder: Path, s: Settings, found: Found) -> dict[str, float]:
+    """Return the share of words whose nearest neighbor is of their class; chance is one over the classes."""
+    words, counts = np.unique([word for line in sentences(folder) for word in line], return_counts=True)
+    common = np.isin(found["words"], words[counts >= LEAST_COUNT])
+    vectors = found["vectors"][common].astype(np.float64)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    classes = np.array([word_class(word, s["classes"]) for word in found["words"][common]])
+    alike = vectors @ vectors.T
+    np.fill_diagonal(alike, -np.inf)
+    return {"same_class_nearest": float(np.mean(classes[alike.argmax(axis=1)] == classes))}
+
+
+def our_embedding(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
+    """Read the text, write the corpus to disk, count and decompose."""
+    place = str(Path(tempfile.mkdtemp(dir=folder), "corpus.zarr"))
+    model = library.WordEmbedding(s["length"], window=WINDOW)
+    return lambda: model.fit(library.build_corpus(str(folder / "sentences.txt"), place))
+
+
+def our_vectors(model: Any) -> Found:
+    """Return words and vectors."""
+    return {"words": np.array(model.words_), "vectors": model.vectors_}
+
+
+def word2vec(
+    library: ModuleType, folder: Path, s: Settings, *, skip_gram: bool, epochs: int
+) -> Callable[[], Any]:
+    """Read the text, and learn from it as often as there are epochs."""
+    settings = {"vector_size": s["length"], "window": WINDOW, "min_count": 1, "workers": 1, "seed": 0}
+    file = str(folder / "sentences.txt")
+    return lambda: library.Word2Vec(corpus_file=file, sg=int(skip_gram), epochs=epochs, **settings)
+
+
+def their_vectors(model: Any) -> Found:
+    """Return words and vectors."""
+    return {"words": np.array(model.wv.index_to_key), "vectors": model.wv.vectors}
+
+
+def _peer(*, skip_gram: bool, epochs: int) -> Contender:
+    prepare = partial(word2vec, skip_gram=skip_gram, epochs=epochs)
+    return Contender("gensim.models", prepare, their_vectors)
+
+
+EMBEDDINGS = Race(
+    "Learn a vector for each word, from a file of text.",
+    {
+        "toy": {"sentences": 300, "classes": 4, "words": 60, "length": 8},
+        "small": {"sentences": 10_000, "classes": 20, "words": 2_000, "length": 50},
+        "middle": {"sentences": 20_000, "classes": 40, "words": 4_000, "length": 100},
+        "full": {"sentences": 350_000, "classes": 100, "words": 50_000, "length": 300},
+    },
+    make_sentences,
+    {
+        "dspectral": Contender("dspectral", our_embedding, our_vectors),
+        "gensim skip-gram, 5 epochs": _peer(skip_gram=True, epochs=5),
+        "gensim skip-gram, 20 epochs": _peer(skip_gram=True, epochs=20),
+        "gensim CBOW, 20 epochs": _peer(skip_gram=False, epochs=20),
+    },
+    same_class,
+)
+
+MOST_SCORED = 2_000
+"""Sentences that the models are scored on, which none has seen."""
+LEAST = 1e-9
+"""Probability of a word that a state has never seen."""
+
+
+def make_chain(folder: Path, s: Settings) -> str:
+    """Write sentences as text and as numbers, further ones of the same model, and the model."""
+    learned, n = s["sentences"], s["sentences"] + MOST_SCORED
+    stream = dspectral.datasets.anchor_sentences(
+        n, n_states=s["states"], n_types=s["words"], block_sentences=n, seed=s["seed"]
+    )
+    (ids, offsets), model = stream.sentences.read(stream.sentences.items[0]), stream.model
+    bounds = pairwise(offsets[: learned + 1])
+    lines = [" ".join(f"w{i}" for i in ids[start:stop]) for start, stop in bounds]
+    (folder / "sentences.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    end = offsets[learned]
+    np.savez(folder / "ids.npz", ids=ids[:end], lengths=np.diff(offsets[: learned + 1]))
+    np.savez(folder / "others.npz", ids=ids[end:], lengths=np.diff(offsets[learned:]))
+    going = model.transition / model.transition.sum(axis=1, keepdims=True)  # no model knows ends
+    np.savez(folder / "truth.npz", start=model.initial, transition=going, emission=model.emission.T)
+    return f"{end:,} tokens, {s['words']:,} words, {s['states']} states, {s['passes']} passes of EM"
+
+
+def likelihoods(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
+    """Return the mean log-likelihood of a token of further sentences, and how far it is below the true model's."""
+    with np.load(folder / "others.npz") as others, np.load(folder / "truth.npz") as truth:
+        best, own = (log_likelihood(model, others["ids"], others["lengths"]) for model in (truth, found))
+    return {"log_likelihood": own, "below_true_model": best - own}
+
+
+def log_likelihood(model: Any, ids: np.ndarray, lengths: np.ndarray) -> float:
+    """Return the mean log-likelihood of a token, all sentences taking each step together."""
+    emission = np.maximum(model["emission"], LEAST).T
+    starts, total = np.cumsum(lengths) - lengths, 0.0
+    state = np.tile(model["start"], (len(lengths), 1))
+    for step in range(int(lengths.max())):
+        going = lengths > step
+        state, starts, lengths = state[going], starts[going], lengths[going]
+        joint = (state if step == 0 else state @ model["transition"]) * emission[ids[starts + step]]
+        likely = joint.sum(axis=1)
+        total += float(np.sum(np.log(likely)))
+        state = joint / likely[:, None]
+    return total / len(ids)
+
+
+def _corpus(library: ModuleType, folder: Path) -> Callable[[], Any]:
+    place = str(Path(tempfile.mkdtemp(dir=folder), "corpus.zarr"))
+    return lambda: library.build_corpus(str(folder / "sentences.txt"), place)
+
+
+def our_em(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
+    """Read the text, write the corpus to disk, and run EM on it from a random start."""
+    model = library.EMHMM(s["states"], n_iter=s["passes"], recipe=library.EMRecipe(tol=0.0))
+    corpus = _corpus(library, folder)
+    return lambda: model.fit(corpus())
+
+
+def anchors(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
+    """Read the text, write the corpus to disk, find the states from counts, and mend them by three passes of EM."""
+    model, corpus = (
+        library.AnchorHMM(s["states"], spelling=0.0, min_count=1, n_em_iter=3),
+        _corpus(library, folder),
+    )
+    return lambda: model.fit(corpus())
+
+
+def our_model(model: Any) -> Found:
+    """Return the parameters, words by their numbers."""
+    numbers = np.array([int(word.removeprefix("w")) if word != "<?>" else 0 for word in model.words_])
+    emission = np.zeros((len(model.startprob_), numbers.max() + 1))
+    emission[:, numbers] = model.emissionprob_
+    return {"start": model.startprob_, "transition": model.transmat_, "emission": emission}
+
+
+def hmmlearn(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
+    """Run as many passes of EM from a random start, on numbers in memory, by its faster recursions."""
+    with np.load(folder / "ids.npz") as sentences:
+        ids, lengths = sentences["ids"].reshape(-1, 1), sentences["lengths"]
+    settings = {"n_iter": s["passes"], "tol": -np.inf, "implementation": "scaling", "random_state": 0}
+    model = library.CategoricalHMM(s["states"], n_features=s["words"] + 1, **settings)
+    return lambda: model.fit(ids, lengths)
+
+
+def their_model(model: Any) -> Found:
+    """Return the parameters."""
+    return {"start": model.startprob_, "transition": model.transmat_, "emission": model.emissionprob_}
+
+
+HMM = Race(
+    "Learn a hidden Markov model of text, by as many passes of EM from one random start each.",
+    {
+        "toy": {"sentences": 300, "states": 3, "words": 40, "passes": 3},
+        "small": {"sentences": 3_000, "states": 6, "words": 500, "passes": 10},
+        "middle": {"sentences": 10_000, "states": 8, "words": 2_000, "passes": 20},
+        "full": {"sentences": 300_000, "states": 12, "words": 20_000, "passes": 100},
+    },
+    make_chain,
+    {
+        "dspectral EMHMM": Contender("dspectral", our_em, our_model),
+        "dspectral AnchorHMM": Contender("dspectral", anchors, our_model),
+        "hmmlearn CategoricalHMM": Contender("hmmlearn.hmm", hmmlearn, their_model),
+    },
+    likelihoods,
+)
+
+RIDGE = 1e-3
+
+
+def make_vectors(folder: Path, s: Settings) -> str:
+    """Write the vectors of the words of each sentence, and the model that it comes from."""
+    rng, parts = np.random.default_rng(s["seed"]), []
+    table = rng.standard_normal((s["classes"], s["dimensions"]))
+    for model in (0, 1):
+        sample = dspectral.datasets.brown_model_sentences(
+            s["sentences"] // 2,
+            n_classes=s["classes"],
+            n_words=10 * s["classes"],
+            length=s["length"],
+            seed=s["seed"] + model,
+        )
+        classes = [[word_class(word, s["classes"]) for word in line] for line in sample.sentences]
+        parts.append(table[np.array(classes)])
+    vectors = np.concatenate(parts).astype(np.float32)
+    vectors += rng.standard_normal(vectors.shape, dtype=np.float32)
+    order = rng.permutation(len(vectors))
+    np.save(folder / "vectors.npy", vectors[order])
+    np.save(folder / "truth.npy", np.repeat([-1.0, 1.0], len(vectors) // 2)[order])
+    return f"{len(vectors):,} sentences of {s['length']} vectors of {s['dimensions']} numbers"
+
+
+def told_apart(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
+    """Return how many of a quarter of the sentences a linear classifier of the others puts to the right model."""
+    truth, features = np.load(folder / "truth.npy"), found["features"].astype(np.float64)
+    features = np.column_stack([(features - features.mean(axis=0)) / (features.std(axis=0) + 1e-9), truth**0])
+    cut = 3 * len(truth) // 4
+    gram = features[:cut].T @ features[:cut] + RIDGE * cut * np.eye(features.shape[1])
+    weights = np.linalg.solve(gram, features[:cut].T @ truth[:cut])
+    return {"accuracy": float(np.mean(np.sign(features[cut:] @ weights) == truth[cut:]))}
+
+
+def our_tree(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
+    """Join neighbors level by level."""
+    X, model = np.load(folder / "vectors.npy"), library.TreePCA(s["dimensions"], length=s["length"])
+    return lambda: {"features": model.fit_transform(X)}
+
+
+def our_pca(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
+    """Take the components of whole sentences, from their Gram matrix."""
+    X = np.load(folder / "vectors.npy")
+    model = library.SketchedPCA(s["dimensions"], solver="gram")
+    return lambda: {"features": model.fit_transform(X.reshape(len(X), -1))}
+
+
+def their_pca(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
+    """Take the components of whole sentences by the solver that scikit-learn chooses."""
+    X, model = np.load(folder / "vectors.npy"), library.PCA(s["dimensions"], random_state=0)
+    return lambda: {"features": model.fit_transform(X.reshape(len(X), -1))}
+
+
+SENTENCES = Race(
+    "Make a vector of each sentence, from the vectors of its words in their order.",
+    {
+        "toy": {"sentences": 200, "classes": 4, "length": 4, "dimensions": 4},
+        "small": {"sentences": 2_000, "classes": 8, "length": 32, "dimensions": 16},
+        "middle": {"sentences": 4_000, "classes": 8, "length": 64, "dimensions": 32},
+        "full": {"sentences": 4_000, "classes": 8, "length": 128, "dimensions": 32},
+    },
+    make_vectors,
+    {
+        "dspectral TreePCA": Contender("dspectral", our_tree),
+        "dspectral PCA of whole sentences": Contender("dspectral", our_pca),
+        "scikit-learn PCA of whole sentences": Contender("sklearn.decomposition", their_pca),
+    },
+    told_apart,
+)
