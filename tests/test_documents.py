@@ -15,7 +15,6 @@ import pytest
 from dspectral import datasets
 from dspectral.datasets import standard_library
 from tests import forked
-from tests.probes import forked_probes
 from tests.schedulers import forked_workers
 from tools import pages
 
@@ -54,7 +53,7 @@ def text_of(name):
 @pytest.mark.parametrize("name", pages.pages())
 def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(name, tmp_path):
     text = text_of(name)
-    with forked_workers(), forked_probes():
+    with forked_workers():
         for block, printed in pages.run(name, text, tmp_path):
             shown = pages.Ran(block, printed).as_shown
             assert shown, f"{name}, line {block.line}: shown\n{block.output}printed\n{printed}"

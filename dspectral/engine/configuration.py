@@ -26,12 +26,12 @@ def configured_fan_in() -> int:
 
 def joined_bytes() -> int:
     """Return how many bytes of small blocks one task reads together at the most."""
-    return _bytes("joined-bytes", dask.config.get("dspectral.joined-bytes", JOINED_BYTES))
+    return as_bytes("dspectral.joined-bytes", dask.config.get("dspectral.joined-bytes", JOINED_BYTES))
 
 
 def memory_limit() -> int:
     """Return how many bytes one method may hold in memory before it works on disk or in more passes."""
-    return _bytes("memory-limit", dask.config.get("dspectral.memory-limit", MEMORY_LIMIT))
+    return as_bytes("dspectral.memory-limit", dask.config.get("dspectral.memory-limit", MEMORY_LIMIT))
 
 
 def asked_memory_limit() -> int | None:
@@ -40,17 +40,19 @@ def asked_memory_limit() -> int | None:
     Work that does not fit in a limit that was asked for is refused; without a limit it is tried.
     """
     value = dask.config.get("dspectral.memory-limit", None)
-    return None if value is None else _bytes("memory-limit", value)
+    return None if value is None else as_bytes("dspectral.memory-limit", value)
 
 
-def _bytes(name: str, value: object) -> int:
-    """Return the number of bytes of an entry, given as a number or a text."""
+def as_bytes(name: str, value: object) -> int:
+    """Return a size of memory that is given as a number or a text.
+
+    >>> as_bytes("memory_limit", "2 kB")
+    2000
+    """
     try:
         return int(parse_bytes(value))
-    except ValueError as error:
-        raise ValueError(
-            f"dspectral.{name} is {value!r}, but it must be a number of bytes such as '4 GiB'"
-        ) from error
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} is {value!r}, but it must be a number of bytes such as '4 GB'") from error
 
 
 def configured_retries() -> int:

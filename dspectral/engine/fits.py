@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
+from tempfile import mkdtemp
 from typing import ParamSpec, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
@@ -33,10 +34,11 @@ _FIT: ContextVar[Fit | None] = ContextVar("fit", default=None)
 _COUNTS: ContextVar[bool | None] = ContextVar("counts", default=None)
 Planner: TypeAlias = Callable[..., object]
 _PLANNER: ContextVar[Planner | None] = ContextVar("planner", default=None)
+_SCRATCH: ContextVar[str | None] = ContextVar("scratch", default=None)
 
 
-class OnlyPlannedError(Exception):
-    """Ends a program that is only planned, where it would begin to read its data for something else than a fit."""
+class FirstPass(Exception):  # noqa: N818  no error: it ends a fit that is only planned, at its first pass
+    """Says what is known of the first pass of a fit that is only planned."""
 
 
 def fit_in_force() -> Fit | None:
@@ -100,7 +102,7 @@ def told(function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def only_planned(planner: Planner) -> Iterator[None]:
-    """Let fits and builds of the body be planned and not run."""
+    """Let a planner be called in place of fits and builds of the body."""
     token = _PLANNER.set(planner)
     try:
         yield
@@ -109,13 +111,25 @@ def only_planned(planner: Planner) -> Iterator[None]:
 
 
 @contextmanager
-def not_planned() -> Iterator[None]:
-    """Let fits of the body run, also where they would only be planned."""
-    token = _PLANNER.set(None)
+def planning(name: str, owner: object, scratch: str) -> Iterator[Fit]:
+    """Let the body be a fit that ends at its first pass, of which no event tells and which writes into a folder."""
+    fit = Fit(name, owner=owner)
+    tokens = _FIT.set(fit), _COUNTS.set(None), _PLANNER.set(None), _SCRATCH.set(scratch)
     try:
-        yield
+        yield fit
     finally:
-        _PLANNER.reset(token)
+        for variable, token in zip((_FIT, _COUNTS, _PLANNER, _SCRATCH), tokens, strict=True):
+            variable.reset(token)  # type: ignore[attr-defined]
+
+
+def scratch_of_plan() -> str | None:
+    """Return a new folder for what a fit or a build would write, if it is only planned.
+
+    >>> scratch_of_plan() is None
+    True
+    """
+    folder = _SCRATCH.get()
+    return None if folder is None else mkdtemp(dir=folder)
 
 
 def expect_passes(n_passes: int, *, anew: bool = False) -> None:
@@ -135,13 +149,16 @@ def numbered(*, is_pass: bool) -> Iterator[None]:
         _COUNTS.reset(token)
 
 
+def has_number(*, is_pass: bool) -> bool:
+    """Report whether what begins now is a pass of a fit."""
+    said = _COUNTS.get()
+    return _FIT.get() is not None and (is_pass if said is None else said)
+
+
 def next_number(*, is_pass: bool) -> int | None:
     """Return the number of the pass that begins now."""
-    fit, said = _FIT.get(), _COUNTS.get()
-    planner = _PLANNER.get()
-    if planner is not None and fit is None and is_pass and getattr(planner, "has_planned", False):
-        raise OnlyPlannedError
-    if fit is None or not (is_pass if said is None else said):
+    fit = _FIT.get()
+    if fit is None or not has_number(is_pass=is_pass):
         return None
     fit.n_begun += 1
     return fit.n_begun

@@ -15,14 +15,16 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.engine.alignment import aligned
-from dspectral.engine.blas import pinned
-from dspectral.engine.computing import compute
+from dspectral.engine.blas import blas_in_one_thread, pinned
+from dspectral.engine.cluster.clients import Client
+from dspectral.engine.cluster.machines import compare_machines
+from dspectral.engine.cluster.run import runs_in_task
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.fits import fit_in_force
+from dspectral.engine.fits import FirstPass, fit_in_force, has_number, scratch_of_plan
 from dspectral.engine.joined_blocks import bytes_said, cut_again, say_bytes
 from dspectral.engine.keeping.keeper import Keeper, keeper_of, until_whole
+from dspectral.engine.memory import PassNeed, admit, need_of_pass, spans_for
 from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
-from dspectral.engine.planning.admission import admit, spans_for
 from dspectral.engine.row_blocks import (
     Blocks,
     Shape,
@@ -38,12 +40,12 @@ from dspectral.engine.row_blocks import (
 )
 from dspectral.engine.running import (
     Work,
-    bytes_of,
     client_for,
+    local_scheduler,
     running_pass,
+    without_graph_warning,
 )
-from dspectral.engine.stream_sizes import bytes_in, rows_in
-from dspectral.engine.summary import Summary
+from dspectral.engine.summary import Summary, bytes_of
 from dspectral.engine.task_graph import Graph, call, result_of, value, with_retries
 from dspectral.engine.telling import client_in_force
 from dspectral.engine.unseen import pinned_and_named
@@ -144,12 +146,12 @@ def _summarize(
         n_joined=arrays[0].numblocks[0] if len(leaves) < arrays[0].numblocks[0] else 0,
     )
     client = client_for(in_memory=in_memory)
-    admit(of, arrays, fan_in, None if in_memory else client or client_in_force(), name)
+    need = need_of_pass(of, arrays, spans, fan_in)
     fit = fit_in_force()
     teller = Teller(fit.token if fit else "", run) if client else None
     result = merge_tree(graph, leaves, fan_in, run, teller, keeper)
     work = work if keeper is None else keeper.told(work)
-    (summary,) = compute(result, work=work, run=run, client=client, in_memory=in_memory)
+    (summary,) = _compute(result, work=work, run=run, client=client, in_memory=in_memory, need=need)
     return summary if keeper is None else keeper.result(summary)  # type: ignore[no-any-return]
 
 
@@ -235,7 +237,7 @@ def collect_rows(X: "Rows | da.Array") -> Any:
         n_rows=rows_in([X]),
         n_bytes=bytes_in([X]),
     )
-    return compute(X, work=work, run=run, client=client_for(in_memory=False))[0]
+    return _compute(X, work=work, run=run, client=client_for(in_memory=False))[0]
 
 
 def run_tasks(
@@ -262,7 +264,50 @@ def run_tasks(
     graph = HighLevelGraph.from_collections(label, with_retries(layer))
     work = Work(name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = (Delayed(key, graph, layer=label) for key in keys)
-    return list(compute(*results, work=work, run=run, client=client_for(in_memory=False)))
+    return list(_compute(*results, work=work, run=run, client=client_for(in_memory=False)))
+
+
+def _compute(
+    *results: Any,
+    work: Work,
+    run: str,
+    client: Client | None,
+    in_memory: bool = False,
+    need: PassNeed | None = None,
+) -> tuple[Any, ...]:
+    """Compute the results of one pass, and tell its events; refuse what does not fit in memory."""
+    client = None if in_memory or runs_in_task() else client or client_in_force()
+    if has_number(is_pass=work.is_pass) and scratch_of_plan():
+        raise FirstPass(work, need, results[0].dask)
+    if need is not None:
+        admit(need, client, work.name)
+    if client is not None and client.status == "running":
+        compare_machines(client)
+    # Held from first to last: BLAS starts its threads anew each time that its limit changes.
+    with (
+        blas_in_one_thread(),
+        without_graph_warning(),
+        running_pass(work, run=run, client=client) as how,
+    ):
+        return tuple(dask.compute(*results, **(local_scheduler() if in_memory else {}), **how))
+
+
+def rows_in(arrays: Sequence[da.Array]) -> int | None:
+    """Return the rows of streams that are cut alike; None for streams of something else than rows."""
+    known = [array for array in arrays if array.dtype.kind != "O"]
+    return int(sum(known[0].chunks[0])) if known else None
+
+
+def bytes_in(arrays: Sequence[da.Array]) -> int | None:
+    """Return the bytes of all streams together, as far as they are known before they are read."""
+    if any(array.dtype.kind == "O" for array in arrays):
+        return None
+    dense = [isinstance(array._meta, np.ndarray) for array in arrays]  # noqa: SLF001
+    sizes = [
+        [int(one.nbytes)] if is_dense else bytes_said(one)
+        for one, is_dense in zip(arrays, dense, strict=True)
+    ]
+    return None if None in sizes else sum(sum(of_array) for of_array in sizes if of_array)
 
 
 def _call(function: Callable[..., Any], first: int, said: Sequence[Shape | int], *rows: Any) -> Any:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import dask
-import numpy as np
 from dask.callbacks import Callback, normalize_callback
 
 from dspectral.engine.cluster.clients import Client
@@ -15,9 +14,9 @@ from dspectral.engine.cluster.run import getter, poll_for
 from dspectral.engine.events import BlocksDone, Merged, PassBegan, PassEnded
 from dspectral.engine.fits import fit_in_force, next_number
 from dspectral.engine.keeping.partials import Part
+from dspectral.engine.summary import bytes_of
 from dspectral.engine.telling import client_in_force, counts_blocks, is_heard, tell
 from dspectral.engine.timing import note_pass
-from dspectral.types import is_sparse
 
 
 class Work(NamedTuple):
@@ -149,20 +148,6 @@ def merged(fit: str, run: str, level: int, summary: Any) -> Merged:
     return Merged(
         fit, run, level, bytes_of(summary), None if n_rows is None else int(n_rows), absolute, relative
     )
-
-
-def bytes_of(content: Any) -> int:
-    """Return the bytes of the arrays in a summary.
-
-    >>> bytes_of((np.zeros(3), 5, (np.zeros(1, dtype=np.int32),)))
-    28
-    """
-    if isinstance(content, tuple | list):
-        return sum(map(bytes_of, content))
-    if is_sparse(content):
-        parts = (getattr(content, name, None) for name in ("data", "indices", "indptr"))
-        return sum(part.nbytes for part in parts if part is not None)
-    return content.nbytes if isinstance(content, np.ndarray) else 0
 
 
 def group_of(key: Hashable) -> str:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.types import is_sparse
+
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
@@ -72,6 +74,20 @@ class Summary(Protocol):
             A new one; no argument is changed.
         """
         ...
+
+
+def bytes_of(content: Any) -> int:
+    """Return the bytes of the arrays in a summary.
+
+    >>> bytes_of((np.zeros(3), 5, (np.zeros(1, dtype=np.int32),)))
+    28
+    """
+    if isinstance(content, tuple | list):
+        return sum(map(bytes_of, content))
+    if is_sparse(content):
+        parts = (getattr(content, name, None) for name in ("data", "indices", "indptr"))
+        return sum(part.nbytes for part in parts if part is not None)
+    return content.nbytes if isinstance(content, np.ndarray) else 0
 
 
 def add_fields(*parts: T) -> T:

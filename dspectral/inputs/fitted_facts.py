@@ -7,8 +7,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import estimator_html_repr
 
+from dspectral import engine
 from dspectral.html import card, names, number, share, size_of, spectrum_picture
-from dspectral.inputs.planned_fit import PlannedFitMixin
 
 _COUNTS = {
     "n_samples_seen_": "rows",
@@ -27,7 +27,7 @@ _PLAIN = (bool, int, float, str, np.bool_, np.integer, np.floating)
 _MOST_PARTS = 12
 
 
-class FittedFactsMixin(PlannedFitMixin):
+class FittedFactsMixin:
     """Show the facts of a fitted estimator in notebooks, below scikit-learn's diagram.
 
     The facts are read from the attributes that ``fit`` has set, which end in an underscore: how much was read and
@@ -42,6 +42,40 @@ class FittedFactsMixin(PlannedFitMixin):
     >>> "passes over the data" in model.fit(np.diag([3.0, 2.0, 1.0]))._repr_html_()
     True
     """
+
+    def plan(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        workers: int | None = None,
+        memory_limit: str | float | None = None,
+        **fit_params: Any,
+    ) -> "engine.RunPlan":
+        """Say what ``fit(X, y)`` will take: passes, tasks, bytes, memory and, roughly, time.
+
+        Parameters
+        ----------
+        X : object
+            Data as ``fit`` takes it.
+        y : object, optional
+            Target as ``fit`` takes it.
+        workers : int, optional
+            Number of worker processes that will be started, with one thread each. By default the workers of the client
+            in force, or the threads of this process.
+        memory_limit : str or float, optional
+            Bytes that each of them may have, such as ``"2 GB"``. By default what the workers were given; for threads
+            ``dspectral.worker-memory`` of Dask's configuration, or what the machine has left.
+        **fit_params : object
+            More of what ``fit`` will be given.
+
+        Returns
+        -------
+        RunPlan
+            The plan; see :func:`dspectral.plan`.
+        """
+        given = (X,) if y is None else (X, y)
+        return engine.plan(self, *given, workers=workers, memory_limit=memory_limit, **fit_params)
 
     def _html_repr(self) -> str:
         diagram = str(estimator_html_repr(self))

@@ -13,7 +13,7 @@ from dspectral.cooccurrence.contexts import ContextSettings, window_of
 from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_packed
 from dspectral.cooccurrence.row_sums import RowSums
 from dspectral.cooccurrence.windows import CSRParts, count_runs
-from dspectral.engine import Blocks, numbered, run_tasks, scratch_of_probe
+from dspectral.engine import Blocks, numbered, run_tasks
 from dspectral.linalg.panels import cut_runs
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
@@ -52,9 +52,7 @@ def spill_contexts(
     # the same ones are found again.
     of = [how, most, sentences.items, *([ids, np.dtype(dtype).name] if ids else [])]
     digest = sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
-    aside = scratch_of_probe()
-    home = corpus if aside is None else Location(aside)
-    where = home._replace(url=f"{home.url.rstrip('/')}/contexts/{digest}")
+    where = corpus._replace(url=f"{corpus.url.rstrip('/')}/contexts/{digest}")
     done = open_finished(where)
     if done is not None:
         return done

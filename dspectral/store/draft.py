@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dspectral.engine import scratch_of_plan
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, CountStore, open_finished
@@ -75,6 +76,8 @@ def begin(
     stamps: dict[str, str] | None = None,
 ) -> Iterator[Draft]:
     """Write the plan, or find the same plan half done; no other writer is at work while the context lasts."""
+    if scratch := scratch_of_plan():  # a build that is only planned writes nothing where it would
+        store, storage_options, append = scratch, None, False
     where = Location.of(store, storage_options)
     # Plan and root are read by everybody who reads the store: what opens its sources stays out of them.
     provenance = without_secrets(provenance)

@@ -14,13 +14,13 @@ from dask.base import tokenize
 from dask.system import CPU_COUNT
 from scipy import sparse
 
-from dspectral.engine import is_lazy, lazy_rows, run_tasks, told
-from dspectral.engine.planning.asking import SAMPLERS
+from dspectral.engine import expect_passes, is_lazy, lazy_rows, run_tasks, scratch_of_plan, told
+from dspectral.engine.fits import FirstPass
+from dspectral.engine.running import Work
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.checks import check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
-from dspectral.store.planned_build import matrix_samples
 from dspectral.store.weighted_rows import KEY, weightings_of
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
@@ -163,6 +163,9 @@ def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memor
         meta=np.empty((0, 0), dtype=object),
         name=f"write-block-{uuid4().hex}",
     )
+    if scratch_of_plan():
+        expect_passes(1)
+        raise FirstPass(Work("write-block", str(written.name), n_blocks), None, written.dask)
     tasks = [row[0] for row, info in zip(written.to_delayed(), there, strict=True) if info is None]
     with ExitStack() as stack:
         threads: dict[str, Any] = {}
@@ -219,6 +222,3 @@ def _check_entries(rows: CSRRows, number: int, *, signed: bool) -> None:
     row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
     right = "be finite in float32" if not np.isfinite(value) else "be 0 or more, or signed=True be given"
     raise ValueError(f"row block {number}: row {row}, column {column} is {value}, but must {right}")
-
-
-SAMPLERS["write_counts"] = matrix_samples

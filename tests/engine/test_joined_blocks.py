@@ -17,8 +17,7 @@ from dspectral.engine import listening, map_rows
 from dspectral.engine.events import PassBegan
 from dspectral.engine.joined_blocks import MOST, bytes_said, say_bytes, spans_of
 from dspectral.engine.keeping import keeper as keeping
-from dspectral.engine.planning.admission import There, needed
-from dspectral.engine.planning.recording import recorded
+from dspectral.engine.memory import Memory, need_of_pass, spans_for
 from dspectral.engine.row_blocks import BLOCK_BYTES
 
 N_COLUMNS, BLOCK_ROWS = 1500, 300
@@ -188,23 +187,23 @@ def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch)
 
 
 def test_joined_blocks_count_in_what_a_pass_needs(store):
-    there, silent = There(2, 1, 1 << 40, 0), store.counts
+    memory, silent = Memory(2, 1, 1 << 40, 0), store.counts
     silent.dask.layers[silent.name].collection_annotations = None
     spans = spans_of([store.counts], 132_000)
     assert len(spans) == 4
     largest = max(sum(bytes_said(store.counts)[i] for i in span) for span in spans)
     # Two workers have five blocks each, whose tree has three levels; or two runs each, whose tree has one.
     waiting = (3 - 1) * (20 * 4 + 8) * N_COLUMNS
-    joined, alone = (needed(SKETCH, [rows], 2, there, 10) for rows in (store.counts, silent))
+    joined, alone = (
+        need_of_pass(SKETCH, [rows], spans_for(SKETCH, [rows]), 2).of_process(memory)
+        for rows in (store.counts, silent)
+    )
     assert joined == alone + largest - waiting
 
 
 def test_a_plan_counts_the_tasks_of_joined_blocks(store):
     model = TruncatedSVD(3, solver="frequent_directions", sketch_size=20, random_state=0)
-    plan = model.plan(store)
-    with dask.config.set(scheduler="sync"), recorded() as run:
-        model.fit(store)
-    (phase,) = [one for one in plan.phases if one.name == "sketch"]
-    (known,) = [one for one in run.passes if one.name == "sketch"]
-    assert known.joined
-    assert phase.n_blocks == known.n_blocks
+    found = model.plan(store)
+    _, (began,) = begun(lambda: model.fit(store))
+    assert found.n_blocks == began.n_joined == 10
+    assert found.n_tasks == began.n_blocks + began.n_merges < 10

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from tests.probes import forked_probes
 from workflows import build_store, sketch_scaling
 from workflows._form import options
 
@@ -14,12 +13,6 @@ def text(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("the cat sat on the mat\n" * 3000, encoding="utf-8")
     return path
-
-
-@pytest.fixture(autouse=True)
-def quick():
-    with forked_probes():
-        yield
 
 
 def planned(folder):

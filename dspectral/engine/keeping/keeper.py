@@ -22,7 +22,8 @@ from dspectral.engine.keeping.bit_sources import code_digest, kinds_on
 from dspectral.engine.keeping.contents import Contents, UnknownContentError, digest
 from dspectral.engine.keeping.kept_folder import folder_in_force
 from dspectral.engine.keeping.partials import Folder, Part, PartialError
-from dspectral.engine.running import Work, bytes_of
+from dspectral.engine.running import Work
+from dspectral.engine.summary import bytes_of
 from dspectral.engine.task_graph import Graph, Key, Node, Recipes, call, reachable
 from dspectral.engine.telling import client_in_force
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.spectrum import Plan, Spectrum, of_summary
-from dspectral.engine import Blocks, blas_in_one_thread, expect_passes, fits_in_memory, numbered, summarize
+from dspectral.engine import Blocks, blas_in_one_thread, expect_passes, memory_limit, numbered, summarize
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, level_moments
 from dspectral.methods.tmpca.nodes import Nodes, Trees
@@ -99,7 +99,7 @@ def _above(climb: Climb, found: Spectrum, n_left: int, settings: LevelSettings) 
     axes = [*climb.axes, settings.scaled(found.axes, settings.variances(found))]
     # n_rows counts joined vectors of this level: N / P^level a tree.
     n_trees = found.n_rows * trees.arity ** len(axes) // trees.length
-    fits = fits_in_memory(8 * len(found.axes) * stream.most_nodes(n_trees, len(axes)))
+    fits = 8 * len(found.axes) * stream.most_nodes(n_trees, len(axes)) <= memory_limit()
     # Keeping nodes costs a read, which saves one only if more than one level is left.
     if not climb.kept and (n_left == 1 or not fits):
         return Climb(stream, axes, kept=False)

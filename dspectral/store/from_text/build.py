@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from dspectral.engine import told
-from dspectral.engine.planning.asking import SAMPLERS
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
@@ -14,7 +13,6 @@ from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.from_text.counting import count_vocabulary
 from dspectral.store.from_text.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
 from dspectral.store.from_text.longest import MOST_BYTES, Longest
-from dspectral.store.from_text.planned_build import text_samples
 from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_text
 from dspectral.store.from_text.span_blocks import build_spans
 from dspectral.store.from_text.texts import TextSources
@@ -213,6 +211,3 @@ def _write_rows(
     where: Location,
 ) -> BlockInfo:
     return write_block(where, name, encode(documents), last=last, text=text)
-
-
-SAMPLERS["build_store"] = partial(text_samples, planned=plan_text)

@@ -8,7 +8,6 @@ from uuid import uuid4
 import numpy as np
 
 from dspectral.engine import run_tasks, told
-from dspectral.engine.planning.asking import SAMPLERS
 from dspectral.store.arrays import Location, write_array
 from dspectral.store.checks import check_name, check_size
 from dspectral.store.corpus import Corpus, SentenceBlock
@@ -19,7 +18,6 @@ from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.changed_sources import TEXT
 from dspectral.store.from_text.counting import count_spans, merge_part
 from dspectral.store.from_text.longest import MOST_BYTES, Longest
-from dspectral.store.from_text.planned_build import text_samples
 from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_sentences
 from dspectral.store.from_text.span_blocks import build_spans
 from dspectral.store.from_text.texts import TextSources
@@ -250,6 +248,3 @@ def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
     draft.where.mark("", {CORPUS_KEY: sealed(head)})
     draft.where.remove("scratch")
     return Corpus(draft.where, tuple(blocks), draft.provenance)
-
-
-SAMPLERS["build_corpus"] = partial(text_samples, planned=plan_sentences)

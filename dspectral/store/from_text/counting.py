@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from dspectral.engine import expect_passes, numbered, run_tasks
-from dspectral.engine.planning.process_memory import KEPT, give_back
+from dspectral.engine.memory import give_back
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.draft import Draft
 from dspectral.store.from_text.changed_sources import TEXT, text_digest
@@ -108,7 +108,7 @@ def _count_span(
     for part, documents in enumerate(read(span)):
         # Reading has freed many small pieces, and so have earlier tasks. The large arrays of what follows do not fit in
         # their room, which would be resident beside them, and grow from block to block.
-        give_back(above=KEPT)
+        give_back()
         # A part has the same number in all blocks, because the hash of a term decides it: terms of different parts
         # never meet, and each part can be merged by itself.
         for partition, terms in enumerate(table_of(documents).partition(n_partitions)):

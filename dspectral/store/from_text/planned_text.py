@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from dspectral.engine import scratch_of_plan
 from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.draft import Draft
 from dspectral.store.from_text.changed_sources import hold_to_earlier, hold_to_plan, read_steady
@@ -75,6 +76,10 @@ class PlannedText(NamedTuple):
         counted = reading.longest.treatment != "error"
         # Texts are kept before the first pass, because a generator cannot be read for a second one.
         if self.texts is not None:
+            if scratch_of_plan():
+                raise ValueError(
+                    "the sources are texts in memory, which are read once: only files can be planned"
+                )
             pieces: Any = keep_texts(draft, self.texts, reading.block_bytes, reading.longest)
             read: Any = partial(read_kept, where=draft.where)
             read = partial(_read_counted, read=read, draft=draft.for_tasks()) if counted else read

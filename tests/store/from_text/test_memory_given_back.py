@@ -17,7 +17,7 @@ from functools import partial
 import dask
 import numpy as np
 
-from dspectral.engine.planning.process_memory import resident_bytes
+from dspectral.engine.memory import resident_bytes
 from dspectral.store.from_text import corpus_build
 
 ROOM, folder = int(sys.argv[1]), sys.argv[2]

@@ -1,0 +1,310 @@
+"""Memory: what a pass takes, what its processes may have, and the refusal of a pass that does not fit."""
+
+import ctypes
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dask
+import dask.array as da
+import numpy as np
+import psutil
+from numpy.typing import DTypeLike
+
+from dspectral.engine.cluster.asking import asked
+from dspectral.engine.cluster.clients import Client, Scheduler
+from dspectral.engine.configuration import as_bytes, asked_memory_limit, configured_fan_in
+from dspectral.engine.fits import fit_in_force
+from dspectral.engine.joined_blocks import bytes_said, spans_of
+from dspectral.engine.merge_tree import tree_depth
+from dspectral.engine.row_blocks import Stream, in_cuts, is_in_memory
+from dspectral.engine.summary import BlockSize, Need, bytes_of, need_of
+from dspectral.engine.telling import client_in_force
+from dspectral.html import size_of
+from dspectral.types import FloatArray
+
+LIBRARIES = 230_000_000
+"""Bytes of a worker that has loaded what the tasks of a pass need, and holds nothing."""
+ENDS_AT = 0.95
+"""Share of its limit at which Dask's nanny ends a worker."""
+SPILLS_AT = 0.7
+"""Share of its limit at which Dask's worker begins to write results to disk."""
+MOST_TIMES = 2
+"""Times the passes that are taken to stay below :data:`SPILLS_AT`."""
+IN_MEMORY = "slice-"
+"""How the arrays are named that are cut out of rows in memory."""
+STEP = 10_000_000
+"""Bytes to which a limit that would fit is rounded up."""
+MARGIN = 0.95
+"""The share of the size of a sketch that would fit which is proposed, since blocks differ."""
+CGROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+class Memory(NamedTuple):
+    """Memory of the processes that will do the work.
+
+    `n_workers`: number of worker processes (0: threads of this process); `n_threads`: tasks that run at once in a
+    process; `limit`: bytes that the smallest process may have, 0 for any number; `taken`: bytes that a process has
+    already, its libraries included.
+    """
+
+    n_workers: int
+    n_threads: int
+    limit: int
+    taken: int
+
+    @property
+    def whose(self) -> str:
+        """One of the processes, for messages."""
+        return "a worker" if self.n_workers else "this process"
+
+
+class PassNeed(NamedTuple):
+    """What a pass takes, as far as it is known before a block is read.
+
+    `law`: what the summary says that it needs; `blocks`: bytes of the blocks that a task reads; `bound`: bytes that
+    are bound to the function, and travel to each worker; `n_tasks`: tasks that read; `fan_in`: summaries that a
+    merge takes.
+    """
+
+    law: Need
+    blocks: int
+    bound: int
+    n_tasks: int
+    fan_in: int = 2
+
+    def of_process(self, memory: Memory) -> int:
+        """Return the most bytes of one process, by the law of :func:`dspectral.projected_memory` for its blocks."""
+        n_tasks = math.ceil(self.n_tasks / max(1, memory.n_workers))
+        waiting = tree_depth(n_tasks, self.fan_in) * (self.fan_in - 1) * self.law.summary
+        bound = self.bound if memory.n_workers else 0
+        at_once = min(memory.n_threads, n_tasks)
+        return int(memory.taken + bound + waiting + at_once * (self.blocks + self.law.work))
+
+
+_GIVEN: ContextVar[Memory | None] = ContextVar("memory", default=None)
+
+
+@contextmanager
+def given_memory(memory: Memory) -> Iterator[None]:
+    """Let passes of the body be held to this memory, whatever there is."""
+    token = _GIVEN.set(memory)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
+
+
+def need_of_pass(
+    of: Callable[..., Any], arrays: Sequence[da.Array], spans: Sequence[range], fan_in: int
+) -> PassNeed:
+    """Return what a pass takes, each of whose tasks reads a span of blocks.
+
+    A summary that says what it needs (:class:`~dspectral.engine.summary.Need`) is held to it; of others only the bytes
+    of dense blocks and of what is bound to the function are known.
+    """
+    blocks = sum(_block_bytes(array) + _joined_bytes(array, spans) for array in arrays)
+    bound = bytes_of((*getattr(of, "args", ()), *getattr(of, "keywords", {}).values()))
+    return PassNeed(law_of(of, arrays, spans), blocks, bound, len(spans), fan_in)
+
+
+def spans_for(of: Callable[..., Any], arrays: Sequence[da.Array]) -> list[range]:
+    """Return the blocks that each task of a pass reads."""
+    return spans_of(arrays, law_of(of, arrays).block)
+
+
+def law_of(of: Callable[..., Any], arrays: Sequence[da.Array], spans: Sequence[range] | None = None) -> Need:
+    """Return what a summary says that it needs."""
+    first = arrays[0]
+    if first.dtype.kind == "O":
+        return Need(0, 0)
+    sizes = first.chunks[0]
+    n_rows = max(sizes if spans is None else (sum(sizes[i] for i in span) for span in spans), default=0)
+    is_dense = isinstance(first._meta, np.ndarray)  # noqa: SLF001  the kind of its blocks
+    # Kernels compute in single or double precision, whatever integers they are given.
+    itemsize = 4 if first.dtype == np.float32 else 8
+    return need_of(of, BlockSize(int(n_rows), int(first.shape[1]), itemsize, not is_dense))
+
+
+def admit(need: PassNeed, client: Client | None, name: str) -> None:
+    """Refuse a pass that cannot fit in the memory there is; no block is read.
+
+    ``dspectral.admission`` in Dask's configuration set to false admits everything.
+    """
+    if dask.config.get("dspectral.admission", default=True):
+        memory = memory_of(client)
+        refusal = "" if memory is None else refusal_of(need, memory, name)
+        if refusal:
+            raise MemoryError(refusal)
+
+
+def refusal_of(need: PassNeed, memory: Memory, name: str) -> str:
+    """Return why a pass does not fit, and what would; empty where it fits."""
+    most = need.of_process(memory)
+    if not memory.limit or most <= ENDS_AT * memory.limit:
+        return ""
+    fit = fit_in_force()
+    ratio = (ENDS_AT * memory.limit - memory.taken) / max(1, most - memory.taken)
+    ways = [larger_limit(most, memory), *smaller_sketch(getattr(fit, "owner", None), ratio)]
+    return sentence(fit.name if fit else f"the pass {name!r}", memory, most, ways)
+
+
+def sentence(name: str, memory: Memory, most: float, ways: list[str], share: float = ENDS_AT) -> str:
+    """Return the sentence of a refusal.
+
+    >>> sentence("SketchedPCA", Memory(2, 1, 500_000_000, 0), 9e8, ["with memory_limit='1GB' it fits"], 0.9)
+    "SketchedPCA does not fit in memory: a worker needs 900 MB, and may take 450 MB of its 500 MB; with \
+memory_limit='1GB' it fits"
+    """
+    there = f"may take {size_of(share * memory.limit)} of its {size_of(memory.limit)}"
+    return "; ".join(
+        [f"{name} does not fit in memory: {memory.whose} needs {size_of(most)}, and {there}", *ways]
+    )
+
+
+def larger_limit(most: float, memory: Memory) -> str:
+    """Return the limit of memory that would fit.
+
+    >>> larger_limit(1.2e9, Memory(2, 1, 500_000_000, 0))
+    "with memory_limit='1270MB' it fits"
+    """
+    size = f"{math.ceil(most / ENDS_AT / STEP) * STEP // 1_000_000}MB"
+    if memory.n_workers:
+        return f"with memory_limit={size!r} it fits"
+    return f"it fits where this process may have {size} (dspectral.worker-memory), or by fewer threads"
+
+
+def smaller_sketch(estimator: Any, ratio: float) -> list[str]:
+    """Return the size of the sketch that would fit, to which summaries are in proportion."""
+    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    k = parameters.get("n_components")
+    if "sketch_size" not in parameters or not k:
+        return []
+    now = parameters["sketch_size"] or (2 if parameters.get("n_passes", 1) == 1 else 3) * k + 10
+    fits = int(now * ratio * MARGIN)
+    if fits < k:
+        return [f"with n_components={fits // 3} it fits"] if fits >= 3 else []
+    return [f"with sketch_size={fits} it fits"]
+
+
+def column_groups(
+    X: Stream, of: Callable[[FloatArray], Callable[..., Any]], shape: tuple[int, int], dtype: DTypeLike
+) -> int:
+    """Return in how many groups of columns a factor has to go out, each bound to the function of a pass of its own.
+
+    A merge and a copy of the factor are on top of what a pass takes: where workers are of unequal speed, summaries wait
+    for neighbors that are late, and what is received is copied to where words begin. A worker may take 70 % of its
+    limit, where Dask begins to spill; this process as much of its own, and no more than ``dspectral.memory-limit``
+    where that is set. What fits only in 95 %, at which workers are ended, still runs; so does what would need more than
+    twice as many passes in 70 %.
+    """
+    in_memory = is_in_memory(X)
+    arrays = [in_cuts(X, "product", in_memory=in_memory)]
+    memory, width, fan_in = memory_of(None if in_memory else client_in_force()), shape[1], configured_fan_in()
+    if memory is None or not memory.limit:
+        return 1
+    asked_for = None if memory.n_workers else asked_memory_limit()
+
+    def need(n_columns: int) -> int:
+        factor = np.broadcast_to(np.zeros((), dtype=dtype), (shape[0], n_columns))  # takes no memory itself
+        function = of(factor)
+        most = need_of_pass(function, arrays, spans_for(function, arrays), fan_in)
+        merge = fan_in * law_of(function, arrays).summary + bytes_of(factor)
+        return most.of_process(memory) - memory.taken + merge
+
+    def fewest(share: float) -> int | None:
+        room = min(share * memory.limit - memory.taken, math.inf if asked_for is None else asked_for)
+        groups = (n for n in range(1, width + 1) if need(math.ceil(width / n)) <= room)
+        return next(groups, None)
+
+    possible, without_spilling = fewest(ENDS_AT), fewest(SPILLS_AT)
+    if possible is None:
+        fit, least = fit_in_force(), need(1)
+        name = f"{fit.name if fit else 'the pass product'}, even with one column of its products in a pass,"
+        if asked_for is not None and least > asked_for:
+            way = f"with dspectral.memory-limit={math.ceil(least / 1e6)}MB it fits"
+            raise MemoryError(sentence(name, memory._replace(limit=asked_for), least, [way], 1.0))
+        most = least + memory.taken
+        raise MemoryError(sentence(name, memory, most, [larger_limit(most, memory)]))
+    # Where libraries and blocks alone nearly fill 70 %, what is left for columns would make passes without end.
+    if without_spilling is None or without_spilling > MOST_TIMES * possible:
+        return possible
+    return without_spilling
+
+
+def memory_of(client: Client | None) -> Memory | None:
+    """Return the memory of the processes that would do the work now; None where a cluster has no worker to say it."""
+    if (given := _GIVEN.get()) is not None:
+        return given
+    if client is None:
+        value = dask.config.get("dspectral.worker-memory", None)
+        limit = memory_here() if value is None else as_bytes("dspectral.worker-memory", value)
+        return Memory(0, _n_threads_here(), limit, resident_bytes())
+    # A scheduler that does not answer is for the pass to speak of.
+    found = asked(client, client.run_on_scheduler, _of_scheduler)
+    return None if found is None else Memory(*found)
+
+
+def _of_scheduler(dask_scheduler: Scheduler) -> tuple[int, int, int, int] | None:
+    """Return the number of workers, their threads, the least limit, and the bytes that one has beside data."""
+    workers = list(dask_scheduler.workers.values())
+    if not workers:
+        return None
+    limits = [int(one.memory_limit) for one in workers if one.memory_limit]
+    taken = sorted(max(0, (one.metrics or {}).get("memory", 0) - one.nbytes) for one in workers)
+    # The median: a worker that has just ended a task is larger than it will stay.
+    middle = max(LIBRARIES, int(taken[len(taken) // 2]))
+    return len(workers), max(int(one.nthreads) for one in workers), min(limits, default=0), middle
+
+
+def _n_threads_here() -> int:
+    """Return how many tasks run at once where this process does the work."""
+    if dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
+        return 1
+    known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(dask.config.get("num_workers", None) or known)
+
+
+def _joined_bytes(array: da.Array, spans: Sequence[range]) -> int:
+    """Return the bytes of the largest run of blocks that a task reads; 0 where each task reads one."""
+    said = bytes_said(array)
+    if said is None or len(spans) == len(said):
+        return 0
+    return max(sum(said[i] for i in span) for span in spans)
+
+
+def _block_bytes(array: da.Array) -> int:
+    """Return the bytes that reading the largest block takes, 0 where nothing is known or it is in memory already."""
+    is_dense = isinstance(array._meta, np.ndarray) and array.dtype.kind != "O"  # noqa: SLF001
+    if not is_dense or array.name.startswith(IN_MEMORY):
+        return 0
+    return int(max(array.chunks[0], default=0)) * int(array.shape[1]) * int(array.dtype.itemsize)
+
+
+def resident_bytes() -> int:
+    """Return the bytes of this process that are in memory now."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def memory_here() -> int:
+    """Return the bytes that this process may have: what is resident, and what the machine and its group leave."""
+    free = int(psutil.virtual_memory().available)
+    for path in CGROUPS:
+        with suppress(OSError, ValueError):  # "max" where nothing limits the group
+            used = path.with_name(path.name.replace("max", "current").replace("limit", "usage"))
+            free = min(free, max(0, int(path.read_text()) - int(used.read_text())))
+    return free + resident_bytes()
+
+
+def give_back() -> None:
+    """Give memory that was freed back to the system, where the C library can.
+
+    Otherwise it is kept as it was cut: it would hide what grows next, and add to arrays too large for what is kept.
+    """
+    if sys.platform.startswith("linux") and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)

@@ -1,0 +1,95 @@
+"""What a pass takes is what it is held to: what does not fit is refused before a block is read."""
+
+import dask
+import numpy as np
+import pytest
+from distributed import Client
+
+from dspectral import SketchedPCA
+from dspectral.decomposition import FrequentDirections
+from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.decomposition.random_range import RandomRange
+from dspectral.engine import memory
+from dspectral.engine.memory import Memory, PassNeed, memory_here, memory_of, resident_bytes, smaller_sketch
+from dspectral.engine.summary import BlockSize, Need
+from tests.engine.rows import rows_of
+
+
+def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_it_says():
+    read = []
+
+    def one_block(block):
+        read.append(len(block))
+        return block
+
+    X = rows_of(4, 20_000).map_blocks(one_block, meta=np.empty((0, 0)))
+    model = SketchedPCA(60, solver="frequent_directions")
+    here = {"scheduler": "sync"}
+    with dask.config.set({"dspectral.worker-memory": "100 MB", **here}):
+        with pytest.raises(MemoryError, match=r"SketchedPCA.*this process needs .* of its 100 MB") as refused:
+            model.fit(X)
+        assert read == []
+    there = str(refused.value).partition("may have ")[2].split()[0]
+    with dask.config.set({"dspectral.worker-memory": there, **here}):
+        model.fit(X)
+    assert len(read) >= 4
+
+
+def test_admission_can_be_switched_off():
+    with dask.config.set(
+        {"dspectral.worker-memory": "100 MB", "dspectral.admission": False, "scheduler": "sync"}
+    ):
+        assert SketchedPCA(2, solver="gram").fit(rows_of(2, 2000)).n_passes_ == 1
+
+
+@pytest.mark.parametrize("limit", ["300MB", 0])
+def test_workers_whose_limit_is_too_low_are_refused_with_the_limit_that_would_do(limit):
+    X = rows_of(2, 20_000)
+    model = SketchedPCA(200, solver="frequent_directions")
+    how = {"threads_per_worker": 1, "processes": False, "memory_limit": limit, "dashboard_address": ":0"}
+    with Client(n_workers=1, **how) as client:
+        if limit:
+            with pytest.raises(MemoryError, match=r"a worker needs .* with memory_limit='\d+MB' it fits"):
+                model.fit(X)
+        else:
+            assert memory_of(client)[:3] == (1, 1, 0)
+            SketchedPCA(2, solver="frequent_directions").fit(rows_of(2))
+
+
+def test_the_law_counts_summaries_that_wait_and_tasks_that_run():
+    need = PassNeed(Need(50, 90), 10, 5, 64)
+    # Six levels of waiting summaries on one worker, four on each of four, and the task that runs.
+    assert need.of_process(Memory(1, 1, 0, 1000)) == 1000 + 5 + 6 * 50 + 100
+    assert need.of_process(Memory(4, 1, 0, 1000)) == 1000 + 5 + 4 * 50 + 100
+    assert need.of_process(Memory(0, 3, 0, 1000)) == 1000 + 6 * 50 + 3 * 100
+
+
+def test_a_smaller_sketch_is_proposed_to_methods_that_have_one():
+    assert smaller_sketch(SketchedPCA(30, sketch_size=400), 0.5) == ["with sketch_size=190 it fits"]
+    assert smaller_sketch(SketchedPCA(30), 0.3) == ["with n_components=6 it fits"]
+    assert smaller_sketch(SketchedPCA(30), 0.01) == smaller_sketch(None, 0.5) == []
+
+
+@pytest.mark.parametrize("summary", ["sketch", "gram", "product", "range"])
+def test_what_a_summary_says_that_it_needs_is_what_it_holds(summary):
+    rows = np.random.default_rng(0).standard_normal((300, 500))
+    factor = np.ones((500, 20))
+    of, bound = {
+        "sketch": (FrequentDirections.of, {"size": 50}),
+        "gram": (Moments.of, {}),
+        "product": (GramProduct.of, {"factor": factor}),
+        "range": (RandomRange.of, {"size": 30}),
+    }[summary]
+    need = of.__self__.needs(BlockSize(300, 500, 8, False), **bound)
+    held = sum(field.nbytes for field in of(rows, **bound) if isinstance(field, np.ndarray))
+    assert held == need.summary <= need.work
+
+
+def test_this_process_may_have_what_its_control_group_leaves(tmp_path, monkeypatch):
+    limit = tmp_path / "memory.max"
+    limit.write_text("3000000")
+    (tmp_path / "memory.current").write_text("1000000")
+    monkeypatch.setattr(memory, "CGROUPS", (limit, tmp_path / "missing"))
+    assert memory_here() == pytest.approx(resident_bytes() + 2_000_000, abs=1_000_000)
+    limit.write_text("max")
+    assert memory_here() > resident_bytes()

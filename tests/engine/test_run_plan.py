@@ -1,0 +1,122 @@
+"""Plans of fits and builds: what the first pass tells of the whole, and nothing is written."""
+
+import json
+
+import dask
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dspectral
+from dspectral import SketchedPCA, TruncatedSVD, build_corpus, build_store, plan, write_counts
+from dspectral.engine import events, run_plan
+from dspectral.engine.memory import LIBRARIES, Memory, given_memory
+from tests.engine.hearing import heard_of, of_kind
+from tests.engine.rows import rows_of
+from tests.temporary import nothing_left
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    counts = sparse.random_array((400, 60), density=0.1, rng=np.random.default_rng(0), format="csr")
+    return write_counts(
+        counts.astype(np.float32), str(tmp_path_factory.mktemp("plan") / "c.zarr"), block_rows=50
+    )
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("the cat sat on the mat\n" * 2000, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"solver": "krylov", "n_passes": 3}, {"solver": "frequent_directions"}]
+)
+def test_a_plan_says_passes_tasks_bytes_and_memory_as_the_fit_then_has_them(store, parameters, tmp_path):
+    svd = TruncatedSVD(3, random_state=0, **parameters)
+    with nothing_left(tmp_path / "temporary"):
+        found = svd.plan(store, workers=2, memory_limit="2 GB")
+    assert not hasattr(svd, "components_")
+    passes = of_kind(heard_of(lambda: svd.fit(store)), events.PassBegan)
+    assert found.n_passes == len(passes)
+    assert found.n_tasks == passes[0].n_blocks + passes[0].n_merges
+    assert (found.n_blocks, found.bytes_read, found.phase) == (8, store.n_bytes, passes[0].name)
+    assert (found.n_workers, found.n_threads, found.memory_limit) == (2, 1, 2_000_000_000)
+    assert LIBRARIES < found.worker_memory < 2 * LIBRARIES
+    assert found.seconds == found.n_passes * found.pass_seconds > 0
+    assert found.refusal == ""
+    found.check()
+
+
+def test_a_plan_is_read_by_persons_notebooks_and_programs(store):
+    found = SketchedPCA(3).plan(store)
+    assert "threads of this process" in str(found)
+    assert "Plan of SketchedPCA" in found._repr_html_()
+    content = found.as_dict()
+    assert content["n_tasks"] == found.n_tasks
+    assert json.loads(json.dumps(content)) == content
+
+
+def test_no_event_tells_of_a_plan(store):
+    assert heard_of(lambda: SketchedPCA(3).plan(store)) == []
+
+
+def test_what_does_not_fit_is_said_and_not_raised(store):
+    found = SketchedPCA(3, sketch_size=50).plan(store, workers=1, memory_limit="100 MB")
+    assert (found.seconds, found.memory_limit) == (None, 100_000_000)
+    with pytest.raises(
+        MemoryError, match=r"SketchedPCA .*a worker needs .*of its 100 MB; with memory_limit="
+    ):
+        found.check()
+    assert str(found).splitlines()[1].startswith("cannot run: SketchedPCA")
+    with given_memory(Memory(2, 1, 1, 0)):
+        assert "one column" in TruncatedSVD(8, solver="krylov").plan(store).refusal
+
+
+@pytest.mark.parametrize(("build", "n_passes"), [(build_store, 1), (build_corpus, 2)])
+def test_a_build_is_planned_and_builds_nothing(build, n_passes, text, tmp_path):
+    with nothing_left(tmp_path / "temporary"):
+        found = plan(build, str(text), str(tmp_path / "never.zarr"), block_bytes=8000, workers=1)
+    assert (found.name, found.n_passes) == (build.__name__, n_passes)
+    assert found.bytes_read == text.stat().st_size
+    assert found.n_blocks == -(-found.bytes_read // 8000)
+    assert found.worker_memory >= LIBRARIES + 5 * found.bytes_read // found.n_blocks
+    assert not (tmp_path / "never.zarr").exists()
+
+
+def test_rows_that_would_be_written_are_planned_and_not_computed(tmp_path):
+    found = plan(write_counts, np.abs(rows_of(5)), str(tmp_path / "never.zarr"))
+    assert (found.n_passes, found.n_blocks) == (1, 5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_texts_that_are_read_once_are_not_planned():
+    with pytest.raises(ValueError, match="read once: only files can be planned"):
+        plan(build_store, (line for line in ["the cat"]), "memory://never")
+
+
+def test_blocks_too_large_to_try_are_not_timed(text, monkeypatch):
+    monkeypatch.setattr(run_plan, "MOST_BYTES", 10)
+    assert plan(build_store, str(text), "memory://never").seconds is None
+
+
+def test_what_fit_refuses_its_plan_refuses_with_the_same_sentence():
+    with pytest.raises(ValueError, match="n_components is 99, but X has only 40"):
+        SketchedPCA(99).plan(rows_of(3))
+
+
+def test_a_fit_without_a_pass_takes_nothing():
+    class Still:
+        def fit(self, X):
+            return self
+
+    found = dspectral.plan(Still(), 7)
+    assert (found.n_passes, found.n_tasks, found.seconds) == (0, 0, 0.0)
+
+
+def test_without_workers_nothing_is_planned_for_them(monkeypatch):
+    monkeypatch.setattr(run_plan, "memory_of", lambda _client: None)
+    with pytest.raises(ValueError, match="give workers=N"), dask.config.set(scheduler="sync"):
+        SketchedPCA(2).plan(rows_of(2))
