@@ -19,8 +19,7 @@ from dspectral.methods.lsi.class_products import ClassGramProduct, CrossProduct
 from dspectral.methods.lsi.local_regions import LocalSpaces
 from dspectral.methods.lsi.squared_hinge import Relevancy, SquaredHinge, TopScores
 from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
-from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
-from dspectral.methods.multilabel.second_moments import SecondMoments
+from dspectral.methods.multilabel.moments import FirstMoments, SecondMoments, ThirdMoment
 from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
 from dspectral.methods.topics.rotation import Axes, Sample, TopicSums

@@ -85,14 +85,7 @@ STEPS = {
         "document_products",
         "term_similarity",
     },
-    "multilabel": {
-        "checked_settings",
-        "choosing",
-        "classifier",
-        "leading_directions",
-        "passes",
-        "prediction",
-    },
+    "multilabel": {"choosing", "classifier", "passes", "prediction", "recipe"},
     "sentences": {
         "intent",
         "intent_settings",

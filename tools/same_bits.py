@@ -18,13 +18,14 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeAlias, get_args
+from unittest.mock import patch
 
 import dask
 import dask.array as da
@@ -42,8 +43,12 @@ NAMES = {
     "transition_iter": ("n_transition_em_iter", "n_transition_iter", "transition_iter"),
 }
 """Names that a parameter has in one version or another; the constructor or ``fit`` takes one of them."""
-CONSTANTS = {"batch_size": ("dspectral.methods.hmm.quantizer", "BATCH_FRAMES")}
-"""Constants of a module that were a parameter in another version; they are set where nothing takes the parameter."""
+CONSTANTS = {
+    "VectorQuantizer.batch_size": ("dspectral.methods.hmm.quantizer", "BATCH_FRAMES"),
+    "MomentMultiLabelClassifier.solver": ("dspectral.methods.multilabel.passes", "SOLVER"),
+    "MomentMultiLabelClassifier.sketch_size": ("dspectral.methods.multilabel.passes", "SKETCH_SIZE"),
+}
+"""Constants of a module that were a parameter of an estimator; they are set for its fit where nothing takes it."""
 VALUES = {"diagonalise": "diagonalize"}
 """Another spelling of a parameter's value, used where the annotation does not know the first."""
 CONFIGURED = {"memory_limit": "dspectral.memory-limit", "fan_in": "dspectral.fan-in"}
@@ -189,8 +194,9 @@ def workflow(name: str) -> Any:
     raise ImportError(f"no package of {', '.join(WORKFLOWS)} has {name}")
 
 
-def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any]]:
-    """Make an estimator, with each parameter under the name that this version has."""
+def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any], list[Any]]:
+    """Make an estimator, with each parameter under the name that this version has; or as patches of constants."""
+    constants = []
     own: dict[str, Any] = {}
     for_fit: dict[str, Any] = {}
     for_recipe: dict[str, Any] = {}
@@ -203,9 +209,9 @@ def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any]]:
     for name, value in parameters.items():
         options = NAMES.get(name, (name,))
         taken = [(known[option], given) for known, given in places for option in options if option in known]
-        if not taken and name in CONSTANTS:
-            module, constant = CONSTANTS[name]
-            setattr(import_module(module), constant, value)
+        place = CONSTANTS.get(f"{estimator.__name__}.{name}")
+        if not taken and place:
+            constants.append(patch.object(import_module(place[0]), place[1], value))
             continue
         if not taken:
             raise TypeError(f"{estimator.__name__} takes none of {', '.join(options)}")
@@ -213,7 +219,7 @@ def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any]]:
         given[parameter.name] = _spelled(value, parameter)
     if for_recipe and recipe is not None:
         own["recipe"] = recipe(**for_recipe)
-    return estimator(**own), for_fit
+    return estimator(**own), for_fit, constants
 
 
 def _recipe_of(estimator: Any) -> Any:
@@ -235,8 +241,10 @@ def fitted(name: str, X: Any, y: Any = None, **parameters: Any) -> Any:
     configured = {
         key: parameters.pop(old) for old, key in CONFIGURED.items() if {old} & parameters.keys() - known
     }
-    model, for_fit = made(public(name), **parameters)
-    with dask.config.set(configured):
+    model, for_fit, constants = made(public(name), **parameters)
+    with dask.config.set(configured), ExitStack() as stack:
+        for constant in constants:
+            stack.enter_context(constant)
         return model.fit(X, **for_fit) if y is None else model.fit(X, y, **for_fit)
 
 

@@ -25,7 +25,6 @@ from dspectral import (
     HybridRecipe,
     LocalLSI,
     MomentMultiLabelClassifier,
-    MultiLabelRecipe,
     SketchedPCA,
     TreePCA,
     TruncatedSVD,
@@ -93,7 +92,7 @@ def hybrid(counts, _corpus):
 
 
 def many_labels(counts, _corpus):
-    return MomentMultiLabelClassifier(3, recipe=MultiLabelRecipe(solver="range"), n_em_iter=1).fit(counts)
+    return MomentMultiLabelClassifier(3, n_em_iter=1).fit(counts)
 
 
 def regions(counts, _corpus):

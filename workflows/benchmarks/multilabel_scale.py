@@ -94,7 +94,6 @@ def options() -> argparse.ArgumentParser:
     )
     add("--n-states", type=form.positive, default=50, metavar="K", help="latent states")
     add("--true-states", type=form.positive, default=100, metavar="S", help="states drawn from")
-    add("--sketch-size", type=form.positive, metavar="L", help="rows of the sketch (default: 2 K + 10)")
     add("--correction-rank", type=int, metavar="R", help="of the linear correction (default: K)")
     add(
         "--settings",
@@ -155,7 +154,7 @@ def learn_part(
     model = MomentMultiLabelClassifier(
         arguments.n_states,
         correction_rank=arguments.correction_rank,
-        recipe=MultiLabelRecipe(sketch_size=arguments.sketch_size, alpha=given.pop("alpha")),
+        recipe=MultiLabelRecipe(alpha=given.pop("alpha")),
         random_state=arguments.seed,
         **given,
     )

@@ -1,77 +1,87 @@
 """Settings that are chosen on documents held out, before the pass that needs them, from a sample in memory."""
 
 from itertools import product
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspectral._compiled import compiled, read_only
+from dspectral.linalg import sparse_products
 from dspectral.methods.multilabel.document_rows import linear_features, word_rows
-from dspectral.methods.multilabel.document_sample import DocumentSample
-from dspectral.methods.multilabel.held_out import HeldOutScores, gains_of
-from dspectral.methods.multilabel.leading_directions import Leading, directions_of, wider_directions
-from dspectral.methods.multilabel.moments import label_range
+from dspectral.methods.multilabel.latent_states import penalized_inverse
+from dspectral.methods.multilabel.moments import label_range, reached_from
 from dspectral.methods.multilabel.passes import (
     DocumentsInMemory,
+    Leading,
     States,
+    directions_of,
     em_pass,
     third_pass,
+    wider_directions,
 )
-from dspectral.methods.multilabel.recipe import Settings
-from dspectral.methods.multilabel.second_moments import reached_from
-from dspectral.types import CSRRows, FloatArray
+from dspectral.methods.multilabel.recipe import ALPHAS, EM_PASSES, SMOOTHINGS, Settings
+from dspectral.methods.multilabel.state_statistics import LabelModel, Regression, posteriors
+from dspectral.types import CSRRows, FloatArray, IntArray
 
-Fold: TypeAlias = tuple[DocumentsInMemory, DocumentsInMemory]
-SMOOTHINGS = (0.9, 0.3)
-"""Shares of the corpus that are tried, the one that wins on real documents first."""
-EM_PASSES = (0, 2)
-"""Numbers of passes of EM that are tried."""
-ALPHAS = (1e-2, 3e-3, 1e-3, 3e-2, 1e-1, 3e-1)
-"""Penalties that are tried, for the documents that learn."""
 FEWEST = 30
 """Fewer documents held out than that say nothing."""
 SCORES = 1 << 20
 """Most scores of labels of documents held out that are ranked for each candidate and quarter."""
 
 
-class Chosen(NamedTuple):
-    """Settings that were chosen, and on how many documents.
-
-    `settings`: settings with what was chosen; `n_held_out`: number of documents that were held out in turn, 0
-    where nothing was chosen.
-    """
-
-    settings: Settings
-    n_held_out: int
-
-
-def chosen(leading: Leading, states: States, settings: Settings, n_rows: int) -> Chosen:
-    """Choose what is undecided: smoothing, passes of EM, and the penalty of the linear correction.
+def chosen(leading: Leading, states: States, settings: Settings, n_rows: int) -> tuple[Settings, int]:
+    """Choose what is undecided, and return the settings and the number of documents held out in turn.
 
     Each quarter of the sample in turn is held out: the others learn as the third pass and those of EM do, and its
-    documents are ranked by every candidate.
+    documents are ranked by every candidate for smoothing, passes of EM, and the penalty of the linear correction.
 
     The states come from the words of all documents, but no label of a document is seen before it is ranked. A penalty
     is worth so many documents: what is best for those that learned is divided by how many times more there are.
     """
-    if not settings.undecided or not len(leading.sample.hashes):
-        return Chosen(settings, 0)
-    words, labels = _compact(leading.sample)
-    folds = [_split(words, labels, held_out) for held_out in leading.sample.quarters()]
-    if min(part.words.shape[0] for fold in folds for part in fold) < FEWEST or not all(
-        fitted.labels.nnz for fitted, _ in folds
-    ):
-        return Chosen(settings, 0)
-    columns = np.unique(leading.sample.words.indices)
-    narrow, states = _narrowed(leading, columns), _narrowed_states(states, columns)
-    candidates = _candidates(settings)
-    gains = np.concatenate([_tried(fold, narrow, states, candidates) for fold in folds], axis=1)
+    sample = leading.sample
+    if not settings.undecided or not len(sample.hashes):
+        return settings, 0
+    # Words and labels of those columns alone that the sample has; one more column stands for all other words.
+    own = np.unique(sample.words.indices)
+    shape = (sample.words.shape[0], len(own) + 1)
+    ids = np.searchsorted(own, sample.words.indices)
+    words = sparse.csr_array((sample.words.data, ids, sample.words.indptr), shape=shape)
+    labels = sample.labels[:, np.unique(sample.labels.indices)]
+    # Of those held out the ones that have a label are ranked, no more than can be ranked soon.
+    most, folds = max(FEWEST, SCORES // max(1, labels.shape[1])), []
+    for held_out in sample.quarters():
+        ranked = np.flatnonzero(held_out & (np.diff(labels.indptr) > 0))[:most]
+        parts = np.flatnonzero(~held_out), ranked
+        folds.append([DocumentsInMemory(words[rows], labels[rows], words.dtype) for rows in parts])
+    fewest = min(part.words.shape[0] for fold in folds for part in fold)
+    if fewest < FEWEST or not all(fitted.labels.nnz for fitted, _ in folds):
+        return settings, 0
+    # What the passes found of these words, and of all others as one: those keep their share, so that smoothing mixes
+    # in what it does in the passes; no document has them.
+    count, columns, forward = leading.document_frequency, states.words.columns, states.whitening.forward
+    left = np.maximum(1.0 - columns[own].sum(axis=0, keepdims=True), 0.0).astype(columns.dtype)
+    nothing = np.zeros((1, forward.shape[1]), dtype=forward.dtype)
+    leading = leading._replace(
+        document_frequency=np.append(count[own], count.sum() - count[own].sum()),
+        column_weights=np.append(leading.column_weights[own], 1.0),
+    )
+    states = states._replace(
+        whitening=states.whitening._replace(forward=np.concatenate([forward[own], nothing])),
+        words=states.words._replace(columns=np.concatenate([columns[own], left])),
+    )
+    tried: dict[str, tuple[Any, ...]] = {"n_em_iter": EM_PASSES, "smoothing": SMOOTHINGS, "alpha": ALPHAS}
+    tried |= {name: (getattr(settings, name),) for name in tried if name not in settings.undecided}
+    candidates = [
+        settings._replace(**dict(zip(tried, values, strict=True))) for values in product(*tried.values())
+    ]
+    gains = np.concatenate([_tried(fold, leading, states, candidates) for fold in folds], axis=1)
     best = candidates[first_of_the_best(gains)]
     if "alpha" in settings.undecided:
-        fitted = float(np.mean([fitted.words.shape[0] for fitted, _ in folds]))
-        best = best._replace(alpha=best.alpha * fitted / n_rows)
-    return Chosen(best, gains.shape[1])
+        n_fitted = float(np.mean([fitted.words.shape[0] for fitted, _ in folds]))
+        best = best._replace(alpha=best.alpha * n_fitted / n_rows)
+    return best, gains.shape[1]
 
 
 def first_of_the_best(gains: FloatArray) -> int:
@@ -88,45 +98,16 @@ def first_of_the_best(gains: FloatArray) -> int:
     return int(np.argmax(lost.mean(axis=1) <= error))
 
 
-def _candidates(settings: Settings) -> list[Settings]:
-    """Return what is tried, with all penalties of one model beside each other."""
-    tried: list[tuple[Any, ...]] = [
-        several if name in settings.undecided else (getattr(settings, name),)
-        for name, several in (("n_em_iter", EM_PASSES), ("smoothing", SMOOTHINGS), ("alpha", ALPHAS))
-    ]
-    return [
-        settings._replace(n_em_iter=n_em_iter, smoothing=smoothing, alpha=alpha)
-        for n_em_iter, smoothing, alpha in product(*tried)
-    ]
-
-
-def _compact(sample: DocumentSample) -> tuple[CSRRows, CSRRows]:
-    """Return words and labels of the sample, of those columns alone that it has."""
-    words = np.unique(sample.words.indices)
-    # One more column stands for all words that the sample does not have.
-    X = sparse.csr_array(
-        (sample.words.data, np.searchsorted(words, sample.words.indices), sample.words.indptr),
-        shape=(sample.words.shape[0], len(words) + 1),
-    )
-    return X, sample.labels[:, np.unique(sample.labels.indices)]
-
-
-def _split(words: CSRRows, labels: CSRRows, held_out: NDArray[np.bool_]) -> Fold:
-    """Return documents that learn, and those held out that have a label, no more than can be ranked soon."""
-    most = max(FEWEST, SCORES // max(1, labels.shape[1]))
-    fitted, ranked = np.flatnonzero(~held_out), np.flatnonzero(held_out & (np.diff(labels.indptr) > 0))[:most]
-    first, second = (DocumentsInMemory(words[rows], labels[rows], words.dtype) for rows in (fitted, ranked))
-    return first, second
-
-
-def _tried(fold: Fold, leading: Leading, states: States, candidates: list[Settings]) -> FloatArray:
+def _tried(
+    fold: list[DocumentsInMemory], leading: Leading, states: States, candidates: list[Settings]
+) -> FloatArray:
     """Return what each candidate gains on each document held out, shape (n_candidates, n_documents)."""
     fitted, held_out = fold
     settings, dtype = candidates[0], states.whitening.forward.dtype
     # No label of a document held out may speak: directions that had heard them would ask for too small a penalty.
     rank = min(settings.rank, len(leading.column_weights))
-    heard = label_range(fitted.words, fitted.labels, rank, settings.seed)
-    directions = directions_of(heard, leading.column_weights, dtype)
+    found = label_range(fitted.words, fitted.labels, rank, settings.seed)
+    directions = directions_of(found, leading.column_weights, dtype)
     reached = reached_from(fitted.words, leading.column_weights, directions)
     leading = leading._replace(
         directions=wider_directions(directions, reached),
@@ -142,10 +123,11 @@ def _tried(fold: Fold, leading: Leading, states: States, candidates: list[Settin
     fitted = fitted._replace(features=known)
     words = word_rows(held_out.words, counts=settings.counts, dtype=dtype)
     gains = np.zeros((len(candidates), words.shape[0]))
-    for several in _alike(candidates):
-        model = third_pass(fitted, leading, states, candidates[several[0]])
+    for smoothing in dict.fromkeys(one.smoothing for one in candidates):
+        alike = [number for number, one in enumerate(candidates) if one.smoothing == smoothing]
+        model = third_pass(fitted, leading, states, candidates[alike[0]])
         n_done, scores = 0, HeldOutScores.of(model, words, features)
-        for number in several:
+        for number in alike:
             one = candidates[number]
             # Candidates come with growing numbers of passes of EM: each goes on where the last one was.
             for _ in range(n_done, one.n_em_iter):
@@ -156,30 +138,80 @@ def _tried(fold: Fold, leading: Leading, states: States, candidates: list[Settin
     return gains
 
 
-def _alike(candidates: list[Settings]) -> list[list[int]]:
-    """Return the numbers of the candidates of each smoothing."""
-    return [
-        [number for number, one in enumerate(candidates) if one.smoothing == smoothing]
-        for smoothing in dict.fromkeys(one.smoothing for one in candidates)
-    ]
+class HeldOutScores(NamedTuple):
+    """All that scores the labels of some documents by one model, for any penalty of its linear correction.
+
+    `states` (n, k): probabilities of the states given the words; `features` (n, r + 1): features of the
+    linear correction, with a last column of ones; `labels` (L, r + 1 + k): sums of the labels with the
+    features, beside their probabilities in each state; `regression`: cross products that the linear
+    correction is solved from.
+    """
+
+    states: FloatArray
+    features: FloatArray
+    labels: FloatArray
+    regression: Regression
+
+    @classmethod
+    def of(cls, model: LabelModel, words: CSRRows, features: FloatArray) -> Self:
+        """Take what does not hang on the penalty.
+
+        Shapes: `words` (n, d), `features` (n, r).
+        """
+        states = posteriors(sparse_products.times(words, model.log_words) + np.log(model.weights))[0]
+        ones = np.ones((len(features), 1), dtype=features.dtype)
+        return cls(
+            states.astype(features.dtype),
+            np.concatenate([features, ones], axis=1),
+            np.concatenate([model.regression.labels, model.labels.columns], axis=1),
+            model.regression,
+        )
+
+    def with_penalty(self, alpha: float | None) -> FloatArray:
+        """Return the score of every label, shape (n, L); without an alpha by the states alone."""
+        n_features = self.features.shape[1]
+        if alpha is None:
+            return np.asarray(self.states @ self.labels[:, n_features:].T)
+        # P gamma' + F B' for B = (Y'F - gamma P'F) G^-1 is [F G^-1, P - F G^-1 F'P] [Y'F, gamma]': one product with
+        # all labels, and none of these with r^2 numbers.
+        solved = self.features.astype(np.float64) @ penalized_inverse(self.regression.gram, alpha)
+        rest = self.states - solved @ self.regression.states
+        left = np.concatenate([solved, rest], axis=1).astype(self.labels.dtype)
+        return np.asarray(left @ self.labels.T)
 
 
-def _narrowed(leading: Leading, words: NDArray[np.integer[Any]]) -> Leading:
-    """Return what the first pass found of some words, and of all others as one."""
-    count = leading.document_frequency
-    return leading._replace(
-        document_frequency=np.append(count[words], count.sum() - count[words].sum()),
-        column_weights=np.append(leading.column_weights[words], 1.0),
-    )
+def gains_of(scores: FloatArray, truth: CSRRows) -> FloatArray:
+    """Return the area under the curve and the precision of the first label, added, for each document.
+
+    Shapes: `scores` (n, L), `truth` (n, L); returns (n,).
+
+    >>> from scipy import sparse
+    >>> gains_of(np.array([[0.9, 0.1], [0.2, 0.3]]), sparse.csr_array([[1.0, 0.0], [1.0, 1.0]]))
+    array([2. , 1.5])
+    """
+    # A true label's place among all scores takes one comparison with each; ranks of all would take a sort of each row.
+    n, n_labels = scores.shape
+    n_true, total = np.diff(truth.indptr), np.zeros(n)
+    _count_pairs_won(read_only(scores), read_only(truth.indices), read_only(truth.indptr), total)
+    # Two labels of one document are compared once each way: that is one won pair, which does not count.
+    total -= n_true * (n_true - 1) / 2
+    pairs = n_true * (n_labels - n_true)
+    area = np.where(pairs > 0, total / np.maximum(pairs, 1), 0.5)
+    row = np.repeat(np.arange(n), n_true)
+    first = np.bincount(row, weights=truth.indices == scores.argmax(axis=1)[row], minlength=n)
+    return np.asarray(area + first)
 
 
-def _narrowed_states(states: States, words: NDArray[np.integer[Any]]) -> States:
-    """Return what the second pass found of some words, and of all others as one."""
-    columns, forward = states.words.columns, states.whitening.forward
-    # The others keep their share, so that smoothing mixes in what it does in the passes; no document has them.
-    left = np.maximum(1.0 - columns[words].sum(axis=0, keepdims=True), 0.0).astype(columns.dtype)
-    nothing = np.zeros((1, forward.shape[1]), dtype=forward.dtype)
-    return states._replace(
-        whitening=states.whitening._replace(forward=np.concatenate([forward[words], nothing])),
-        words=states.words._replace(columns=np.concatenate([columns[words], left])),
-    )
+@compiled
+def _count_pairs_won(
+    scores: FloatArray, indices: IntArray, indptr: IntArray, won: NDArray[np.float64]
+) -> None:
+    """Add to each document's number how many labels each of its own is above; an equal one counts half."""
+    for i in range(indptr.size - 1):
+        row = scores[i]
+        for entry in range(indptr[i], indptr[i + 1]):
+            own, below, equal = row[indices[entry]], 0, 0
+            for other in range(row.size):
+                below += row[other] < own
+                equal += row[other] == own
+            won[i] += below + 0.5 * (equal - 1)

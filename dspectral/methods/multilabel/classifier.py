@@ -8,19 +8,11 @@ from dspectral.engine import expect_passes, is_lazy, told
 from dspectral.inputs.class_labels import label_names
 from dspectral.inputs.labelled_rows import checked_documents, labelled_streams
 from dspectral.inputs.parameters import RandomState
-from dspectral.methods.multilabel.checked_settings import settings_of
-from dspectral.methods.multilabel.choosing import EM_PASSES, chosen
-from dspectral.methods.multilabel.leading_directions import Leading, first_pass
-from dspectral.methods.multilabel.passes import (
-    States,
-    em_pass,
-    linear_correction,
-    second_pass,
-    third_pass,
-)
+from dspectral.methods.multilabel.choosing import chosen
+from dspectral.methods.multilabel.latent_states import residual_regression
+from dspectral.methods.multilabel.passes import em_pass, first_pass, second_pass, third_pass
 from dspectral.methods.multilabel.prediction import LabelPrediction
-from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
-from dspectral.methods.multilabel.state_statistics import LabelModel
+from dspectral.methods.multilabel.recipe import EM_PASSES, MultiLabelRecipe, Settings
 from dspectral.registry import saved
 from dspectral.types import RowsLike, is_sparse
 
@@ -213,11 +205,18 @@ class MomentMultiLabelClassifier(LabelPrediction):
         """
         # Each pass reads all blocks and merges their summaries; what a pass finds is the input of the next. Only
         # the model and the summaries grow with words, labels and states, nothing grows with the documents.
-        settings = settings_of(self)
+        settings = Settings.of(self)
         self.random_state_ = settings.seed
         X = checked_documents(self, X, reset=True)
         y = getattr(X, "labels", None) if y is None else y
-        data = labelled_streams(X, _checked_labels(y))
+        labels: Any = y
+        if not (y is None or is_lazy(y) or is_sparse(y)):
+            labels = np.asarray(y)
+            if labels.dtype.kind == "f" and np.any(labels != np.rint(labels)):
+                raise ValueError(
+                    "Unknown label type: y holds fractions, but must be an indicator matrix of documents and labels"
+                )
+        data = labelled_streams(X, labels)
         most = max(EM_PASSES) if "n_em_iter" in settings.undecided else settings.n_em_iter
         expect_passes(N_MOMENT_PASSES + most)
         leading = first_pass(data, settings)
@@ -227,42 +226,24 @@ class MomentMultiLabelClassifier(LabelPrediction):
         model = third_pass(data, leading, states, settings)
         for _ in range(settings.n_em_iter):
             model = em_pass(data, leading, model, settings)
-        self.classes_ = label_names(y, data.n_labels)
-        self.indicator_dtype_ = None if is_lazy(y) or is_sparse(y) else np.asarray(y).dtype.str
-        self.n_documents_ = data.n_rows
-        self._set(leading, states, model, settings)
-        return self
-
-    def _set(self, leading: Leading, states: States, model: LabelModel, settings: Settings) -> None:
-        """Keep what the passes found, the most probable state first."""
-        # The tensor's order of states is an accident of its decomposition; the weights' order means something.
+        # The tensor's order of states is an accident of its decomposition; the most probable state comes first.
         order = np.argsort(-model.weights, kind="stable")
         self.state_weights_ = model.weights[order]
         self.word_distributions_ = model.words.columns[:, order]
         self.label_distributions_ = model.labels.columns[:, order]
         self.log_words_ = model.log_words[:, order]
-        self.directions_ = leading.directions
-        self.linear_ = linear_correction(model, settings.alpha) if settings.rank else None
-        self.n_states_, self.smoothing_ = len(order), settings.smoothing
-        self.alpha_ = settings.alpha if settings.rank else None
+        self.directions_, self.linear_, self.alpha_ = leading.directions, None, None
+        if settings.rank:
+            self.linear_ = residual_regression(*model.regression, model.labels.columns, settings.alpha)
+            self.alpha_ = settings.alpha
         self.document_frequency_, self.label_totals_ = leading.document_frequency, leading.label_totals
         self.certificate_, self.solver_ = leading.certificate, leading.solver
-        self.tensor_residual_ = states.tensor.residual
+        self.tensor_residual_, self.log_likelihood_ = states.tensor.residual, model.log_likelihood
         parts = {"words": states.words, "labels": model.labels}
         self.n_negative_ = {name: part.n_negative for name, part in parts.items()}
         self.negative_mass_ = {name: part.negative_mass for name, part in parts.items()}
-        self.log_likelihood_ = model.log_likelihood
-        self.n_em_iter_ = settings.n_em_iter
-        self.n_passes_ = N_MOMENT_PASSES + self.n_em_iter_
-
-
-def _checked_labels(y: "RowsLike | None") -> Any:
-    """Return labels; a dense matrix of fractions, which was meant for a regression, is refused."""
-    if y is None or is_lazy(y) or is_sparse(y):
-        return y
-    y = np.asarray(y)
-    if y.dtype.kind == "f" and np.any(y != np.rint(y)):
-        raise ValueError(
-            "Unknown label type: y holds fractions, but must be an indicator matrix of documents and labels"
-        )
-    return y
+        self.n_states_, self.smoothing_, self.n_em_iter_ = len(order), settings.smoothing, settings.n_em_iter
+        self.classes_ = label_names(y, data.n_labels)
+        self.indicator_dtype_ = None if is_lazy(y) or is_sparse(y) else labels.dtype.str
+        self.n_documents_, self.n_passes_ = data.n_rows, N_MOMENT_PASSES + settings.n_em_iter
+        return self

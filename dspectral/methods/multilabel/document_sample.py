@@ -23,12 +23,6 @@ class SampleBounds(NamedTuple):
     n_entries: int
     share: float
 
-    @classmethod
-    def of(cls, n_rows: int, n_documents: int, n_entries: int) -> Self:
-        """Return the bounds for a sample of so many rows."""
-        # Four times what is wanted is let through: repeated documents may make a share come out smaller.
-        return cls(n_documents, n_entries, min(1.0, 4.0 * n_documents / max(1, n_rows)))
-
 
 class DocumentSample(NamedTuple):
     """The documents with the smallest hashes of their words, as many as the bounds allow, in that order.

@@ -7,6 +7,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dspectral.linalg.dense import eigh_descending
+from dspectral.linalg.tensors import OrthogonalCP
 from dspectral.types import FloatArray
 
 
@@ -74,21 +75,17 @@ class Simplex(NamedTuple):
     negative_mass: float
 
 
-def word_distributions(back: FloatArray, vectors: NDArray[np.float64]) -> Simplex:
-    """Return ``mu``, the words' probabilities in each state, from the tensor's vectors (section 2.3).
+def words_and_weights(back: FloatArray, cubes: OrthogonalCP) -> tuple[Simplex, NDArray[np.float64]]:
+    """Return the words' probabilities in each state (section 2.3) and those of the states, from the whitened tensor.
 
-    Shapes: `back` (d, k), `vectors` (k, k).
+    Shapes: `back` (d, k); returns `weights` (k,).
     """
     # Whitening took mu_j to a multiple of the j-th vector; its sign is lost, and a distribution sums to above 0.
-    columns = back @ vectors.astype(back.dtype)
-    return on_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(back.dtype))
-
-
-def state_weights(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``pi`` from the tensor's values, which are ``1 / sqrt(pi)``; values below 1 count as 1."""
-    # No probability is above 1, so a value below 1 is noise; the weights of all states then sum to 1.
-    weights = 1.0 / np.maximum(values, 1.0) ** 2
-    return np.asarray(weights / weights.sum())
+    columns = back @ cubes.vectors.astype(back.dtype)
+    words = on_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(back.dtype))
+    # The values are 1 / sqrt(pi). No probability is above 1, so a value below 1 is noise.
+    weights = 1.0 / np.maximum(cubes.values, 1.0) ** 2
+    return words, np.asarray(weights / weights.sum())
 
 
 def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:

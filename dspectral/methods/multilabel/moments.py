@@ -16,7 +16,7 @@ from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine.summary import BlockSize, Need, add_fields, need_of
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import total_of
-from dspectral.methods.multilabel.document_rows import label_rows, lengths_of, word_rows
+from dspectral.methods.multilabel.document_rows import label_rows, lengths_of, unit_rows, word_rows
 from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
 from dspectral.types import CSRRows, FloatArray, Rows
 
@@ -107,7 +107,10 @@ class ThirdMoment(NamedTuple):
         ``n k^3 / 3`` operations in matrix products; ``distinct`` adds ``k^3`` for each word that occurs.
         """
         words = word_rows(rows, counts=counts)
-        length, Y = lengths_of(words, counts=counts), whitened(words, whitening)
+        # Coordinates are multiplied and summed over all documents: sums of more than STEP are in double precision
+        # whatever the words are.
+        Y = np.asarray(sparse_products.times(words, whitening), dtype=np.float64)
+        length = lengths_of(words, counts=counts)
         # What is to come off cancels most of the unbiased moment: its products are in double precision.
         factors = Y if distinct else Y.astype(whitening.dtype)
         second, third = Y.T @ Y, _cubes(factors, factors)
@@ -128,11 +131,50 @@ class ThirdMoment(NamedTuple):
         return add_fields(self, *others)
 
 
-def whitened(words: CSRRows, whitening: FloatArray) -> NDArray[np.float64]:
-    """Return ``A W`` in double precision, shape (n, k)."""
-    # Coordinates are multiplied and summed over all documents: sums of more than STEP are in double precision whatever
-    # the words are.
-    return np.asarray(sparse_products.times(words, whitening), dtype=np.float64)
+class SecondMoments(NamedTuple):
+    """Moments of the words in whitened coordinates, and a product with the directions of the linear correction.
+
+    `third`: second and third moments; `reached` (d, r): ``A_u' A_u D``, for A_u the weighted rows at unit
+    length and D the directions.
+    """
+
+    third: ThirdMoment
+    reached: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        *,
+        whitening: FloatArray,
+        counts: bool,
+        distinct: bool,
+        directions: FloatArray,
+        column_weights: NDArray[np.float64],
+    ) -> Self:
+        """Summarize one block.
+
+        Shapes: `rows` (n, d), `whitening` (d, k), `directions` (d, r), `column_weights` (d,).
+        """
+        third = ThirdMoment.of(rows, whitening=whitening, counts=counts, distinct=distinct)
+        return cls(third, reached_from(rows, column_weights, directions))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the moments and products of all rows."""
+        return add_fields(self, *others)
+
+
+def reached_from(rows: Rows, column_weights: NDArray[np.float64], directions: FloatArray) -> FloatArray:
+    """Return ``A_u' A_u D``: the words of the documents that directions of words lead to.
+
+    Shapes: `rows` (n, d), `column_weights` (d,), `directions` (d, r); returns (d, r).
+    """
+    if not directions.shape[1]:
+        return np.zeros(directions.shape, dtype=np.float32)
+    words = word_rows(rows, counts=False, dtype=np.float32)
+    return sparse_products.gram_times(
+        unit_rows(words, column_weights), directions.astype(np.float32, copy=False)
+    )
 
 
 def label_range(words: CSRRows, Y: CSRRows, rank: int, seed: int) -> FloatArray:
@@ -144,17 +186,12 @@ def label_range(words: CSRRows, Y: CSRRows, rank: int, seed: int) -> FloatArray:
     # narrower.
     present = word_rows(words, counts=False, dtype=np.float32)
     sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
-    mixed = np.divide(_mixed_labels(Y, rank, seed), sizes, dtype=np.float32)
-    return sparse_products.transpose_times(present, mixed)
-
-
-def _mixed_labels(Y: CSRRows, rank: int, seed: int) -> FloatArray:
-    """Return ``Y Omega``, or Y itself where it is no wider."""
     if Y.shape[1] <= rank:
-        return np.asarray(Y.toarray(), dtype=np.float32)
-    # The same Omega in every block, drawn from the seed: it is not part of any message.
-    Omega = np.random.default_rng(seed).standard_normal((Y.shape[1], rank), dtype=np.float32)
-    return sparse_products.times(Y, Omega)
+        mixed = np.asarray(Y.toarray(), dtype=np.float32)
+    else:  # the same Omega in every block, drawn from the seed: it is not part of any message
+        Omega = np.random.default_rng(seed).standard_normal((Y.shape[1], rank), dtype=np.float32)
+        mixed = sparse_products.times(Y, Omega)
+    return sparse_products.transpose_times(present, np.divide(mixed, sizes, dtype=np.float32))
 
 
 def _cubes(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:

@@ -1,14 +1,19 @@
-"""The second and third pass of the method of moments for many labels, and passes of EM after them."""
+"""The passes of the method of moments for many labels: directions, states, labels of the states, and EM after them."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from dspectral.decomposition.moments import Moments
+from dspectral.decomposition.random_range import RandomRange
+from dspectral.decomposition.spectrum import GRAM_COLUMNS, Certificate, Plan, of_summary, summary_of
 from dspectral.engine import summarize
 from dspectral.inputs.labelled_rows import LabelledStreams
+from dspectral.linalg.dense import column_norms, eigh_descending, fixed_signs, orthonormal_columns
+from dspectral.linalg.panels import panels
 from dspectral.linalg.tensors import (
     OrthogonalCP,
     contract,
@@ -17,14 +22,30 @@ from dspectral.linalg.tensors import (
     simultaneous_diagonalization,
     unfolded_symmetric,
 )
-from dspectral.methods.multilabel import latent_states
-from dspectral.methods.multilabel.latent_states import Simplex, Whitening
-from dspectral.methods.multilabel.leading_directions import Leading, wider_directions
+from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
+from dspectral.methods.multilabel.latent_states import (
+    Simplex,
+    Whitening,
+    on_simplex,
+    smoothed_logarithms,
+    words_and_weights,
+)
+from dspectral.methods.multilabel.moments import NO_SAMPLE, FirstMoments, SecondMoments
 from dspectral.methods.multilabel.recipe import Settings, TensorMethod
-from dspectral.methods.multilabel.second_moments import SecondMoments
 from dspectral.methods.multilabel.state_statistics import LabelModel, StateStatistics
+from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import CSRRows, FloatArray
 
+SOLVER: Literal["auto", "gram", "frequent_directions", "range"] = "auto"
+"""Solver of the first pass: the exact matrix of pairs (``"auto"`` up to 2,048 words: 32 MiB), a sketch by Frequent
+Directions, which is close to exact (``"auto"`` for unbiased moments of more words), or the range of one random product
+(``"auto"`` for others), which costs a fraction of it. What either errs in size, the second pass mends."""
+SKETCH_SIZE: int | None = None
+"""Rows of the sketch, or columns of the product; None for ``2 n_states + 10``."""
+SAMPLE = (8192, 1 << 21)
+"""Most documents that settings are chosen by, and most entries of their words and labels: 16 MiB."""
+WITHIN = 1e-3
+"""Share of a column's length outside some directions, up to which it counts as within them."""
 DECOMPOSITIONS: dict[TensorMethod, Callable[..., OrthogonalCP]] = {
     "auto": power_method_in_batches,
     "power": power_method,
@@ -34,6 +55,25 @@ DECOMPOSITIONS: dict[TensorMethod, Callable[..., OrthogonalCP]] = {
 """Solvers of the tensor's decomposition by their names in a recipe."""
 LABEL_PRIOR = 0.5
 """Count that EM adds to each label of each state: sweeps over few documents would else leave exact zeros."""
+
+
+class Leading(NamedTuple):
+    """Results of the first pass.
+
+    `whitening`: on the leading directions of the words' second moment; `document_frequency` (d,): number of documents
+    that have each word; `label_totals` (L,): number that have each label; `column_weights` (d,): inverse document
+    frequencies; `directions` (d, r): orthonormal columns; `certificate`: error bound of the words' sketch; `solver`:
+    solver that was used; `sample`: documents to choose settings by.
+    """
+
+    whitening: Whitening
+    document_frequency: NDArray[np.int64]
+    label_totals: NDArray[np.int64]
+    column_weights: NDArray[np.float64]
+    directions: FloatArray
+    certificate: Certificate | None
+    solver: str
+    sample: DocumentSample
 
 
 class States(NamedTuple):
@@ -48,6 +88,137 @@ class States(NamedTuple):
     tensor: OrthogonalCP
     words: Simplex
     weights: NDArray[np.float64]
+
+
+class DocumentsInMemory(NamedTuple):
+    """Documents that a pass reads in this process, at once.
+
+    `words, labels`: rows of word counts, and rows of labels; `dtype`: precision of what is made from the
+    words; `features` (n, r): features of the linear correction, where they are known already.
+    """
+
+    words: CSRRows
+    labels: CSRRows
+    dtype: Any
+    features: FloatArray | None = None
+
+
+def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
+    """Find the leading directions of the words' second moment, and of their moment with the labels."""
+    most = min(data.n_rows, data.n_words)
+    k = min(settings.n_states, most) if settings.fewer else settings.n_states
+    if not 1 <= k <= most:
+        raise ValueError(
+            f"n_states is {settings.n_states}, but it must be from 1 to {most}: "
+            f"n_samples = {data.n_rows} documents, n_features = {data.n_words} words"
+        )
+    solver: str = SOLVER
+    if solver == "auto":
+        # Without its diagonal the moment is indefinite, and one random product says too little about it.
+        sketch = "frequent_directions" if settings.distinct else "range"
+        solver = "gram" if data.n_words <= GRAM_COLUMNS else sketch
+    plan = Plan(k, solver=solver, sketch_size=SKETCH_SIZE, seed=settings.seed, dtype=data.dtype)
+    if settings.distinct:
+        # Taking a diagonal off reorders the eigenvalues: all that the sketch holds are kept until then.
+        plan = plan._replace(n_components=most if solver == "gram" else min(most, plan.rows_of_sketch))
+    share = min(1.0, 4.0 * SAMPLE[0] / max(1, data.n_rows))
+    of = partial(
+        FirstMoments.of,
+        sketch=(
+            partial(RandomRange.of, size=min(data.n_words, plan.rows_of_sketch), seed=settings.seed)
+            if solver == "range"
+            else summary_of(plan, solver)
+        ),
+        counts=settings.counts,
+        distinct=settings.distinct,
+        rank=min(settings.rank, data.n_words),
+        seed=settings.seed,
+        # Four times what is wanted is let through: repeated documents may make a share come out smaller.
+        bounds=SampleBounds(*SAMPLE, share) if settings.undecided else NO_SAMPLE,
+    )
+    found = summarize(data.words, data.labels, of=of, name="first-moments")
+    if not found.label_totals.any():
+        raise ValueError(f"no document has a label, of n_samples = {data.n_rows}: there is nothing to learn")
+    if found.pairs <= 0:
+        raise ValueError("no document has two words, so words have no second moment")
+    axes, values, certificate = _leading(found, plan, settings)
+    weights = inverse_document_frequency(found.document_frequency, data.n_rows)
+    return Leading(
+        Whitening.of(axes, values / found.pairs),
+        found.document_frequency,
+        found.label_totals,
+        weights,
+        directions_of(found.label_range, weights, data.dtype),
+        certificate,
+        solver,
+        found.sample,
+    )
+
+
+def _leading(
+    found: FirstMoments, plan: Plan, settings: Settings
+) -> tuple[FloatArray, NDArray[np.float64], Certificate | None]:
+    """Return eigenvectors of the second moment (rows), its eigenvalues, not yet divided by the pairs, and a bound."""
+    # The unbiased moment is A'A less its diagonal of a word paired with itself, D = diag(sum of the rows). A Gram
+    # matrix gives it exactly; a random range multiplies by it; a Frequent Directions sketch V diag(s) V' is corrected
+    # within its own directions, diag(s) - V' D V.
+    k, sketch = min(plan.n_components, settings.n_states), found.sketch
+    if isinstance(sketch, RandomRange):
+        # The bound is what the found directions leave of the trace; it holds for a positive semidefinite moment, which
+        # that without its diagonal is not.
+        axes, values = sketch.leading(k, off_diagonal=sketch.total if settings.distinct else None)
+        left = max(0.0, sketch.energy - float(values.sum()))
+        certificate = None if settings.distinct else Certificate(left, left / max(sketch.energy, 1e-300))
+    elif settings.distinct and isinstance(sketch, Moments):
+        values, vectors = eigh_descending(sketch.gram - np.diag(sketch.total))
+        axes = fixed_signs(np.ascontiguousarray(vectors.T, dtype=plan.dtype))
+        certificate = of_summary(sketch, plan).certificate
+    else:
+        spectrum = of_summary(sketch, plan)
+        axes, values, certificate = spectrum.axes, spectrum.values, spectrum.certificate
+        if settings.distinct:
+            inside = np.diag(values) - (axes * sketch.total) @ axes.T.astype(np.float64)
+            values, vectors = eigh_descending(inside)
+            axes = fixed_signs(vectors.T.astype(axes.dtype) @ axes)
+    # Whitening divides by the roots of the eigenvalues: directions of rounding would be blown up to unit size.
+    usable = int(np.sum(values > 1e-7 * values[0])) if len(values) else 0
+    if settings.fewer:
+        k = min(k, usable)
+    if usable < max(k, 1):
+        raise ValueError(
+            f"n_states is {k}, but the words have only {usable} independent direction(s): "
+            f"ask for at most {usable} states"
+        )
+    return axes[:k], values[:k], certificate
+
+
+def directions_of(label_range: FloatArray, weights: NDArray[np.float64], dtype: DTypeLike) -> FloatArray:
+    """Return the directions of the linear correction's features.
+
+    Shapes: `label_range` (d, r), `weights` (d,); returns (d, r).
+    """
+    # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
+    scaled = label_range * weights[:, None].astype(np.float32)
+    return orthonormal_columns(scaled.astype(dtype, copy=False))
+
+
+def wider_directions(directions: FloatArray, reached: FloatArray) -> FloatArray:
+    """Return directions, and beside them those of the words that they lead to.
+
+    Shapes: `directions` (d, r), `reached` (d, r); returns (d, r + s).
+    """
+    # What a linear model of the labels leaves of them has its gradient among these columns: they are the second block
+    # of a Krylov space, whose first are the directions. Twice, since once leaves rounding along the directions.
+    left = reached.astype(directions.dtype)
+    whole = column_norms(left)
+    for _ in range(2):
+        inside = directions.T @ left
+        for panel in panels(len(left)):  # no second array of that size
+            left[panel] -= directions[panel] @ inside
+    # A column that lay within the directions leaves nothing but rounding, which says nothing of words.
+    outside = column_norms(left) > WITHIN * whole
+    left = left if outside.all() else np.ascontiguousarray(left[:, outside])
+    return np.concatenate([directions, orthonormal_columns(left, overwrite=True)], axis=1)
 
 
 def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> tuple[Leading, States]:
@@ -70,23 +241,10 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
     # same pass as the third, mends the whitening, and the tensor is turned along with it.
     whitening, rotation = leading.whitening.corrected(moments.second / moments.pairs, fewer=settings.fewer)
     T = contract(unfolded_symmetric(moments.third / moments.triples), rotation)
-    tensor = DECOMPOSITIONS[settings.recipe.tensor](T, seed=settings.seed)
-    words = latent_states.word_distributions(whitening.back, tensor.vectors)
+    tensor = DECOMPOSITIONS[settings.tensor](T, seed=settings.seed)
+    words, weights = words_and_weights(whitening.back, tensor)
     leading = leading._replace(directions=wider_directions(leading.directions, reached))
-    return leading, States(whitening, tensor, words, latent_states.state_weights(tensor.values))
-
-
-class DocumentsInMemory(NamedTuple):
-    """Documents that a pass reads in this process, at once.
-
-    `words, labels`: rows of word counts, and rows of labels; `dtype`: precision of what is made from the
-    words; `features` (n, r): features of the linear correction, where they are known already.
-    """
-
-    words: CSRRows
-    labels: CSRRows
-    dtype: Any
-    features: FloatArray | None = None
+    return leading, States(whitening, tensor, words, weights)
 
 
 def third_pass(
@@ -96,11 +254,11 @@ def third_pass(
     # For w_j = W u_j, E[y (w_j'x)^2] is a multiple of gamma_j: the moment of labels with pairs of words, contracted
     # document by document, so nothing of size L d^2 is formed. Cost: 2 (nnz of words + nnz of labels) k.
     directions = states.whitening.forward @ states.tensor.vectors.astype(data.dtype)
-    log_words = latent_states.smoothed_logarithms(
+    log_words = smoothed_logarithms(
         states.words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
     )
     found = _state_statistics(data, log_words, states.weights, leading, settings, squares=directions)
-    labels = latent_states.on_simplex(found.labels)
+    labels = on_simplex(found.labels)
     likelihood = found.log_likelihood / max(1, found.n_rows)
     return LabelModel(log_words, states.weights, states.words, labels, found.regression, likelihood)
 
@@ -115,15 +273,15 @@ def em_pass(
     # and prior the likelihood never falls. One pass.
     log_labels = None
     if settings.label_weight:
-        log_labels = np.float32(settings.label_weight) * latent_states.smoothed_logarithms(
+        log_labels = np.float32(settings.label_weight) * smoothed_logarithms(
             model.labels.columns.astype(np.float32),
             leading.label_totals.astype(np.float64),
             settings.smoothing,
         )
     found = _state_statistics(data, model.log_words, model.weights, leading, settings, log_labels=log_labels)
-    words = latent_states.on_simplex(found.words)
-    labels = latent_states.on_simplex(found.labels, LABEL_PRIOR)
-    log_words = latent_states.smoothed_logarithms(
+    words = on_simplex(found.words)
+    labels = on_simplex(found.labels, LABEL_PRIOR)
+    log_words = smoothed_logarithms(
         words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
     )
     # A state that no document is in keeps a weight whose logarithm is finite.
@@ -157,12 +315,3 @@ def _state_statistics(
         return of(data.words, data.labels, features=data.features)
     name = "state-labels" if squares is not None else "expectation"
     return summarize(data.words, data.labels, of=of, name=name)
-
-
-def linear_correction(model: LabelModel, alpha: float) -> FloatArray:
-    """Return the linear model of what the states leave of the labels.
-
-    Shapes: returns (L, r + 1).
-    """
-    sums = model.regression
-    return latent_states.residual_regression(sums.gram, sums.states, sums.labels, model.labels.columns, alpha)

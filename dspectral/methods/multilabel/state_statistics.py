@@ -102,7 +102,11 @@ class StateStatistics(NamedTuple):
         posterior = P
         if log_labels is not None:
             posterior = posteriors(scores + sparse_products.times(Y, log_labels))[0].astype(P.dtype)
-        weights = posterior if squares is None else _squared(words, squares, distinct=distinct)
+        weights: FloatArray = posterior
+        if squares is not None:
+            weights = sparse_products.times(words, squares) ** 2  # (w_j' x)^2
+            if distinct:  # less sum_v x_v w_vj^2, a word paired with itself
+                weights -= sparse_products.times(words, squares**2)
         if features is None:
             features = linear_features(words, column_weights, directions)
         none = np.zeros((0, P.shape[1]), dtype=P.dtype)
@@ -129,9 +133,3 @@ def posteriors(scores: FloatArray) -> tuple[NDArray[np.float64], float]:
     P = np.exp(scores - peak)
     total = P.sum(axis=1, keepdims=True)
     return P / total, float(np.sum(peak) + np.sum(np.log(total)))
-
-
-def _squared(words: CSRRows, directions: FloatArray, *, distinct: bool) -> FloatArray:
-    """Return ``(w_j' x)^2``; less ``sum_v x_v w_vj^2``, a word paired with itself, for distinct positions."""
-    squares = sparse_products.times(words, directions) ** 2
-    return squares - sparse_products.times(words, directions**2) if distinct else squares

@@ -1,10 +1,10 @@
+"""Moments of words against sums over distinct positions, one at a time."""
+
 from functools import partial
 from itertools import combinations, permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 
 from dspectral import summarize, write_counts
@@ -16,8 +16,6 @@ from dspectral.engine.events import PassBegan
 from dspectral.engine.summary import BlockSize, need_of
 from dspectral.linalg.tensors import unfolded_symmetric
 from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
-from dspectral.methods.multilabel.state_statistics import StateStatistics
-from tests.strategies import cuts, split
 
 
 def documents(rng, n, d=7, n_labels=4):
@@ -63,57 +61,11 @@ def test_the_printed_moments_pair_each_word_with_itself():
     assert found.triples == (A.sum(axis=1) ** 3).sum()
 
 
-def summaries(rng):
-    log_words = np.log(rng.dirichlet(np.ones(7), size=3).T)
-    state = partial(
-        StateStatistics.of,
-        log_words=log_words,
-        log_weights=np.log(np.ones(3) / 3),
-        directions=np.eye(7)[:, :2],
-        column_weights=np.arange(1.0, 8.0),
-        counts=True,
-    )
-    first = partial(FirstMoments.of, sketch=Moments.of, counts=False, distinct=True, rank=2)
-    return [state, partial(state, squares=log_words, distinct=True), first]
-
-
-def flat(summary):
-    out = []
-    for field in summary:
-        plain = field.toarray() if sparse.issparse(field) else field
-        out += flat(field) if isinstance(field, tuple) else [np.asarray(plain, dtype=float)]
-    return out
-
-
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(data=st.data())
-def test_merging_the_parts_gives_the_whole_however_it_is_cut(data):
-    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    X, Y = documents(rng, data.draw(st.integers(1, 30)))
-    borders = data.draw(cuts(len(X)))
-    for of in summaries(rng):
-        first, *others = [of(x, y) for x, y in zip(split(X, borders), split(Y, borders), strict=True)]
-        for ours, whole in zip(flat(first.merge(*others)), flat(of(X, Y)), strict=True):
-            np.testing.assert_allclose(ours, whole, rtol=1e-4, atol=1e-4)  # label sums are in float32
-
-
-def test_inputs_are_not_written_to_and_sparse_is_as_dense():
-    rng = np.random.default_rng(2)
-    X, Y = (sparse.csr_array(part) for part in documents(rng, 15))
-    for of in summaries(rng):
-        dense = flat(of(X.toarray(), Y.toarray()))
-        for matrix in (X, Y):
-            for array in (matrix.data, matrix.indices, matrix.indptr):
-                array.flags.writeable = False
-        for ours, expected in zip(flat(of(X, Y)), dense, strict=True):
-            np.testing.assert_allclose(ours, expected, rtol=1e-6)
-
-
 def test_labels_of_other_documents_and_negative_counts_are_errors():
-    of = summaries(np.random.default_rng(0))[2]
-    with pytest.raises(ValueError, match="2 rows of labels for 3 rows of words"):
+    of = partial(FirstMoments.of, sketch=Moments.of, counts=False, distinct=True, rank=2)
+    with pytest.raises(ValueError, match="2 rows of labels for 3"):
         of(np.ones((3, 7)), np.ones((2, 4)))
-    with pytest.raises(ValueError, match=r"row 1, column 2 is -1.0, but a word occurs 0 times or more"):
+    with pytest.raises(ValueError, match=r"row 1, column 2 is -1.0"):
         of(np.array([[1.0, 0, 0], [0, 0, -1.0]]), np.ones((2, 4)))
 
 
@@ -133,3 +85,16 @@ def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
     assert joined.pairs == each.pairs
     assert np.array_equal(joined.document_frequency, each.document_frequency)
     assert np.allclose(joined.label_range, each.label_range, rtol=1e-5, atol=1e-5)
+
+
+def test_a_third_moment_of_single_words_is_that_of_double_ones_up_to_their_rounding():
+    # More rows than are multiplied at a time: sums over these pieces are in double precision.
+    rng = np.random.default_rng(4)
+    rows, W = sparse.csr_array(rng.random((3000, 8)) < 0.4), rng.standard_normal((8, 3))
+    wide = ThirdMoment.of(rows.astype(np.float64), whitening=W, counts=False, distinct=False)
+    narrow = ThirdMoment.of(
+        rows.astype(np.float32), whitening=W.astype(np.float32), counts=False, distinct=False
+    )
+    T = unfolded_symmetric(wide.third)
+    assert narrow.third.dtype == np.float64
+    np.testing.assert_allclose(unfolded_symmetric(narrow.third), T, atol=3e-6 * np.abs(T).max())

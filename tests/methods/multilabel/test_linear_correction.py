@@ -1,26 +1,26 @@
-"""What is made once for all candidates gives what each candidate would make for itself."""
+"""Directions and scores of the linear correction, which are made once for all candidates."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
+from dspectral import MomentMultiLabelClassifier
 from dspectral.datasets import sample_labelled_documents
-from dspectral.linalg.tensors import unfolded_symmetric
-from dspectral.methods.multilabel.document_rows import lengths_of, linear_features, unit_rows, word_rows
-from dspectral.methods.multilabel.held_out import HeldOutScores
-from dspectral.methods.multilabel.latent_states import Simplex, smoothed_logarithms
-from dspectral.methods.multilabel.moments import ThirdMoment
-from dspectral.methods.multilabel.passes import linear_correction
+from dspectral.methods.multilabel.choosing import HeldOutScores
+from dspectral.methods.multilabel.document_rows import linear_features, unit_rows, word_rows
+from dspectral.methods.multilabel.latent_states import Simplex, residual_regression
+from dspectral.methods.multilabel.moments import label_range, reached_from
+from dspectral.methods.multilabel.passes import directions_of, wider_directions
 from dspectral.methods.multilabel.ranking import LabelScorer
 from dspectral.methods.multilabel.state_statistics import LabelModel, StateStatistics
 from dspectral.text.weighting import Weighting
 
-N_WORDS, N_LABELS, K, RANK = 30, 9, 4, 5
+N_WORDS, N_LABELS, K, RANK = 50, 6, 4, 5
 
 
 @pytest.fixture(scope="module")
 def documents():
-    words, labels, _ = sample_labelled_documents(120, n_words=N_WORDS, n_labels=N_LABELS, n_states=K, seed=2)
+    words, labels, _ = sample_labelled_documents(400, n_words=N_WORDS, n_labels=N_LABELS, n_states=8, seed=4)
     return word_rows(words, counts=False, dtype=np.float64), sparse.csr_array(labels)
 
 
@@ -40,7 +40,7 @@ def test_scores_for_a_penalty_are_those_of_the_fitted_classifier_with_it(documen
     held_out = words[:40]
     found = HeldOutScores.of(model, held_out, linear_features(held_out, weights, directions))
     for alpha in (0.001, 0.1, None):
-        linear = linear_correction(model, alpha) if alpha else None
+        linear = residual_regression(*sums, gamma, alpha) if alpha else None
         scorer = LabelScorer(np.log(mu), np.log(pi), gamma, weights, directions, linear, counts=False)
         np.testing.assert_allclose(found.with_penalty(alpha), scorer.scores(held_out), atol=1e-10)
 
@@ -70,28 +70,30 @@ def test_rows_of_weights_have_length_one_whatever_the_counts_are_and_empty_ones_
     )
 
 
-def test_lengths_are_sums_of_counts_or_numbers_of_words():
-    rows = sparse.csr_array([[2.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
-    assert lengths_of(rows, counts=True).tolist() == [5.0, 0.0]
-    assert lengths_of(word_rows(rows, counts=False), counts=False).tolist() == [2.0, 0.0]
+def test_what_a_linear_model_leaves_of_the_labels_has_its_gradient_among_the_directions(documents):
+    words, labels = documents
+    weights = np.ones(N_WORDS)  # others make directions of labels those of rows of nearly the same length
+    first = directions_of(label_range(words, labels, N_LABELS, seed=0), weights, np.float64)
+    both = wider_directions(first, reached_from(words, weights, first))
+    np.testing.assert_allclose(both.T @ both, np.eye(2 * N_LABELS), atol=1e-5)
+    rows = unit_rows(words, weights)
+    features = rows @ first
+    left = labels - features @ np.linalg.solve(features.T @ features + np.eye(N_LABELS), features.T @ labels)
+    gradient = rows.T @ left
+    outside = gradient - both @ (both.T @ gradient)
+    assert np.linalg.norm(outside) < 1e-4 * np.linalg.norm(gradient)
+    assert np.linalg.norm(gradient - first @ (first.T @ gradient)) > 0.1 * np.linalg.norm(gradient)
 
 
-def test_a_third_moment_of_single_words_is_that_of_double_ones_up_to_their_rounding():
-    # More rows than are multiplied at a time: sums over these pieces are in double precision.
-    rng = np.random.default_rng(4)
-    rows, W = sparse.csr_array(rng.random((3000, 8)) < 0.4), rng.standard_normal((8, 3))
-    wide = ThirdMoment.of(rows.astype(np.float64), whitening=W, counts=False, distinct=False)
-    narrow = ThirdMoment.of(
-        rows.astype(np.float32), whitening=W.astype(np.float32), counts=False, distinct=False
-    )
-    T = unfolded_symmetric(wide.third)
-    assert narrow.third.dtype == np.float64
-    np.testing.assert_allclose(unfolded_symmetric(narrow.third), T, atol=3e-6 * np.abs(T).max())
+def test_directions_that_hold_all_words_get_none_of_rounding_beside_them(documents):
+    words, _ = documents
+    every = np.linalg.qr(np.random.default_rng(0).standard_normal((N_WORDS, N_WORDS)))[0].astype(np.float32)
+    reached = reached_from(words, np.ones(N_WORDS), every)
+    np.testing.assert_array_equal(wider_directions(every, reached), every)
 
 
-def test_logarithms_leave_the_distributions_as_they_are():
-    columns = np.random.default_rng(5).dirichlet(np.ones(6), size=2).T
-    before, background = columns.copy(), np.arange(6.0)
-    found = smoothed_logarithms(columns, background, 0.3)
-    np.testing.assert_array_equal(columns, before)
-    np.testing.assert_allclose(found, np.log(0.7 * columns + 0.3 * background[:, None] / 15.0))
+def test_a_rank_gives_twice_as_many_directions_and_none_gives_none(documents):
+    words, labels = documents
+    for rank, expected in ((0, 0), (2, 4), (N_LABELS, 2 * N_LABELS), (N_WORDS, 2 * N_LABELS)):
+        model = MomentMultiLabelClassifier(3, smoothing=0.5, n_em_iter=0, correction_rank=rank)
+        assert model.fit(words, labels).directions_.shape == (N_WORDS, expected)
