@@ -1,14 +1,22 @@
-"""One BLAS thread inside a task, whatever else is running."""
+"""What the bits of a sum depend on beside its numbers: one BLAS thread in a task, and arrays that are aligned."""
 
+import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from threading import Lock
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import scipy.linalg  # noqa: F401  loads SciPy's own BLAS, so that the controller below sees it
 from threadpoolctl import OpenBLASController, ThreadpoolController
+
+from dspectral.types import is_sparse
+
+PARTS = ("data", "indices", "indptr")
+FEW = 100
+"""A container of more values, the first of which is a word or number, is taken to hold no arrays: a vocabulary, say."""
 
 
 def pinned(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -73,12 +81,52 @@ def _take_control_of_blas() -> None:
         clear(force=True)
 
 
-def has_controlled_blas() -> bool:
-    """Report whether a task has run in this process: each of them controls BLAS."""
-    return _controller.cache_info().currsize > 0
-
-
 # The controller searches all libraries that the process has loaded, which takes long beside a small task.
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def aligned(content: Any) -> Any:
+    """Return the same content with arrays that begin at a multiple of their type's size, as new arrays do.
+
+    Bytes that a process receives begin anywhere. NumPy adds up an array that is not aligned in pieces, so that a sum
+    has other bits, and compiled loops are compiled anew for it.
+
+    >>> at_three = np.frombuffer(bytearray(19), dtype=np.uint8)[3:].view(np.float64)
+    >>> fine = np.ones(2)
+    >>> moved, same = aligned((at_three, fine))
+    >>> bool(at_three.flags.aligned), bool(moved.flags.aligned), same is fine
+    (False, True, True)
+    """
+    if isinstance(content, np.ndarray):
+        return content if content.flags.aligned else content.copy()
+    if is_sparse(content):
+        parts = {name: getattr(content, name) for name in PARTS if hasattr(content, name)}
+        if aligned(parts) is not parts:
+            content = copy.copy(content)
+            content.__dict__.update(aligned(parts))
+    elif isinstance(content, partial):
+        bound = content.func, content.args, content.keywords
+        function, given, named = map(aligned, bound)
+        if not _same((function, given, named), bound):
+            content = partial(function, *given, **named)
+    elif isinstance(content, dict | tuple | list):
+        content = _container(content)
+    return content
+
+
+def _container(content: Any) -> Any:
+    values = content.values() if isinstance(content, dict) else content
+    if len(content) > FEW and isinstance(next(iter(values)), str | bytes | int | float):
+        return content
+    moved = list(map(aligned, values))
+    if _same(moved, values):
+        return content
+    if isinstance(content, dict):
+        return dict(zip(content, moved, strict=True))
+    return content._make(moved) if hasattr(content, "_make") else type(content)(moved)
+
+
+def _same(moved: Any, content: Any) -> bool:
+    return all(a is b for a, b in zip(moved, content, strict=True))

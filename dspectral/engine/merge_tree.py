@@ -10,12 +10,10 @@ import dask.array as da
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
-from dspectral.engine.alignment import aligned
-from dspectral.engine.blas import pinned
+from dspectral.engine.blas import aligned, pinned
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.joined_blocks import join
 from dspectral.engine.keeping.keeper import Keeper
-from dspectral.engine.row_blocks import Shape, shape_said
+from dspectral.engine.row_blocks import Shape, join, shape_said
 from dspectral.engine.running import merged
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value, with_retries

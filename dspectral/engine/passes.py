@@ -14,14 +14,12 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from dspectral.engine.alignment import aligned
-from dspectral.engine.blas import blas_in_one_thread, pinned
+from dspectral.engine.blas import aligned, blas_in_one_thread, pinned
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.cluster.machines import compare_machines
 from dspectral.engine.cluster.run import runs_in_task
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.fits import FirstPass, fit_in_force, has_number, scratch_of_plan
-from dspectral.engine.joined_blocks import bytes_said, cut_again, say_bytes
 from dspectral.engine.keeping.keeper import Keeper, keeper_of, until_whole
 from dspectral.engine.memory import PassNeed, admit, need_of_pass, spans_for
 from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
@@ -30,12 +28,15 @@ from dspectral.engine.row_blocks import (
     Shape,
     Stream,
     as_array,
+    bytes_said,
     check_cuts,
     checked_block,
+    cut_again,
     in_blocks,
     in_cuts,
     is_in_memory,
     lazy_rows,
+    say_bytes,
     slices_of,
 )
 from dspectral.engine.running import (

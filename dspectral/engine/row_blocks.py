@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
@@ -11,14 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine.backed_rows import backed_rows, is_backed
+from dspectral.engine.configuration import joined_bytes
 from dspectral.engine.task_graph import call
 from dspectral.linalg import sparse_products
 from dspectral.linalg.sparse_products import row_slice
-from dspectral.types import HoldsCounts, Rows, is_sparse
+from dspectral.types import CSRRows, HoldsCounts, Rows, is_sparse
 
 BLOCK_BYTES = 64 << 20
 """Bytes of an in-memory array that one task takes."""
+CHUNK_BYTES = 32 << 20
+"""Bytes of a block in memory, as far as the mean length of the rows tells."""
+ENTRY_BYTES = 16
+"""Most bytes of an entry: a float64 and an int64."""
+MOST_JOINED = 8
+"""Blocks that one task reads at the most: what many cores share should not become few tasks."""
+SAID = "bytes_of_blocks"
+"""Where the layer of an array says how large its blocks are."""
 
 
 class Blocks(NamedTuple):
@@ -112,6 +121,37 @@ def is_lazy(X: object) -> bool:
 def is_in_memory(X: object) -> bool:
     """Report whether the data of ``X`` lie in this process."""
     return X.in_memory if isinstance(X, Blocks) else isinstance(X, np.ndarray) or is_sparse(X)
+
+
+def is_backed(X: object) -> bool:
+    """Report whether ``X`` is a sparse matrix that AnnData holds on disk.
+
+    >>> is_backed([[1.0]])
+    False
+    """
+    # Told by its parts: AnnData need not be there, and its classes have no public names. A Delayed has every part.
+    return isinstance(getattr(X, "format", None), str) and hasattr(X, "group") and hasattr(X, "to_memory")
+
+
+def backed_rows(X: Any) -> da.Array:
+    """Return the rows of a sparse matrix on disk as AnnData reads them lazily.
+
+    Shapes: `X` (n_rows, n_columns); returns (n_rows, n_columns).
+    """
+    if X.format != "csr":
+        raise TypeError(
+            f"X is a {X.format}_matrix on disk, stored by columns, but rows are read: pass X.to_memory(), or write it "
+            "as scipy.sparse.csr_matrix"
+        )
+    from anndata.experimental import read_elem_lazy  # noqa: PLC0415  whoever has such a matrix has AnnData
+
+    n_rows, n_columns = X.shape
+    n_entries = X.group["indices"].shape[0]
+    # Rows times bytes a row is CHUNK_BYTES, with n_entries / n_rows entries in a mean row. Where rows are of very
+    # unequal length, so are the blocks.
+    block_rows = max(1, CHUNK_BYTES * n_rows // max(1, ENTRY_BYTES * n_entries))
+    rows: da.Array = read_elem_lazy(X.group, chunks=(min(block_rows, n_rows), n_columns))
+    return rows
 
 
 def in_cuts(X: Stream, name: str, *, in_memory: bool) -> da.Array:
@@ -212,3 +252,69 @@ def row_numbers(rows: Any) -> Any:
     if isinstance(rows, da.Array):
         return da.arange(rows.shape[0], chunks=(rows.chunks[0],), dtype=np.int64)[:, None]
     return np.arange(rows.shape[0], dtype=np.int64)[:, None]
+
+
+def say_bytes(array: da.Array, n_bytes: Sequence[int] | None) -> da.Array:
+    """Let an array of sparse blocks say how large they will be in memory."""
+    if n_bytes is not None:
+        array.dask.layers[array.name].collection_annotations = {SAID: np.asarray(n_bytes, dtype=np.int64)}
+    return array
+
+
+def bytes_said(array: da.Array) -> list[int] | None:
+    """Return how large the blocks of an array are in memory.
+
+    >>> from dspectral import write_counts
+    >>> bytes_said(write_counts(np.eye(4), "memory://said", block_rows=2).counts)
+    [28, 28]
+    >>> bytes_said(da.ones((2, 2)))
+    """
+    layer = getattr(array.dask, "layers", {}).get(array.name)
+    said = (getattr(layer, "collection_annotations", None) or {}).get(SAID)
+    return None if said is None or len(said) != array.numblocks[0] else [int(one) for one in said]
+
+
+def spans_of(arrays: Sequence[da.Array], target: int) -> list[range]:
+    """Return the blocks that each task reads: several where a summary of ``target`` bytes is much larger than they are.
+
+    How many are joined depends on their bytes and on the summary, never on the machine, so that results do not either.
+    Runs begin at the first block and are filled in order: rows that come later leave all runs but the last one as they
+    are, and with them the partial results that are kept.
+
+    >>> from dspectral import write_counts
+    >>> rows = write_counts(np.eye(5), "memory://spans", block_rows=1).counts
+    >>> spans_of([rows], 40), spans_of([rows], 0) == [range(i, i + 1) for i in range(5)]
+    ([range(0, 2), range(2, 4), range(4, 5)], True)
+    """
+    n_blocks = arrays[0].numblocks[0]
+    said = [bytes_said(array) for array in arrays] if target else [None]
+    target = min(target, joined_bytes())
+    if any(one is None for one in said):
+        return [range(i, i + 1) for i in range(n_blocks)]
+    sizes = [sum(of_block) for of_block in zip(*filter(None, said), strict=True)]
+    # Invariant: the blocks before starts[-1] are in finished runs; `filled` bytes are in the one that grows.
+    starts, filled = [0], 0
+    for i, size in enumerate(sizes):
+        if i > starts[-1] and (filled + size > target or i - starts[-1] == MOST_JOINED):
+            starts.append(i)
+            filled = 0
+        filled += size
+    return [range(*ends) for ends in pairwise([*starts, n_blocks])]
+
+
+def join(first: int, shapes: Sequence[Shape], *blocks: Any) -> CSRRows:
+    """Check consecutive blocks of one stream, and put them together."""
+    checked = []
+    for number, (block, shape) in enumerate(zip(blocks, shapes, strict=True), first):
+        try:
+            checked.append(checked_block(block, shape))
+        except ValueError as error:
+            raise ValueError(f"row block {number}: {error}") from error
+    joined = sparse.csr_array(sparse.vstack([sparse.csr_array(one) for one in checked], format="csr"))
+    joined.has_canonical_format = True  # each block was, and rows are not shared
+    return joined
+
+
+def cut_again(joined: Sequence[CSRRows], sizes: Sequence[int]) -> Iterator[tuple[Rows, ...]]:
+    """Cut what was joined into its blocks again."""
+    return zip(*(slices_of(rows, sizes) for rows in joined), strict=True)

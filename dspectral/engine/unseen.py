@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from dspectral.engine.alignment import aligned
-from dspectral.engine.blas import pinned
+from dspectral.engine.blas import aligned, pinned
 
 
 def not_seen(path: str) -> FileNotFoundError:

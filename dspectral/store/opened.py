@@ -12,7 +12,7 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine.joined_blocks import say_bytes
+from dspectral.engine.row_blocks import say_bytes
 from dspectral.store.anndata_objects import as_anndata
 from dspectral.store.vocabulary import Vocabulary
 from dspectral.store.weighted_rows import as_weighting, weigh_rows

@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from dspectral.decomposition.moments import Moments
-from dspectral.engine.alignment import aligned
+from dspectral.engine.blas import aligned
 from dspectral.engine.merge_tree import _merge
 from dspectral.engine.passes import _call
 from dspectral.engine.unseen import pinned_and_named

@@ -15,10 +15,9 @@ from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct
 from dspectral.engine import listening, map_rows
 from dspectral.engine.events import PassBegan
-from dspectral.engine.joined_blocks import MOST, bytes_said, say_bytes, spans_of
 from dspectral.engine.keeping import keeper as keeping
 from dspectral.engine.memory import Memory, need_of_pass, spans_for
-from dspectral.engine.row_blocks import BLOCK_BYTES
+from dspectral.engine.row_blocks import BLOCK_BYTES, MOST_JOINED, bytes_said, say_bytes, spans_of
 
 N_COLUMNS, BLOCK_ROWS = 1500, 300
 SKETCH = partial(FrequentDirections.of, size=20, seed=1)
@@ -53,9 +52,9 @@ def test_runs_are_full_consecutive_and_the_same_for_those_who_come_before(sizes,
     assert [i for span in spans for i in span] == list(range(len(sizes)))
     for span, following in zip(spans, [*spans[1:], None], strict=True):
         total = sum(sizes[i] for i in span)
-        assert len(span) == 1 or (len(span) <= MOST and total <= target)
+        assert len(span) == 1 or (len(span) <= MOST_JOINED and total <= target)
         if following is not None and target:
-            assert len(span) == MOST or total + sizes[following[0]] > target
+            assert len(span) == MOST_JOINED or total + sizes[following[0]] > target
     longer = spans_of([sized([*sizes, *range(n_more)])], target)
     assert longer[: len(spans) - 1] == spans[:-1]
 

@@ -124,7 +124,7 @@ def open_group(path):
 
 
 def test_rows_on_disk_are_cut_to_size(path, monkeypatch):
-    monkeypatch.setattr("dspectral.engine.backed_rows.CHUNK_BYTES", 16 * ROWS.nnz // 6)
+    monkeypatch.setattr("dspectral.engine.row_blocks.CHUNK_BYTES", 16 * ROWS.nnz // 6)
     rows = lazy_rows(anndata.io.sparse_dataset(open_group(path)["X"]))
     assert rows.chunks[0] == (15,) * 6
     assert np.array_equal(rows.compute().toarray(), ROWS.toarray())

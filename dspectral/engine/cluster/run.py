@@ -10,7 +10,7 @@ from typing import Any
 
 from dask.core import flatten
 
-from dspectral.engine.alignment import aligned
+from dspectral.engine.blas import aligned
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.cluster.errors import ClusterError, killed
 from dspectral.engine.cluster.machines import workers_are_here
