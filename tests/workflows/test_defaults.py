@@ -1,59 +1,200 @@
+"""Every family of the table of defaults on small data sets of its own form."""
+
 import gzip
 import json
 
+import numpy as np
 import pytest
 
 from dspectral.datasets import sample_labelled_documents
 from dspectral.io import write_labelled_text
+from tests.methods.embeddings.test_word_embedding import CLASSES, language
+from tests.methods.sentences.test_sentences import sentences
 from workflows.benchmarks import defaults
-from workflows.benchmarks._defaults import multilabel
-from workflows.benchmarks._defaults.halves import RULE, designed_on
+from workflows.benchmarks._defaults import families, sets
+from workflows.benchmarks._defaults.families import FAMILIES
+from workflows.benchmarks._defaults.sets import RULE, designed_on
 
-SIDES = {"enron": ("train", "test"), "rcv1-subset1": ("all",)}
+WORDS = {"DET": ["the", "a", "no"], "ADJ": ["red", "big", "new"], "NOUN": ["cat", "dog", "owl"]}
+GRIDS = {
+    "anchor_hmm": ({"spelling": (0.0,), "n_sweeps": (0, 10)}, None),
+    "brown": ({"n_dimensions": (2, 3), "min_count": (1,)}, None),
+    "embeddings": ({"window": (1,), "power": (0.0, 0.7), "n_components": (2,)}, None),
+    "local_lsi": ({"n_components": (2,), "C": (0.001, 1.0)}, {"n_components": (4,), "C": (1.0,)}),
+    "lsi": ({"n_components": (2, 4), "C": (0.001, 1.0)}, {"n_components": (4,), "C": (1.0,)}),
+    "multilabel": ({"smoothing": (1.0,), "n_em_iter": (0,), "alpha": (0.01, 100.0)}, {"n_states": (4,)}),
+    "refinement_hmm": ({"n_refinements": (1, 2), "n_em_iter": (1,)}, None),
+    "tree": ({"output": ("root", "pooled"), "length": (8,)}, None),
+}
+NAMES = {
+    "anchor_hmm": ("de_gsd", "en_ewt"),
+    "brown": ("de_gsd", "en_ewt"),
+    "embeddings": ("rg65-first", "rg65-second"),
+    "local_lsi": ("trec", "sms_spam"),
+    "lsi": ("trec", "sms_spam"),
+    "multilabel": ("enron", "rcv1-subset1", "bibtex"),
+    "refinement_hmm": ("en_ewt", "atis_slots"),
+    "sentences": ("trec", "sms"),
+    "tree": ("trec", "sms_spam"),
+}
 
 
-@pytest.fixture
-def data(tmp_path, monkeypatch):
-    """Two of the data sets, drawn; all states have the same words in the grid, so that the correction decides."""
-    monkeypatch.setattr(multilabel, "GRID", {"smoothing": (1.0,), "n_em_iter": (0,), "alpha": (0.01, 100.0)})
-    monkeypatch.setattr(multilabel, "N_STATES", 4)
-    for name, sides in SIDES.items():
-        folder = tmp_path / "data" / "multilabel" / name
-        folder.mkdir(parents=True)
-        words, labels, _ = sample_labelled_documents(600, n_words=30, n_labels=12, n_states=4, seed=2)
-        for number, side in enumerate(sides):
-            rows = slice(number * 300, (number + 1) * 300 if len(sides) == 2 else 600)
+def write(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = "\n".join([*lines, ""]).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+def tagged_lines(n, seed):
+    """Sentences of an article, an adjective and a noun, some twice."""
+    rng = np.random.default_rng(seed)
+    for _ in range(n):
+        tags = ("DET", "ADJ", "NOUN") * int(rng.integers(1, 3))
+        yield from (f"{rng.choice(WORDS[tag])}\t{tag}\t{tag}\t_" for tag in tags)
+        yield ""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Data sets of each form, with a test side and without."""
+    folder = tmp_path_factory.mktemp("data")
+    for name, parts in {"de_gsd": ("dev", "test"), "en_ewt": ("train", "dev", "test")}.items():
+        for seed, side in enumerate(parts):
+            write(folder / "pos" / name / f"{side}.conll.gz", tagged_lines(80, seed))
+    for seed, path in enumerate(
+        ("sentences/trec/train.tsv.gz", "sentences/trec/test.tsv", "sms_spam/all.tsv.gz")
+    ):
+        texts, classes = sentences(150, seed)
+        head = "text\tlabel" if "sms" in path else "text\tcoarse"
+        write(folder / path, [head, *(f"{a}\t{b}" for a, b in zip(texts, classes, strict=True))])
+    for file in ("train.tsv.gz", "test.tsv"):
+        slots = ["to new york\tO B-city I-city\tflight", "from rome\tO B-city\tflight"] * 10
+        write(folder / "intent" / "atis" / file, ["text\tslots_bio\tintent", *slots])
+    write(folder / sets.TEXT, map(" ".join, language(200)))
+    pairs = [
+        (a, b, 10 * (of is other)) for of in CLASSES for other in CLASSES for a in of for b in other if a < b
+    ]
+    for name in sets.LISTS["wordsim"]:
+        lines = ["word1\tword2\tscore", *(f"{a}\t{b}\t{score}" for a, b, score in pairs)]
+        write(folder / "wordsim" / f"{name}.tsv", lines)
+    for name in sets.LISTS["analogy"]:
+        lines = ["category\ta\tb\tc\td", *(f"x\t{a}\t{b}\t{a}\t{b}" for a, b, _ in pairs)]
+        write(folder / "analogy" / f"{name}.tsv.gz", lines)
+    words, labels, _ = sample_labelled_documents(600, n_words=30, n_labels=12, n_states=4, seed=2)
+    for name, parts in {"enron": ("train", "test"), "rcv1-subset1": ("all",), "bibtex": ("all",)}.items():
+        for number, side in enumerate(parts):
+            rows = slice(number * 300, 600 if len(parts) == 1 else (number + 1) * 300)
             write_labelled_text(words[rows], str(folder / "plain.txt"), labels[rows])
-            (folder / f"{side}.txt.gz").write_bytes(gzip.compress((folder / "plain.txt").read_bytes()))
-    return tmp_path / "data"
+            write(
+                folder / "multilabel" / name / f"{side}.txt.gz",
+                (folder / "plain.txt").read_text().splitlines(),
+            )
+    return folder
 
 
-def test_the_default_is_held_against_what_is_tuned_and_the_halves_are_told_apart(data, tmp_path):
-    out = tmp_path / "out"
-    asked = ["--data", str(data), "--sets", *SIDES, "--methods", "multilabel", "--out", str(out), "--debug"]
-    defaults.main(asked)
-    report = json.loads((out / "report.json").read_text())
-    found = {(row["data"], row["method"], row["metric"]): row for row in report["rows"]}
-    for name in SIDES:
-        for method in ("default", "tuned", "as published", "low-rank", "one-vs-rest"):
-            assert 0.5 < found[name, method, "auc"]["value"] <= 1
-            assert found[name, method, "cpu_seconds"]["value"] >= 0
-        assert "alpha 0.01" in found[name, "tuned", "auc"]["settings"]
-        assert "smoothing" in found[name, "default", "auc"]["settings"]
-        share = found[name, "default", "auc"]["value"] / found[name, "tuned", "auc"]["value"]
-        assert found[name, "default", "share_of_tuned_auc"]["value"] == pytest.approx(share)
-    assert {row["half"] for row in report["rows"]} == {"reported"}
+@pytest.fixture(scope="module")
+def found(data, tmp_path_factory):
+    """Rows of a family by data set, way and metric, and the report, made once."""
+    made = {}
+
+    def report(family):
+        if family not in made:
+            out = tmp_path_factory.mktemp("out")
+            asked = ["--methods", family, "--sets", *NAMES[family], "--out", str(out), "--debug"]
+            with pytest.MonkeyPatch.context() as patch:
+                for constant, value in {"N_STATES": 3, "N_CLUSTERS": 3, "DIMENSIONS": 5}.items():
+                    patch.setattr(families, constant, value)
+                patch.setattr(sets, "MIN_COUNT", 2)
+                if family in GRIDS:
+                    tuned, others = GRIDS[family]
+                    kept = FAMILIES[family].ways
+                    small = {"tuned": tuned} | ({"as published": others} if others else {})
+                    if "C" in kept["default"]:
+                        small["default"] = {"n_components": (2,), "C": (1.0,)}
+                    patch.setitem(FAMILIES, family, FAMILIES[family]._replace(ways={**kept, **small}))
+                defaults.main(["--data", str(data), *asked])
+            made[family] = json.loads((out / "report.json").read_text())
+        rows = made[family]["rows"]
+        return {(row["data"], row["method"], row["metric"]): row for row in rows}, made[family]
+
+    return report
+
+
+LEAST = {
+    "anchor_hmm": 0.9,
+    "refinement_hmm": 0.9,
+    "sentences": 0.8,
+    "multilabel": 0.1,
+    "lsi": 0.3,
+    "local_lsi": 0.3,
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_family_learns_in_each_way_and_halves_are_told_apart(family, found):
+    rows, report = found(family)
+    for name in NAMES[family]:
+        for way in FAMILIES[family].ways:
+            scores = {key[2]: row["value"] for key, row in rows.items() if key[:2] == (name, way)}
+            assert scores.pop("cpu_seconds") >= 0
+            assert scores
+        tuned = {metric: row for (data, way, metric), row in rows.items() if (data, way) == (name, "tuned")}
+        for metric, row in tuned.items():
+            assert metric == "cpu_seconds" or row["value"] >= LEAST.get(family, 0.0)
+            share = rows[name, "default", metric]["value"] / max(row["value"], 1e-9)
+            assert rows[name, "default", f"share_of_tuned_{metric}"]["value"] == pytest.approx(share)
+    designed = designed_on(FAMILIES[family].sets)
+    assert all((row["half"] == "designed on") == (row["data"] in designed) for row in report["rows"])
     assert any(RULE in note for note in report["notes"])
-    assert "of 2 data sets" in report["answer"]
+    reported = set(NAMES[family]) - designed
+    assert not reported or f"of {len(reported)} data sets" in report["answer"]
+
+
+def test_tuning_finds_the_ridge_that_does_not_blot_out_the_correction(found):
+    rows, _ = found("multilabel")
+    assert "alpha 0.01" in rows["enron", "tuned", "auc"]["settings"]
 
 
 def test_every_other_data_set_by_name_is_designed_on():
-    names = defaults.METHODS["multilabel"].sets
-    assert designed_on(names) == {"bibtex", "goemotions", "ohsumed-f", "reuters21578"}
-    assert designed_on(reversed(names)) == designed_on(names)
+    assert designed_on(FAMILIES["multilabel"].sets) == {"bibtex", "goemotions", "ohsumed-f", "reuters21578"}
+    halves = FAMILIES["embeddings"].sets
+    assert designed_on(reversed(halves)) == {name for name in halves if name.endswith("-first")}
+
+
+def test_halves_of_lists_share_no_pair_whichever_word_stands_first(data, tmp_path):
+    for name in sets.LISTS["wordsim"]:
+        write(
+            tmp_path / "wordsim" / f"{name}.tsv",
+            ["word1\tword2\tscore", "owl\tred\t1", "cat\tred\t2", "red\tcat\t2"],
+        )
+    for name in sets.LISTS["analogy"]:
+        write(tmp_path / "analogy" / f"{name}.tsv.gz", ["category\ta\tb\tc\td", "x\ta\tb\tc\td"])
+    halves = sets._halves(tmp_path)
+    first, second = (
+        {frozenset(pair[:2]) for pair in halves[f"rg65-{half}"].pairs} for half in ("first", "second")
+    )
+    assert first
+    assert second
+    assert not first & second
+
+
+def test_articles_have_several_classes_and_those_seen_once_do_not_count(tmp_path):
+    records = [{"title": "Corn", "text": "corn rose", "topics": ["corn", "grain"]}] * 8
+    records += [{"title": "Tea", "text": "tea rose", "topics": ["tea"]}] * 2
+    records += [
+        {"title": "Gold", "text": "gold", "topics": ["gold"]},
+        {"title": "", "text": "", "topics": []},
+    ]
+    for side in ("train", "test"):
+        write(tmp_path / "reuters21578" / f"modapte_{side}.jsonl.gz", map(json.dumps, records))
+    train, _ = sets.read_documents(tmp_path, "reuters21578", "", 0).final
+    assert train.y.toarray().tolist() == [[1, 1, 0]] * 8 + [[0, 0, 1]] * 2
 
 
 def test_a_data_set_that_is_not_there_is_named(tmp_path, capsys):
     with pytest.raises(SystemExit):
         defaults.main(["--data", str(tmp_path), "--sets", "enron", "--out", str(tmp_path / "out")])
     assert "enron" in capsys.readouterr().err
+    with pytest.raises(FileNotFoundError, match="de_gsd"):
+        sets.read_tagged(tmp_path, "de_gsd")

@@ -1,1 +1,1 @@
-"""What a person gets without tuning: one file for each family of methods."""
+"""Data sets and families of methods for the program ``defaults``."""
