@@ -17,7 +17,6 @@ from sklearn.svm import LinearSVC
 
 import dspectral
 from dspectral import (
-    EmbeddingRecipe,
     IntentClassifier,
     NgramHashing,
     SentenceRecipe,
@@ -25,12 +24,10 @@ from dspectral import (
     SketchedPCA,
     TfidfWeighting,
     TruncatedSVD,
-    WordEmbedding,
     load,
     save,
 )
 from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
-from dspectral.persistence.older import parameters_of_today
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.records import read_record, write_record
 from dspectral.text.hashing import HashingSettings
@@ -220,12 +217,6 @@ def test_a_file_that_names_a_module_does_not_import_it(path, pca):
     with pytest.raises(ValueError, match="is not imported"):
         load(path)
     assert "antigravity" not in sys.modules
-
-
-def test_a_model_of_format_1_is_read(path, pca):
-    save(pca, path)
-    edited(path, lambda head: head.update({"format": 1}))
-    assert_same(load(path), pca)
 
 
 @pytest.mark.parametrize("source", [np.random.RandomState(3), np.random.default_rng(3)])
@@ -427,7 +418,7 @@ def exists(path, number):
             lambda head: head["attributes"]["mean_"].update({"kind": "pickle"}),
             "unknown kind of value, 'pickle'",
         ),
-        (lambda head: head.update({"format": 3}), "has format 3 of dspectral .* reads up to format 2"),
+        (lambda head: head.update({"format": 3}), "format 3"),
     ],
 )
 def test_a_model_that_names_something_else_is_refused(path, pca, change, message):
@@ -457,48 +448,3 @@ def test_a_model_loads_in_another_process(elsewhere):
 def test_every_public_name_is_there_and_import_has_no_effects(elsewhere):
     assert set(dspectral.__all__) <= set(dir(dspectral))
     assert not any(elsewhere["effects"].values()), elsewhere["effects"]
-
-
-def test_a_model_that_was_saved_under_older_names_loads(path):
-    model = WordEmbedding(2, recipe=EmbeddingRecipe(shift=2.0)).fit(
-        [["a", "b", "c"], ["c", "b"], ["a", "c"]] * 3
-    )
-    save(model, path)
-
-    def older(head):
-        parameters = head["parameters"]
-        parameters |= parameters.pop("recipe")["fields"]
-        parameters["transform"] = parameters.pop("count_transform")
-        parameters |= {"fan_in": 2, "memory_limit": 1 << 30}
-
-    edited(path, older)
-    found = load(path)
-    assert found.get_params() == model.get_params()
-    assert found.most_similar("a") == model.most_similar("a")
-
-
-def test_a_parameter_that_nobody_knows_is_named(path, pca):
-    save(pca, path)
-    edited(path, lambda head: head["parameters"].update({"wisdom": 3}))
-    with pytest.raises(ValueError, match="was saved with the parameter 'wisdom'"):
-        load(path)
-
-
-def test_the_schedule_of_the_paper_is_a_solver_today(path, pca):
-    save(pca, path)
-    edited(path, lambda head: head["parameters"].update({"shrink": "median", "fan_in": 2}))
-    assert load(path).solver == "median_frequent_directions"
-
-
-def test_parameters_that_moved_into_a_recipe_or_another_parameter_are_found_there():
-    recipe = dspectral.RefinementRecipe(memory=(0.3,))
-    found = parameters_of_today(dspectral.RefinementHMM, {"tol": 0.5, "recipe": recipe})
-    assert found == {"recipe": recipe._replace(tol=0.5)}
-    assert parameters_of_today(IntentClassifier, {"n_jobs": 2, "C": 1.0}) == {"C": 1.0}
-    folds = {"recipe": dspectral.IntentRecipe(n_folds=5)}
-    assert parameters_of_today(IntentClassifier, {"n_folds": 5}) == folds
-    older = {"use_idf": True, "smooth_idf": False, "sublinear_tf": True, "tf": "count"}
-    assert parameters_of_today(TfidfWeighting, older) == {"idf": "plain", "tf": "sublinear"}
-    older = {"n_states": 3, "smoothing": 2.0, "recipe": dspectral.AnchorRecipe(context="bag")}
-    today = {"n_states": 3, "recipe": dspectral.AnchorRecipe(context="bag", smoothing=2.0)}
-    assert parameters_of_today(dspectral.AnchorHMM, older) == today

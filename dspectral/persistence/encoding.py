@@ -1,20 +1,81 @@
-"""Values as JSON and arrays, and back."""
+"""Values of fitted estimators as JSON and arrays, and back; a file may name registered and imported classes alone."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.linalg.sparse_products import csr_fault
-from dspectral.persistence.classes import name_of
-from dspectral.persistence.older import attributes_of_today, parameters_of_today
-from dspectral.registry import RECORDS
+from dspectral import decomposition, methods, preprocessing
+from dspectral.linalg.csr_structure import csr_fault
+from dspectral.registry import ESTIMATORS, RECORDS
 from dspectral.store.records import Record
 from dspectral.text.tokenizers import Tokenizer, as_tokenizer
 from dspectral.types import JSON, CSRRows, is_sparse
+
+
+@cache
+def import_all() -> None:
+    """Import every module that may define a class that is saved: each registers its own."""
+    for package in (decomposition, preprocessing, methods):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+
+
+def name_of(kind: type) -> str | None:
+    """Return the name that an estimator's class has in files, or None if it is not saved.
+
+    >>> import_all()
+    >>> name_of(ESTIMATORS["TruncatedSVD"]), name_of(dict)
+    ('TruncatedSVD', None)
+    """
+    for name, known in ESTIMATORS.items():
+        if known is kind:
+            return name
+    return _qualified(kind) if any(issubclass(kind, known) for known in _ours()) else None
+
+
+def named(name: str, given: Sequence[type], url: str) -> Any:
+    """Return the class behind a name in a file."""
+    if name in ESTIMATORS:
+        return ESTIMATORS[name]
+    short = name.rsplit(".", 1)[-1]
+    if short == name:
+        known = ", ".join(ESTIMATORS)
+        raise ValueError(f"the model at {url} names the class {name!r}, but only these are loaded: {known}")
+    # The last one wins: a notebook's cell that was run again has defined the class again.
+    found = [kind for kind in _subclasses() if _qualified(kind) == name]
+    found += [kind for kind in given if kind.__name__ == short]
+    if not found:
+        raise ValueError(
+            f"the model at {url} names the class {name!r}, which is not imported: import its module, or give "
+            f"load(..., classes=[{short}])"
+        )
+    return found[-1]
+
+
+def _qualified(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _ours() -> list[type]:
+    """Return the estimators of dspectral: the register holds a few of scikit-learn too."""
+    return [kind for kind in ESTIMATORS.values() if kind.__module__.startswith("dspectral.")]
+
+
+def _subclasses() -> Iterator[type]:
+    """Yield the subclasses of dspectral's estimators that are imported, each after its bases."""
+    waiting = _ours()
+    while waiting:
+        kind = waiting.pop()
+        below: list[type] = type.__subclasses__(kind)
+        yield from below
+        waiting += below
 
 
 def encoded(value: Any, name: str, arrays: list[Any]) -> JSON:
@@ -67,11 +128,8 @@ def _encoded_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, arra
 
 def _encoded_random(value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]) -> JSON:
     """Return the state of a source of random numbers, so that it goes on where it was."""
-    if isinstance(value, np.random.RandomState):
-        state: Any = value.get_state(legacy=False)
-    else:
-        state = value.bit_generator.state
     legacy = isinstance(value, np.random.RandomState)
+    state: Any = value.get_state(legacy=False) if legacy else value.bit_generator.state
     return {"kind": "random", "legacy": legacy, "items": [encoded(state, name, arrays)]}
 
 
@@ -87,8 +145,11 @@ def _encoded_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     if made_from is None:
         raise TypeError(f"{name} is a {type(value).__qualname__}, which cannot be saved")
     parameters = value.get_params(deep=False)
+    # scikit-learn adds its version to the attributes of its own estimators.
+    ours = not type(value).__module__.startswith("sklearn.")
+    state = vars(value) if ours else value.__getstate__()
     # Parameters go to the constructor and attributes are set afterwards, so that a loaded model is made as any other.
-    fitted = {key: of for key, of in _state(value).items() if key not in parameters}
+    fitted = {key: of for key, of in state.items() if key not in parameters}
     return {
         "kind": "estimator",
         "class": made_from,
@@ -97,17 +158,10 @@ def _encoded_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     }
 
 
-def _state(estimator: Any) -> dict[str, Any]:
-    """Return the attributes; scikit-learn adds its version to those of its own estimators."""
-    of_scikit_learn = type(estimator).__module__.startswith("sklearn.")
-    return dict(estimator.__getstate__()) if of_scikit_learn else vars(estimator)
-
-
 class Decoder(NamedTuple):
     """Make values of what :func:`encoded` returned.
 
-    `record`: the arrays, and the place of the model for messages; `class_named`: ``class_named(name)``
-    returns the class of an estimator, or raises a ValueError.
+    `record`: the arrays, and the place of the model; `class_named`: finds an estimator's class, or raises.
     """
 
     record: Record
@@ -145,7 +199,7 @@ def _small_array(decoder: Decoder, node: dict[str, Any]) -> Any:
 
 
 def _sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
-    # A model of an older version has no seal: its compiled loops need right indices all the same.
+    # Compiled loops trust indices, and whoever wrote the file may have sealed wrong ones.
     rows = sparse.csr_array(tuple(decoder.items(node)), shape=tuple(node["shape"]))
     if fault := csr_fault(rows.indices, rows.indptr, rows.shape[1]):
         raise ValueError(f"the model at {decoder.record.where.url} holds a damaged sparse matrix: {fault}")
@@ -185,14 +239,12 @@ def _record(decoder: Decoder, node: dict[str, Any]) -> Any:
 
 def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     kind = decoder.class_named(node["class"])
-    # What an older version called otherwise is renamed here, and nowhere else.
-    parameters = parameters_of_today(kind, decoder.values(node["parameters"]))
-    made = kind(**parameters)
+    made = kind(**decoder.values(node["parameters"]))
     attributes = decoder.values(node["attributes"])
     if "_sklearn_version" in attributes:  # it warns of models that another version has fitted
         made.__setstate__({**vars(made), **attributes})
         return made
-    for name, of in attributes_of_today(kind, attributes, parameters).items():
+    for name, of in attributes.items():
         setattr(made, name, of)
     return made
 

@@ -4,15 +4,13 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from typing import Any, cast
 
-from dspectral.persistence.classes import import_all, name_of, named
-from dspectral.persistence.encoding import Decoder, encoded
+from dspectral.persistence.encoding import Decoder, encoded, import_all, name_of, named
 from dspectral.registry import ESTIMATORS
 from dspectral.store.arrays import Location
 from dspectral.store.records import UNFINISHED, read_record, write_record
 from dspectral.text.tokenizers import as_tokenizer
 
-FORMAT = 2
-"""Format 2 adds scikit-learn's estimators, users' subclasses, slices and random states to format 1."""
+FORMAT = 1
 KEY = "dspectral_model"
 
 
@@ -59,7 +57,7 @@ def save(
         raise TypeError(f"a {type(model).__name__} cannot be saved, but {', '.join(ESTIMATORS)} can")
     if not _is_fitted(model):
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
-    where = _location(path, storage_options)
+    where = Location.of(str(path), storage_options)
     # Whatever is at the path is looked at before anything is written: only a model may be replaced.
     there = read_record(where)
     ours = there is not None and not {KEY, UNFINISHED}.isdisjoint(there.attributes)
@@ -114,7 +112,7 @@ def load(
     True
     """
     import_all()
-    record = read_record(_location(path, storage_options))
+    record = read_record(Location.of(str(path), storage_options))
     if record is None or KEY not in record.attributes:
         raise ValueError(f"there is no model at {path}: save writes one")
     head = record.attributes[KEY]
@@ -135,7 +133,3 @@ def _is_fitted(model: Any) -> bool:
     if hasattr(model, "__sklearn_is_fitted__"):
         return bool(model.__sklearn_is_fitted__())
     return not vars(model).keys() <= model.get_params(deep=False).keys()
-
-
-def _location(path: str, storage_options: dict[str, Any] | None) -> Location:
-    return Location(str(path), tuple(sorted((storage_options or {}).items())))
