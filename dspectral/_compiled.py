@@ -41,11 +41,6 @@ def compiled_with_contraction(function: F) -> F:
     return cast("F", Loop(cast("FunctionType", function), contract=True))
 
 
-def is_loaded(loop: Callable[..., Any]) -> bool:
-    """Report whether the machine code of a loop is in this process already."""
-    return isinstance(loop, Loop) and loop.is_loaded
-
-
 def read_only(array: NDArray[N]) -> NDArray[N]:
     """Return a contiguous read-only view, so that a loop is compiled once for all callers.
 
@@ -76,11 +71,6 @@ class Loop:
     def __reduce__(self) -> str:
         """Pickle the loop by its name, as a function is pickled."""
         return self.__qualname__
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether its machine code is in this process."""
-        return bool(getattr(self._dispatcher, "signatures", ()))
 
     def dispatcher(self) -> Callable[..., Any]:
         """Return Numba's dispatcher of the loop, made at the first call."""

@@ -25,10 +25,10 @@ from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
 from dspectral.methods.topics.rotation import Axes, Sample, TopicSums
 from dspectral.store.anndata import ColumnTotals
 from dspectral.store.from_text.texts import OfPartitions
-from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import TermSample
 from dspectral.text.terms import TermTable
+from dspectral.text.weighting import DocumentFrequencies
 from dspectral.types import Documents, LabelledSentences, Sentences
 
 D, L, K, TYPES = 9, 3, 4, 7

@@ -50,9 +50,10 @@ class NgramHashing(
 
     Notes
     -----
-    One pass. Texts in memory are packed by 16 MiB; a generator is never held whole. Rows from
-    :class:`dspectral.TextFiles` are hashed anew in each pass over them, rows of a store are read. A Dask collection is
-    read partition by partition, a block each: once to count its texts, and again in each pass over its rows.
+    The first call on a machine compiles loops, some ten CPU seconds; the machine code stays on disk, and later
+    processes load it in about half a second. One pass. Texts in memory are packed by 16 MiB; a generator is never held
+    whole. Rows from :class:`dspectral.TextFiles` are hashed anew in each pass over them, rows of a store are read. A
+    Dask collection is read partition by partition, a block each: once to count its texts, and again in each pass.
 
     References
     ----------

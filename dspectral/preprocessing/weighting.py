@@ -15,8 +15,13 @@ from dspectral.preprocessing.sparse_output import SparseOutput
 from dspectral.registry import saved
 from dspectral.store.opened import OpenedCounts
 from dspectral.store.weighted_rows import counts_of, frequencies_of, weigh_rows, weightings_of
-from dspectral.text.document_frequencies import DocumentFrequencies
-from dspectral.text.weighting import Norm, TermFrequency, Weighting, inverse_document_frequency
+from dspectral.text.weighting import (
+    DocumentFrequencies,
+    Norm,
+    TermFrequency,
+    Weighting,
+    inverse_document_frequency,
+)
 from dspectral.types import RowsLike
 
 Idf: TypeAlias = Literal["smooth", "plain"]

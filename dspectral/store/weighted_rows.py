@@ -14,8 +14,7 @@ from scipy import sparse
 
 from dspectral import engine
 from dspectral.linalg.block_sums import energy_of
-from dspectral.text.document_frequencies import DocumentFrequencies
-from dspectral.text.weighting import HasWeighting, Weighting
+from dspectral.text.weighting import DocumentFrequencies, HasWeighting, Weighting
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 _LAYER = re.compile(r"weigh-block-([0-9a-f]{16})-")

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from dspectral._compiled import compiled
 from dspectral.linalg.radix_sort import sort_keys
-from dspectral.text.murmur import absorb, finish, load
+from dspectral.text.term_bytes import absorb, finish, load
 from dspectral.text.tokens import Tokens
 from dspectral.types import Int
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy import sparse
 
-from dspectral._compiled import compiled, is_loaded
+from dspectral._compiled import compiled
 from dspectral.registry import saved
 from dspectral.text.csr_buffers import (
     RowBuffers,
@@ -15,9 +15,8 @@ from dspectral.text.csr_buffers import (
     new_buffers,
     sum_group,
 )
-from dspectral.text.few_texts import hash_few, is_affordable
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer, words_of
-from dspectral.text.tokens import Tokens, check_ngram_range, checked_offsets
+from dspectral.text.tokens import Tokens, check_ngram_range
 from dspectral.types import Documents, Int
 
 MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
@@ -26,13 +25,7 @@ MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
 class HashingSettings(NamedTuple):
     """How n-grams become columns: the record that stores and saved models keep.
 
-    :class:`dspectral.NgramHashing` is the transformer with these parameters.
-
-    `n_features`: number of columns, a power of two from 2 to 2**30; `ngram_range`: fewest and most words of
-    an n-gram, from 1 to 3; `lowercase`: whether the text is lowercased first; `alternate_sign`: whether the
-    hash of an n-gram also gives the sign that it counts with, so that n-grams which share a column cancel on
-    average; `tokenizer`: function from a text to its tokens, or its name ``"module:function"``, in place of
-    the library's own rule.
+    :class:`dspectral.NgramHashing` is the transformer with these parameters, and says what they are.
     """
 
     n_features: int = 2**18
@@ -148,16 +141,6 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
            [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
     """
     known = as_settings(settings)
-    # The loops are not compiled, nor loaded, for the few texts that Python has hashed before they would be ready.
-    few = known.tokenizer is None and not is_loaded(_hash)
-    if few and is_affordable(documents := checked_offsets(documents)):
-        return hash_few(
-            documents,
-            known.n_features,
-            known.ngram_range,
-            lowercase=known.lowercase,
-            signed=known.alternate_sign,
-        )
     tokens = words_of(documents, known.lowercase, known.tokenizer)
     # One compiled loop for all settings: a record that holds a function would be another type.
     buffers = _hash(tokens, known._replace(tokenizer=None), known.n_features.bit_length() - 1)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
 from dspectral.linalg.radix_sort import sort_pairs
-from dspectral.text.murmur import hash_slice
-from dspectral.text.term_bytes import compare, equal
+from dspectral.text.term_bytes import compare, equal, hash_slice
 from dspectral.text.tokens import Tokens
 from dspectral.types import Int
 

@@ -20,13 +20,8 @@ HALF, LOW_HALF = np.uint64(32), np.uint64(2**32 - 1)
 class TermIndex(NamedTuple):
     """An index from the bytes of a term to its column, made of arrays alone so that it travels to other processes.
 
-    Attributes
-    ----------
-    terms : Documents
-        The terms, in the order of columns.
-    slots : ndarray of uint64
-        A hash table whose length is a power of two and at least twice the number of terms. A slot is the hash
-        of a term in its upper half and the column plus one in its lower, or 0.
+    `terms`: the terms, in the order of columns; `slots`: a hash table whose length is a power of two and at least twice
+    the number of terms. A slot is the hash of a term in its upper half and the column plus one in its lower, or 0.
     """
 
     terms: Documents
@@ -34,20 +29,8 @@ class TermIndex(NamedTuple):
 
     @classmethod
     def of(cls, terms: Documents) -> "TermIndex":
-        """Index terms: term ``i`` is column ``i``.
+        """Index distinct terms: term ``i`` is column ``i``.
 
-        Parameters
-        ----------
-        terms : Documents
-            Distinct n-grams: words joined by single spaces.
-
-        Raises
-        ------
-        ValueError
-            If a term occurs twice, or there are more than 2**30.
-
-        Examples
-        --------
         >>> TermIndex.of(Documents.of(["yes", "no"])).slots.shape
         (4,)
         """
@@ -69,40 +52,10 @@ def encode_documents(
     lowercase: bool = True,
     tokenizer: TokenizerLike | None = None,
 ) -> sparse.csr_array:
-    """Count the n-grams of each document that are in a vocabulary.
+    """Count the n-grams of each document that are in a vocabulary, as scikit-learn's ``CountVectorizer`` does.
 
-    Equal to scikit-learn's ``CountVectorizer`` with that vocabulary and its own token pattern.
+    Shapes: returns (n_documents, n_terms), float32 with sorted indices and neither duplicates nor stored zeros.
 
-    Parameters
-    ----------
-    documents : Documents
-        UTF-8 text of n documents.
-    index : TermIndex
-        The vocabulary, d terms.
-    ngram_range : tuple of int
-        Fewest and most words of an n-gram, from 1 to 3.
-    lowercase : bool
-        Whether the case of the text is lowered first.
-    tokenizer : callable or str, optional
-        Function from a text to its tokens, or its name ``"module:function"``, in place of the library's own rule.
-
-    Returns
-    -------
-    csr_array of float32, shape (n, d)
-        Indices are int32 and sorted, without duplicates; zeros are not stored.
-
-    Raises
-    ------
-    ValueError
-        If `ngram_range` is out of range, or a document is not UTF-8: the message names it and the byte.
-
-    Notes
-    -----
-    One pass, without the interpreter lock but for documents that `tokenize` leaves to Python. Beside the
-    result it holds `Tokens`, and 36 bytes for each n-gram of the longest document. Counts to 2**24 are exact.
-
-    Examples
-    --------
     >>> index = TermIndex.of(Documents.of(["be", "to be"]))
     >>> encode_documents(Documents.of(["to be or not to be"]), index, (1, 2)).toarray()
     array([[2., 2.]], dtype=float32)

@@ -19,17 +19,9 @@ _AT_ONCE = 16
 class TermSample(NamedTuple):
     """The most frequent terms of some text: a summary of bounded size, which merges.
 
-    Attributes
-    ----------
-    table : TermTable
-        The terms that are kept, with counts that are at most the true ones.
-    size : int
-        Most terms that may be kept.
-    error : int
-        Most that a count falls short of the truth: no term that is not kept occurs more often than this.
+    `table`: the terms that are kept, with counts that are at most the true ones; `size`: most terms that may be kept;
+    `error`: most that a count falls short of the truth, so no term that is not kept occurs more often than this.
 
-    Notes
-    -----
     A term counts what its blocks have kept of it. Whoever drops terms adds the largest count among them to ``error``;
     nothing is random, and samples that are merged in the same order are the same. Terms of equal count are kept in
     the order of their bytes.
@@ -41,24 +33,8 @@ class TermSample(NamedTuple):
 
     @classmethod
     def of(cls, documents: Documents, settings: HashingSettings, size: int) -> Self:
-        """Sample one block of text.
+        """Sample one block of text; the settings say what a term is.
 
-        Parameters
-        ----------
-        documents : Documents
-            UTF-8 text.
-        settings : HashingSettings
-            The settings that the text is hashed with: they say what a term is.
-        size : int
-            Most terms to keep.
-
-        Returns
-        -------
-        TermSample
-            Terms with exact counts.
-
-        Examples
-        --------
         >>> text = Documents.of(["to be or not to be"])
         >>> sample = TermSample.of(text, HashingSettings(ngram_range=(1, 1)), 2)
         >>> [sample.table.term(i) for i in range(2)], sample.error
@@ -68,18 +44,7 @@ class TermSample(NamedTuple):
         return cls(*_most_frequent(table, size, 0))
 
     def merge(self, *others: Self) -> Self:
-        """Return the sample of the text of this sample and all others together, in their order.
-
-        Parameters
-        ----------
-        *others : TermSample
-            Samples of the same size.
-
-        Returns
-        -------
-        TermSample
-            Its error is the sum of all errors, and what is dropped now.
-        """
+        """Return the sample of the text of this sample and all others together, in their order."""
         table = self.table.merge(*(other.table for other in others))
         error = self.error + sum(other.error for other in others)
         return type(self)(*_most_frequent(table, self.size, error))

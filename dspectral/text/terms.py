@@ -18,12 +18,8 @@ MOST_PARTITIONS = 2**16
 class TermTable(NamedTuple):
     """How often each n-gram occurs, and in how many documents: a summary of text that merges exactly.
 
-    Attributes
-    ----------
-    terms : Documents
-        The n-grams, n of them, distinct and in the order of their bytes: words joined by single spaces.
-    document_frequency : ndarray of int64, shape (n,)
-    counts : ndarray of int64, shape (n,)
+    `terms`: n n-grams, distinct and in the order of their bytes, words joined by single spaces; `document_frequency,
+    counts` (n,): what is counted of each.
     """
 
     terms: Documents
@@ -38,31 +34,8 @@ class TermTable(NamedTuple):
         lowercase: bool = True,
         tokenizer: TokenizerLike | None = None,
     ) -> "TermTable":
-        """Count the n-grams of a block of documents.
+        """Count the n-grams of a block of documents; holds 56 bytes for each word of the block beside the table.
 
-        Parameters
-        ----------
-        documents : Documents
-            UTF-8 text.
-        ngram_range : tuple of int
-            Fewest and most words of an n-gram, from 1 to 3.
-        lowercase : bool
-            Whether the case of the text is lowered first.
-        tokenizer : callable or str, optional
-            Function from a text to its tokens, or its name ``"module:function"``, in place of the library's own rule.
-
-        Raises
-        ------
-        ValueError
-            If `ngram_range` is out of range, or a document is not UTF-8.
-
-        Notes
-        -----
-        One pass. Beside the table, which has 24 bytes and its letters for each term, it holds `Tokens` and 56
-        bytes for each word of the block.
-
-        Examples
-        --------
         >>> table = TermTable.of(Documents.of(["to be or not to be", "to do"]))
         >>> [(table.term(i), int(table.counts[i])) for i in range(len(table.counts))]
         [('be', 2), ('do', 1), ('not', 1), ('or', 1), ('to', 3)]
@@ -79,24 +52,8 @@ class TermTable(NamedTuple):
         return tables[0].merge(*tables[1:])
 
     def merge(self, *others: "TermTable") -> "TermTable":
-        """Return the table of the documents of this table and all others together.
+        """Return the counts of all documents together.
 
-        Parameters
-        ----------
-        *others : TermTable
-            Tables of other documents.
-
-        Returns
-        -------
-        TermTable
-            Sorted terms with the sums of their counts and document frequencies.
-
-        Notes
-        -----
-        Neighbours are merged two by two until one is left; a merge compares the bytes of terms.
-
-        Examples
-        --------
         >>> table = TermTable.of(Documents.of(["yes, no, yes"]))
         >>> table.merge(table).counts
         array([2, 4])
@@ -110,29 +67,7 @@ class TermTable(NamedTuple):
         return tables[0]
 
     def filter(self, mask: NDArray[np.bool_]) -> "TermTable":
-        """Return the table of the terms where ``mask``, shape (n,), is true.
-
-        Parameters
-        ----------
-        mask : ndarray of bool, shape (n,)
-            True for the terms to keep.
-
-        Returns
-        -------
-        TermTable
-            The terms that are kept, in their order.
-
-        Raises
-        ------
-        ValueError
-            If the mask has another length.
-
-        Examples
-        --------
-        >>> table = TermTable.of(Documents.of(["yes, no, yes"]))
-        >>> table.filter(table.counts > 1).term(0)
-        'yes'
-        """
+        """Return the table of the terms where ``mask``, shape (n,), is true."""
         if len(mask) != len(self.counts):
             raise ValueError(
                 f"The mask has {len(mask)} entries, but must have one for each of the "
@@ -141,28 +76,8 @@ class TermTable(NamedTuple):
         return _rows(self, np.flatnonzero(mask))
 
     def partition(self, n_partitions: int) -> list["TermTable"]:
-        """Split the table by a hash of the terms, in the same way for every table.
+        """Split the table by a hash of the terms, in the same way for every table: partitions merge to the table.
 
-        Where all terms together are too many for memory, the tables of the blocks are merged one partition at
-        a time.
-
-        Parameters
-        ----------
-        n_partitions : int
-            From 1 to 65536.
-
-        Returns
-        -------
-        list of TermTable
-            Their merge is the table.
-
-        Raises
-        ------
-        ValueError
-            If `n_partitions` is out of range.
-
-        Examples
-        --------
         >>> table = TermTable.of(Documents.of(["to be or not to be"]))
         >>> [part.terms.n_documents for part in table.partition(2)]
         [3, 1]
@@ -178,23 +93,7 @@ class TermTable(NamedTuple):
         return [_rows(self, which) for which in np.split(order, ends[:-1])]
 
     def term(self, i: int) -> str:
-        """Return term ``i`` as a string.
-
-        Parameters
-        ----------
-        i : int
-            Number of a term.
-
-        Returns
-        -------
-        str
-            Its words, joined by single spaces.
-
-        Examples
-        --------
-        >>> TermTable.of(Documents.of(["yes, no, yes"])).term(1)
-        'yes'
-        """
+        """Return term ``i`` as a string."""
         return self.terms.text(i).decode()
 
 

@@ -1,5 +1,6 @@
 r"""Cutting UTF-8 text into words as ``re.findall(r"(?u)\b\w\w+\b", text.lower())`` does, without the lock."""
 
+import re
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -7,8 +8,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.text.code_points import N_CODE_POINTS, NEEDS_PYTHON, are, lower_case
 from dspectral.types import Documents, Int
+
+N_CODE_POINTS = 0x110000
+NEEDS_PYTHON = np.uint32(0xFFFFFFFF)
+CAPITAL_SIGMA = 0x3A3
+BLOCK = 256  # code points; one in twenty of such blocks has a capital letter
+
+
+def lower_case() -> NDArray[np.uint32]:
+    """Return the lower case of each code point as `str.lower` has it.
+
+    Shapes: returns (N_CODE_POINTS,).
+
+    >>> chr(lower_case()[ord("W")])
+    'w'
+    """
+    # Each first run of each process waits for this: a call of Python for each code point would take half a second.
+    table = np.arange(N_CODE_POINTS, dtype=np.uint32)
+    for codes in table.reshape(-1, BLOCK):
+        text = _text_of(codes)
+        if text.lower() != text:
+            lowered = [character.lower() for character in text]
+            codes[:] = [ord(lower) if len(lower) == 1 else NEEDS_PYTHON for lower in lowered]
+    table[CAPITAL_SIGMA] = NEEDS_PYTHON
+    return table
+
+
+def are(pattern: str) -> NDArray[np.bool_]:
+    r"""Return which code points are of a class.
+
+    Shapes: returns (N_CODE_POINTS,).
+
+    >>> are(r"\s")[ord(" ")].item(), are(r"\s")[ord("x")].item()
+    (True, False)
+    """
+    found = "".join(re.findall(f"(?:{pattern})+", _text_of(np.arange(N_CODE_POINTS, dtype=np.uint32))))
+    table = np.zeros(N_CODE_POINTS, dtype=np.bool_)
+    table[np.frombuffer(found.encode("utf-32-le", "surrogatepass"), dtype="<u4")] = True
+    return table
+
+
+def _text_of(codes: NDArray[np.uint32]) -> str:
+    return codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
+
 
 PADDING = 8  # bytes after the last word, so that four bytes can be read from any place in a word
 SPACE = np.uint8(32)
@@ -18,16 +61,8 @@ class Tokens(NamedTuple):
     """The words of a block of documents, one after the other, each followed by one space.
 
     Words ``t, ..., t + n - 1`` of one document, joined by spaces, are thus the slice
-    ``text[starts[t] : starts[t + n] - 1]``.
-
-    Attributes
-    ----------
-    text : ndarray of uint8
-        The words in UTF-8, and `PADDING` zeros.
-    starts : ndarray of int64, shape (n_tokens + 1,)
-        Where each word starts.
-    bounds : ndarray of int64, shape (n_documents + 1,)
-        Document ``i`` has the words ``bounds[i], ..., bounds[i + 1] - 1``.
+    ``text[starts[t] : starts[t + n] - 1]``. `text`: the words in UTF-8, and `PADDING` zeros; `starts` (n_tokens + 1,):
+    where each word starts; `bounds` (n_documents + 1,): document ``i`` has words ``bounds[i]`` to ``bounds[i + 1] - 1``.
     """
 
     text: NDArray[np.uint8]
@@ -36,23 +71,7 @@ class Tokens(NamedTuple):
 
     @classmethod
     def of(cls, text: NDArray[np.uint8], starts: NDArray[np.int64], bounds: NDArray[np.int64]) -> "Tokens":
-        """Return words in read-only arrays, as terms are, so that loops which take both are compiled once.
-
-        Parameters
-        ----------
-        text, starts, bounds : ndarray
-            The attributes.
-
-        Returns
-        -------
-        Tokens
-            Views of the arrays.
-
-        Examples
-        --------
-        >>> Tokens.of(np.zeros(8, dtype=np.uint8), np.array([0]), np.array([0, 0])).bounds.flags.writeable
-        False
-        """
+        """Return words in read-only arrays, as terms are, so that loops which take both are compiled once."""
         return cls(read_only(text), read_only(starts), read_only(bounds))
 
 

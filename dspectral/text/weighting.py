@@ -1,4 +1,4 @@
-"""Weightings of count rows, applied as they are read: what is stored stays counts."""
+"""Weightings of count rows, applied as they are read, and the document frequencies that they need."""
 
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
@@ -7,9 +7,42 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.linalg.sparse_products import scaled_to_length
+from dspectral.linalg.block_sums import energy_of
+from dspectral.linalg.row_scaling import scaled_to_length
 from dspectral.registry import saved
-from dspectral.types import CSRRows, FloatArray
+from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
+
+
+@saved
+class DocumentFrequencies(NamedTuple):
+    """Rows, and for each column the rows in which it is not zero.
+
+    `n_rows`: number of rows; `document_frequency` (d,): number of rows in which each column is not zero.
+
+    >>> from scipy import sparse
+    >>> DocumentFrequencies.of(sparse.csr_array([[2.0, 0.0], [1.0, 1.0]])).document_frequency
+    array([2, 1])
+    """
+
+    n_rows: int
+    document_frequency: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Rows) -> Self:
+        """Count one block of shape (n, d) without repeated entries; NaN and infinity raise a ValueError."""
+        energy_of(rows)
+        if is_sparse(rows):
+            present = rows.indices[rows.data != 0]
+            return cls(rows.shape[0], np.bincount(present, minlength=rows.shape[1]))
+        return cls(rows.shape[0], np.count_nonzero(rows, axis=0))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the frequencies in all rows."""
+        parts = (self, *others)
+        return type(self)(
+            sum(part.n_rows for part in parts), np.add.reduce([part.document_frequency for part in parts])
+        )
+
 
 TermFrequency: TypeAlias = Literal["count", "binary", "sqrt", "log", "sublinear"]
 Norm: TypeAlias = Literal["l1", "l2"]

@@ -10,19 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.text.code_points import N_CODE_POINTS, NEEDS_PYTHON, are, lower_case
 from dspectral.text.ngrams import name_words, sorted_words
 from dspectral.text.term_bytes import gather, hash_terms, read_only_terms
 from dspectral.text.term_index import TermIndex, look_up
 from dspectral.text.terms import TermTable
 from dspectral.text.tokenizers import Tokenizer
 from dspectral.text.tokens import (
+    N_CODE_POINTS,
+    NEEDS_PYTHON,
     PADDING,
     SPACE,
     Tokens,
+    are,
     checked_offsets,
     decode,
     encode,
+    lower_case,
     lowered,
     not_utf8,
 )
@@ -35,35 +38,11 @@ BLANK, LETTER, ALONE, APOSTROPHE = 0, 1, 2, 3
 def cut_words(documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercase: bool = False) -> Tokens:
     r"""Cut sentences into tokens.
 
-    Parameters
-    ----------
-    documents : Documents
-        UTF-8 text, a sentence each.
-    cut : {"blanks", "words"} or Tokenizer
-        - ``"blanks"``: as ``text.split()`` does, for text that is tokenized already;
-        - ``"words"``: as ``re.findall(r"\w+(?:['\u2019]\w+)*|[^\w\s]", text)`` does: words with the
-          apostrophes inside them, and every other character that is not a blank by itself;
-        - a tokenizer: as its function does, called for one sentence after the other.
-    lowercase : bool
-        Lower the case first, as :meth:`str.lower` does.
+    ``"blanks"`` cuts as ``text.split()`` does, for text that is tokenized already; ``"words"`` as
+    ``re.findall(r"\w+(?:['\u2019]\w+)*|[^\w\s]", text)`` does: words with the apostrophes inside them, and every other
+    character that is not a blank by itself; a tokenizer as its function does, called for one sentence after the other.
+    Holds at most four times the bytes of the text and 8 bytes for each token.
 
-    Returns
-    -------
-    Tokens
-        The words of all sentences, one after the other.
-
-    Raises
-    ------
-    ValueError
-        If a sentence is not UTF-8, or ``cut`` is unknown.
-
-    Notes
-    -----
-    One pass, or two if a sentence has a character that only Python lowers. Holds at most four times the bytes
-    of the text and 8 bytes for each token.
-
-    Examples
-    --------
     >>> cut_words(Documents.of(["don't  go, 'Al'"]), "words").text[:-PADDING].tobytes()
     b"don't go , ' Al ' "
     """
@@ -81,18 +60,6 @@ def cut_words(documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercas
 def count_words(tokens: Tokens) -> TermTable:
     """Count the distinct tokens, in the order of their bytes.
 
-    Parameters
-    ----------
-    tokens : Tokens
-        Words of a block of sentences.
-
-    Returns
-    -------
-    TermTable
-        Distinct words with their counts and the number of sentences that hold each.
-
-    Examples
-    --------
     >>> count_words(cut_words(Documents.of(["a b a", "b c"]))).counts
     array([2, 2, 1])
     """
@@ -105,20 +72,6 @@ def count_words(tokens: Tokens) -> TermTable:
 def number_words(tokens: Tokens, index: TermIndex) -> Sentences:
     """Replace each token by its number in a vocabulary, 0 where it is not in it.
 
-    Parameters
-    ----------
-    tokens : Tokens
-        Words of a block of sentences.
-    index : TermIndex
-        Index of the vocabulary.
-
-    Returns
-    -------
-    Sentences
-        The number of each word.
-
-    Examples
-    --------
     >>> index = TermIndex.of(Documents.of(["<?>", "cat"]))
     >>> number_words(cut_words(Documents.of(["the cat", "", "cat"])), index).ids
     array([0, 1, 1], dtype=int32)

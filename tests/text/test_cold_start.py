@@ -1,4 +1,4 @@
-"""What a first run compiles: nothing for a small file, and for a larger one each loop once on a machine."""
+"""What a first run compiles: each loop once on a machine, whatever the types of its arguments."""
 
 import json
 import os
@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from filelock import FileLock
+from numba.core import config
 
 from dspectral import _machine_code
+from dspectral._compiled import compiled, read_only
 
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = """
@@ -60,21 +63,11 @@ def result(process):
     return json.loads(printed)
 
 
-def build(text, store, cache):
-    return result(start(text, store, cache))
-
-
-def test_a_small_file_is_stored_without_compiling_anything(tmp_path):
-    (tmp_path / "three.txt").write_text("the cat sat on the mat\nthe dog\na cat\n")
-    found = build(tmp_path / "three.txt", tmp_path / "three.zarr", tmp_path / "cache")
-    assert found == {"told": [], "done": [], "compiled": []}
-
-
 @pytest.mark.slow
-def test_larger_files_compile_each_loop_of_hashing_once_on_a_machine_which_is_told_and_kept(tmp_path):
-    (tmp_path / "large.txt").write_text(" ".join(f"word{i}" for i in range(12_000)))
+def test_each_loop_of_hashing_is_compiled_once_on_a_machine_which_is_told_and_kept(tmp_path):
+    (tmp_path / "three.txt").write_text("the cat sat on the mat\nthe dog\na cat\n")
     # Two processes at once: one of them compiles a loop, the other waits for its machine code.
-    both = [start(tmp_path / "large.txt", tmp_path / f"{i}.zarr", tmp_path / "cache") for i in range(2)]
+    both = [start(tmp_path / "three.txt", tmp_path / f"{i}.zarr", tmp_path / "cache") for i in range(2)]
     found = [result(process) for process in both]
     told = [name for one in found for name in one["told"]]
     assert sorted(told) == sorted(name for one in found for name in one["done"])
@@ -83,7 +76,7 @@ def test_larger_files_compile_each_loop_of_hashing_once_on_a_machine_which_is_to
     # Once each: a literal zero, or a shifted number, is of another type to Numba than a variable.
     compiled = [name for one in found for name in one["compiled"] if name in LOOPS]
     assert sorted(compiled) == sorted(set(compiled))
-    again = build(tmp_path / "large.txt", tmp_path / "again.zarr", tmp_path / "cache")
+    again = result(start(tmp_path / "three.txt", tmp_path / "again.zarr", tmp_path / "cache"))
     assert again == {"told": [], "done": [], "compiled": []}
 
 
@@ -112,3 +105,24 @@ def test_a_turn_ends_with_the_outermost_loop_also_after_an_error(tmp_path):
     assert turn.lock is None
     with other.acquire(timeout=0):
         assert other.is_locked
+
+
+@compiled
+def plus_one(number):
+    return number + 1
+
+
+@compiled
+def total(values):
+    found = plus_one(0)
+    at = 0
+    while at < values.size:
+        found += plus_one(values[at]) + plus_one(at)
+        at = plus_one(at)
+    return found
+
+
+def test_a_loop_is_compiled_once_for_literals_variables_and_integers_of_any_width(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))  # nothing is compiled yet
+    assert total(read_only(np.array([5, 7], dtype=np.int32))) == 1 + (6 + 1) + (8 + 2)
+    assert [str(of) for (of,) in plus_one.dispatcher().signatures] == ["int64"]

@@ -11,8 +11,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.utils import murmurhash3_32
 
 from dspectral.linalg.radix_sort import sort_keys, sort_pairs
-from dspectral.text import few_texts, hashing, tokens
-from dspectral.text.csr_buffers import GROUP, as_rows
+from dspectral.text.csr_buffers import GROUP
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_bytes import hash_terms
 from dspectral.types import Documents
@@ -133,54 +132,3 @@ def test_keys_are_sorted_by_the_bits_asked_for(data):
     ordered, places = sort_pairs(keys.copy(), np.arange(len(keys)), high)
     np.testing.assert_array_equal(places, np.argsort(keys, kind="stable"))
     np.testing.assert_array_equal(ordered, np.sort(keys))
-
-
-@pytest.fixture
-def with_budget(monkeypatch):
-    """Let Python hash whatever is within its budget, as in a process that has no loop yet."""
-    monkeypatch.setattr(few_texts, "_spent", [0])
-    monkeypatch.setattr(hashing, "_hash", Unloaded(hashing._hash))
-
-
-class Unloaded:
-    signatures = ()
-
-    def __init__(self, loop):
-        self.loop = loop
-
-    def __call__(self, *arguments):
-        return self.loop(*arguments)
-
-
-@settings(deadline=None, derandomize=True, max_examples=200)
-@given(texts.documents(), texts.ngram_ranges(), st.booleans(), st.booleans(), st.sampled_from([2, 64, 2**18]))
-def test_few_texts_are_hashed_in_python_to_the_bits_of_the_loops(
-    documents, ngram_range, lower, signed, width
-):
-    known = Documents.of(documents)
-    wanted = HashingSettings(width, ngram_range, lower, signed)
-    rows = few_texts.hash_few(known, width, ngram_range, lowercase=lower, signed=signed)
-    compiled_rows = as_rows(
-        hashing._hash(tokens.tokenize(known, lower), wanted, width.bit_length() - 1), width
-    )
-    for part in ("data", "indices", "indptr"):
-        one, other = getattr(rows, part), getattr(compiled_rows, part)
-        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
-    assert rows.has_canonical_format
-
-
-def test_a_process_hashes_no_more_in_python_than_its_budget(with_budget, monkeypatch):
-    n_calls = []
-    monkeypatch.setattr(hashing, "hash_few", lambda *_, **__: n_calls.append(1))
-    for _ in range(100):
-        hash_documents(Documents.of(["a word " * 100]), HashingSettings())
-    assert 10 < len(n_calls) < 30
-
-
-def test_few_texts_that_are_not_utf8_are_refused_in_the_same_words(with_budget):
-    spoiled = Documents.of([b"fine", b"caf\xe9 au lait"])
-    with pytest.raises(ValueError, match="Document 1 of the block is not UTF-8 at byte 3 of 12") as in_python:
-        hash_documents(spoiled, HashingSettings())
-    with pytest.raises(ValueError, match="not UTF-8") as in_loop:
-        tokens.tokenize(spoiled)
-    assert str(in_python.value) == str(in_loop.value)

@@ -20,9 +20,8 @@ from dspectral.methods.sentences.recipe import SentenceRecipe
 from dspectral.methods.sentences.sentence_features import SentenceFeatures
 from dspectral.registry import saved
 from dspectral.store.from_text.text_files import TextFiles
-from dspectral.text.document_frequencies import DocumentFrequencies
 from dspectral.text.hashing import hash_documents
-from dspectral.text.weighting import Weighting
+from dspectral.text.weighting import DocumentFrequencies, Weighting
 from dspectral.types import CSRRows, IntArray, Rows, RowsLike
 
 

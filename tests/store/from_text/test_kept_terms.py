@@ -10,8 +10,9 @@ from dspectral import NgramHashing, TextFiles, VocabularySettings
 from dspectral.store import StoreError, build_store, open_store
 from dspectral.store.draft import discard_unfinished
 from dspectral.store.from_text import build
-from dspectral.text import TermSample, TermTable
 from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.term_sample import TermSample
+from dspectral.text.terms import TermTable
 from dspectral.types import Documents
 from tests.store.contents import contents
 
