@@ -11,7 +11,7 @@ from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.exploring.document_scans import Best
+from dspectral.exploring.documents import Best
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views

@@ -23,7 +23,7 @@ from dspectral import (
     build_store,
     metrics,
 )
-from dspectral.inputs.class_labels import class_rows
+from dspectral.inputs.labels import class_rows
 from dspectral.io import build_labelled_store, read_conll
 from tests.bad_inputs import functions, rows, texts
 from tests.bad_inputs.judging import outcome

@@ -65,6 +65,7 @@ DATASETS = (
     "dspectral.datasets.labelled_documents",
     "dspectral.datasets.labeled_counts",
     "dspectral.datasets.labeled_documents",
+    "dspectral.datasets.hidden_markov",
     "dspectral.datasets.refinements",
     "dspectral.datasets.standard_library",
 )

@@ -1,16 +1,20 @@
 """Data to try things on, of any size and without a download."""
 
-from dspectral.datasets.anchors import AnchorStream, anchor_sentences
 from dspectral.datasets.brown_model import BrownSample, brown_model_sentences
 from dspectral.datasets.counts import TopicParameters, low_rank_counts, topic_parameters
 from dspectral.datasets.dense import gaussian_rows, low_rank_axes, low_rank_rows
-from dspectral.datasets.labelled_documents import labelled_counts
-from dspectral.datasets.labelled_records import (
+from dspectral.datasets.hidden_markov import (
+    AnchorStream,
+    LabelledStream,
+    anchor_sentences,
+    refinement_sequences,
+)
+from dspectral.datasets.labelled_documents import (
     StateParameters,
+    labelled_counts,
     sample_labelled_documents,
     state_parameters,
 )
-from dspectral.datasets.refinements import LabelledStream, refinement_sequences
 from dspectral.datasets.standard_library import (
     Intents,
     LabelledDocuments,

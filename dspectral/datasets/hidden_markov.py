@@ -1,9 +1,16 @@
-"""Sequences drawn from a hidden Markov model."""
+"""Sequences drawn from hidden Markov models that are known: an anchor HMM and a refinement HMM."""
+
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.datasets.random_blocks import block_generator, block_sizes, checked_seed
+from dspectral.engine import Blocks
+from dspectral.inputs.parameters import RandomState
 from dspectral.methods.hmm.chain import HiddenMarkov
+from dspectral.types import LabelledSentences, Sentences
 
 
 def draw_sequences(
@@ -40,3 +47,221 @@ def draw_columns(cumulative: NDArray[np.float64], rng: np.random.Generator) -> N
     # column.
     places = np.sum(cumulative < rng.random((len(cumulative), 1)) * cumulative[:, -1:], axis=1)
     return np.asarray(places, dtype=np.int64)
+
+
+class AnchorStream(NamedTuple):
+    """Sentences in blocks, and the model that they are drawn from.
+
+    Attributes
+    ----------
+    words : list of str
+        Words by type; the first is ``"<?>"``, and never drawn.
+    counts : ndarray of int64, shape (n_types,)
+        Number of tokens of each type.
+    sentences : Blocks
+        Blocks of :class:`~dspectral.types.Sentences`; each is drawn when it is read.
+    model : HiddenMarkov
+        The true parameters. Word ``h + 1`` is the anchor of state h: no other state emits it.
+    """
+
+    words: list[str]
+    counts: NDArray[np.int64]
+    sentences: Blocks
+    model: HiddenMarkov
+
+
+def anchor_sentences(
+    n_sentences: int,
+    *,
+    n_states: int = 4,
+    n_types: int = 40,
+    mean_length: float = 10.0,
+    anchor_share: float = 0.2,
+    block_sentences: int = 10_000,
+    seed: RandomState = 0,
+) -> AnchorStream:
+    """Draw an anchor HMM, and sentences from it.
+
+    Parameters
+    ----------
+    n_sentences : int
+        Number of sentences.
+    n_states : int, default=4
+        Number of hidden states.
+    n_types : int, default=40
+        Number of words beside ``"<?>"``, above the number of states.
+    mean_length : float, default=10.0
+        Mean length of a sentence; lengths are geometric, at least 1.
+    anchor_share : float, default=0.2
+        Share of a state's tokens that are its anchor, between 0 and 1; the rest is spread over the words that are
+        no anchor.
+    block_sentences : int, default=10000
+        Number of sentences of a block.
+    seed : int, RandomState, Generator or None, default=0
+        Seed of the model; block i is drawn by a generator keyed by it and i. None draws a new one.
+
+    Returns
+    -------
+    AnchorStream
+        Estimators of words fit it as it is. Words are counted, so all blocks are drawn once.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+
+    Examples
+    --------
+    >>> stream = anchor_sentences(30, n_states=2, n_types=5)
+    >>> stream.words, stream.model.emission[1:3].round(1)
+    (['<?>', 'w1', 'w2', 'w3', 'w4', 'w5'], array([[0.2, 0. ],
+           [0. , 0.2]]))
+    """
+    if n_sentences < 1 or n_states < 1 or block_sentences < 1:
+        raise ValueError(
+            f"n_sentences is {n_sentences}, n_states {n_states} and block_sentences {block_sentences}, but each "
+            "must be at least 1"
+        )
+    if n_types <= n_states:
+        raise ValueError(f"n_types is {n_types}, but must be above n_states, {n_states}")
+    if not 0 < anchor_share < 1 or not mean_length >= 1:
+        raise ValueError(
+            f"anchor_share is {anchor_share} and mean_length {mean_length}, but they must be between 0 and 1, and "
+            "at least 1"
+        )
+    seed = checked_seed(seed)  # once: blocks are drawn from the model of the same seed
+    model = anchor_model(n_states, n_types, mean_length, anchor_share, seed)
+    sizes = block_sizes(n_sentences, block_sentences)
+    blocks = Blocks(partial(draw_sentences, model=model, seed=seed), list(enumerate(sizes)))
+    # Blocks are drawn anew whenever they are read. Counting draws each once, and holds one at a time.
+    counts = np.zeros(n_types + 1, dtype=np.int64)
+    for item in blocks.items:
+        counts += np.bincount(blocks.read(item).ids, minlength=n_types + 1)
+    return AnchorStream(["<?>", *(f"w{i}" for i in range(1, n_types + 1))], counts, blocks, model)
+
+
+def anchor_model(
+    n_states: int, n_types: int, mean_length: float, anchor_share: float, seed: int
+) -> HiddenMarkov:
+    """Draw parameters: transitions far from alike, an anchor for each state, other words in any state."""
+    rng = np.random.default_rng([seed, n_states, n_types])
+    # Each state ends a sentence with the same probability, so lengths are geometric with the mean that is wanted. Type
+    # 0, "<?>", has no probability in any state: sentences drawn have no rare words.
+    steps = rng.dirichlet(np.full(n_states, 0.3), n_states) * (1.0 - 1.0 / mean_length)
+    emission = np.zeros((n_types + 1, n_states))
+    emission[1 : n_states + 1] = anchor_share * np.eye(n_states)
+    others = rng.dirichlet(np.full(n_types - n_states, 0.5), n_states).T
+    emission[n_states + 1 :] = (1.0 - anchor_share) * others
+    final = np.full(n_states, 1.0 / mean_length)
+    return HiddenMarkov.of(rng.dirichlet(np.ones(n_states)), steps, emission, final)
+
+
+def draw_sentences(item: tuple[int, int], *, model: HiddenMarkov, seed: int) -> Sentences:
+    """Draw one block: ``item`` is its number and how many sentences it has."""
+    ids, _, offsets = draw_sequences(model, item[1], block_generator(seed, item[0]))
+    return Sentences(ids, offsets)
+
+
+class LabelledStream(NamedTuple):
+    """Labeled sequences in blocks, and the model that they are drawn from.
+
+    Attributes
+    ----------
+    words, labels : list of int
+        Types and labels, which are numbers; type 0 is never drawn.
+    sentences : Blocks
+        Blocks of :class:`~dspectral.types.LabelledSentences`; each is drawn when it is read.
+    model : HiddenMarkov
+        The true parameters.
+    bounds : ndarray of int64, shape (n_labels + 1,)
+        Label ``a`` has the states ``bounds[a]``, ..., ``bounds[a + 1] - 1``.
+    """
+
+    words: list[int]
+    labels: list[int]
+    sentences: Blocks
+    model: HiddenMarkov
+    bounds: NDArray[np.int64]
+
+
+def refinement_sequences(
+    n_sequences: int,
+    *,
+    n_labels: int = 3,
+    n_refinements: int = 2,
+    n_types: int = 12,
+    mean_length: float = 20.0,
+    block_sequences: int = 1000,
+    seed: RandomState = 0,
+) -> LabelledStream:
+    """Draw a refinement HMM, and labeled sequences from it.
+
+    Parameters
+    ----------
+    n_sequences : int
+        Number of sequences.
+    n_labels : int, default=3
+        Number of labels.
+    n_refinements : int, default=2
+        Number of hidden states of each label.
+    n_types : int, default=12
+        Number of types of tokens, beside type 0.
+    mean_length : float, default=20.0
+        Mean length of a sequence; lengths are geometric, at least 1.
+    block_sequences : int, default=1000
+        Number of sequences of a block.
+    seed : int, RandomState, Generator or None, default=0
+        Seed of the model; block i is drawn by a generator keyed by it and i. None draws a new one.
+
+    Returns
+    -------
+    LabelledStream
+        :class:`~dspectral.RefinementHMM` fits it as it is. Type 0, that of unseen tokens, is never drawn.
+
+    Raises
+    ------
+    ValueError
+        If a number is below 1.
+
+    Examples
+    --------
+    >>> stream = refinement_sequences(2500)
+    >>> len(stream.sentences.items), stream.sentences.read(stream.sentences.items[2]).offsets.shape
+    (3, (501,))
+    """
+    for name, value in (
+        ("n_sequences", n_sequences),
+        ("n_labels", n_labels),
+        ("n_refinements", n_refinements),
+        ("n_types", n_types),
+        ("mean_length", mean_length),
+        ("block_sequences", block_sequences),
+    ):
+        if value < 1:
+            raise ValueError(f"{name} is {value}, but must be at least 1")
+    seed = checked_seed(seed)  # once: blocks are drawn from the model of the same seed
+    # Hidden state s belongs to label s // n_refinements.
+    model = refinement_model(n_labels * n_refinements, n_types, mean_length, seed)
+    read = partial(draw_block, model=model, n_refinements=n_refinements, seed=seed)
+    bounds = np.arange(0, n_labels * n_refinements + 1, n_refinements)
+    blocks = Blocks(read, list(enumerate(block_sizes(n_sequences, block_sequences))))
+    return LabelledStream(list(range(n_types + 1)), list(range(n_labels)), blocks, model, bounds)
+
+
+def refinement_model(n_states: int, n_types: int, mean_length: float, seed: int) -> HiddenMarkov:
+    """Draw parameters whose refinements differ well: sparse emissions, and transitions far from alike."""
+    # Dirichlet parameters below 1 give distributions with most of their mass on few entries.
+    rng = np.random.default_rng(seed)
+    steps = rng.dirichlet(np.full(n_states, 0.5), n_states) * (1.0 - 1.0 / mean_length)
+    emission = np.zeros((n_types + 1, n_states))
+    emission[1:] = rng.dirichlet(np.full(n_types, 0.3), n_states).T
+    final = np.full(n_states, 1.0 / mean_length)
+    return HiddenMarkov.of(rng.dirichlet(np.ones(n_states)), steps, emission, final)
+
+
+def draw_block(
+    item: tuple[int, int], *, model: HiddenMarkov, n_refinements: int, seed: int
+) -> LabelledSentences:
+    """Draw one block: ``item`` is its number and how many sequences it has."""
+    ids, states, offsets = draw_sequences(model, item[1], block_generator(seed, item[0]))
+    return LabelledSentences(ids, (states // n_refinements).astype(np.int32), offsets)

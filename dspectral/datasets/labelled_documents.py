@@ -1,7 +1,7 @@
-"""Labeled documents of any size, drawn block by block: one hidden state each, over a Zipf background."""
+"""Labeled documents drawn from the model of one hidden state a document, in memory or block by block."""
 
 from functools import partial
-from typing import cast
+from typing import NamedTuple, cast
 
 import dask.array as da
 import numpy as np
@@ -9,9 +9,152 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.datasets.counts import count_cells, popularity, zipf_rank
-from dspectral.datasets.random_blocks import checked_seed, random_rows
+from dspectral.datasets.random_blocks import block_generator, checked_seed, random_rows
 from dspectral.inputs.parameters import RandomState
 from dspectral.types import CSRRows
+
+
+class StateParameters(NamedTuple):
+    """Distributions from which documents and labels are drawn.
+
+    Attributes
+    ----------
+    weights : ndarray of float64, shape (k,)
+        Probability of each state, pi.
+    words : ndarray of float64, shape (d, k)
+        Distribution of words in each state, mu.
+    labels : ndarray of float64, shape (L, k)
+        Distribution of labels in each state, gamma.
+    """
+
+    weights: NDArray[np.float64]
+    words: NDArray[np.float64]
+    labels: NDArray[np.float64]
+
+
+def state_parameters(
+    n_words: int, n_labels: int, n_states: int, *, concentration: float = 0.1, seed: RandomState = 0
+) -> StateParameters:
+    """Draw parameters: Dirichlet columns, and weights between 1 and 2 before they are normalized.
+
+    Parameters
+    ----------
+    n_words : int
+        Number of words, d.
+    n_labels : int
+        Number of labels, L.
+    n_states : int
+        Number of states k, at most the number of words.
+    concentration : float, default=0.1
+        Parameter of the Dirichlet distributions: the smaller, the fewer words and labels a state has.
+    seed : int, RandomState, Generator or None, default=0
+        Seed of the draw; None draws a new one.
+
+    Returns
+    -------
+    StateParameters
+        Weights, and distributions of words and labels.
+
+    Raises
+    ------
+    ValueError
+        If there are more states than words, or a size or the concentration is not above 0.
+    """
+    if not 1 <= n_states <= n_words:
+        raise ValueError(f"n_states is {n_states}, but must be from 1 to n_words, {n_words}")
+    if n_labels < 1 or concentration <= 0:
+        raise ValueError(f"n_labels is {n_labels} and concentration {concentration}, but both are above 0")
+    generator = np.random.default_rng(checked_seed(seed))
+    weights = generator.uniform(1.0, 2.0, n_states)
+    words, labels = (generator.gamma(concentration, size=(size, n_states)) for size in (n_words, n_labels))
+    # A gamma number of small shape may underflow to 0, and a column of zeros has no distribution.
+    words, labels = words + 1e-300, labels + 1e-300
+    return StateParameters(weights / weights.sum(), words / words.sum(axis=0), labels / labels.sum(axis=0))
+
+
+def sample_labelled_documents(
+    n_documents: int,
+    *,
+    n_words: int = 1000,
+    n_labels: int = 100,
+    n_states: int = 10,
+    length: float = 40.0,
+    n_labels_each: float = 2.0,
+    parameters: StateParameters | None = None,
+    seed: RandomState = 0,
+) -> tuple[CSRRows, CSRRows, StateParameters]:
+    """Draw documents and labels: a state for each document, then words and labels from the state.
+
+    A document has each label independently, with probability ``n_labels_each`` times that of the state: as many
+    on average, and the labels' expectation is exactly their distribution while none of these is above 1.
+
+    Parameters
+    ----------
+    n_documents : int
+        Number of documents.
+    n_words : int, default=1000
+        Number of words; not used where ``parameters`` are given.
+    n_labels : int, default=100
+        Number of labels; not used where ``parameters`` are given.
+    n_states : int, default=10
+        Number of states; not used where ``parameters`` are given.
+    length : float, default=40.0
+        Mean number of words of a document; its own number is Poisson and may be 0.
+    n_labels_each : float, default=2.0
+        Mean number of labels of a document, which may have none.
+    parameters : StateParameters, optional
+        Distributions to draw from; by default :func:`state_parameters` of the same seed.
+    seed : int, RandomState, Generator or None, default=0
+        Seed of the draw; None draws a new one.
+
+    Returns
+    -------
+    words : csr_array of float32, shape (n_documents, n_words)
+        Counts.
+    labels : csr_array of float32, shape (n_documents, n_labels)
+        Ones where a document has a label.
+    parameters : StateParameters
+        Distributions that were drawn from.
+
+    Examples
+    --------
+    >>> words, labels, parameters = sample_labelled_documents(100, seed=1)
+    >>> words.shape, labels.shape, parameters.weights.shape
+    ((100, 1000), (100, 100), (10,))
+    """
+    seed = checked_seed(seed)  # once: parameters and documents are of the same draw
+    if parameters is None:
+        parameters = state_parameters(n_words, n_labels, n_states, seed=seed)
+    generator = block_generator(seed, 0)
+    states = generator.choice(len(parameters.weights), size=n_documents, p=parameters.weights)
+    words = _draw_columns(generator, length * parameters.words, states)
+    # Points at these rates hit a label at least once with the probability wanted.
+    labels = _draw_columns(
+        generator, -np.log1p(-np.minimum(n_labels_each * parameters.labels, 1.0 - 1e-9)), states
+    )
+    labels.data[:] = 1
+    return words, labels, parameters
+
+
+def _draw_columns(
+    generator: np.random.Generator, rates: NDArray[np.float64], states: NDArray[np.int64]
+) -> CSRRows:
+    """Draw a Poisson number of each column, at the rates of each document's state, shape (d, k)."""
+    lengths = generator.poisson(rates.sum(axis=0)[states])
+    rows = np.repeat(np.arange(len(states)), lengths)
+    of_entry = states[rows]
+    uniform = generator.random(len(rows))
+    found = np.empty(len(rows), dtype=np.int64)
+    for state in range(rates.shape[1]):  # all entries of a state at once, by the inverse of its distribution
+        mine = of_entry == state
+        cuts = np.cumsum(rates[:, state])
+        found[mine] = np.searchsorted(cuts, uniform[mine] * cuts[-1], side="right")
+    # Rounding of the product may reach the last sum, which would be a column too many.
+    found = np.minimum(found, len(rates) - 1)
+    shape = (len(states), len(rates))
+    drawn = sparse.coo_array((np.ones(len(rows), dtype=np.float32), (rows, found)), shape=shape).tocsr()
+    drawn.sum_duplicates()
+    return drawn
 
 
 def labelled_counts(

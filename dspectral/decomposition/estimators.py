@@ -19,11 +19,9 @@ from dspectral.decomposition.spectrum import (
     spectrum,
     summary_of,
 )
-from dspectral.inputs.dask_frames import rows_of_frame
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, check_flag, resolve_seed
-from dspectral.inputs.rows import checked_rows, project, row_dtype
+from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project, row_dtype, rows_of_frame
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import saved
 from dspectral.types import FloatArray, RowsLike

@@ -16,11 +16,17 @@ import fsspec
 
 from dspectral.exploring import steps
 from dspectral.exploring.filling import fill
-from dspectral.exploring.findings import TEXT, Findings
+from dspectral.exploring.findings import (
+    TEXT,
+    Announce,
+    Findings,
+    Sizes,
+    Stages,
+    least_count,
+    peak_memory_bytes,
+)
 from dspectral.exploring.frequent_words import FrequentWords
 from dspectral.exploring.page import write_page
-from dspectral.exploring.sizes import Sizes, least_count
-from dspectral.exploring.stages import Announce, Stages, peak_memory_bytes
 from dspectral.inputs.parameters import check_integer
 from dspectral.store.corpus import Corpus
 from dspectral.store.from_text.build import BLOCK_BYTES

@@ -3,10 +3,8 @@
 from typing import Any
 
 from dspectral.exploring import steps
-from dspectral.exploring.findings import ROWS, TEXT, TOKENS, Findings
+from dspectral.exploring.findings import ROWS, TEXT, TOKENS, Findings, Sizes, Stages
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
-from dspectral.exploring.sizes import Sizes
-from dspectral.exploring.stages import Stages
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.planned_text import PlannedText
 

@@ -12,10 +12,8 @@ from bokeh.resources import Resources
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dspectral.exploring.classes import Branch, leaves
-from dspectral.exploring.excerpts import WORD, excerpt
-from dspectral.exploring.findings import Directions, Findings
-from dspectral.exploring.numbers import scaled_bytes, scaled_seconds
+from dspectral.exploring.documents import WORD, excerpt
+from dspectral.exploring.findings import Branch, Directions, Findings, leaves, scaled_bytes, scaled_seconds
 from dspectral.exploring.pictures import COLORS, NO_GROUP, map_plot, spectrum_plot, zipf_plot
 from dspectral.types import JSON
 

@@ -4,24 +4,103 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.manifold import TSNE
+from threadpoolctl import threadpool_limits
 
 from dspectral.decomposition.estimators import TruncatedSVD
 from dspectral.engine import map_rows
-from dspectral.exploring.classes import class_tree, groups_of
-from dspectral.exploring.document_scans import Space, nearest_documents, points_of, typical_documents
-from dspectral.exploring.excerpts import WORD, excerpt, read_documents
-from dspectral.exploring.findings import Classes, Directions, Documents, End, Vocabulary, WordSpace
+from dspectral.exploring.documents import (
+    WORD,
+    Space,
+    excerpt,
+    nearest_documents,
+    points_of,
+    read_documents,
+    typical_documents,
+)
+from dspectral.exploring.findings import (
+    Classes,
+    Directions,
+    Documents,
+    End,
+    Sizes,
+    Vocabulary,
+    WordSpace,
+    class_tree,
+    groups_of,
+)
 from dspectral.exploring.frequent_words import FrequentWords
-from dspectral.exploring.sizes import Sizes
-from dspectral.exploring.telling import telling
-from dspectral.exploring.word_space import LEAST_MAPPED, nearest_words, word_map
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.planned_text import PlannedText
 from dspectral.store.matrix import write_counts
 from dspectral.text.weighting import Weighting
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, FloatArray
+
+
+def telling(
+    counts: NDArray[np.int64], document_frequency: NDArray[np.int64], n_documents: int
+) -> NDArray[np.float64]:
+    """Return how telling each word is: the root of its count times its residual inverse document frequency.
+
+    Shapes: `counts` (n_words,), `document_frequency` (n_words,); returns (n_words,).
+
+    Church and Gale 1995, "Inverse document frequency (IDF): a measure of deviations from Poisson".
+
+    >>> telling(np.array([50, 50]), np.array([10, 40]), 100).round(1)
+    array([14.,  0.])
+    """
+    n = max(1, n_documents)
+    seen = document_frequency > 0
+    df = np.where(seen, document_frequency, 1)
+    # Were the c tokens of a word thrown on n documents at random, a share 1 - exp(-c / n) of these would have it
+    # (Poisson). expm1 keeps its digits where c is far below n.
+    expected = -np.expm1(-counts / n)
+    residual = np.log2(n / df) + np.log2(np.where(counts > 0, expected, 1.0))
+    return np.asarray(np.where(seen, np.sqrt(counts) * np.maximum(0.0, residual), 0.0))
+
+
+SLICE_ROWS = 512
+PERPLEXITY = 30.0
+LEAST_MAPPED = 8
+"""Words below which there is no map."""
+
+
+def nearest_words(
+    vectors: NDArray[np.float32], n_listed: int, n: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the words nearest to each of the most frequent words, among these, by the cosine.
+
+    Shapes: `vectors` (n_words, k); returns `ids` (n_listed, n), `cosines` (n_listed, n).
+    """
+    listed = vectors[1 : n_listed + 1]
+    n = min(n, max(0, len(listed) - 1))
+    ids, cosines = np.zeros((len(listed), n), np.int64), np.zeros((len(listed), n), np.float32)
+    for start in range(0, len(listed), SLICE_ROWS):
+        some = slice(start, start + SLICE_ROWS)
+        near = listed[some] @ listed.T
+        # Below every cosine, so that no word is its own neighbor, not even where vectors are equal or zero.
+        near[np.arange(len(near)), np.arange(start, start + len(near))] = -2
+        order = np.argsort(-near, axis=1, kind="stable")[:, :n]
+        ids[some], cosines[some] = order + 1, np.take_along_axis(near, order, axis=1)
+    return ids, cosines
+
+
+def word_map(vectors: NDArray[np.float32], *, seed: int) -> FloatArray:
+    """Lay word vectors out in the plane so that near ones stay near: t-SNE, from the first two principal axes.
+
+    Shapes: `vectors` (n, k); returns (n, 2).
+    """
+    # scikit-learn's neighbors are three times the perplexity: there must be as many other words.
+    perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
+    tsne = TSNE(init="pca", perplexity=perplexity, random_state=seed, method="barnes_hut")
+    # One thread: sums of several threads are not the same from run to run, and a layout amplifies that.
+    with threadpool_limits(1):
+        points = tsne.fit_transform(np.asarray(vectors, dtype=np.float64))
+    centered = points - points.mean(axis=0)
+    return np.asarray(np.round(centered / np.abs(centered).max() * 100, 2))
+
 
 N_RANKS = 300
 N_TELLING = 40

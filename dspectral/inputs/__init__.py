@@ -1,7 +1,7 @@
 """The doors of the estimators: rows, sequences, labeled rows, class labels and parameters.
 
 Names are imported when they are asked for: :mod:`~dspectral.inputs.rows` and
-:mod:`~dspectral.inputs.labelled_rows` import scikit-learn, which a worker that only summarizes blocks need not hold.
+:mod:`~dspectral.inputs.labels` import scikit-learn, which a worker that only summarizes blocks need not hold.
 """
 
 from lazy_loader import attach_stub

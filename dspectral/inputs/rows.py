@@ -1,5 +1,8 @@
-"""Rows at the door of an estimator, and their projection."""
+"""Rows at the door of an estimator, their projection, and lazy results that stay lazy."""
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -8,11 +11,66 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dspectral import engine
-from dspectral.inputs.dask_frames import check_column_names, is_dask_frame, rows_of_frame
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import refuse_not_finite
 from dspectral.store.weighted_rows import weightings_of
 from dspectral.types import FloatArray, Rows, RowsLike, is_sparse
+
+_NUMBERS = "biuf"
+
+
+def is_dask_frame(X: object) -> bool:
+    """Report whether X is a Dask DataFrame.
+
+    >>> import dask.dataframe as dd
+    >>> import pandas as pd
+    >>> frame = dd.from_pandas(pd.DataFrame({"a": [1.0]}), npartitions=1)
+    >>> is_dask_frame(frame), is_dask_frame(frame["a"])
+    (True, False)
+    """
+    return hasattr(type(X), "to_dask_array") and getattr(X, "ndim", 0) == 2 and hasattr(X, "dtypes")
+
+
+def rows_of_frame(X: Any) -> Any:
+    """Return the rows of a Dask DataFrame as a Dask array, one block a partition; all else as it is.
+
+    One pass over the frame, which counts the rows of each partition: neither Dask nor this library knows them
+    beforehand. ``X.to_dask_array(lengths=[...])`` with the counts takes none.
+    """
+    if not is_dask_frame(X):
+        return X
+    others = [f"{name!r} ({dtype})" for name, dtype in X.dtypes.items() if _kind(dtype) not in _NUMBERS]
+    if others:
+        raise TypeError(
+            f"X is a Dask DataFrame whose column(s) {', '.join(others)} hold no plain numbers: pass the others, as in "
+            "X[['a', 'b']]; a column of texts is for NgramHashing or build_store"
+        )
+    # This is the pass: a partition must be read to know how many rows it has.
+    rows = X.to_dask_array(lengths=True)
+    # Partitions without rows are left out: a block has at least one.
+    sizes = rows.chunks[0]
+    if len(sizes) > 1 and 0 in sizes and sum(sizes):
+        rows = rows.rechunk({0: tuple(size for size in sizes if size)})
+    return rows
+
+
+def check_column_names(estimator: BaseEstimator, X: Any, *, reset: bool) -> None:
+    """Keep the names of the columns of a Dask DataFrame, or compare them with those of the fit."""
+    names = list(X.columns)
+    if reset:
+        if all(isinstance(name, str) for name in names):
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        return
+    known = list(getattr(estimator, "feature_names_in_", names))
+    if known != names:
+        raise ValueError(
+            f"the columns of X are {', '.join(map(str, names))}, but {type(estimator).__name__} was fitted on "
+            f"{', '.join(map(str, known))}"
+        )
+
+
+def _kind(dtype: Any) -> str:
+    return dtype.kind if isinstance(dtype, np.dtype) else "O"
 
 
 def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
@@ -140,3 +198,45 @@ def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> Float
     many = sparse_products.times
     projected = many(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
     return projected if offset is None else projected - offset.astype(projected.dtype)
+
+
+class LazyOutputMixin:
+    """Keep scikit-learn's ``set_output`` from reading lazy rows into memory: it is for dense results in memory.
+
+    scikit-learn wraps ``transform`` and ``fit_transform`` so that they return a pandas or polars DataFrame if
+    ``set_output`` asks for it. From a Dask array it would make one by computing it. With this mixin, which must stand
+    before scikit-learn's own classes, results for lazy input are Dask arrays under every setting; results for input
+    in memory are what ``set_output`` asks for.
+
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dspectral import TruncatedSVD
+    >>> svd = TruncatedSVD(1).set_output(transform="pandas").fit(np.eye(3))
+    >>> type(svd.transform(np.eye(3))).__name__, type(svd.transform(da.eye(3))).__name__
+    ('DataFrame', 'Array')
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)  # where scikit-learn wraps
+        for name in ("transform", "fit_transform"):
+            method = getattr(cls, name, None)
+            if method is not None:
+                # Inherited ones too: fit_transform comes wrapped from TransformerMixin.
+                setattr(cls, name, _stay_lazy(method))
+
+
+def _stay_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Call what scikit-learn wrapped, without its wrapping, if X is lazy."""
+    inner = unwrap(method)
+
+    @wraps(method)
+    def choose(self: object, X: Any, *args: Any, **kwargs: Any) -> Any:
+        lazy = engine.is_lazy(X) or is_dask_frame(X) or _in_store(X)
+        return (inner if lazy else method)(self, X, *args, **kwargs)
+
+    return choose
+
+
+def _in_store(X: object) -> bool:
+    """Report whether X is a corpus whose sentences are read from a store."""
+    return getattr(getattr(X, "sentences", None), "in_memory", True) is False  # a Delayed has every attribute

@@ -1,17 +1,79 @@
 """Sequences at the door of an estimator: a corpus in blocks, or lists of tokens with or without labels."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine import Blocks
-from dspectral.inputs.token_lists import TokenLists, cut, plain, token_lists
+from dspectral.engine import Blocks, is_lazy
 from dspectral.store.arrays import Location
-from dspectral.types import LabelledSentences, Sentences
+from dspectral.types import LabelledSentences, Sentences, is_sparse
+
+T = TypeVar("T", bound=Sized)
+
+
+TokenLists: TypeAlias = Iterable[Sequence[Hashable] | NDArray[Any]]
+"""Sequences of tokens or labels: a list, tuple, generator or column of lists, tuples or arrays."""
+
+
+def token_lists(X: TokenLists, name: str = "X", *, strings: bool = True) -> list[Sequence[Any]]:
+    """Return a collection of token lists as a list.
+
+    >>> token_lists((text.split() for text in ["a cat", "dogs"]))
+    [['a', 'cat'], ['dogs']]
+    """
+    scalar = not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or getattr(X, "shape", None) == ()
+    if scalar or isinstance(X, str | bytes | Mapping) or hasattr(X, "columns") or _is_numeric(X, strings):
+        raise TypeError(
+            f"{name} is of type {type(X).__name__}, but it must be a list of token lists, a column of them, or a "
+            "corpus"
+        )
+    # Polars and Arrow give a column of their own for each sentence when they are iterated, and lists when asked for.
+    to_list = getattr(X, "to_pylist", None) or getattr(X, "to_list", None)  # Arrow's; pandas's and Polars's
+    found: Iterable[Any] = X if to_list is None else to_list()
+    sentences = [list(sentence) if isinstance(sentence, Iterator) else sentence for sentence in found]
+    check_lists(sentences, strings=strings)
+    return sentences
+
+
+def check_lists(sentences: Sequence[Any], *, strings: bool = True) -> None:
+    """Refuse a sentence that is not a list of tokens."""
+    tokens = "strings, one for each token" if strings else "tokens"
+    for number, sentence in enumerate(sentences):
+        fits = isinstance(sentence, Sized) and not isinstance(sentence, str | bytes | Mapping | AbstractSet)
+        if not fits or (strings and not all(isinstance(word, str) for word in sentence)):
+            raise ValueError(f"sentence {number} is {sentence!r:.60}, but it must be a list of {tokens}")
+
+
+def plain(values: Sequence[Hashable] | NDArray[Any]) -> Sequence[Any]:
+    """Return Python's own numbers and strings for an array of them, so that 1 from a list and from an array agree."""
+    return cast("list[Any]", values.tolist()) if isinstance(values, np.ndarray) else values
+
+
+def cut(sequences: Sequence[T], n_tokens: int) -> list[list[T]]:
+    """Cut a list of sequences into lists of some ``n_tokens`` tokens each; the cuts depend on lengths alone."""
+    parts: list[list[T]] = [[]]
+    size = 0
+    for sequence in sequences:
+        if size >= n_tokens:
+            parts.append([])
+            size = 0
+        parts[-1].append(sequence)
+        size += len(sequence)
+    return parts
+
+
+def _is_numeric(X: object, strings: bool) -> bool:
+    """Report whether X is a matrix, sparse, lazy or in memory; rows of integers may be tokens of another kind."""
+    # A matrix of strings is sentences of equal length; a matrix of integers may be codes, where any token is taken.
+    rows = isinstance(X, np.ndarray) and X.dtype.kind not in ("OU" if strings else "OUSbiu")
+    return rows or is_sparse(X) or is_lazy(X)
+
 
 RARE = "<?>"
 """Name of type 0: words too rare for a type of their own, and words that were never seen."""
@@ -21,8 +83,6 @@ LABELLED_BLOCK_TOKENS = 1 << 18
 """Tokens of an in-memory block of labeled sentences; each leaves more numbers behind than one without labels."""
 
 HINT = "VectorQuantizer turns frames of numbers into tokens"
-
-T = TypeVar("T")
 
 
 class HoldsSentences(Protocol):
@@ -208,7 +268,7 @@ def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
     )
 
 
-def _itself(block: T) -> T:
+def _itself(block: Any) -> Any:
     return block
 
 
@@ -225,3 +285,29 @@ def _read_merged(item: object, *, read: Callable[[object], Sentences], n_types: 
     # When the block is read, so that a corpus with another ``min_count`` costs no copy on disk.
     ids, offsets = read(item)
     return Sentences(np.where(ids < n_types, ids, np.int32(0)), offsets)
+
+
+class HoldsWords(Protocol):
+    """A fitted model with a vocabulary."""
+
+    words_: list[str]
+
+
+_INDEXES: WeakKeyDictionary[HoldsWords, tuple[list[str], dict[str, int]]] = WeakKeyDictionary()
+"""Index of each model that was asked, beside it: in it, the index would be saved and pickled with the vocabulary."""
+
+
+def word_numbers(model: HoldsWords) -> dict[str, int]:
+    """Return the place of each word in ``words_``.
+
+    >>> class Model:
+    ...     words_ = ["<?>", "cat"]
+    >>> word_numbers(Model())
+    {'<?>': 0, 'cat': 1}
+    """
+    words, numbers = _INDEXES.get(model, (None, {}))
+    # A fit assigns a new list, so that identity tells an index of an earlier fit, without comparing all words.
+    if words is not model.words_:
+        numbers = {word: i for i, word in enumerate(model.words_)}
+        _INDEXES[model] = model.words_, numbers
+    return numbers

@@ -1,6 +1,5 @@
 """Scores of predictions against the truth: plain functions of arrays, and nothing that scikit-learn has already."""
 
-from dspectral.metrics.analogies import Analogies, analogy_accuracy
 from dspectral.metrics.mutual_information import average_mutual_information, cluster_counts
 from dspectral.metrics.ranking import (
     document_auc,
@@ -17,7 +16,7 @@ from dspectral.metrics.sequences import (
     one_to_one,
     v_measure,
 )
-from dspectral.metrics.similarity import Similarity, word_similarity
+from dspectral.metrics.word_vectors import Analogies, Similarity, analogy_accuracy, word_similarity
 
 __all__ = [
     "Analogies",

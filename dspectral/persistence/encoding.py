@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral import decomposition, methods, preprocessing
-from dspectral.linalg.csr_structure import csr_fault
+from dspectral.linalg.sparse_products import csr_fault
 from dspectral.registry import ESTIMATORS, RECORDS
 from dspectral.store.records import Record
 from dspectral.text.tokenizers import Tokenizer, as_tokenizer
@@ -128,8 +128,10 @@ def _encoded_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, arra
 
 def _encoded_random(value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]) -> JSON:
     """Return the state of a source of random numbers, so that it goes on where it was."""
-    legacy = isinstance(value, np.random.RandomState)
-    state: Any = value.get_state(legacy=False) if legacy else value.bit_generator.state
+    if legacy := isinstance(value, np.random.RandomState):
+        state: Any = value.get_state(legacy=False)
+    else:
+        state = value.bit_generator.state
     return {"kind": "random", "legacy": legacy, "items": [encoded(state, name, arrays)]}
 
 

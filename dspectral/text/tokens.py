@@ -62,7 +62,8 @@ class Tokens(NamedTuple):
 
     Words ``t, ..., t + n - 1`` of one document, joined by spaces, are thus the slice
     ``text[starts[t] : starts[t + n] - 1]``. `text`: the words in UTF-8, and `PADDING` zeros; `starts` (n_tokens + 1,):
-    where each word starts; `bounds` (n_documents + 1,): document ``i`` has words ``bounds[i]`` to ``bounds[i + 1] - 1``.
+    where each word starts; `bounds` (n_documents + 1,): document ``i`` has words ``bounds[i]`` to
+    ``bounds[i + 1] - 1``.
     """
 
     text: NDArray[np.uint8]

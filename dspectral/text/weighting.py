@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.linalg.block_sums import energy_of
-from dspectral.linalg.row_scaling import scaled_to_length
+from dspectral.linalg.sparse_products import scaled_to_length
 from dspectral.registry import saved
 from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 

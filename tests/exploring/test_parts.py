@@ -7,13 +7,19 @@ from scipy import sparse
 
 from dspectral import Weighting, build_corpus, write_counts
 from dspectral.exploring import Sizes
-from dspectral.exploring.classes import Branch, class_tree, groups_of, leaves
-from dspectral.exploring.document_scans import Space, nearest_documents, points_of, typical_documents
-from dspectral.exploring.excerpts import EXCERPT, excerpt, read_documents
+from dspectral.exploring.documents import (
+    EXCERPT,
+    Space,
+    excerpt,
+    nearest_documents,
+    points_of,
+    read_documents,
+    typical_documents,
+)
+from dspectral.exploring.findings import Branch, class_tree, groups_of, leaves
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.pictures import roomy
-from dspectral.exploring.telling import telling
-from dspectral.exploring.word_space import nearest_words, word_map
+from dspectral.exploring.steps import nearest_words, telling, word_map
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.store.from_text.planned_text import Reading, plan_sentences
 from tests.exploring.texts import two_subjects

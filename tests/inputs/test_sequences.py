@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from dspectral.inputs.sequences import as_corpus, as_labelled, encode
-from dspectral.inputs.token_lists import cut, token_lists
+from dspectral.inputs.sequences import as_corpus, as_labelled, cut, encode, token_lists
 
 SENTENCES = [["the", "cat"], [], ["the", "dog", "cat"]]
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from dspectral.metrics import analogies
-from dspectral.metrics.analogies import EPSILON, analogy_accuracy
-from dspectral.metrics.similarity import word_similarity
+from dspectral.metrics import word_vectors
+from dspectral.metrics.word_vectors import EPSILON, analogy_accuracy, word_similarity
 
 RNG = np.random.default_rng(0)
 WORDS = [f"w{i}" for i in range(30)]
@@ -33,7 +32,7 @@ def test_similarity_is_the_rank_correlation_of_the_pairs_that_are_covered():
 @pytest.mark.parametrize("tile", [7, 4096])
 @pytest.mark.parametrize("method", ["add", "mul"])
 def test_analogies_are_answered_by_the_best_word_that_is_not_in_the_question(method, tile, monkeypatch):
-    monkeypatch.setattr(analogies, "TILE", tile)
+    monkeypatch.setattr(word_vectors, "TILE", tile)
     right, questions = [], []
     unit = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
     for a, b, c, d in RNG.permuted(np.tile(np.arange(30), (200, 1)), axis=1)[:, :4]:

@@ -8,8 +8,8 @@ import pytest
 
 import dspectral
 from dspectral import plot_brown_tree, plot_certificate, plot_merge_tree, plot_spectrum, plot_words
-from dspectral.plotting.labels import place_labels
 from dspectral.plotting.style import colors_of
+from dspectral.plotting.word_map import place_labels
 
 mpl.use("agg")
 import matplotlib.pyplot as plt

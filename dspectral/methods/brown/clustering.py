@@ -12,8 +12,7 @@ from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
 from dspectral.engine import blas_in_one_thread, expect_passes, told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
-from dspectral.inputs.sequences import HoldsSentences, as_corpus
-from dspectral.inputs.token_lists import TokenLists
+from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
 from dspectral.linalg.dense import leading_left, leading_left_of_blocks, unit_rows
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.brown.cluster_tree import ClusterTree, information_tree, window_tree

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.inputs.word_index import word_numbers
+from dspectral.inputs.sequences import word_numbers
 from dspectral.methods.brown.cluster_tree import ClusterTree
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.inputs.parameters import check_integer
+from dspectral.inputs.sequences import word_numbers
 from dspectral.inputs.top_terms import TopTermsMixin
-from dspectral.inputs.word_index import word_numbers
 from dspectral.methods.embeddings.nearest import nearest
 from dspectral.types import FloatArray
 

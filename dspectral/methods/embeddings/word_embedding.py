@@ -11,11 +11,17 @@ from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scali
 from dspectral.decomposition.spectrum import Certificate, Plan
 from dspectral.engine import collect_rows, map_rows, told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
-from dspectral.inputs.sequences import HoldsSentences, as_corpus, encode, is_corpus
-from dspectral.inputs.token_lists import TokenLists, token_lists
-from dspectral.inputs.word_index import word_numbers
+from dspectral.inputs.rows import LazyOutputMixin
+from dspectral.inputs.sequences import (
+    HoldsSentences,
+    TokenLists,
+    as_corpus,
+    encode,
+    is_corpus,
+    token_lists,
+    word_numbers,
+)
 from dspectral.methods.embeddings.counting import count_corpus
 from dspectral.methods.embeddings.decomposing import word_vectors
 from dspectral.methods.embeddings.queries import WordQueries

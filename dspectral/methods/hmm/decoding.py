@@ -13,8 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral._compiled import read_only
 from dspectral.engine import Blocks, run_tasks, summarize
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.sequences import HoldsLabelledSentences, HoldsSentences, in_memory_blocks
-from dspectral.inputs.token_lists import TokenLists, plain, token_lists
+from dspectral.inputs.sequences import (
+    HoldsLabelledSentences,
+    HoldsSentences,
+    TokenLists,
+    in_memory_blocks,
+    plain,
+    token_lists,
+)
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.methods.hmm.expected_counts import Likelihood

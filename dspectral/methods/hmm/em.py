@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine import expect_passes, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
-from dspectral.inputs.sequences import HoldsSentences, as_corpus, encode
-from dspectral.inputs.token_lists import TokenLists
+from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, encode
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.decoding import DECODINGS, Decoding, StateDecoder
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged

@@ -18,7 +18,7 @@ from dspectral.decomposition.spectrum import (
     passes_of,
 )
 from dspectral.engine import collect_rows, expect_passes, map_rows, numbered, summarize
-from dspectral.inputs.labelled_rows import labelled_streams
+from dspectral.inputs.labels import labelled_streams
 from dspectral.linalg.block_sums import float_rows
 from dspectral.methods.lsi.class_products import ClassGramProduct, CrossProduct
 from dspectral.methods.lsi.similarity_factors import Factor

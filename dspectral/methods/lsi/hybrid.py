@@ -13,11 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.spectrum import Plan, Spectrum, pad_components
 from dspectral.engine import map_rows, told
-from dspectral.inputs.class_labels import Classes, class_rows, unit_class_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.lazy_output import LazyOutputMixin
+from dspectral.inputs.labels import Classes, class_rows, unit_class_rows
 from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
-from dspectral.inputs.rows import checked_rows, project
+from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg.dense import fixed_signs
 from dspectral.methods.lsi.document_products import (

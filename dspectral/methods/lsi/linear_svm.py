@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from dspectral.engine import blas_in_one_thread, summarize
-from dspectral.inputs.labelled_rows import LabelledStreams
+from dspectral.inputs.labels import LabelledStreams
 from dspectral.linalg.lbfgs import AskTellLBFGS
 from dspectral.methods.lsi.squared_hinge import Relevancy, SquaredHinge
 

@@ -8,8 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from dspectral.engine import is_lazy, told
-from dspectral.inputs.class_labels import Classes, class_rows, label_names
-from dspectral.inputs.labelled_rows import LabelledStreams, labelled_streams
+from dspectral.inputs.labels import Classes, LabelledStreams, class_rows, label_names, labelled_streams
 from dspectral.inputs.parameters import (
     RandomState,
     check_integer,

@@ -11,10 +11,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
-from dspectral.inputs.class_labels import Classes
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.lazy_output import LazyOutputMixin
-from dspectral.inputs.rows import checked_rows
+from dspectral.inputs.labels import Classes
+from dspectral.inputs.rows import LazyOutputMixin, checked_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.lsi.local_scores import LocalMachines
 from dspectral.methods.lsi.squared_hinge import Relevancy

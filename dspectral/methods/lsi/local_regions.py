@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import Blocks, is_lazy, lazy_rows, summarize
-from dspectral.inputs.class_labels import ClassRows
-from dspectral.inputs.labelled_rows import LabelledStreams
+from dspectral.inputs.labels import ClassRows, LabelledStreams
 from dspectral.linalg.block_sums import energy_of
 from dspectral.linalg.dense import right_axes
 from dspectral.methods.lsi.class_products import scaled

@@ -5,8 +5,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from dspectral.engine import expect_passes, is_lazy, told
-from dspectral.inputs.class_labels import label_names
-from dspectral.inputs.labelled_rows import checked_documents, labelled_streams
+from dspectral.inputs.labels import checked_documents, label_names, labelled_streams
 from dspectral.inputs.parameters import RandomState
 from dspectral.methods.multilabel.choosing import chosen
 from dspectral.methods.multilabel.latent_states import residual_regression

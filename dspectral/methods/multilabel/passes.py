@@ -11,7 +11,7 @@ from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.decomposition.spectrum import GRAM_COLUMNS, Certificate, Plan, of_summary, summary_of
 from dspectral.engine import summarize
-from dspectral.inputs.labelled_rows import LabelledStreams
+from dspectral.inputs.labels import LabelledStreams
 from dspectral.linalg.dense import column_norms, eigh_descending, fixed_signs, orthonormal_columns
 from dspectral.linalg.panels import panels
 from dspectral.linalg.tensors import (

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.labelled_rows import checked_documents
+from dspectral.inputs.labels import checked_documents
 from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.multilabel.ranking import LabelScorer, Topic, ones_of, topics

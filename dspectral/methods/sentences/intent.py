@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.engine import told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, resolve_seed
-from dspectral.inputs.shared_parameters import clone_sharing, is_fitted
-from dspectral.inputs.text_columns import TextColumn, as_documents
+from dspectral.inputs.texts import TextColumn, as_documents, clone_sharing, is_fitted
 from dspectral.methods.sentences.cross_validation import (
     PLUS_WEIGHTS,
     Choice,

@@ -6,8 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.inputs.shared_parameters import clone_sharing
-from dspectral.inputs.text_columns import TextColumn, as_documents
+from dspectral.inputs.texts import TextColumn, as_documents, clone_sharing
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.sentences.sentence_features import SentenceFeatures

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.decomposition.spectrum import Plan, Spectrum, spectrum
 from dspectral.engine import map_rows, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
-from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
+from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows

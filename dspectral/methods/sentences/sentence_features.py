@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_option, check_real
-from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
+from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.methods.sentences.halves import HALVES, Half
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.weighting import Weighting

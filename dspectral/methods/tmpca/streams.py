@@ -7,8 +7,15 @@ import numpy as np
 from sklearn.utils import murmurhash3_32
 
 from dspectral.engine import Blocks, is_lazy
-from dspectral.inputs.sequences import RARE, HoldsSentences, as_corpus, encode, is_corpus
-from dspectral.inputs.token_lists import TokenLists, token_lists
+from dspectral.inputs.sequences import (
+    RARE,
+    HoldsSentences,
+    TokenLists,
+    as_corpus,
+    encode,
+    is_corpus,
+    token_lists,
+)
 from dspectral.methods.tmpca.nodes import Trees
 from dspectral.types import Documents, FloatArray, RowsLike, Sentences, is_sparse
 

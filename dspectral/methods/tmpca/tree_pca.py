@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.decomposition.spectrum import Spectrum
 from dspectral.engine import blas_in_one_thread, map_rows, told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import check_integer, check_option
-from dspectral.inputs.shared_parameters import clone_sharing
-from dspectral.inputs.token_lists import TokenLists, token_lists
+from dspectral.inputs.rows import LazyOutputMixin
+from dspectral.inputs.sequences import TokenLists, token_lists
+from dspectral.inputs.texts import clone_sharing
 from dspectral.methods.tmpca.levels import FirstLevel, LevelSettings, find_levels, n_levels_of
 from dspectral.methods.tmpca.nodes import Trees
 from dspectral.methods.tmpca.outputs import OUTPUTS, Output, left_of, n_columns

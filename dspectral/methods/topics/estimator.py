@@ -13,10 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral import engine
 from dspectral.decomposition import TruncatedSVD
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.lazy_output import LazyOutputMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
-from dspectral.inputs.rows import checked_rows
-from dspectral.inputs.text_columns import TextColumn, TextsOrCounts, as_documents, is_texts
+from dspectral.inputs.rows import LazyOutputMixin, checked_rows
+from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import Terms, TopTermsMixin, names_of_columns
 from dspectral.methods.topics.rotation import Axes, Sample, TopicSums, shares, varimax
 from dspectral.preprocessing.weighting import TfidfWeighting

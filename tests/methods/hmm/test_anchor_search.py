@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dspectral.datasets.anchors import anchor_model
+from dspectral.datasets.hidden_markov import anchor_model
 from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.methods.hmm.anchor.search import chain_from_moments, emissions, find_anchors

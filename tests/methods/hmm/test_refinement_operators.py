@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dspectral._compiled import read_only
-from dspectral.datasets.refinements import refinement_model
+from dspectral.datasets.hidden_markov import refinement_model
 from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.inference import smooth
 from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recover

@@ -5,7 +5,6 @@ from itertools import pairwise
 import dask.array as da
 import numpy as np
 import pytest
-from dspectral.persistence.older import attributes_of_today
 from scipy import sparse
 
 from dspectral import MomentMultiLabelClassifier, write_counts

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 from dspectral import MomentMultiLabelClassifier, write_counts
 from dspectral.datasets import sample_labelled_documents, state_parameters
-from dspectral.inputs.labelled_rows import labelled_streams
+from dspectral.inputs.labels import labelled_streams
 from dspectral.linalg.tensors import contract, from_cubes, power_method, simultaneous_diagonalization
 from dspectral.methods.multilabel import MultiLabelRecipe, passes
 from dspectral.methods.multilabel.latent_states import Whitening, on_simplex, words_and_weights

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, blas_in_one_thread, expect_passes, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
-from dspectral.inputs.sequences import HoldsSentences, as_corpus
-from dspectral.inputs.token_lists import TokenLists
+from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
 from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.hmm.anchor.points import AnchorRecipe, NeighborCounts, word_points

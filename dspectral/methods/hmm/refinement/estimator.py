@@ -7,8 +7,7 @@ import numpy as np
 
 from dspectral.engine import expect_passes, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
-from dspectral.inputs.sequences import HoldsLabelledSentences, LabelledCorpus, as_labelled
-from dspectral.inputs.token_lists import TokenLists
+from dspectral.inputs.sequences import HoldsLabelledSentences, LabelledCorpus, TokenLists, as_labelled
 from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
 from dspectral.methods.hmm.refinement.labelling import LabelDecoder

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
-from dspectral.inputs.sequences import HoldsLabelledSentences, as_labelled, encode
-from dspectral.inputs.token_lists import TokenLists
+from dspectral.inputs.sequences import HoldsLabelledSentences, TokenLists, as_labelled, encode
 from dspectral.methods.hmm.chain import check_ids
 from dspectral.methods.hmm.decoding import ChainDecoder, HoldsBlocks, map_blocks
 from dspectral.methods.hmm.inference import smooth

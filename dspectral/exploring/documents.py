@@ -1,5 +1,7 @@
-"""Passes over the rows of documents: the most typical of each direction, and the nearest to some of them."""
+"""Documents: passes for the most typical and the nearest ones, and excerpts read from the sources again."""
 
+import re
+from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
@@ -9,7 +11,11 @@ from numpy.typing import NDArray
 from dspectral.engine import run_tasks
 from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, read_block
+from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
+from dspectral.store.from_text.planned_text import PlannedText, Reading
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import Span
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, FloatArray
 
@@ -151,3 +157,86 @@ def _nearest(item: Numbered, *, space: Space, queries: FloatArray, n: int) -> Be
         keep = np.sort(np.argpartition(-cosines, min(n, len(some)) - 1, axis=1)[:, :n], axis=1)
         parts.append(Best.of(np.take_along_axis(cosines, keep, axis=1), some[keep] + first, n))
     return parts[0].merge(*parts[1:])
+
+
+READ_BYTES = 4_000
+"""Bytes of a document that are kept: an excerpt is cut from them."""
+EXCERPT = 260
+"""Characters of an excerpt, about."""
+WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
+
+Wanted = tuple[Span, NDArray[np.int64]]
+"""A span of text, and numbers of documents in it."""
+
+
+def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: PlannedText) -> list[tuple[str, str]]:
+    """Read the beginnings of some documents, in one pass over the files that hold them.
+
+    Shapes: `rows` (n,).
+    """
+    n_documents = np.zeros(len(text.spans), dtype=np.int64)
+    for block in corpus.blocks:  # a block is named by its span and its number in the span
+        n_documents[int(block.name.split("-")[-2])] += block.n_sentences
+    firsts = np.cumsum(n_documents) - n_documents
+    items: list[Wanted] = []
+    for span, first, n in zip(text.spans, firsts.tolist(), n_documents.tolist(), strict=True):
+        inside = rows[(rows >= first) & (rows < first + n)] - first
+        if len(inside):
+            items.append((span, inside))
+    read = partial(_read, reading=text.reading)
+    return [one for part in run_tasks(read, items, name="read-excerpts") for one in part]
+
+
+def _read(item: Wanted, *, reading: Reading) -> list[tuple[str, str]]:
+    span, wanted = item
+    source = "" if span.also else span.url.rpartition("/")[2]
+    found: list[tuple[str, str]] = []
+    first = 0
+    blocks = read_span(
+        span,
+        block_bytes=reading.block_bytes,
+        errors=reading.errors,
+        storage_options=reading.options,
+        longest=reading.longest,
+    )
+    for block in blocks:
+        # Blocks come in the order of the text: `first` counts the documents before this one, as blocks have no number
+        # of their own here.
+        for i in wanted[(wanted >= first) & (wanted < first + block.n_documents)].tolist():
+            begin, end = block.offsets[i - first], block.offsets[i - first + 1]
+            text = block.data[begin : min(end, begin + READ_BYTES)].tobytes().decode("utf-8", "ignore")
+            found.append((source, text))
+        first += block.n_documents
+        # Text has no index: everything up to the last wanted document was read, and nothing behind it is.
+        if first > wanted[-1]:
+            break
+    return found
+
+
+def excerpt(text: str, telling: Collection[str] = ()) -> str:
+    """Return the part of a text that holds most of the telling words, on one line.
+
+    >>> excerpt("one two  three"), excerpt("word " * 100 + "kangaroo", {"kangaroo"})[-8:]
+    ('one two three', 'kangaroo')
+    """
+    text = " ".join(text.split())
+    if len(text) <= EXCERPT * 1.2:
+        return text
+    words = list(WORD.finditer(text))
+    hits = np.cumsum([0, *(word[0].lower() in telling for word in words)])
+    starts, ends = (
+        np.array([place(word) for word in words] or [0]) for place in (re.Match.start, re.Match.end)
+    )
+    # Windows begin at a word; of the first run of windows with most telling words the middle one.
+    last = np.searchsorted(ends, starts + EXCERPT, side="right")
+    inside = hits[np.minimum(last, len(hits) - 1)] - hits[: len(starts)]
+    best = np.flatnonzero(inside == inside.max())
+    run = best[best - np.arange(len(best)) == best[0]]
+    start = int(starts[run[len(run) // 2 if inside.max() else 0]])
+    start = 0 if start < EXCERPT // 3 else min(start, max(0, len(text) - EXCERPT))
+    start = text.rfind(" ", 0, start) + 1
+    end = len(text) if len(text) - start <= EXCERPT * 1.2 else start + EXCERPT
+    cut = text[start:end]
+    if end < len(text) and " " in cut:
+        cut = cut[: cut.rfind(" ")]
+    return ("\u2026 " if start else "") + cut + (" \u2026" if end < len(text) else "")

@@ -1,0 +1,82 @@
+"""Texts at the door of an estimator, and parameters that a clone shares with it."""
+
+import sys
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from dspectral.engine import is_lazy
+from dspectral.text.packing import Texts, text_blocks
+from dspectral.types import Documents, RowsLike, is_sparse
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+
+TextColumn: TypeAlias = Texts | Documents
+"""Texts in memory, or a block of texts that are packed already."""
+TextsOrCounts: TypeAlias = "TextColumn | RowsLike"
+"""Texts or counts, for estimators that count words themselves or are given counts."""
+
+
+def as_documents(X: TextColumn) -> Documents:
+    r"""Pack a column of texts into one block.
+
+    >>> as_documents(text for text in ("play jazz", b"caf\xc3\xa9")).offsets
+    array([ 0,  9, 14])
+    """
+    if isinstance(X, Documents):
+        return X
+    column: Any = X
+    if not hasattr(column, "__iter__") and hasattr(column, "__getitem__") and hasattr(column, "__len__"):
+        column = [column[i] for i in range(len(column))]
+    blocks = list(text_blocks(column, block_bytes=sys.maxsize))
+    return blocks[0] if blocks else Documents.of([])
+
+
+def is_texts(X: object) -> "TypeIs[TextColumn]":
+    """Report whether X is meant as texts: anything that is neither a matrix of numbers nor a store.
+
+    >>> is_texts(["play jazz"]), is_texts(np.eye(2))
+    (True, False)
+    """
+    if is_lazy(X) or is_sparse(X):
+        return False
+    return not (isinstance(X, np.ndarray) and X.dtype.kind in "biufc")
+
+
+E = TypeVar("E", bound=BaseEstimator)
+
+
+def clone_sharing(estimator: E, *names: str) -> E:
+    """Return an unfitted clone that keeps the values of some parameters.
+
+    scikit-learn's ``clone`` forgets what an estimator among the parameters has learned, and copies every array. This
+    function is for ``__sklearn_clone__`` of estimators whose parameter is a fitted estimator or a large table.
+
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> words = CountVectorizer(vocabulary=["a", "b"])
+    >>> clone_sharing(words, "vocabulary").vocabulary is words.vocabulary
+    True
+    """
+    bare = copy(estimator)
+    for name in names:
+        setattr(bare, name, None)
+    made: E = BaseEstimator.__sklearn_clone__(bare)
+    for name in names:
+        value = getattr(estimator, name)
+        setattr(made, name, copy(value) if hasattr(value, "get_params") else value)
+    return made
+
+
+def is_fitted(estimator: BaseEstimator) -> bool:
+    """Report whether an estimator is fitted, or needs no fit."""
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
