@@ -2,9 +2,8 @@ import json
 
 import pytest
 
-from workflows.benchmarks import scaling
-from workflows.benchmarks._scaling import once, works
-from workflows.benchmarks._scaling.works import WORKS
+from workflows.benchmarks import _timed_work, scaling
+from workflows.benchmarks._timed_work import WORKS
 
 SIZE = 320
 
@@ -19,22 +18,11 @@ def test_each_work_is_done_by_threads_of_this_process(tmp_path, capsys, name):
     data.mkdir()
     WORKS[name].data(data, SIZE, 0)
     orders = {"stages": [(str(data), SIZE)] * 2, "out": str(tmp_path / "out")}
-    once.main(name, "threads", 2, orders)
+    _timed_work.main(name, "threads", 2, orders)
     took = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert all(took[metric] > 0 for metric in ("seconds", "cpu_seconds", "peak_memory_bytes"))
     written = {path.name for path in tmp_path.glob("out/*")}
     assert written == ({"0", "1"} if name.startswith("build") else set())
-
-
-@pytest.mark.parametrize("size", [40, 320, 1600, 4000, 200_000])
-def test_data_of_any_size_has_as_many_states_as_are_looked_for(tmp_path, monkeypatch, size):
-    drawn = []
-    monkeypatch.setattr(works, "labelled_counts", lambda *sizes, **_: drawn.append(sizes) or (None, None))
-    monkeypatch.setattr(works, "write_counts", lambda *_, **__: None)
-    works.documents(tmp_path, size, 0)
-    ((n_rows, n_words, n_labels, n_states),) = drawn
-    assert n_rows == size
-    assert 2 <= n_states == works.states_of(size) <= min(n_words, n_labels)
 
 
 def test_runs_take_turns_and_the_first_number_of_workers_is_compared_to(tmp_path, monkeypatch):
@@ -47,7 +35,7 @@ def test_runs_take_turns_and_the_first_number_of_workers_is_compared_to(tmp_path
         return {"seconds": (1.0 + len(ran)) / n, "cpu_seconds": 1.0, "peak_memory_bytes": 1e9}
 
     monkeypatch.setattr(scaling, "once", fake)
-    options = ["--work", "build_corpus", "--counts", "1", "2", "--repetitions", "2", "--size", "400"]
+    options = ["--work", "build_store", "--counts", "1", "2", "--repetitions", "2", "--size", "400"]
     scaling.main([*options, "--out", str(tmp_path), "--debug"])
     turns = [("threads", 1), ("threads", 2), ("processes", 1), ("processes", 2)]
     assert ran == turns + turns[::-1]
@@ -62,12 +50,9 @@ def test_runs_take_turns_and_the_first_number_of_workers_is_compared_to(tmp_path
 
 
 def test_processes_do_the_same_and_a_failure_is_told(tmp_path):
-    options = ["--work", "build_corpus", "--kinds", "processes", "--counts", "1", "--repetitions", "1"]
+    options = ["--work", "build_store", "--kinds", "processes", "--counts", "1", "--repetitions", "1"]
     scaling.main([*options, "--size", str(SIZE), "--out", str(tmp_path / "report"), "--debug"])
-    assert {row["metric"] for row in rows_of(tmp_path / "report")} == {
-        "seconds",
-        "cpu_seconds",
-        "peak_memory_bytes",
-    }
-    with pytest.raises(ChildProcessError, match=r"anchor HMM with 1 threads: .*corpus"):
-        scaling.once("anchor HMM", "threads", 1, [(tmp_path, SIZE)])
+    metrics = {row["metric"] for row in rows_of(tmp_path / "report")}
+    assert metrics == {"seconds", "cpu_seconds", "peak_memory_bytes"}
+    with pytest.raises(ChildProcessError, match=r"word embedding with 1 threads: .*corpus"):
+        scaling.once("word embedding", "threads", 1, [(tmp_path, SIZE)])

@@ -1,42 +1,34 @@
-"""Hold every hot loop against what this machine can do, and say what share of its method's time it takes.
+"""Hold every hot loop against what this machine can do.
 
 Each loop runs on blocks of its own, one for each thread, in turn with its limit: a copy, rows gathered at random, a
-product of matrices, decompression. What counts as a byte or an operation is a formula that the report states. One fit
-of each method is then profiled in one thread.
+product of matrices, decompression. What counts as a byte or an operation is a formula that the report states.
 """
 
 import argparse
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Sequence
+from typing import Any
 
 from dspectral.engine import blas_in_one_thread
 
 from .._form import form
 from .._form.options import number
 from .._form.plots import COLOURS, new_plot
-from ._roofline import chains, counting, products, reading, sketches
-from ._roofline.clock import Rate, measure
-from ._roofline.fits import FITS, profile, shares
-from ._roofline.limits import machine
-from ._roofline.loops import Loop
-from ._roofline.table import markdown
+from .._form.table import number as shown
+from ._roofline.limits import Rate, machine, measure
+from ._roofline.loops import LOOPS, Loop
 
-LOOPS = {
-    loop.name: loop for module in (reading, products, sketches, counting, chains) for loop in module.LOOPS
-}
-GAP, SHARE = "share_of_limit", "share_of_time"
+GAP = "share_of_limit"
+UNITS = {"bytes per second": "GB/s", "flops per second": "Gflop/s"}
+"""Rates are written in thousand millions."""
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Measure limits, loops and fits."""
+    """Measure limits and loops."""
     with form.run(options().parse_args(argv)) as run, blas_in_one_thread():
-        chosen = [LOOPS[name] for name in run.arguments.loops]
         measure_machine(run)
-        gaps = {loop.name: measure_loop(run, loop) for loop in chosen}
+        gaps = {name: measure_loop(run, name, LOOPS[name]) for name in run.arguments.loops}
         worst_first(run, gaps)
-        if not run.arguments.no_fits:
-            measure_fits(run, chosen)
-        run.attach("table.md", markdown(run.report.rows, gap=GAP, share=SHARE))
+        run.attach("table.md", markdown([row for row in run.report.rows if row["metric"] == GAP]))
         plot(run, gaps)
 
 
@@ -55,7 +47,6 @@ def options() -> argparse.ArgumentParser:
     )
     add("--seconds", type=number, default=1.0, help="of each measurement, over its repetitions")
     add("--size", type=form.positive, default=65536, help="rows of a block of counts; other data grow along")
-    add("--no-fits", action="store_true", help="profile no fits")
     return parser
 
 
@@ -79,14 +70,14 @@ def measure_machine(run: form.Run) -> None:
             )
 
 
-def measure_loop(run: form.Run, loop: Loop) -> dict[int, dict[str, float | str]]:
+def measure_loop(run: form.Run, name: str, loop: Loop) -> dict[int, dict[str, float | str]]:
     """Return what a loop reaches with each number of threads."""
     arguments = run.arguments
-    with run.measure(f"data for {loop.name}"):
+    with run.measure(f"data for {name}"):
         made = [loop.make(arguments.size, arguments.seed + 10 * i) for i in range(max(arguments.threads))]
     found: dict[int, dict[str, float | str]] = {}
     for threads in sorted(arguments.threads):
-        with run.measure(f"{loop.name}, {threads} thread(s)"):
+        with run.measure(f"{name}, {threads} thread(s)"):
             reached, limit = measure(list(zip(*made[:threads], strict=True)), arguments.seconds)
         rate, bound = Rate.of(reached), Rate.of(limit)
         gap = Rate.of([one / most for one, most in zip(reached, limit, strict=True)])
@@ -111,20 +102,24 @@ def worst_first(run: form.Run, gaps: dict[str, dict[int, dict[str, float | str]]
             run.row(data="blocks", method=name, metric=GAP, threads=threads, **fields)
 
 
-def measure_fits(run: form.Run, loops: list[Loop]) -> None:
-    """Profile the fits in which the loops stand, each after a small one that compiles what it needs."""
-    arguments = run.arguments
-    wanted = {share.fit for loop in loops for share in loop.shares}
-    for fit in [name for name in FITS if name in wanted]:
-        with TemporaryDirectory() as folder:
-            for name, size in (("small", min(arguments.size, 1024)), ("whole", arguments.size)):
-                place = Path(folder, name)
-                place.mkdir()
-                with run.measure(f"{fit}, {name}"):
-                    profiled = profile(FITS[fit](place, size, arguments.seed))
-        for loop, share in shares(loops, fit, profiled).items():
-            run.row(data=fit, method=loop, metric=SHARE, value=share, seconds=profiled.seconds)
-    run.passes = 1
+def markdown(rows: Sequence[dict[str, Any]]) -> str:
+    """Return a line for each loop, in the order of the rows: what it reaches of its limit."""
+    threads = sorted({row["threads"] for row in rows})
+    head = ["loop", *(f"{n} thread{'s' * (n > 1)} | of the limit" for n in threads)]
+    lines = [_line(head), _line(["---"] * (1 + 2 * len(threads)))]
+    for name in dict.fromkeys(row["method"] for row in rows):
+        reached = {row["threads"]: _reached(row) for row in rows if row["method"] == name}
+        lines.append(_line([name, *(reached[n] for n in threads)]))
+    return "\n".join(lines) + "\n"
+
+
+def _reached(row: dict[str, Any]) -> str:
+    rate = f"{shown(row['reached'] / 1e9)} {UNITS[row['unit']]}"
+    return f"{rate} | {row['value']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def plot(run: form.Run, gaps: dict[str, dict[int, dict[str, float | str]]]) -> None:

@@ -21,8 +21,7 @@ import numpy as np
 from .._form import form
 from .._form.plots import COLOURS, new_plot
 from .._form.table import quantity
-from ._scaling.once import KINDS
-from ._scaling.works import WORKS
+from ._timed_work import KINDS, WORKS
 
 ROOT = Path(__file__).parents[2]
 TOY = 320
@@ -107,7 +106,7 @@ def once(name: str, kind: str, n: int, stages: list[tuple[Path, int]]) -> dict[s
     command = [
         sys.executable,
         "-m",
-        "workflows.benchmarks._scaling.once",
+        "workflows.benchmarks._timed_work",
         name,
         kind,
         str(n),

@@ -1,1 +1,1 @@
-"""Every hot loop beside what this machine can do: loops, limits, clock and the fits in which the loops stand."""
+"""Hot loops and what bounds them, for the program ``roofline``."""

@@ -1,13 +1,82 @@
-"""What this machine can do at best: copies, gathered rows, matrix products, decompression, sums in the cache."""
+"""What this machine can do at best, and the clock: rates of loops and limits in turn, on one thread or several."""
 
-from collections.abc import Sequence
-from typing import Any
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 from numcodecs import Blosc
 from numpy.typing import NDArray
 
-from .loops import Run, kernel
+
+class Run(NamedTuple):
+    """One run of a kernel, or of a limit.
+
+    `call`: the run, without arguments; `amount`: bytes moved or floating-point operations done by it.
+    """
+
+    call: Callable[[], object]
+    amount: float
+
+
+def kernel(name: str) -> Any:
+    """Return a kernel of dspectral by its name: it is no public one, which a program might import."""
+    module, _, path = name.partition(":")
+    found: Any = import_module(f"dspectral.{module}")
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+REPEATS = 7
+"""Timings of each run: an odd number, so that the median is one of them."""
+
+
+class Rate(NamedTuple):
+    """Bytes or operations a second over all threads.
+
+    `median, low, high`: over the repetitions.
+    """
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Rate":
+        """Return the median and the spread of some values."""
+        return cls(statistics.median(values), min(values), max(values))
+
+
+def measure(kinds: Sequence[Sequence[Run]], seconds: float) -> list[list[float]]:
+    """Return the rates of several kinds of runs, one for each repetition."""
+    rates: list[list[float]] = [[] for _ in kinds]
+    with ThreadPoolExecutor(max(map(len, kinds))) as pool:
+        # The first round compiles loops and maps pages; the second says how often a run fits into the time.
+        for _ in range(2):
+            once = [_timed(pool, runs, 1) for runs in kinds]
+        loops = [max(1, round(seconds / REPEATS / max(one, 1e-9))) for one in once]
+        for _ in range(REPEATS):
+            for found, runs, n in zip(rates, kinds, loops, strict=True):
+                found.append(n * sum(run.amount for run in runs) / _timed(pool, runs, n))
+    return rates
+
+
+def _timed(pool: ThreadPoolExecutor, runs: Sequence[Run], n: int) -> float:
+    """Return the wall time until all threads have run n times."""
+    start = time.perf_counter()
+    for done in [pool.submit(_repeated, run, n) for run in runs]:
+        done.result()
+    return time.perf_counter() - start
+
+
+def _repeated(run: Run, n: int) -> None:
+    for _ in range(n):
+        run.call()
+
 
 compiled: Any = kernel("_compiled:compiled_with_contraction")
 hash_slice: Any = kernel("text.murmur:hash_slice")
