@@ -22,12 +22,13 @@ IN_MEMORY := $(if $(ROOM),folder=$$(mktemp -d $(ROOM)/dspectral-XXXXXX) && trap 
 # Modules and assertions are compiled once for all processes, also in a container that says to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv demo test collected tests test-cluster lint style types coverage lowest interop notebooks docs docs-links wheel-check clean
+.PHONY: help venv demo test test-all collected tests test-cluster lint style types coverage lowest interop notebooks docs docs-links wheel-check clean
 
 help:
 	@echo 'make venv       make $(VENV) and install dspectral and its tools into it'
 	@echo 'make demo       run the main job on the Python standard library; writes out/demo/report.html'
-	@echo 'make test       lint, types and tests'
+	@echo 'make test       lint, types and all tests but the slow ones, before a commit'
+	@echo 'make test-all   the same with the slow tests, which start clusters, processes and programs'
 	@echo 'make test-cluster  faults on clusters of real processes; writes docs/faults_table.md'
 	@echo 'make lint       lint and types'
 	@echo 'make coverage   tests, and the share of the lines that they run; writes out/coverage/index.html'
@@ -66,15 +67,15 @@ types: venv
 
 # Types are checked while tests wait for processes; make ends with an error where either fails. Each process of pytest
 # would compile all modules and assertions of a fresh clone: one does so before, on the core that style leaves.
-test: venv
-	$(MAKE) --no-print-directory --jobs 2 BEFORE_TESTS='style collected' style collected types tests
+test test-all: venv
+	$(MAKE) --no-print-directory WHICH="$(if $(filter test,$@),-m 'not slow')" --jobs 2 BEFORE_TESTS='style collected' style collected types tests
 
 collected: venv
 	@mkdir -p out
 	$(BIN)/pytest --collect-only -qq > out/collected.txt || { tail out/collected.txt; exit 1; }
 
 tests: venv $(BEFORE_TESTS)
-	$(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) $(PYTEST_OPTIONS)
+	$(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) $(WHICH) $(PYTEST_OPTIONS)
 
 $(VENV)/.cluster: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cluster]'

@@ -1,0 +1,192 @@
+"""Race ``Topics`` against scikit-learn's NMF and LDA and gensim's LDA and LSI on texts whose groups are known.
+
+Each reads the same texts in a process of its own and counts words its own way. Coherence is NPMI of a topic's ten words
+over documents of the same texts. A group is found if some topic's ten most typical documents hold seven of it. NMI
+compares each document's largest topic with its group.
+"""
+
+import argparse
+import gzip
+import importlib.util
+import json
+import resource
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import NMF, LatentDirichletAllocation
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.metrics import normalized_mutual_info_score
+
+from dspectral import Topics
+
+from .._form import form
+
+LIMITS = {"max_df": 0.1, "min_df": 5}
+N_FIRST = 10
+
+
+class Model(NamedTuple):
+    """Words of each topic, its ten most typical documents, and the largest topic of each document."""
+
+    words: list[list[str]]
+    typical: list[list[int]]
+    largest: NDArray[np.int64]
+
+
+class Ran(NamedTuple):
+    """What a method found, its CPU seconds and the most memory of its process in MB."""
+
+    model: Model
+    seconds: float
+    memory: float
+
+
+def ours(texts: list[str], k: int) -> Model:
+    """Our topics with their defaults."""
+    model = Topics(k, n_top_documents=N_FIRST).fit(texts)
+    typical = [[document.row for document in topic] for topic in model.top_documents(N_FIRST)]
+    return Model(model.top_words(N_FIRST), typical, model.transform(texts).argmax(axis=1))
+
+
+def nmf(texts: list[str], k: int) -> Model:
+    """scikit-learn's NMF on tf-idf, documents of unit length so that long ones are not first."""
+    counter = TfidfVectorizer(sublinear_tf=True, **LIMITS)
+    model = NMF(k, init="nndsvd", random_state=0)
+    documents = model.fit_transform(counter.fit_transform(texts))
+    lengths = np.maximum(np.linalg.norm(documents, axis=1, keepdims=True), 1e-12)
+    return ranked(model.components_, counter, documents / lengths)
+
+
+def lda(texts: list[str], k: int) -> Model:
+    """scikit-learn's LDA on counts, online, its defaults."""
+    counter = CountVectorizer(**LIMITS)
+    model = LatentDirichletAllocation(k, learning_method="online", random_state=0)
+    documents = model.fit_transform(counter.fit_transform(texts))
+    return ranked(model.components_, counter, documents)
+
+
+def of_gensim(texts: list[str], k: int, *, name: str, counter: Any, **seed: int) -> Model:
+    """LDA of gensim on counts, or its LSI on tf-idf."""
+    from gensim import matutils, models  # noqa: PLC0415  the peer that may be missing
+
+    corpus = matutils.Sparse2Corpus(counter.fit_transform(texts), documents_columns=False)
+    words = dict(enumerate(counter.get_feature_names_out().tolist()))
+    model = getattr(models, name)(corpus, id2word=words, num_topics=k, **seed)
+    documents = np.abs(matutils.corpus2dense(model[corpus], num_terms=k).T)
+    return ranked(np.abs(model.get_topics()), counter, documents)
+
+
+def ranked(weights: NDArray[np.float64], counter: Any, documents: NDArray[np.float64]) -> Model:
+    """Return the words of largest weight and the documents of largest score."""
+    names = counter.get_feature_names_out()
+    words = [names[np.argsort(-row, kind="stable")[:N_FIRST]].tolist() for row in weights]
+    typical = np.argsort(-documents, axis=0, kind="stable")[:N_FIRST].T.tolist()
+    return Model(words, typical, documents.argmax(axis=1))
+
+
+METHODS: dict[str, Callable[[list[str], int], Model]] = {
+    "Topics": ours,
+    "scikit-learn NMF": nmf,
+    "scikit-learn LDA": lda,
+    "gensim LDA": partial(of_gensim, name="LdaModel", counter=CountVectorizer(**LIMITS), random_state=0),
+    "gensim LSI": partial(of_gensim, name="LsiModel", counter=TfidfVectorizer(**LIMITS), random_seed=0),
+}
+
+
+def run_one(name: str, texts: list[str], k: int) -> Ran:
+    """Run one method in this process; loops that are compiled once are loaded before."""
+    if name == "Topics":
+        Topics(2, min_df=1, max_df=1.0).fit(["one two three", "one two four"] * 3)
+    before = time.process_time()
+    model = METHODS[name](texts, k)
+    seconds = time.process_time() - before
+    return Ran(model, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def coherence(counts: Any, names: dict[str, int], topics: list[list[str]]) -> float:
+    """Return the mean NPMI of pairs of a topic's words over documents."""
+    found = []
+    for words in topics:
+        columns = [names[word] for word in words if word in names]
+        of_words = counts[:, columns]
+        joint = (of_words.T @ of_words).toarray() / counts.shape[0]
+        single = np.diag(joint)
+        i, j = np.triu_indices(len(columns), 1)
+        both, apart = joint[i, j], single[i] * single[j]
+        seen = both > 0
+        npmi = np.full(len(both), -1.0)
+        npmi[seen] = np.log(both[seen] / apart[seen]) / np.maximum(-np.log(both[seen]), 1e-12)
+        found.append(npmi.mean())
+    return float(np.mean(found))
+
+
+def groups_found(typical: list[list[int]], labels: NDArray[Any]) -> int:
+    """Return for how many groups some topic's ten most typical documents hold seven."""
+    found = set()
+    for documents in typical:
+        groups, n = np.unique(labels[documents], return_counts=True)
+        found |= {groups[n.argmax()]} if n.max() >= 7 else set()
+    return len(found)
+
+
+def read(path: Path, text: str, label: str) -> tuple[list[str], NDArray[Any]]:
+    """Read texts and groups of JSON lines; a list of groups must hold one."""
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as lines
+    ):
+        records = [json.loads(line) for line in lines]
+    labels = [one[label] if isinstance(one[label], list) else [one[label]] for one in records]
+    kept = [i for i, of in enumerate(labels) if len(of) == 1]
+    return [records[i][text] for i in kept], np.array([labels[i][0] for i in kept])
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the race."""
+    parser = form.parser("benchmarks.topics", __doc__, fits=False)
+    parser.add_argument("file", type=Path, help="JSON lines of texts and their groups, also .gz")
+    parser.add_argument("--text-field", default="text", help="field of the text")
+    parser.add_argument(
+        "--label-field", default="label", help="field of the group; records of several are left out"
+    )
+    parser.add_argument("--topics", type=form.positive, nargs="+", default=[20, 50], help="numbers of topics")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="who runs")
+    with form.run(parser.parse_args(argv)) as run:
+        race(run, run.arguments)
+
+
+def race(run: Any, arguments: argparse.Namespace) -> None:
+    """Run each method for each number of topics, and report what each found."""
+    texts, labels = read(arguments.file, arguments.text_field, arguments.label_field)
+    counter = CountVectorizer(binary=True, **LIMITS)
+    counts = counter.fit_transform(texts).astype(np.float32).tocsc()
+    there = [name for name in arguments.methods if "gensim" not in name or importlib.util.find_spec("gensim")]
+    for k in arguments.topics:
+        for name in there:
+            with (
+                run.measure(f"{name}, {k} topics"),
+                ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
+            ):
+                found = pool.submit(run_one, name, texts, k).result()
+            model = found.model
+            figures = {
+                "groups_found": groups_found(model.typical, labels),
+                "npmi": coherence(counts, counter.vocabulary_, model.words),
+                "nmi": normalized_mutual_info_score(labels, model.largest),
+                "cpu_seconds": found.seconds,
+                "memory_mb": found.memory,
+            }
+            for metric, value in figures.items():
+                run.row(data=arguments.file.name, method=name, topics=k, metric=metric, value=float(value))
+
+
+if __name__ == "__main__":
+    main()
