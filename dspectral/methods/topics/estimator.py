@@ -238,7 +238,7 @@ class Topics(
         return engine.map_rows(counts, of, n_columns=len(self.components_), name="topic-shares")
 
     def top_words(self, n: int = 10) -> list[list[str]]:
-        """Return the words of each topic.
+        """Return the words that tell each topic from the rest: those that add most to its divergence from all text.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class Topics(
         Returns
         -------
         list of list of str
-            The words, the largest share first.
+            The words, that of the largest p log(p / q) first, p and q being its shares in the topic and in all text.
 
         Raises
         ------
@@ -346,6 +346,14 @@ class Topics(
         )
         places = (known.data, self.columns_[known.indices], known.indptr)
         return sparse.csr_array(places, shape=(known.shape[0], self.n_features_in_))
+
+    def _term_weights(self) -> FloatArray:
+        """Return what each word adds to the divergence of a topic from the whole text, p log(p / mean of p)."""
+        mean = self.topic_shares_ @ self.components_ / self.topic_shares_.sum()
+        lift = np.log(
+            np.divide(self.components_, mean, out=np.ones_like(self.components_), where=mean > 0) + 1e-15
+        )
+        return self.components_ * np.maximum(lift, 0.0)
 
     def _term_columns(self) -> tuple[NDArray[np.int64], int]:
         return self.columns_, self.n_features_in_
