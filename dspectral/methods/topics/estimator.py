@@ -353,7 +353,7 @@ class Topics(
         lift = np.log(
             np.divide(self.components_, mean, out=np.ones_like(self.components_), where=mean > 0) + 1e-15
         )
-        return self.components_ * np.maximum(lift, 0.0)
+        return np.asarray(self.components_ * np.maximum(lift, 0.0))
 
     def _term_columns(self) -> tuple[NDArray[np.int64], int]:
         return self.columns_, self.n_features_in_
