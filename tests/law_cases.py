@@ -15,9 +15,9 @@ from dspectral.exploring.documents import Best
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
-from dspectral.methods.lsi.class_products import ClassGramProduct, CrossProduct
+from dspectral.methods.lsi.document_products import ClassGramProduct, CrossProduct
+from dspectral.methods.lsi.linear_svm import Relevancy, SquaredHinge, TopScores
 from dspectral.methods.lsi.local_regions import LocalSpaces
-from dspectral.methods.lsi.squared_hinge import Relevancy, SquaredHinge, TopScores
 from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
 from dspectral.methods.multilabel.moments import FirstMoments, SecondMoments, ThirdMoment
 from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics

@@ -101,9 +101,8 @@ def test_partial_fit_continues_where_the_saved_model_was(path, solver):
 
 
 def test_a_sentence_representation_comes_back_whole(path):
-    model = SentenceRepresentation(
-        2, n_features=1024, ngram_range=(1, 2), recipe=SentenceRecipe(first_words=0.5)
-    ).fit(TEXTS)
+    recipe = SentenceRecipe(n_passes=2)
+    model = SentenceRepresentation(2, n_features=1024, ngram_range=(1, 2), recipe=recipe).fit(TEXTS)
     save(model, path)
     loaded = load(path)
     assert_same(loaded, model)

@@ -47,10 +47,15 @@ CONSTANTS = {
     "VectorQuantizer.batch_size": ("dspectral.methods.hmm.quantizer", "BATCH_FRAMES"),
     "MomentMultiLabelClassifier.solver": ("dspectral.methods.multilabel.passes", "SOLVER"),
     "MomentMultiLabelClassifier.sketch_size": ("dspectral.methods.multilabel.passes", "SKETCH_SIZE"),
+    "HybridLSI.solver": ("dspectral.methods.lsi.hybrid", "SOLVER"),
+    "HybridLSI.n_passes": ("dspectral.methods.lsi.hybrid", "N_PASSES"),
+    "IntentClassifier.n_folds": ("dspectral.methods.sentences.intent", "N_FOLDS"),
+    "SentenceRepresentation.solver": ("dspectral.methods.sentences.representation", "SOLVER"),
+    "TreePCA.first_level": ("dspectral.methods.tmpca.levels", "PAIR"),
 }
 """Constants of a module that were a parameter of an estimator; they are set for its fit where nothing takes it."""
-VALUES = {"diagonalise": "diagonalize"}
-"""Another spelling of a parameter's value, used where the annotation does not know the first."""
+VALUES: dict[str, Any] = {"diagonalise": "diagonalize", "pairs": 2, "vectors": 0}
+"""Another spelling of a parameter's value, used where the annotation does not know the first, or by a constant."""
 CONFIGURED = {"memory_limit": "dspectral.memory-limit", "fan_in": "dspectral.fan-in"}
 """Parameters that became entries of Dask's configuration, set while the estimator is fitted."""
 ATTRIBUTES: dict[str, str] = {"spelling_classes_": "classes_"}
@@ -212,7 +217,8 @@ def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any], list[A
         taken = [(known[option], given) for known, given in places for option in options if option in known]
         place = CONSTANTS.get(f"{estimator.__name__}.{name}")
         if not taken and place:
-            constants.append(patch.object(import_module(place[0]), place[1], value))
+            spelled = VALUES.get(value, value) if isinstance(value, str) else value
+            constants.append(patch.object(import_module(place[0]), place[1], spelled))
             continue
         if not taken:
             raise TypeError(f"{estimator.__name__} takes none of {', '.join(options)}")
@@ -372,12 +378,12 @@ def embeddings(folder: Path) -> Iterator[Case]:
     """Fit WordEmbedding with every scaling and kind of context, from lists and from a corpus."""
     settings: dict[str, dict[str, Any]] = {
         "cca": {},
-        "ppmi": {"scaling": "ppmi", "shift": 1.5, "transform": "none"},
+        "ppmi": {"scaling": "ppmi", "transform": "none"},
         "reg": {"scaling": "reg", "transform": "log", "power": 0.5},
         "none": {"scaling": "none", "transform": 0.6, "n_skipped": 0},
         "list": {"context": "list", "window": 2, "distance_weighting": False},
         "hashed": {"n_contexts": 16, "min_count": 3},
-        "added": {"add_contexts": True, "min_count": 2, "random_state": 4},
+        "rare": {"min_count": 2, "random_state": 4},
     }
     for how, asked in settings.items():
         model = fitted("WordEmbedding", sentences(), n_components=6, **{"window": 3, **asked})
@@ -518,9 +524,7 @@ def hybrids(folder: Path) -> Iterator[Case]:
         "classes": {"y": classes, "alpha": 0.5},
         "several classes": {"y": several, "alpha": 0.3, "solver": "krylov"},
         "documents": {"document_similarity": documents, "alpha": 0.4},
-        "dense terms": {"term_similarity": terms, "beta": 0.05, "factor": "dense"},
-        "sparse terms": {"term_similarity": terms, "beta": 0.05, "factor": "sparse", "solver": "krylov"},
-        "polynomial terms": {"term_similarity": terms, "beta": 0.05, "factor": "polynomial"},
+        "dense terms": {"term_similarity": terms, "beta": 0.05},
         "both": {"y": classes, "alpha": 0.6, "term_similarity": terms, "beta": 0.04, "solver": "nystrom"},
         "matrices": {
             "document_similarity": documents, "alpha": 0.2, "term_similarity": terms.matrix, "beta": 0.03,
@@ -579,7 +583,7 @@ def intents(folder: Path) -> Iterator[Case]:
         "text": sent(texts),
         "store": sent(store, min_document_frequency=1),
         "gram": sent(texts, solver="gram", weight=0.5),
-        "krylov": sent(texts, solver="krylov", n_passes=3, first_words=1.0, random_state=2),
+        "krylov": sent(texts, solver="krylov", n_passes=3, random_state=2),
     }
     for how, model in models.items():
         outputs = {"transform": model.transform(texts[:40]), "embed": model.embed(["", *texts[:40]])}

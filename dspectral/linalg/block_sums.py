@@ -85,3 +85,20 @@ def float_rows(rows: Rows) -> Rows:
     if not is_sparse(rows):
         return rows.astype(np.float64)
     return sparse.csr_array((rows.data.astype(np.float64), rows.indices, rows.indptr), shape=rows.shape)
+
+
+def scaled_rows(rows: Rows, factors: NDArray[np.float64]) -> Rows:
+    """Multiply each row by one number; the result is in single precision for float32 rows, else in double.
+
+    Shapes: `rows` (n, d), `factors` (n,); returns (n, d).
+
+    >>> scaled_rows(np.array([[2, 4]], dtype=np.int8), np.array([0.25]))
+    array([[0.5, 1. ]])
+    """
+    # Factors take the precision of the rows, never their type: sqrt(1 - alpha) as an integer is 0 and loses every
+    # document that has a class.
+    rows = float_rows(rows)
+    if not is_sparse(rows):
+        return np.asarray(rows * factors.astype(rows.dtype)[:, None])
+    data = rows.data * np.repeat(factors, np.diff(rows.indptr)).astype(rows.dtype)
+    return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)

@@ -22,7 +22,6 @@ from dspectral import (
     AnchorHMM,
     AnchorRecipe,
     HybridLSI,
-    HybridRecipe,
     LocalLSI,
     MomentMultiLabelClassifier,
     SketchedPCA,
@@ -88,7 +87,7 @@ def three_passes(counts, _corpus):
 
 def hybrid(counts, _corpus):
     classes = np.arange(counts.n_rows) % 3
-    return HybridLSI(3, alpha=0.4, recipe=HybridRecipe(solver="krylov", n_passes=2)).fit(counts, classes)
+    return HybridLSI(3, alpha=0.4).fit(counts, classes)
 
 
 def many_labels(counts, _corpus):

@@ -4,6 +4,8 @@ from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,12 +24,10 @@ from dspectral.inputs.sequences import (
     token_lists,
     word_numbers,
 )
-from dspectral.methods.embeddings.counting import count_corpus
-from dspectral.methods.embeddings.decomposing import word_vectors
+from dspectral.methods.embeddings.context_vectors import EmbeddingRecipe, count_corpus, word_vectors
 from dspectral.methods.embeddings.queries import WordQueries
-from dspectral.methods.embeddings.recipe import EmbeddingRecipe
-from dspectral.methods.embeddings.sentence_means import renumbered_means, sentence_means
 from dspectral.registry import saved
+from dspectral.types import CSRRows, Sentences
 
 
 @saved
@@ -197,7 +197,6 @@ class WordEmbedding(
             transform=self.count_transform,
             scaling=self.scaling,
             smoothing=recipe.context_smoothing,
-            shift=recipe.shift,
         )
         if not scaling.total:
             raise ValueError("no word has a context: every sentence is one word, or none")
@@ -291,11 +290,33 @@ class WordEmbedding(
         check_integer("n_passes", recipe.n_passes, at_least=1)
         check_real("power", self.power)
         check_real("context_smoothing", recipe.context_smoothing)
-        check_real("shift", recipe.shift)
         if recipe.sketch_size is not None:
             check_integer("sketch_size", recipe.sketch_size, at_least=1)
-        if recipe.add_contexts and (recipe.context != "bag" or recipe.n_contexts is not None):
-            raise ValueError(
-                "add_contexts is True, but contexts are words only where they are a bag, not hashed"
-            )
         return recipe
+
+
+def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the mean vector of the words of each sentence.
+
+    Shapes: `vectors` (n_types, k); returns (n_sentences, k).
+
+    >>> sentence_means(Sentences.of([[1, 2, 0], [0]]), np.array([[9], [1], [3]], dtype=np.float32))
+    array([[2.],
+           [0.]], dtype=float32)
+    """
+    # A matrix of sentences by words, whose entries of unknown words are 0: a sentence is then a sparse product.
+    known = (sentences.ids > 0).astype(np.float32)
+    shape = (sentences.n_sentences, len(vectors))
+    words: CSRRows = sparse.csr_array((known, sentences.ids, sentences.offsets), shape=shape)
+    n_known = np.asarray(words.sum(axis=1))
+    return np.asarray(words @ vectors / np.maximum(n_known, 1.0)[:, None], dtype=np.float32)
+
+
+def renumbered_means(
+    sentences: Sentences, *, places: NDArray[np.int32], vectors: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return the mean vectors of sentences of another vocabulary.
+
+    Shapes: `vectors` (n_types, k); returns (n_sentences, k).
+    """
+    return sentence_means(sentences._replace(ids=places[sentences.ids]), vectors)

@@ -1,9 +1,6 @@
 from .hybrid import HybridLSI as HybridLSI
-from .linear_svm import LinearSVMs as LinearSVMs
 from .linear_svm import Training as Training
 from .linear_svm import train_linear_svms as train_linear_svms
 from .local import LocalLSI as LocalLSI
 from .local_regions import LocalRecipe as LocalRecipe
-from .recipe import HybridRecipe as HybridRecipe
-from .squared_hinge import Relevancy as Relevancy
-from .term_similarity import TermSimilarity as TermSimilarity
+from .similarities import TermSimilarity as TermSimilarity

@@ -1,7 +1,8 @@
 """Products with ``R'K R``, block by block, for each kind of similarity K between documents, and their spectrum."""
 
+import math
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,102 @@ from dspectral.decomposition.spectrum import (
     passes_of,
 )
 from dspectral.engine import collect_rows, expect_passes, map_rows, numbered, summarize
+from dspectral.engine.summary import add_fields
 from dspectral.inputs.labels import labelled_streams
-from dspectral.linalg.block_sums import float_rows
-from dspectral.methods.lsi.class_products import ClassGramProduct, CrossProduct
-from dspectral.methods.lsi.similarity_factors import Factor
-from dspectral.types import CheckedRows, FloatArray, Rows
+from dspectral.linalg import sparse_products
+from dspectral.linalg.block_sums import energy_of, float_rows, gram_of, scaled_rows, total_of
+from dspectral.methods.lsi.similarities import Factor
+from dspectral.types import CheckedRows, CSRRows, FloatArray, Rows, is_sparse
+
+
+class ClassGramProduct(NamedTuple):
+    """``A'(W (A Z))`` with W diagonal, beside the sums of the rows of each class.
+
+    With K the matrix that is 1 on the diagonal and ``alpha z_i'z_j`` elsewhere (z_i of length 1 holds the classes
+    of row i, or is zero), ``A'K A = A'W A + alpha M'M``: W is ``1 - alpha`` for rows with a class and 1 for others,
+    and M holds the class sums ``Z'A``. So K is never formed, and the summary has a size that does not depend on the
+    number of rows.
+
+    `n_rows`: number of rows; `total` (d,): sum of the rows; `energy`: squared Frobenius norm of the rows;
+    `product` (d, r): product of the weighted rows' Gram matrix with the factor; `sums` (n_classes, d): class
+    sums M.
+    """
+
+    n_rows: int
+    total: NDArray[np.float64]
+    energy: float
+    product: FloatArray
+    sums: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        classes: sparse.csr_array,
+        *,
+        alpha: float,
+        with_sums: bool = True,
+        factor: FloatArray | None = None,
+    ) -> Self:
+        """Summarize one block.
+
+        Shapes: `rows` (n, d), `classes` (n, n_classes), `factor` (d, r).
+        """
+        # A' W A Z is the Gram product of rows that are multiplied by the roots of W. Cost: 4 nnz r operations, or
+        # 4 n d r for dense rows; the sums add one pass over the entries for each class of a row.
+        # K is 1 on its diagonal: alpha z'z + (1 - alpha) for a document with classes, whose row z has unit length, and
+        # 1 alone for one without any. Hence the two values of W.
+        energy = energy_of(rows)
+        has_class = np.diff(classes.indptr) > 0
+        weighted = scaled_rows(rows, np.where(has_class, math.sqrt(1.0 - alpha), 1.0))
+        product: FloatArray
+        if factor is None:
+            product = gram_of(weighted)
+        elif is_sparse(weighted):
+            product = sparse_products.gram_times(weighted, factor)
+        else:
+            weighted = np.asarray(weighted, dtype=factor.dtype)
+            product = weighted.T @ (weighted @ factor)
+        return cls(rows.shape[0], total_of(rows), energy, product, class_sums(rows, classes, with_sums))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the summary of all rows."""
+        return add_fields(self, *others)
+
+
+class CrossProduct(NamedTuple):
+    """``A'B`` for rows A and B that belong together, with the sum and the energy of A's rows.
+
+    `n_rows`: number of rows; `total` (d,): sum of A's rows; `energy`: squared Frobenius norm of A; `product`
+    (d, r): the product ``A'B``.
+    """
+
+    n_rows: int
+    total: NDArray[np.float64]
+    energy: float
+    product: FloatArray
+
+    @classmethod
+    def of(cls, rows: Rows, others: FloatArray) -> Self:
+        """Summarize one block of A, shape (n, d), and of B, shape (n, r)."""
+        energy = energy_of(rows)  # first, so that nothing is multiplied by infinity
+        if is_sparse(rows):
+            product = sparse_products.transpose_times(rows, np.ascontiguousarray(others))
+        else:
+            product = np.asarray(rows, dtype=others.dtype).T @ others
+        return cls(rows.shape[0], total_of(rows), energy, product)
+
+    def merge(self, *others: Self) -> Self:
+        """Return the summary of all rows."""
+        return add_fields(self, *others)
+
+
+def class_sums(rows: Rows, classes: CSRRows, wanted: bool = True) -> NDArray[np.float64]:
+    """Return ``Z'A``, shape (n_classes, d), or no rows at all."""
+    if not wanted:
+        return np.zeros((0, rows.shape[1]))  # an array, so that summaries of all passes merge in the same way
+    sums = sparse.csr_array(classes.T) @ rows
+    return np.asarray(sums.toarray() if is_sparse(sums) else sums, dtype=np.float64)
 
 
 class DocumentProducts(Protocol):
@@ -102,7 +194,7 @@ class SimilarityProducts:
 
     def gram(self) -> Moments:
         """Refuse: ``R'K R`` would need all rows at once."""
-        raise ValueError("solver 'gram' does not take document_similarity: 'auto' and 'krylov' do")
+        raise NotImplementedError
 
     def product(self, Z: FloatArray) -> GramProduct:
         """Return ``R'(K (R Z))``: the projected documents, ``8 n r`` bytes, meet in this process."""
@@ -122,12 +214,9 @@ def hybrid_spectrum(
 ) -> Spectrum:
     """Return the spectrum of ``K^(1/2) R L``: right singular vectors, and squared singular values."""
     # The eigenvectors of L'(R'K R) L, of which a pass over the documents gives the matrix itself ("gram") or a
-    # product with a block of vectors ("krylov", "nystrom"). Similarities of documents need every row at once, so
-    # for them "auto" is never the former.
+    # product with a block of vectors. Similarities of documents need every row at once: for them it is the latter.
     check_size(plan, shape[1])
-    solver = chosen_solver(plan, shape[1])
-    if solver == "gram" and documents.reads > 1 and plan.solver == "auto":
-        solver = "krylov"
+    solver = chosen_solver(plan, shape[1]) if documents.reads == 1 else "krylov"
     expect_passes(passes_of(plan, solver) * documents.reads)
     if solver == "gram":
         moments = documents.gram()
@@ -135,8 +224,6 @@ def hybrid_spectrum(
             gram = root.transpose_times(root.transpose_times(moments.gram).T)
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
         return of_summary(moments, plan)
-    if "frequent_directions" in solver:
-        raise ValueError(f"solver {solver!r} does not take similarities: 'auto', 'gram' and 'krylov' do")
 
     # Rows, sums and energy of the product are those of R itself: they bound the error, and count documents.
     def multiply(Z: FloatArray) -> GramProduct:

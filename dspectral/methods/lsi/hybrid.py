@@ -26,17 +26,16 @@ from dspectral.methods.lsi.document_products import (
     SimilarityProducts,
     hybrid_spectrum,
 )
-from dspectral.methods.lsi.recipe import HybridRecipe
-from dspectral.methods.lsi.similarity_factors import (
+from dspectral.methods.lsi.similarities import (
     Factor,
-    FactorKind,
+    TermSimilarity,
     checked_similarity,
     checked_weight,
     eigenvalue_range,
     factor,
     largest_weight,
+    matrix_of,
 )
-from dspectral.methods.lsi.term_similarity import TermSimilarity, matrix_of
 from dspectral.registry import saved
 from dspectral.types import CheckedRows, RowsLike
 
@@ -44,6 +43,8 @@ Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spma
 """A symmetric matrix of similarities."""
 COMPONENTS, HALF = 300, 0.5
 """What ``"auto"`` takes: of components at most, and of the largest admissible weight."""
+SOLVER, N_PASSES = "auto", 5
+"""Solver of the decomposition, as for :class:`~dspectral.TruncatedSVD`, and the passes of ``"krylov"``."""
 
 
 @saved
@@ -72,8 +73,6 @@ class HybridLSI(
     beta : float, default=0.0
         Weight of the similarity ``S'`` of terms, at least 0, and below 1 and what keeps S positive definite
         (``admissible_beta_``).
-    recipe : HybridRecipe, optional
-        How S is factored, and the solver of the decomposition; see :class:`~dspectral.HybridRecipe`.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.
 
@@ -132,13 +131,11 @@ class HybridLSI(
         *,
         alpha: float | Literal["auto"] = "auto",
         beta: float = 0.0,
-        recipe: HybridRecipe | None = None,
         random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
         self.beta = beta
-        self.recipe = recipe
         self.random_state = random_state
 
     @told
@@ -180,19 +177,17 @@ class HybridLSI(
         TypeError
             If a parameter is of a wrong type.
         """
-        recipe = self._recipe()
         self.random_state_ = resolve_seed(self.random_state)
         rows: CheckedRows = checked_rows(self, X, reset=True)
         beta = check_real("beta", self.beta)
-        root = self._root(matrix_of(term_similarity, X), rows.shape[1], recipe.factor)
+        root = self._root(matrix_of(term_similarity, X), rows.shape[1])
         documents = self._documents(rows, y, document_similarity)
         # Class sums grow with the documents of a class and stand far above single entries: float32 would lose these.
         single = self.alpha_ == 0 and beta == 0 and rows.dtype == np.float32
         plan = Plan(
             self._n_components(rows),
-            solver=recipe.solver,
-            n_passes=recipe.n_passes,
-            sketch_size=recipe.sketch_size,
+            solver=SOLVER,
+            n_passes=N_PASSES,
             seed=self.random_state_,
             dtype=np.float32 if single else np.float64,
         )
@@ -230,13 +225,7 @@ class HybridLSI(
         tags.input_tags.sparse = True
         return tags
 
-    def _recipe(self) -> HybridRecipe:
-        recipe = HybridRecipe() if self.recipe is None else self.recipe
-        if not isinstance(recipe, HybridRecipe):
-            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a HybridRecipe or None")
-        return recipe
-
-    def _root(self, similarity: Similarity | None, n_terms: int, kind: FactorKind) -> Factor | None:
+    def _root(self, similarity: Similarity | None, n_terms: int) -> Factor | None:
         """Return the factor of S, or None for the identity."""
         self.admissible_beta_ = None
         if similarity is None:
@@ -247,7 +236,7 @@ class HybridLSI(
         ends = eigenvalue_range(matrix)
         self.admissible_beta_ = largest_weight(ends[0])
         checked_weight(self.beta, self.admissible_beta_, "beta", "I + beta term_similarity")
-        return factor(matrix, self.beta, kind, ends) if self.beta else None
+        return factor(matrix, self.beta, ends) if self.beta else None
 
     def _n_components(self, X: CheckedRows) -> int:
         if self.n_components != "auto":

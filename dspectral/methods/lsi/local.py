@@ -1,13 +1,19 @@
 """Local latent semantic indexing: a space of its own for each class, and a classifier in it."""
 
-from typing import Any, Literal, Self
+from functools import partial
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from dspectral.engine import is_lazy, told
+from dspectral.engine import collect_rows, is_lazy, map_rows, told
+from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labels import Classes, LabelledStreams, class_rows, label_names, labelled_streams
 from dspectral.inputs.parameters import (
     RandomState,
@@ -16,30 +22,81 @@ from dspectral.inputs.parameters import (
     check_real,
     resolve_seed,
 )
-from dspectral.inputs.rows import checked_rows
-from dspectral.methods.lsi.linear_svm import Training, train_linear_svms
-from dspectral.methods.lsi.local_memory import row_bytes
-from dspectral.methods.lsi.local_prediction import LocalPrediction
+from dspectral.inputs.rows import LazyOutputMixin, checked_rows
+from dspectral.inputs.top_terms import TopTermsMixin
+from dspectral.methods.lsi.linear_svm import Relevancy, Training, products, train_linear_svms
 from dspectral.methods.lsi.local_regions import (
     LocalRecipe,
     Region,
     local_spaces,
     members_of_classes,
     relevant_regions,
+    row_bytes,
     weighted_regions,
 )
-from dspectral.methods.lsi.squared_hinge import Relevancy
 from dspectral.registry import saved
-from dspectral.types import RowsLike, is_sparse
+from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 COMPONENTS = 25
 """What ``"auto"`` takes of components at most."""
 MOST = 1e100
 """Largest parameter: the solver squares products with it, which must be finite."""
+INITIAL_C = 1.0
+"""C of the first classifier, which gives the relevancies."""
+MAX_ITER = 1000
+"""Passes that a training may take."""
+
+
+class LocalMachines(NamedTuple):
+    """A space and a linear machine for each class.
+
+    `components` (k_c, d): orthonormal rows of each class's space; `coef` (L, d): weights of the columns;
+    `intercept` (L,): intercepts; `relevancy`: weight f of a row in each class.
+    """
+
+    components: list[NDArray[np.float64]]
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    relevancy: Relevancy | None
+
+    def scores(self, rows: Rows) -> NDArray[np.float64]:
+        """Return ``f x'coef + intercept``, shape (n, L)."""
+        # f x'V'w + c: weighting a row's product is weighting the row.
+        return np.asarray(products(rows, self.coef.T) * self._weights(rows) + self.intercept)
+
+    def difference(self, rows: Rows) -> NDArray[np.float64]:
+        """Return the second class's score less the first's, shape (n, 1)."""
+        return np.diff(self.scores(rows), axis=1)
+
+    def best(self, rows: Rows, *, classes: NDArray[Any]) -> NDArray[Any]:
+        """Return the class with the highest score of each row, shape (n, 1)."""
+        return np.asarray(classes[np.argmax(self.scores(rows), axis=1)][:, None])
+
+    def above(self, rows: Rows) -> CSRRows:
+        """Return ones where a score is above 0, shape (n, L)."""
+        return sparse.csr_array((self.scores(rows) > 0).astype(np.float64))
+
+    def fold_in(self, rows: Rows) -> NDArray[np.float64]:
+        """Return the coordinates in all spaces, one beside the other, shape (n, sum of all k_c)."""
+        # Without relevancies the weight is the number 1, which stands for all documents and classes.
+        weights = np.broadcast_to(self._weights(rows), (rows.shape[0], len(self.components)))
+        parts = [products(rows, np.ascontiguousarray(axes.T)) for axes in self.components]
+        return np.concatenate([weights[:, [j]] * part for j, part in enumerate(parts)], axis=1)
+
+    def _weights(self, rows: Rows) -> NDArray[np.float64] | float:
+        return 1.0 if self.relevancy is None else self.relevancy.weights(rows)
 
 
 @saved
-class LocalLSI(LocalPrediction):
+class LocalLSI(
+    FittedFactsMixin,
+    TopTermsMixin,
+    LazyOutputMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    ClassifierMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
     """Classify documents, each class in a space that the SVD finds of the documents near it.
 
     ``"rds"``: the space of a class is that of its own documents. ``"lrw"``: a first classifier on all columns gives
@@ -61,7 +118,7 @@ class LocalLSI(LocalPrediction):
         Weight of the loss of the SVMs, with squared hinge loss and l2 penalty, where the intercept is penalized as
         well; above 0.
     recipe : LocalRecipe, optional
-        Slope and shift of the weights of ``"lrw"``, C of its first classifier, and where training stops; by default
+        Slope and shift of the weights of ``"lrw"``, and where training stops; by default
         the published ones. See :class:`~dspectral.LocalRecipe`.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.
@@ -187,7 +244,7 @@ class LocalLSI(LocalPrediction):
         )
         machines = train_linear_svms(
             data,
-            Training(self.C, recipe.tol, recipe.max_iter),
+            Training(self.C, recipe.tol, MAX_ITER),
             spaces=self.components_,
             relevancy=self.relevancy_,
         )
@@ -210,7 +267,7 @@ class LocalLSI(LocalPrediction):
             check_integer("n_components", self.n_components, at_least=1)
         check_option("method", self.method, ("rds", "lrw"))
         numbers = {"gamma": self.gamma, "C": self.C}
-        numbers |= {name: getattr(recipe, name) for name in ("a", "initial_c", "tol", "max_iter")}
+        numbers |= {name: getattr(recipe, name) for name in ("a", "tol")}
         for name, value in numbers.items():
             if check_real(name, value, at_most=MOST) <= 0:
                 raise ValueError(f"{name} is {value}, but must be above 0")
@@ -229,9 +286,112 @@ class LocalLSI(LocalPrediction):
         self.relevancy_: Relevancy | None = None
         if self.method == "rds":
             return relevant_regions(rows), 0
-        first = train_linear_svms(data, Training(recipe.initial_c, recipe.tol, recipe.max_iter))
+        first = train_linear_svms(data, Training(INITIAL_C, recipe.tol, MAX_ITER))
         self.relevancy_ = Relevancy(first.axes, first.offsets, float(recipe.a), float(recipe.b))
         return weighted_regions(data, rows, self.relevancy_, self.gamma), first.n_passes + 1
+
+    def _term_weights(self) -> NDArray[np.float64]:
+        return self.coef_
+
+    def decision_function(self, X: RowsLike) -> Any:
+        """Score each class by the output of its SVM.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n, d)
+            Documents.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n, L)
+            Scores, above 0 where a document is taken to be in the class. For two labels, one a document, shape
+            (n,): the second's score less the first's.
+        """
+        X = self._checked(X)
+        # Of two classes scikit-learn wants one score for each document, above 0 for the second class.
+        if self.exclusive_ and len(self.classes_) == 2:
+            return map_rows(X, self._machines.difference, n_columns=1, name="score")[:, 0]
+        return map_rows(X, self._machines.scores, n_columns=len(self.classes_), name="score")
+
+    def predict(self, X: RowsLike) -> Any:
+        """Return the class with the best score, or, after a fit to an indicator matrix, all with one above 0.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n, d)
+            Documents.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n,), or an indicator matrix, shape (n, L)
+            Labels; or an indicator matrix, dense where that of the fit was, CSR where it was sparse or lazy. Lazy
+            documents give a Dask array of CSR blocks.
+        """
+        X = self._checked(X)
+        if self.exclusive_:
+            best = partial(self._machines.best, classes=self.classes_)
+            return map_rows(X, best, n_columns=1, dtype=self.classes_.dtype, name="predict")[:, 0]
+        found = map_rows(
+            X, self._machines.above, n_columns=len(self.classes_), sparse_output=True, name="predict"
+        )
+        dense = self.indicator_dtype_ is not None and not is_lazy(X)
+        return found.toarray().astype(self.indicator_dtype_) if dense else found
+
+    def score(self, X: RowsLike, y: "Classes | None" = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of documents whose label, or whole set of labels, is predicted.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n, d)
+            Documents.
+        y : array-like of labels, shape (n,), or indicator matrix, shape (n, L), optional
+            True classes; by default the labels of a store.
+        sample_weight : array-like, shape (n,), optional
+            Weight of each document.
+
+        Returns
+        -------
+        float
+            Accuracy; for an indicator matrix subset accuracy, as of all classifiers of scikit-learn.
+        """
+        y = getattr(X, "labels", None) if y is None else y
+        found = collect_rows(self.predict(X))
+        return float(accuracy_score(collect_rows(y), found, sample_weight=sample_weight))
+
+    def transform(self, X: RowsLike) -> Any:
+        """Fold documents into all spaces, one beside the other.
+
+        Parameters
+        ----------
+        X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n, d)
+            Documents.
+
+        Returns
+        -------
+        ndarray or (for lazy input) Dask array, shape (n, sum of all k_c)
+            Coordinates in the space of the first class, then in that of the second, and so on.
+        """
+        X = self._checked(X)
+        return map_rows(X, self._machines.fold_in, n_columns=self._n_features_out, name="fold-in")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return sum(len(axes) for axes in self.components_)
+
+    def _checked(self, X: RowsLike) -> Any:
+        check_is_fitted(self)
+        return checked_rows(self, X, reset=False)
+
+    @property
+    def _machines(self) -> LocalMachines:
+        return LocalMachines(self.components_, self.coef_, self.intercept_, self.relevancy_)
 
 
 def _checked_labels(y: Classes) -> Any:

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -9,15 +10,60 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine import Blocks, is_lazy, lazy_rows, summarize
+from dspectral.engine import Blocks, asked_memory_limit, is_lazy, lazy_rows, memory_limit, summarize
 from dspectral.inputs.labels import ClassRows, LabelledStreams
-from dspectral.linalg.block_sums import energy_of
+from dspectral.linalg.block_sums import energy_of, scaled_rows
 from dspectral.linalg.dense import right_axes
-from dspectral.methods.lsi.class_products import scaled
-from dspectral.methods.lsi.local_memory import groups_of_regions, refuse_large_regions
-from dspectral.methods.lsi.squared_hinge import Relevancy, TopScores
+from dspectral.methods.lsi.linear_svm import Relevancy, TopScores
 from dspectral.registry import saved
-from dspectral.types import CheckedRows, Rows
+from dspectral.types import CheckedRows, Rows, RowsLike, is_sparse
+
+REGION_ROWS = 1 << 20
+"""Documents of all regions that one pass gathers, if there is more than one region."""
+COPIES = 3.0
+"""Memory of gathered documents, divided by what they take in their blocks: as pieces, put together, and decomposed."""
+
+
+def row_bytes(given: RowsLike, X: CheckedRows) -> float:
+    """Return the mean size of a row in memory; 0 where nobody knows it without a pass.
+
+    Shapes: `X` (n, d).
+
+    >>> row_bytes([[1.0] * 4] * 3, np.ones((3, 4)))
+    32.0
+    """
+    if hasattr(given, "n_bytes"):  # a store knows the bytes of its blocks
+        n_bytes = given.n_bytes
+    elif is_sparse(X):
+        n_bytes = X.nnz * (X.dtype.itemsize + 4)
+    else:  # Dask counts sparse blocks as if they were dense
+        n_bytes = X.nbytes if isinstance(getattr(X, "_meta", X), np.ndarray) else 0
+    return float(n_bytes) / max(1, int(X.shape[0]))
+
+
+def groups_of_regions(sizes: Sequence[int], bytes_of_row: float) -> Iterator[slice]:
+    """Yield runs of neighboring regions that are gathered by one pass."""
+    most = REGION_ROWS
+    if bytes_of_row:
+        most = min(most, max(1, int(memory_limit() / (COPIES * bytes_of_row))))
+    start, gathered = 0, 0
+    for i, size in enumerate(sizes):
+        if i > start and gathered + size > most:
+            yield slice(start, i)
+            start, gathered = i, 0
+        gathered += size
+    yield slice(start, len(sizes))
+
+
+def refuse_large_regions(sizes: Sequence[int], bytes_of_row: float) -> None:
+    """Refuse regions that cannot be decomposed within a limit on memory that somebody has set."""
+    limit, needed = asked_memory_limit(), int(COPIES * bytes_of_row * max(sizes))
+    if limit is not None and needed > limit:
+        raise MemoryError(
+            f"the largest local region has {max(sizes):,} documents, whose decomposition takes {needed:,} bytes of "
+            f"memory, but dspectral.memory-limit is {limit:,}: set it to {needed:,}, or lower gamma"
+        )
+
 
 T = TypeVar("T")
 
@@ -32,24 +78,18 @@ class LocalRecipe(NamedTuple):
         Slope of the weights ``1 / (1 + exp(-a (r + b)))``, above 0; the published value is 5.0.
     b : float, default=0.2
         Shift of the weights; the published value is 0.2.
-    initial_c : float, default=1.0
-        C of the first classifier, the weight of its loss, which gives the relevancies r.
     tol : float, default=1e-4
         Training stops where the largest entry of the gradient, divided by that at the start, is below this number.
-    max_iter : int, default=1000
-        Number of passes that training may take; a ConvergenceWarning says that they were too few.
 
     Examples
     --------
-    >>> LocalRecipe(a=3.0).max_iter
-    1000
+    >>> LocalRecipe(a=3.0).tol
+    0.0001
     """
 
     a: float = 5.0
     b: float = 0.2
-    initial_c: float = 1.0
     tol: float = 1e-4
-    max_iter: int = 1000
 
 
 class LocalSpaces(NamedTuple):
@@ -69,7 +109,7 @@ class LocalSpaces(NamedTuple):
         energy_of(rows)
         if not rows.shape[0]:  # a class that nothing can be told from
             return cls((np.zeros((0, rows.shape[1])),))
-        return cls((right_axes(scaled(rows, weights[:, 0]), n_components, seed=seed),))
+        return cls((right_axes(scaled_rows(rows, weights[:, 0]), n_components, seed=seed),))
 
     def merge(self, *others: Self) -> Self:
         """Return the spaces of all classes, in their order."""

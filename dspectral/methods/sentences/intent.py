@@ -1,17 +1,18 @@
 """Intent classification: a linear SVM on sentence representations, its few choices made on the training side."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import told
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import RandomState, check_integer, check_option, resolve_seed
+from dspectral.inputs.parameters import RandomState, check_option, check_real, resolve_seed
 from dspectral.inputs.texts import TextColumn, as_documents, clone_sharing, is_fitted
 from dspectral.methods.sentences.cross_validation import (
     PLUS_WEIGHTS,
@@ -25,13 +26,34 @@ from dspectral.methods.sentences.cross_validation import (
     soften,
     weigh_parts,
 )
-from dspectral.methods.sentences.halves import HALVES
-from dspectral.methods.sentences.intent_settings import checked_labels, numbers
-from dspectral.methods.sentences.recipe import IntentRecipe
 from dspectral.methods.sentences.representation import SentenceRepresentation
-from dspectral.methods.sentences.sentence_features import SentenceFeatures
+from dspectral.methods.sentences.sentence_features import HALVES, Half, SentenceFeatures
 from dspectral.registry import saved
 from dspectral.types import CSRRows, Documents
+
+N_FOLDS = 3
+"""Folds of the cross-validation."""
+
+
+@saved
+class IntentRecipe(NamedTuple):
+    """What stands beside the counts of an :class:`~dspectral.IntentClassifier`, for comparisons.
+
+    Attributes
+    ----------
+    half : {"sent", "sketch", "idf", "idf+sent", "auto"}, default="sent"
+        Part of a sketched representation that stands beside the counts: ``"sketch"`` the directions of words alone,
+        ``"idf"`` their rarity alone, each word in a column of its own, ``"sent"`` directions weighed by rarity, as
+        equation 2 has it, and ``"idf+sent"`` two of them side by side. ``"auto"`` takes the one of highest
+        cross-validated accuracy, or none where the counts alone are better; it takes five times as many fits.
+
+    Examples
+    --------
+    >>> IntentRecipe("auto").half
+    'auto'
+    """
+
+    half: Half | Literal["auto"] = "sent"
 
 
 @saved
@@ -49,14 +71,13 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         ``PLUS_WEIGHTS``, where 0 leaves them out.
     C : float or sequence of float, default=1.0
         Inverse penalty of the SVM. A number is taken as it is; from a sequence cross-validation chooses, with
-        ``n_folds`` fits of the recipe for each number.
+        three fits for each number, of which each holds out 3,000 sentences at most.
     weights : float or sequence of float, default=1.0
         Weight of the representation beside the counts, a number or a sequence as ``C``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the folds and of the SVM's order of coordinates.
     recipe : IntentRecipe or None, default=None
-        What stands beside the counts, and the number of folds, for comparisons; None takes the defaults of
-        :class:`~dspectral.IntentRecipe`.
+        What stands beside the counts, for comparisons; None takes the default of :class:`~dspectral.IntentRecipe`.
 
     Attributes
     ----------
@@ -113,7 +134,6 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         self.recipe = recipe
 
     _own_representation: SentenceFeatures | None = None
-    half_: str = "sent"  # of models that were saved when there was nothing else
 
     @property
     def representation_(self) -> SentenceFeatures | None:
@@ -204,7 +224,6 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         recipe = self._recipe
         if not isinstance(recipe, IntentRecipe):
             raise TypeError(f"recipe is {recipe!r:.60}, but it must be an IntentRecipe, or None")
-        check_integer("n_folds", recipe.n_folds, at_least=2)
         check_option("half", recipe.half, (*HALVES, "auto"))
         if self.plus and self.representation is None:
             raise ValueError("plus=True adds to a representation, but none is given")
@@ -262,7 +281,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     ) -> tuple[Choice, float]:
         if len(choices) == 1 and not compared:
             return choices[0], float("nan")
-        return best_choice(parts, y, choices, n_folds=self._recipe.n_folds, seed=self.random_state_)
+        return best_choice(parts, y, choices, n_folds=N_FOLDS, seed=self.random_state_)
 
     def _scores_out_of_fold(self, counts: CSRRows, y: NDArray[Any]) -> CSRRows:
         """Return scores of the supervised model: each training sentence's by a model that did not see it."""
@@ -288,3 +307,41 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
+
+
+def checked_labels(y: ArrayLike, n_texts: int) -> NDArray[Any]:
+    """Return one label for each sentence.
+
+    Shapes: `y` (n_texts,); returns (n_texts,).
+
+    >>> checked_labels(["music", "travel"], 2).tolist()
+    ['music', 'travel']
+    """
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"y has shape {labels.shape}, but it must hold one label a sentence")
+    if len(labels) != n_texts:
+        raise ValueError(f"there are {n_texts} sentences, but {len(labels)} labels")
+    if labels.dtype.kind == "O":
+        missing = [i for i, label in enumerate(labels.tolist()) if _is_missing(label)]
+        if missing:
+            raise ValueError(f"label {missing[0]} is {labels[missing[0]]}, but each sentence needs an intent")
+    check_classification_targets(labels)
+    return labels
+
+
+def _is_missing(label: object) -> bool:
+    return not isinstance(label, str) and str(label) in ("None", "nan", "<NA>", "NaT")
+
+
+def numbers(name: str, value: float | Sequence[float], *, at_least: float) -> list[float]:
+    """Return a parameter that is one number or several as a list.
+
+    >>> numbers("C", 0.3, at_least=0.0), numbers("C", (0.3, 1.0), at_least=0.0)
+    ([0.3], [0.3, 1.0])
+    """
+    # As objects: a text stays a text and None stays None, for check_real to name.
+    found = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
+    if not found:
+        raise ValueError(f"{name} is empty, but it must be a number or a sequence of numbers")
+    return [check_real(name, number, at_least=at_least) for number in found]

@@ -1,28 +1,52 @@
 """Sentence representations from unlabeled text: counts beside their projection, equation 2 of the paper."""
 
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.decomposition.spectrum import Plan, Spectrum, spectrum
+from dspectral.decomposition.spectrum import Plan, Solver, Spectrum, spectrum
 from dspectral.engine import map_rows, summarize, told
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
-from dspectral.methods.sentences.halves import HALVES, Half, half_of
-from dspectral.methods.sentences.recipe import SentenceRecipe
-from dspectral.methods.sentences.sentence_features import SentenceFeatures
+from dspectral.methods.sentences.sentence_features import HALVES, Half, SentenceFeatures, half_of
 from dspectral.registry import saved
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.text.hashing import hash_documents
 from dspectral.text.weighting import DocumentFrequencies, Weighting
 from dspectral.types import CSRRows, IntArray, Rows, RowsLike
+
+SOLVER: Solver | None = None
+"""Solver of the decomposition; None takes the sketch of one pass, and block Krylov iteration for more."""
+
+
+@saved
+class SentenceRecipe(NamedTuple):
+    """How :class:`~dspectral.SentenceRepresentation` finds directions, for comparisons.
+
+    Attributes
+    ----------
+    sketch_size : int or None, default=None
+        Number of rows of the sketch, at least ``n_components``. None takes ``2 n_components + 10``, and
+        ``3 n_components + 10`` where there is more than one pass.
+    n_passes : int, default=1
+        How often the sentences are read for the directions. With more than one, block Krylov iteration takes the
+        place of the sketch of one pass, and comes closer to the exact directions with each.
+
+    Examples
+    --------
+    >>> SentenceRecipe(n_passes=3).sketch_size is None
+    True
+    """
+
+    sketch_size: int | None = None
+    n_passes: int = 1
 
 
 @saved
@@ -30,8 +54,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     """Represent a sentence by its n-grams and by what its words mean in unlabeled text.
 
     The result is ``x / ||x||`` beside ``weight * b P / ||b P||``: x counts hashed n-grams, b says which words
-    occur, and P holds one vector a word, from the leading directions of the unlabeled sentences. With
-    ``first_words`` of the recipe the first two words also count by their position, as in the paper's SENT+.
+    occur, and P holds one vector a word, from the leading directions of the unlabeled sentences.
 
     Parameters
     ----------
@@ -48,8 +71,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     random_state : int, RandomState, Generator or None, default=0
         Seed of the sketch. The same seed and blocks give the same bits under every scheduler.
     recipe : SentenceRecipe or None, default=None
-        Solver, passes, size of the sketch and factor of the first words, for comparisons; None takes the defaults
-        of :class:`~dspectral.SentenceRecipe`.
+        Passes and size of the sketch, for comparisons; None takes the defaults of :class:`~dspectral.SentenceRecipe`.
 
     Attributes
     ----------
@@ -203,10 +225,6 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     def _recipe(self) -> SentenceRecipe:
         return SentenceRecipe() if self.recipe is None else self.recipe
 
-    @property
-    def _first_words(self) -> float:
-        return self._recipe.first_words
-
     def _term_weights(self) -> NDArray[np.float32]:
         return self.projection_.T
 
@@ -228,7 +246,6 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         if not isinstance(recipe, SentenceRecipe):
             raise TypeError(f"recipe is {recipe!r:.60}, but it must be a SentenceRecipe, or None")
         check_integer("n_passes", recipe.n_passes, at_least=1)
-        check_real("first_words", recipe.first_words)
 
     def _words_of(self, X: "TextsOrCounts | TextFiles") -> Any:
         """Return the counts of words of sentences, or the counts that are given after a check."""
@@ -266,7 +283,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         recipe = self._recipe
         plan = Plan(
             self.n_components,
-            solver=recipe.solver or ("frequent_directions" if recipe.n_passes == 1 else "krylov"),
+            solver=SOLVER or ("frequent_directions" if recipe.n_passes == 1 else "krylov"),
             n_passes=recipe.n_passes,
             sketch_size=recipe.sketch_size,
             seed=self.random_state_,

@@ -1,9 +1,9 @@
-"""Features of sentences that need no fit: hashed n-grams, and the first two words by their position."""
+"""Features of sentences: hashed n-grams, the first two words by their position, and the kinds of second halves."""
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,41 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_option, check_real
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
-from dspectral.methods.sentences.halves import HALVES, Half
+from dspectral.linalg import sparse_products
+from dspectral.linalg.dense import unit_rows
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, Documents
+
+Half: TypeAlias = Literal["sent", "sketch", "idf", "idf+sent"]
+HALVES: tuple[Half, ...] = ("sent", "sketch", "idf", "idf+sent")
+"""Directions weighed by rarity, directions alone, rarity alone, and rarity beside directions weighed by it."""
+
+
+def half_of(present: CSRRows, projection: NDArray[np.float32], kind: Half) -> CSRRows:
+    """Return one of the second halves of sentences.
+
+    Shapes: `present` (n_sentences, n_words), `projection` (n_words, n_components); returns (n_sentences,
+    n_components).
+
+    >>> present = sparse.csr_array(np.array([[1, 1], [0, 1]], dtype=np.float32))
+    >>> P = np.array([[3, 0], [4, 0]], dtype=np.float32)
+    >>> half_of(present, P, "sent").toarray(), half_of(present, P, "idf").toarray().round(2)
+    (array([[1., 0.],
+           [1., 0.]]), array([[0.6, 0.8],
+           [0. , 1. ]]))
+    """
+    if kind == "idf+sent":
+        sides = [half_of(present, projection, side) for side in ("idf", "sent")]
+        # Each of length one, both together too.
+        return sparse.csr_array(sparse.hstack(sides, format="csr") * np.sqrt(0.5))
+    if kind == "idf":
+        lengths = np.sqrt(np.einsum("ij,ij->i", projection, projection, dtype=np.float64))
+        return Weighting(column_weights=lengths, norm="l2").apply(present.astype(np.float64))
+    vectors = unit_rows(projection) if kind == "sketch" else projection
+    rows = unit_rows(sparse_products.times(present, np.asarray(vectors)))
+    return sparse.csr_array(rows.astype(np.float64))
+
 
 WORD = re.compile(r"(?u)\b\w\w+\b")
 """scikit-learn's token pattern: words of two letters or more."""
@@ -75,11 +106,6 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
     def _embedding_size(self) -> int:
         """Number of columns of :meth:`embed`."""
 
-    @property
-    def _first_words(self) -> float:
-        """Factor of the first two words by position; 0 leaves them out."""
-        return 0.0
-
     def fit_transform(self, X: TextsOrCounts, y: object = None, **fit_params: Any) -> CSRRows:
         """Fit to sentences, then represent them.
 
@@ -113,7 +139,7 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         csr_array of float64, shape (n_sentences, n_features + n_components)
-            ``n_features`` columns more where ``first_words`` of the recipe is not 0.
+            Counts, then the second half times ``weight``.
 
         Raises
         ------
@@ -125,10 +151,7 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         check_real("weight", self.weight)
         texts = as_documents(X)
         second = self.weight * self.second_half(texts)
-        parts = [self.counts(texts), second]
-        if self._first_words:
-            parts.append(self._first_words * self.positions(texts))
-        return sparse.csr_array(sparse.hstack(parts, format="csr"))
+        return sparse.csr_array(sparse.hstack([self.counts(texts), second], format="csr"))
 
     def counts(self, X: TextColumn) -> CSRRows:
         """Return the hashed n-grams of sentences, scaled to unit length; no fit is needed.
@@ -162,11 +185,10 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         """
         # A word with its place before it, "0_play", is another word to the hash than "play" or "1_play".
         texts = as_documents(X)
+        decoded = (texts.text(i).decode().lower() for i in range(texts.n_documents))
         marked = [
-            " ".join(
-                f"{place}_{word}" for place, word in enumerate(_words_at_the_start(texts.text(i).decode()))
-            )
-            for i in range(texts.n_documents)
+            " ".join(f"{place}_{word}" for place, word in enumerate(WORD.findall(text)[:2]))
+            for text in decoded
         ]
         return hash_documents(Documents.of(marked), self.word_hashing).astype(np.float64)
 
@@ -181,11 +203,9 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray of str objects, shape (n_columns,)
-            ``ngram0``, ..., then ``component0``, ..., then (with ``first_words``) ``position0``, ...
+            ``ngram0``, ..., then ``component0``, ...
         """
         sizes = {"ngram": self.n_features, "component": self._embedding_size}
-        if self._first_words:
-            sizes["position"] = self.n_features
         names = [f"{kind}{i}" for kind, size in sizes.items() for i in range(size)]
         return np.asarray(names, dtype=object)
 
@@ -194,7 +214,3 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
-
-
-def _words_at_the_start(text: str) -> list[str]:
-    return WORD.findall(text.lower())[:2]

@@ -1,7 +1,7 @@
 """The levels of a tree, found one after the other: each pass over the blocks gives the moments of the next one."""
 
 from functools import partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +15,20 @@ from dspectral.methods.tmpca.nodes import Nodes, Trees
 from dspectral.methods.tmpca.streams import Stream
 from dspectral.types import FloatArray
 
-FirstLevel: TypeAlias = Literal["auto", "pairs", "vectors"]
+PAIR = 2
+"""Arity at which the first level of texts counts pairs of tokens, in the place of joining their vectors."""
 
 
 class LevelSettings(NamedTuple):
     """Settings that all levels share.
 
     `n_components`: k, the number of axes of a level; `center`: whether the mean is subtracted before axes are
-    found; `whiten`: whether projections are scaled to unit variance; `first_level`: whether the first level
-    counts pairs of tokens, as :class:`~dspectral.TreePCA` says.
+    found; `whiten`: whether projections are scaled to unit variance.
     """
 
     n_components: int
     center: bool
     whiten: bool
-    first_level: FirstLevel
 
     def variances(self, level: Spectrum) -> NDArray[np.float64]:
         """Return the variance along each axis of a level, shape (k,)."""
@@ -69,7 +68,7 @@ def find_levels(stream: Stream, n_levels: int, settings: LevelSettings) -> tuple
     while True:
         n_passes += not climb.kept
         with numbered(is_pass=not climb.kept):
-            moments = _moments(climb, settings)
+            moments = _moments(climb)
         levels.append(_solve(moments, settings))
         if len(levels) == n_levels:
             return levels, n_passes
@@ -78,13 +77,13 @@ def find_levels(stream: Stream, n_levels: int, settings: LevelSettings) -> tuple
         n_passes += climb.kept and not was_kept
 
 
-def _moments(climb: Climb, settings: LevelSettings) -> Moments:
+def _moments(climb: Climb) -> Moments:
     """Return the moments of the joined vectors of the next level, in one pass.
 
     Blocks are first projected through the levels found so far.
     """
     blocks, trees = climb.stream.blocks, climb.stream.trees
-    if climb.axes or trees.table is None or trees.arity != 2 or settings.first_level == "vectors":
+    if climb.axes or trees.table is None or trees.arity != PAIR:
         return summarize(blocks, of=partial(level_moments, trees=trees, axes=climb.axes), name="moments")
     # Sums over distinct pairs instead of over tokens: exact, whatever the cuts, and the vectors are multiplied once.
     of_pairs = partial(PairCounts.of, n_types=len(trees.table), length=trees.length)

@@ -66,22 +66,6 @@ class KeptNodes(NamedTuple):
         return type(self)(tuple(block for part in (self, *others) for block in part.blocks))
 
 
-def roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
-    """Return the one vector that is left of each sentence.
-
-    Shapes: `block` (n, length * n_dimensions), `axes` (k, arity * d); returns (n, k).
-    """
-    # Empty sentences have no node at all: their rows stay zero.
-    dtype = np.result_type(*axes)
-    parts = [np.zeros((0, len(axes[-1])), dtype=dtype)]
-    for piece in trees.pieces(block):
-        top = climb(piece, axes, trees.arity)
-        part = np.zeros((len(top.sizes), len(axes[-1])), dtype=dtype)
-        part[top.sizes > 0] = top.rows
-        parts.append(part)
-    return np.concatenate(parts)
-
-
 class PairCounts(NamedTuple):
     """Counts of the pairs that the first level of trees of arity 2 joins: tokens 0 and 1, 2 and 3, ...
 

@@ -15,9 +15,8 @@ from dspectral.inputs.parameters import check_integer, check_option
 from dspectral.inputs.rows import LazyOutputMixin
 from dspectral.inputs.sequences import TokenLists, token_lists
 from dspectral.inputs.texts import clone_sharing
-from dspectral.methods.tmpca.levels import FirstLevel, LevelSettings, find_levels, n_levels_of
-from dspectral.methods.tmpca.nodes import Trees
-from dspectral.methods.tmpca.outputs import OUTPUTS, Output, left_of, n_columns
+from dspectral.methods.tmpca.levels import LevelSettings, find_levels, n_levels_of
+from dspectral.methods.tmpca.nodes import OUTPUTS, Output, Trees, encode_trees, n_columns
 from dspectral.methods.tmpca.streams import (
     SentencesLike,
     TreeSettings,
@@ -63,11 +62,6 @@ class TreePCA(
     whiten : bool, default=False
         Whether projections are scaled to unit variance, at each level. Components of whitened neighbors come
         from what they have in common, not from what is large.
-    first_level : {"auto", "pairs", "vectors"}, default="auto"
-        How the covariance of the first level is found. ``"pairs"`` counts pairs of neighboring tokens, from which it
-        follows by the vectors of the words: exact sums, the same bits for any blocks, in memory for the distinct
-        pairs. ``"vectors"`` joins the vectors themselves. ``"auto"`` takes pairs for texts and arity 2, where alone
-        they exist.
     output : {"root", "levels", "pooled", "sliding"}, default="root"
         Numbers that a sentence becomes, with n = ``n_components``: ``"root"``, the one vector of n numbers (the
         paper's); ``"levels"``, the nodes of all levels in their places, ``n * (length - 1) / (arity - 1)`` numbers;
@@ -94,10 +88,11 @@ class TreePCA(
 
     Notes
     -----
-    A task holds its block, 16 MiB of vectors a few times over, and ``(arity * d)^2`` numbers; pairs of tokens take
-    12 bytes for each distinct one. Where the projected vectors of a level fit into
-    :func:`dspectral.engine.memory_limit` (``dspectral.memory-limit`` in Dask's configuration, 1 GiB; the next level,
-    a share of 1/P, is made beside), they are kept in this process and the levels above are found without another
+    For texts and arity 2 the covariance of the first level follows from counts of neighboring tokens and the vectors of
+    the words: exact sums, the same bits for any blocks, in memory for the distinct pairs, 12 bytes each. A task holds
+    its block, 16 MiB of vectors a few times over, and ``(arity * d)^2`` numbers. Where the projected vectors of a level
+    fit into :func:`dspectral.engine.memory_limit` (``dspectral.memory-limit`` in Dask's configuration, 1 GiB; the next
+    level, a share of 1/P, is made beside), they are kept in this process and the levels above are found without another
     read. While no level is kept, each pass projects through the levels below once more, which costs a factor of up
     to L - 1 in time. Zero vectors at the end of a text cost nothing.
 
@@ -128,7 +123,6 @@ class TreePCA(
         vectors: WordVectors | None = None,
         center: bool = True,
         whiten: bool = False,
-        first_level: FirstLevel = "auto",
         output: Output = "root",
     ) -> None:
         self.n_components = n_components
@@ -137,7 +131,6 @@ class TreePCA(
         self.vectors = vectors
         self.center = center
         self.whiten = whiten
-        self.first_level = first_level
         self.output = output
 
     @told
@@ -231,10 +224,10 @@ class TreePCA(
             block, trees = block_of_lists(cast("TokenLists", X), self._settings())
             self._check_fitted(trees)
             with blas_in_one_thread():
-                return left_of(block, trees=trees, axes=axes, output=self.output)
+                return encode_trees(block, trees=trees, axes=axes, output=self.output)
         stream = stream_of(X, self._settings())
         self._check_fitted(stream.trees)
-        project = partial(left_of, trees=stream.trees, axes=axes, output=self.output)
+        project = partial(encode_trees, trees=stream.trees, axes=axes, output=self.output)
         width = n_columns(self.output, stream.trees, axes)
         return map_rows(stream.blocks, project, n_columns=width, name="climb", n_rows=stream.n_rows)
 
@@ -259,7 +252,7 @@ class TreePCA(
 
     def _level_settings(self) -> LevelSettings:
         k = self.n_components or self.n_dimensions_
-        return LevelSettings(k, self.center, self.whiten, self.first_level)
+        return LevelSettings(k, self.center, self.whiten)
 
     def _check_fitted(self, trees: Trees) -> None:
         if trees.n_dimensions != self.n_dimensions_:
@@ -274,14 +267,7 @@ class TreePCA(
                 f"n_components is {self.n_components}, but it must be from 1 to {most}: arity = {self.arity} vectors "
                 f"of {trees.n_dimensions} dimensions are joined"
             )
-        check_option("first_level", self.first_level, ("auto", "pairs", "vectors"))
         check_option("output", self.output, OUTPUTS)
-        if self.first_level == "pairs" and (trees.table is None or self.arity != 2):
-            raise ValueError(
-                f"first_level is 'pairs', but arity is {self.arity}: pairs of tokens are of texts, and of arity 2"
-                if trees.table is not None
-                else "first_level is 'pairs', but X is an array of vectors: pairs of tokens are of texts"
-            )
 
     def _set(self, levels: list[Spectrum], settings: LevelSettings) -> None:
         ranks = [int(np.count_nonzero(level.values)) for level in levels]

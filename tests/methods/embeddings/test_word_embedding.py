@@ -20,10 +20,9 @@ from sklearn.pipeline import make_pipeline
 from dspectral import WordEmbedding, build_corpus, load, save
 from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.inputs.sequences import as_corpus
-from dspectral.linalg.panels import cut_runs
 from dspectral.methods.embeddings import EmbeddingRecipe
-from dspectral.methods.embeddings.counting import count_corpus
-from dspectral.methods.embeddings.nearest import nearest
+from dspectral.methods.embeddings.context_vectors import count_corpus
+from dspectral.methods.embeddings.queries import nearest
 from dspectral.store import context_counts as contexts
 
 CLASSES = [["red", "blue", "green"], ["cat", "dog", "cow"], ["runs", "sleeps", "eats"]]
@@ -208,7 +207,7 @@ def test_schedulers_agree_to_the_last_bit(corpus):
 
 
 def test_a_model_is_cloned_pickled_and_saved(sentences, tmp_path):
-    model = WordEmbedding(2, window=1, recipe=EmbeddingRecipe(add_contexts=True)).fit(sentences)
+    model = WordEmbedding(2, window=1, recipe=EmbeddingRecipe(n_passes=4)).fit(sentences)
     assert clone(model).get_params() == model.get_params()
     save(model, tmp_path / "model")
     for copy in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model")):  # noqa: S301  our own
@@ -353,14 +352,8 @@ def test_ties_are_answered_in_the_order_of_the_vocabulary():
             {"n_components": 1, "recipe": EmbeddingRecipe(context_smoothing=2)},
             "context_smoothing is 2",
         ),
-        ([["a", "b", "c"]], {"n_components": 1, "recipe": EmbeddingRecipe(shift=0)}, "shift is 0"),
         ([["a", "b", "c"]], {"n_components": 1, "window": 0}, "window is 0"),
         ([["a", "b", "c"]], {"n_components": 1, "recipe": EmbeddingRecipe(n_skipped=-1)}, "n_skipped is -1"),
-        (
-            [["a", "b", "c"]],
-            {"n_components": 1, "recipe": EmbeddingRecipe(context="list", add_contexts=True)},
-            "add_contexts is True",
-        ),
     ],
 )
 def test_what_cannot_be_fitted_is_said(text, how, message):
@@ -382,12 +375,3 @@ def test_what_cannot_be_fitted_is_said(text, how, message):
 def test_a_parameter_of_a_wrong_type_is_named(how, message):
     with pytest.raises(TypeError, match=message):
         WordEmbedding(**{"n_components": 1, **how}).fit([["a", "b", "c"]])
-
-
-def test_rows_are_cut_into_parts_that_fit():
-    entries = np.random.default_rng(0).integers(1, 30, size=100)
-    for most in (1, 40, 300, 10**6):
-        parts = cut_runs(entries, most)
-        assert [a for a, _ in parts] == [0, *(b for _, b in parts[:-1])]
-        assert parts[-1][1] == 100
-        assert all(b - a == 1 or entries[a:b].sum() <= most for a, b in parts)

@@ -11,7 +11,6 @@ from sklearn.preprocessing import StandardScaler
 
 from dspectral import (
     HybridLSI,
-    HybridRecipe,
     LocalLSI,
     VocabularySettings,
     build_store,
@@ -19,7 +18,9 @@ from dspectral import (
     save,
     term_similarity,
 )
-from tests.methods.lsi.hybrid_rows import CLASSES, ROWS, SAME, TERMS, D, K, N
+from dspectral.methods.lsi import hybrid as module
+from dspectral.methods.lsi.similarities import root_series
+from tests.methods.lsi.hybrid_rows import CLASSES, ROWS, TERMS, D, K, N
 
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.0])
@@ -38,9 +39,7 @@ def test_a_similarity_that_leaves_positive_definiteness_names_the_largest_weight
     found = HybridLSI(2, beta=0.2499).fit(ROWS, term_similarity=bad[:D, :D])
     assert found.admissible_beta_ == pytest.approx(0.25)
     with pytest.raises(ValueError, match="too far for a polynomial"):
-        HybridLSI(2, beta=0.25 - 1e-9, recipe=HybridRecipe("polynomial")).fit(
-            ROWS, term_similarity=bad[:D, :D]
-        )
+        root_series(sparse.eye_array(3, format="csr"), 1e-9, 2.0)
 
 
 def test_by_itself_it_takes_half_of_the_admissible_weight_and_as_many_components_as_there_can_be():
@@ -71,13 +70,6 @@ def test_by_itself_it_takes_half_of_the_admissible_weight_and_as_many_components
         ({}, {"term_similarity": np.full((D, D), np.nan)}, "NaN or infinity"),
         ({"alpha": 0.1}, {"y": CLASSES[:9]}, "classes for 9 documents, but X has 60"),
         ({"alpha": 0.1}, {"y": [None] * N}, "no document has a class"),
-        (
-            {"alpha": 0.1, "recipe": HybridRecipe(solver="gram")},
-            {"document_similarity": SAME},
-            "does not take document_similarity",
-        ),
-        ({"recipe": HybridRecipe(solver="frequent_directions")}, {}, "does not take similarities"),
-        ({"beta": 0.1, "recipe": HybridRecipe("lu")}, {"term_similarity": TERMS}, "factor is 'lu'"),
         ({"n_components": 26}, {}, "n_components is 26"),
         ({"alpha": 1.5}, {"y": CLASSES}, "alpha is 1.5"),
     ],
@@ -119,8 +111,9 @@ def test_similarities_reach_it_through_pipelines_by_name_and_by_routing():
 
 
 @pytest.mark.parametrize("solver", ["gram", "krylov"])
-def test_folds_of_few_documents_are_padded_with_zeros_and_said_once(solver):
-    hybrid = HybridLSI(5, alpha=0.5, beta=0.3, recipe=HybridRecipe(solver=solver))
+def test_folds_of_few_documents_are_padded_with_zeros_and_said_once(solver, monkeypatch):
+    monkeypatch.setattr(module, "SOLVER", solver)
+    hybrid = HybridLSI(5, alpha=0.5, beta=0.3)
     with pytest.warns(UserWarning, match="have only 3 independent") as told:
         hybrid.fit(ROWS[:3], CLASSES[:3], term_similarity=TERMS)
     assert len(told) == 1
@@ -141,9 +134,6 @@ def test_frames_have_the_names_of_components_and_seeds_are_resolved_once():
     hybrid = HybridLSI(3, random_state=np.random.default_rng(0)).set_output(transform="pandas")
     assert list(hybrid.fit_transform(ROWS).columns) == ["hybridlsi0", "hybridlsi1", "hybridlsi2"]
     assert isinstance(hybrid.random_state_, int)
-    assert HybridLSI(2, random_state=None, recipe=HybridRecipe(solver="krylov")).fit(ROWS).singular_values_[
-        0
-    ] == pytest.approx(hybrid.singular_values_[0], rel=1e-3)
 
 
 def test_a_saved_model_folds_in_as_before(tmp_path):
@@ -156,8 +146,3 @@ def test_a_saved_model_folds_in_as_before(tmp_path):
     np.testing.assert_array_equal(loaded.transform(ROWS), model.transform(ROWS))
     again = clone(loaded).fit(ROWS, CLASSES, term_similarity=similarity)
     np.testing.assert_array_equal(again.components_, model.components_)
-
-
-def test_settings_that_are_no_recipe_are_refused():
-    with pytest.raises(TypeError, match="recipe is 'gram', but it must be a HybridRecipe or None"):
-        HybridLSI(2, recipe="gram").fit(ROWS)

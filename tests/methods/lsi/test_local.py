@@ -9,13 +9,14 @@ from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
 from dspectral import LocalLSI, write_counts
-from dspectral.methods.lsi import LocalRecipe, local_memory
-from dspectral.methods.lsi.class_products import scaled
-from dspectral.methods.lsi.squared_hinge import products
+from dspectral.linalg.block_sums import scaled_rows
+from dspectral.methods.lsi import LocalRecipe, local_regions
+from dspectral.methods.lsi.linear_svm import products
+from dspectral.methods.lsi.local import INITIAL_C
 from tests.methods.lsi.local_rows import CLASSES, NAMES, PLAIN, ROWS, SEVERAL, D, K, L, N, lazy
 from tests.strategies import cuts
 
-RECIPE = LocalRecipe(a=3.0, b=-0.1, initial_c=0.4, tol=1e-9)
+RECIPE = LocalRecipe(a=3.0, b=-0.1, tol=1e-9)
 EXACT = {"method": "rds", "C": 0.7, "recipe": RECIPE}
 LRW = {**EXACT, "method": "lrw", "gamma": 1.5}
 
@@ -31,7 +32,7 @@ def plain(method, members, new):
         mine = members[:, j].astype(bool)
         f, f_new, region = np.ones(N), np.ones(len(new)), ROWS[mine]
         if method == "lrw":
-            first = svm(ROWS, mine, RECIPE.initial_c)
+            first = svm(ROWS, mine, INITIAL_C)
             rs = first.decision_function(ROWS)
             f, f_new = (
                 1 / (1 + np.exp(-RECIPE.a * (r + RECIPE.b))) for r in (rs, first.decision_function(new))
@@ -88,7 +89,7 @@ def test_schedulers_give_the_same_bits(method):
 @pytest.mark.parametrize("group_rows", [1 << 20, 40])
 @pytest.mark.parametrize("method", ["rds", "lrw"])
 def test_each_block_is_read_as_often_as_is_said(method, group_rows, monkeypatch):
-    monkeypatch.setattr(local_memory, "REGION_ROWS", group_rows)
+    monkeypatch.setattr(local_regions, "REGION_ROWS", group_rows)
     reads = []
 
     def read(block):
@@ -193,7 +194,7 @@ def test_kernels_multiply_rows_of_any_numbers_in_double_precision(dtype):
     expected = counts.astype(np.float64) * factors[:, None]
     kinds = [counts] if dtype is np.float16 else [counts, sparse.csr_array(counts)]
     for rows in kinds:
-        found = scaled(rows, factors)
+        found = scaled_rows(rows, factors)
         found = found.toarray() if sparse.issparse(found) else found
         np.testing.assert_allclose(found, expected, rtol=1e-6)
         np.testing.assert_allclose(

@@ -24,7 +24,6 @@ from tests.methods.lsi.local_rows import CLASSES, NAMES, PLAIN, ROWS, SEVERAL, K
         ({"n_components": 0}, CLASSES, "n_components is 0, but it must be an integer of at least 1"),
         ({"method": "gds"}, CLASSES, "method is 'gds', but it must be one of 'rds', 'lrw'"),
         ({"recipe": LocalRecipe(a=0.0)}, CLASSES, "a is 0.0, but must be above 0"),
-        ({"recipe": LocalRecipe(max_iter=0)}, CLASSES, "max_iter is 0, but must be above 0"),
         ({"gamma": np.nan}, CLASSES, "gamma is nan, but it must be a finite number"),
         ({"C": -1.0}, CLASSES, "C is -1.0, but must be above 0"),
         ({}, CLASSES[:9], "classes for 9 documents, but X has 90"),
@@ -129,9 +128,10 @@ def test_rows_of_another_width_are_refused():
             local.predict(rows)
 
 
-def test_too_few_passes_are_said():
-    with pytest.warns(ConvergenceWarning, match="stopped after .* passes"):
-        LocalLSI(K, recipe=LocalRecipe(tol=1e-12, max_iter=3)).fit(ROWS, CLASSES)
+def test_too_few_passes_are_said(monkeypatch):
+    monkeypatch.setattr("dspectral.methods.lsi.local.MAX_ITER", 3)
+    with pytest.warns(ConvergenceWarning, match="stopped after 3 passes"):
+        LocalLSI(K, recipe=LocalRecipe(tol=1e-12)).fit(ROWS, CLASSES)
 
 
 @pytest.mark.parametrize("method", ["rds", "lrw"])

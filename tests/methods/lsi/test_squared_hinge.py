@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import approx_fprime
 
-from dspectral.methods.lsi.squared_hinge import Relevancy, SquaredHinge, TopScores
+from dspectral.methods.lsi.linear_svm import Relevancy, SquaredHinge, TopScores
 from tests.strategies import cuts, split
 
 N, D, L = 25, 6, 3

@@ -63,9 +63,7 @@ COLUMNS = {
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_texts_come_in_columns_of_any_kind(kind):
     column = COLUMNS[kind]
-    other = SentenceRepresentation(2, n_features=256, recipe=SentenceRecipe(first_words=1.0)).fit(
-        column(TEXTS)
-    )
+    other = clone(SENT).fit(column(TEXTS))
     np.testing.assert_array_equal(other.projection_, SENT.projection_)
     expected = other.transform(TEXTS)
     assert (other.transform(column(TEXTS)) != expected).nnz == 0
@@ -110,12 +108,10 @@ def test_counts_of_words_come_dense_or_sparse_in_memory_or_lazily(tmp_path):
         SENT.transform(counts)
 
 
-def test_more_passes_mean_krylov_and_a_recipe_can_say_otherwise():
+def test_more_passes_mean_krylov():
     assert (SENT.solver_, SENT.n_passes_) == ("frequent_directions", 2)
-    more = clone(SENT).set_params(recipe=SentenceRecipe(n_passes=3)).fit(TEXTS)
+    more = clone(SENT).set_params(recipe=SentenceRecipe(n_passes=3, sketch_size=4)).fit(TEXTS)
     assert (more.solver_, more.n_passes_) == ("krylov", 4)
-    sketch = clone(SENT).set_params(recipe=SentenceRecipe("gram", sketch_size=4)).fit(TEXTS)
-    assert sketch.solver_ == "gram"
 
 
 def test_few_words_and_few_sentences_give_zeros_and_say_how_many_directions_there_are():
@@ -152,7 +148,7 @@ def test_a_search_tries_parameters_of_a_pipeline_on_a_column_of_a_table():
         line,
         {
             "columntransformer__sent__n_components": [1, 2],
-            "columntransformer__sent__recipe": [None, SentenceRecipe("gram")],
+            "columntransformer__sent__recipe": [None, SentenceRecipe(n_passes=2)],
         },
         scoring="f1_macro",
         cv=2,
@@ -165,13 +161,9 @@ def test_a_search_tries_parameters_of_a_pipeline_on_a_column_of_a_table():
 
 
 def test_names_of_features_are_those_of_the_columns():
-    for sent in (
-        SENT,
-        SentenceRepresentation(2, n_features=16, recipe=SentenceRecipe(first_words=0.5)).fit(TEXTS),
-    ):
-        names = sent.get_feature_names_out()
-        assert len(set(names)) == len(names) == sent.transform(TEXTS).shape[1]
-        assert names[sent.n_features] == "component0"
+    names = SENT.get_feature_names_out()
+    assert len(set(names)) == len(names) == SENT.transform(TEXTS).shape[1]
+    assert names[SENT.n_features] == "component0"
     with pytest.raises(ValueError, match="sparse"):
         clone(SENT).set_output(transform="pandas").fit(TEXTS).transform(TEXTS)
 
@@ -224,8 +216,7 @@ def test_a_number_or_a_sequence_says_what_to_choose_from(values):
         ({"C": 0.0}, ValueError, "C is 0.0, but it must be"),
         ({"C": (1.0, None)}, TypeError, "C is None"),
         ({"weights": -1.0}, ValueError, "weights is -1.0"),
-        ({"recipe": IntentRecipe(n_folds=1)}, ValueError, "n_folds is 1"),
-        ({"recipe": IntentRecipe(n_folds=2.5)}, TypeError, "n_folds is 2.5"),
+        ({"recipe": IntentRecipe("svd")}, ValueError, "half is 'svd'"),
         ({"recipe": "auto"}, TypeError, "recipe is 'auto', but it must be an IntentRecipe, or None"),
     ],
 )
@@ -234,10 +225,19 @@ def test_a_wrong_parameter_is_named(parameters, error, sentence):
         IntentClassifier(SENT, **parameters).fit(TEXTS, LABELS)
 
 
-@pytest.mark.parametrize("parameter", ["n_components", "min_document_frequency", "weight"])
-def test_a_parameter_of_the_wrong_type_is_named(parameter):
-    with pytest.raises(TypeError, match=f"{parameter} is 'ten', but it must be"):
-        clone(SENT).set_params(**{parameter: "ten"}).fit(TEXTS)
+@pytest.mark.parametrize(
+    ("parameter", "value", "name"),
+    [
+        ("n_components", "ten", "n_components is 'ten'"),
+        ("min_document_frequency", "ten", "min_document_frequency is 'ten'"),
+        ("weight", "ten", "weight is 'ten'"),
+        ("recipe", SentenceRecipe(n_passes="ten"), "n_passes is 'ten'"),
+        ("recipe", {"n_passes": 1}, "a SentenceRecipe, or None"),
+    ],
+)
+def test_a_parameter_of_the_wrong_type_is_named(parameter, value, name):
+    with pytest.raises(TypeError, match=name):
+        clone(SENT).set_params(**{parameter: value}).fit(TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_an_intent_with_one_sentence_takes_part_in_tiny_sets(n, plus):
 @pytest.mark.parametrize("plus", [False, True])
 def test_models_come_back_from_disk_whichever_representation_they_hold(tmp_path, plus):
     given = WordVectorRepresentation(WORDS, VECTORS, n_features=256)
-    learned = SentenceRepresentation(2, n_features=256, recipe=SentenceRecipe("gram"))
+    learned = SentenceRepresentation(2, n_features=256)
     for i, representation in enumerate((SENT, given, learned)):
         model = IntentClassifier(representation, plus=plus, C=1.0).fit(TEXTS, LABELS)
         save(model, str(tmp_path / str(i)))
@@ -294,14 +294,6 @@ def test_word_vectors_are_taken_with_words_as_strings_or_packed():
         WordVectorRepresentation(WORDS, VECTORS[:3]).fit()
     with pytest.raises(ValueError, match="vector of 'rock' has NaN"):
         WordVectorRepresentation(WORDS, np.where(VECTORS == 0.0, np.nan, VECTORS)).fit()
-
-
-@pytest.mark.parametrize("field", ["n_passes", "first_words"])
-def test_a_field_of_the_recipe_of_the_wrong_type_is_named(field):
-    with pytest.raises(TypeError, match=f"{field} is 'ten', but it must be"):
-        clone(SENT).set_params(recipe=SentenceRecipe(**{field: "ten"})).fit(TEXTS)
-    with pytest.raises(TypeError, match="it must be a SentenceRecipe, or None"):
-        clone(SENT).set_params(recipe={field: 1}).fit(TEXTS)
 
 
 def test_folds_run_as_joblib_is_configured():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dspectral import IntentClassifier, IntentRecipe, SentenceRepresentation, WordVectorRepresentation
-from dspectral.methods.sentences.halves import HALVES
+from dspectral.methods.sentences.sentence_features import HALVES
 from dspectral.text.hashing import hash_documents
 from dspectral.types import Documents
 from tests.methods.sentences.test_sentences import SENT, UNLABELLED, sentences
@@ -87,8 +87,6 @@ def test_where_nothing_can_be_held_out_both_parts_stay():
 def test_a_half_that_there_is_not_is_refused_by_name():
     words = WordVectorRepresentation(["jazz", "flight"], np.eye(2, dtype=np.float32), n_features=2**12)
     texts, labels = sentences(12, seed=3)
-    with pytest.raises(ValueError, match="half is 'svd'"):
-        IntentClassifier(SENT, recipe=IntentRecipe("svd")).fit(texts, labels)
     with pytest.raises(ValueError, match="kind is 'idf'"):
         IntentClassifier(words, recipe=IntentRecipe("idf")).fit(texts, labels)
     assert IntentClassifier(words, recipe=IntentRecipe("auto")).fit(texts, labels).half_ in ("sent", "none")

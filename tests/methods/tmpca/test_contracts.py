@@ -65,9 +65,6 @@ def with_nan():
         (TreePCA(length=8, vectors=3), texts(), "vectors is a int"),
         (TreePCA(length=8, vectors=(["a"], np.ones((2, 2)))), texts(), "vectors has 1 words, but a matrix"),
         (TreePCA(length=8, vectors=(["cat"], [[np.nan]])), texts(), "the vector of 'cat' has NaN"),
-        (TreePCA(4, length=8, first_level="all"), texts(), "first_level is 'all'"),
-        (TreePCA(length=8, first_level="pairs"), arrays(), "X is an array of vectors"),
-        (TreePCA(4, length=9, arity=3, first_level="pairs"), texts(), "arity is 3: pairs of tokens"),
     ],
 )
 def test_what_cannot_be_fitted_is_said_in_a_sentence(tree, X, sentence):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dspectral.decomposition.moments import Moments
 from dspectral.methods.tmpca import moments as summaries
 from dspectral.methods.tmpca import nodes as kernel
-from dspectral.methods.tmpca.moments import PairCounts, level_moments, roots
-from dspectral.methods.tmpca.nodes import Nodes, Trees, join_neighbors, places
+from dspectral.methods.tmpca.moments import PairCounts, level_moments
+from dspectral.methods.tmpca.nodes import Nodes, Trees, join_neighbors, places, roots
 from dspectral.types import Sentences
 
 N_TYPES, D = 7, 3

@@ -1,14 +1,11 @@
 """What is left of a sentence: against a transcription, node by node, over texts, arrays, cuts and empty sentences."""
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
 
 from dspectral import TreePCA, load, save
 from dspectral.methods.tmpca import nodes
-from dspectral.store.location import Location
-from dspectral.store.records import read_record, write_record
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
 
@@ -130,28 +127,3 @@ def test_what_is_left_may_be_set_after_the_fit_which_is_the_same(tmp_path):
         tree.set_params(output="top").transform(texts())
     with pytest.raises(ValueError, match="output is 'top', but it must be"):
         tree.fit(texts())
-
-
-@pytest.mark.parametrize("output", ["levels", "pooled", "sliding"])
-def test_the_same_blocks_give_the_same_bits_under_every_scheduler(output):
-    X = da.from_array(np.random.default_rng(3).standard_normal((40, 8, 3)), chunks=(9, -1, -1))
-    tree = TreePCA(length=8, output=output).fit(X)
-    found = []
-    for scheduler in ("sync", "threads"):
-        with dask.config.set(scheduler=scheduler):
-            found.append(tree.transform(X).compute().tobytes())
-    assert found[0] == found[1]
-
-
-def test_a_model_that_was_saved_before_there_was_a_choice_leaves_the_root(tmp_path):
-    tree = TreePCA(length=8, vectors=vectors()).fit(texts())
-    save(tree, str(tmp_path / "model"))
-    where = Location(str(tmp_path / "model"))
-    record = read_record(where)
-    head = record.attributes["dspectral_model"]
-    del head["parameters"]["output"]
-    n_arrays = len(list((tmp_path / "model").glob("arrays-*/[0-9]*")))
-    write_record(where, {"dspectral_model": head}, [record.array(i) for i in range(n_arrays)])
-    loaded = load(str(tmp_path / "model"))
-    assert loaded.output == "root"
-    np.testing.assert_array_equal(loaded.transform(texts()), tree.transform(texts()))

@@ -81,11 +81,12 @@ def test_arrays_give_what_the_transcription_gives_however_they_are_cut(data):
     assert_same_up_to_sign(tree.transform(lazy).compute(), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("first_level", ["pairs", "vectors"])
+@pytest.mark.parametrize("pairs_at_arity", [2, 0])
 @pytest.mark.parametrize("length", [2, 8])
-def test_texts_give_what_their_padded_vectors_give(first_level, length):
+def test_texts_give_what_their_padded_vectors_give(pairs_at_arity, length, monkeypatch):
+    monkeypatch.setattr("dspectral.methods.tmpca.levels.PAIR", pairs_at_arity)
     pair, sentences = vectors(), texts()
-    tree = TreePCA(length=length, vectors=pair, first_level=first_level).fit(sentences)
+    tree = TreePCA(length=length, vectors=pair).fit(sentences)
     dense = TreePCA(length=length).fit(padded(sentences, length, pair))
     for ours, theirs in zip(tree.components_, dense.components_, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
