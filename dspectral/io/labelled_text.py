@@ -17,9 +17,8 @@ from dspectral.store.checks import check_name, check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
 from dspectral.store.from_text.build import BLOCK_BYTES
-from dspectral.store.from_text.changed_sources import hold_to_earlier, hold_to_plan, read_steady
 from dspectral.store.from_text.pieces import PIECE_BYTES, Piece, whole_lines
-from dspectral.store.from_text.sources import Span, plan_spans, stamps_of
+from dspectral.store.from_text.sources import Span, plan_spans, read_steady, refuse_changed, stamps_of
 from dspectral.store.from_text.span_blocks import build_spans
 from dspectral.store.from_text.streams import open_bytes
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
@@ -231,9 +230,8 @@ def build_labelled_store(
         draft = begun._replace(n_columns=width[0])
         write, find = partial(_write, draft.where, parse=parse), partial(find_block, draft.where)
         steady = partial(read_steady, read=read, options=options)
-        hold_to_earlier(draft, spans, steady)
         blocks = build_spans(spans, draft, steady, write, find, name="parse-block")
-        hold_to_plan(draft, spans, steady, options)
+        refuse_changed(draft.where, spans, options)
         # A first line that promises other documents is told only now: counting before would be a pass of its own.
         _check_promise(heads, sum(block.n_rows for block in blocks), sources)
         return finish(draft, blocks)
@@ -341,8 +339,7 @@ def _write(
     piece: Piece,
     *,
     last: bool,
-    text: int,
     parse: Callable[[Piece], ParsedLines],
 ) -> BlockInfo:
     parsed = parse(piece)
-    return write_block(where, name, parsed.rows, labels=parsed.labels, last=last, text=text)
+    return write_block(where, name, parsed.rows, labels=parsed.labels, last=last)

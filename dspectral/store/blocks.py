@@ -12,7 +12,7 @@ from scipy import sparse
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.sparse_products import csr_fault
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
-from dspectral.store.digests import digest_of, known_fields
+from dspectral.store.digests import digest_of
 from dspectral.store.patient import PatientStore
 from dspectral.types import CSRRows
 
@@ -36,8 +36,10 @@ class BlockInfo(NamedTuple):
         Columns of the labels beside the rows; None where there are none.
     label_nnz : int
         Number of labels of all rows together.
-    digest, label_digest : int or None
-        Digests of the arrays of the rows and of the labels; None in a store of an older version.
+    digest : int
+        Digest of the arrays of the rows.
+    label_digest : int or None
+        Digest of the arrays of the labels.
     """
 
     name: str
@@ -47,10 +49,10 @@ class BlockInfo(NamedTuple):
     n_bytes: int
     energy: float
     last: bool
-    n_labels: int | None = None
-    label_nnz: int = 0
-    digest: int | None = None
-    label_digest: int | None = None
+    n_labels: int | None
+    label_nnz: int
+    digest: int
+    label_digest: int | None
 
     def known_content(self) -> object:
         """Return what stands for the content of the block, whatever its name and place.
@@ -58,9 +60,9 @@ class BlockInfo(NamedTuple):
         Returns
         -------
         tuple
-            All fields but the name; an older version's mark, which has no digest, is refused.
+            All fields but the name.
         """
-        return known_fields(self, self.digest, "a store")
+        return self[1:]
 
 
 def write_block(
@@ -70,7 +72,6 @@ def write_block(
     *,
     labels: "CSRRows | None" = None,
     last: bool = True,
-    text: int | None = None,
 ) -> BlockInfo:
     """Write rows as a block, its finished mark last.
 
@@ -87,8 +88,8 @@ def write_block(
             (rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), shape=rows.shape
         )
     n_bytes = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes
-    info = BlockInfo(name, n_rows, n_columns, rows.nnz, n_bytes, energy_of(rows), last)
-    info = info._replace(digest=digest_of(rows.data, rows.indices, rows.indptr))
+    digest = digest_of(rows.data, rows.indices, rows.indptr)
+    info = BlockInfo(name, n_rows, n_columns, rows.nnz, n_bytes, energy_of(rows), last, None, 0, digest, None)
     parts = {
         "data": rows.data,
         "indices": rows.indices,
@@ -106,15 +107,13 @@ def write_block(
         "bytes": info.n_bytes,
         "energy": info.energy,
         "last": last,
-        "digests": [info.digest, sums],
+        "digests": [digest, sums],
     }
-    if text is not None:
-        attributes["text"] = text
     if labels is not None:
         # Before the mark: whoever finds the mark finds rows and labels, all of them.
-        digest = _write_labels(where, store, info, labels)
-        info = info._replace(n_labels=labels.shape[1], label_nnz=labels.nnz, label_digest=digest)
-        attributes["labels"] = [info.n_labels, info.label_nnz, digest]
+        of_labels = labels.shape[1], labels.nnz, _write_labels(where, store, info, labels)
+        info = info._replace(n_labels=of_labels[0], label_nnz=of_labels[1], label_digest=of_labels[2])
+        attributes["labels"] = list(of_labels)
     where.mark(name, attributes)
     return info
 
@@ -141,10 +140,9 @@ def find_block(where: Location, name: str, *, sure: bool = False) -> BlockInfo |
     if not mark:  # Zarr makes the group with its first array; the mark comes last
         return None
     n_rows, n_columns = mark["shape"]
-    # Digests came later: a mark of an older version has none.
-    n_labels, label_nnz, label_digest = (*mark.get("labels", (None, 0)), None)[:3]
-    digest, _ = mark.get("digests", (None, None))
     sizes = mark["nnz"], mark["bytes"], mark["energy"]
+    n_labels, label_nnz, label_digest = mark.get("labels", (None, 0, None))
+    digest = mark.get("digests", [None])[0]
     return BlockInfo(name, n_rows, n_columns, *sizes, mark["last"], n_labels, label_nnz, digest, label_digest)
 
 
@@ -152,8 +150,8 @@ def check_sums(where: Location, info: BlockInfo) -> None:
     """Read the sums that lie beside the rows of a block, which readers of rows do not read."""
     store = where.open()
     sums = [read_array(where, store, info.name, part) for part in ("column_sums", "document_frequency")]
-    _, digest = (where.attributes(info.name, sure=True) or {}).get("digests") or (None, None)
-    if digest is not None and digest_of(*sums) != digest:
+    mark = where.attributes(info.name, sure=True) or {}
+    if digest_of(*sums) != mark.get("digests", [None, None])[1]:
         raise StoreError(_not_as_written(where, info.name, "its sums are not those that were written"))
 
 
@@ -180,11 +178,11 @@ def _read_csr(where: Location, name: str, shape: tuple[int, int], nnz: int, dige
     data, indices, indptr = (read_array(where, store, name, part) for part in ("data", "indices", "indptr"))
     if len(indptr) != shape[0] + 1 or indptr[-1] != nnz or not len(data) == len(indices) == nnz:
         raise StoreError(_not_as_written(where, name, "its parts do not fit together"))
-    if digest is not None and digest_of(data, indices, indptr) != digest:
+    if digest_of(data, indices, indptr) != digest:
         raise StoreError(_not_as_written(where, name, "its content is not what was written here"))
-    # A digest can be edited, and older blocks have none: compiled loops need right indices. Those behind a digest
-    # were written in order; that costs as much to see as all else together.
-    if fault := csr_fault(indices, indptr, shape[1], canonical=digest is None):
+    # A digest can be edited, and compiled loops need right indices. That they were written in order is not looked at
+    # again: it would cost as much as all else together.
+    if fault := csr_fault(indices, indptr, shape[1]):
         raise StoreError(_not_as_written(where, name, fault))
     rows = sparse.csr_array((data, indices, indptr), shape=shape)
     rows.has_sorted_indices = True  # seen above: SciPy need not look

@@ -11,8 +11,8 @@ from dspectral.engine import Blocks, run_tasks
 from dspectral.engine.keeping.contents import Sealed
 from dspectral.linalg.sparse_products import offset_fault
 from dspectral.store.arrays import Location, StoreError, read_array
-from dspectral.store.counts import CORPUS_KEY, FORMAT, FORMATS
-from dspectral.store.digests import digest_of, is_sealed, known_fields
+from dspectral.store.counts import CORPUS_KEY, sealed_head
+from dspectral.store.digests import digest_of
 from dspectral.store.facts import corpus_card
 from dspectral.store.vocabulary import PATH, read_vocabulary
 from dspectral.types import Sentences
@@ -29,15 +29,15 @@ class SentenceBlock(NamedTuple):
         Number of its sentences, empty ones too, and of their tokens.
     last : bool
         Whether it is the last block of its span of text.
-    digest : int or None
-        Digest of its arrays; None in a corpus of an older version.
+    digest : int
+        Digest of its arrays.
     """
 
     name: str
     n_sentences: int
     n_tokens: int
     last: bool
-    digest: int | None = None
+    digest: int
 
     @classmethod
     def of(cls, name: str, mark: dict[str, Any]) -> "SentenceBlock":
@@ -63,9 +63,9 @@ class SentenceBlock(NamedTuple):
         Returns
         -------
         tuple
-            All fields but the name; an older version's mark, which has no digest, is refused.
+            All fields but the name.
         """
-        return known_fields(self, self.digest, "a corpus")
+        return self[1:]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -169,17 +169,11 @@ def open_corpus(path: str, *, storage_options: dict[str, Any] | None = None) -> 
     """
     # The root is written last, so a corpus that has one is whole; plans without a root are those of a stopped build.
     where = Location.of(path, storage_options)
-    head = (where.attributes(sure=True) or {}).get(CORPUS_KEY)
+    head = sealed_head(where, CORPUS_KEY, "corpus")
     if head is None:
         unfinished = where.attributes("plans") is not None
         why = "what is there is not finished, or not a corpus" if unfinished else "build_corpus makes one"
         raise StoreError(f"no finished corpus at {path}: {why}")
-    if head["format"] not in FORMATS:
-        raise StoreError(f"corpus {path} has format {head['format']}, but this version reads up to {FORMAT}")
-    if not is_sealed(head):
-        raise StoreError(
-            f"the root of corpus {path} was changed after it was written; build the corpus again"
-        )
     return Corpus(where, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
 
 
@@ -191,7 +185,7 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None
     fault = offset_fault(offsets, len(ids))
     if len(offsets) != block.n_sentences + 1 or len(ids) != block.n_tokens:
         fault = "its parts do not fit together"
-    elif block.digest not in (None, digest_of(ids, offsets)):
+    elif block.digest != digest_of(ids, offsets):
         fault = "its content is not what was written here"
     elif n_types is not None and len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         fault = f"it holds a type that is none of the {n_types} of the corpus"

@@ -18,22 +18,19 @@ from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.blocks import BlockInfo, check_sums, find_block, read_block, read_labels
 from dspectral.store.digests import digest_of, is_sealed
 from dspectral.store.facts import count_store_card
-from dspectral.store.left_out import blocks_left
 from dspectral.store.opened import ENTRY_BYTES, OpenedCounts, read_lazily
-from dspectral.store.term_names import read_kept_terms
-from dspectral.store.totals import TOTALS, sum_of_blocks, totals_path
-from dspectral.store.vocabulary import Vocabulary, read_vocabulary
+from dspectral.store.vocabulary import Vocabulary, read_kept_terms, read_vocabulary
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
 from dspectral.text.tokenizers import Tokenizer
 
 FORMAT = 2
-"""Format 2 adds digests of blocks and sums, and a seal of the root, to format 1."""
-FORMATS = (1, 2)
 KEY = "dspectral"
 """Attribute of the root that makes a store finished."""
 CORPUS_KEY = "dspectral-corpus"
 """Attribute of the root that makes a corpus finished."""
+TOTALS = ("column_sums", "document_frequency")
+"""Names of the sums over all blocks, in the order of their digests."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,8 +49,8 @@ class CountStore(OpenedCounts):
         Number of times that rows were appended.
     provenance : dict
         Origin of the counts: sources, settings, versions; rows added later are under ``"appended"``.
-    totals_digests : tuple of int, or None
-        Digests of ``column_sums`` and ``document_frequency``; None in a store of an older version.
+    totals_digests : tuple of int
+        Digests of ``column_sums`` and ``document_frequency``.
     left_out : tuple of str
         Names of the blocks that ``open_store`` was told to leave out.
 
@@ -71,7 +68,7 @@ class CountStore(OpenedCounts):
     n_columns: int
     generation: int
     provenance: dict[str, Any]
-    totals_digests: tuple[int, int] | None = None
+    totals_digests: tuple[int, int]
     left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -142,12 +139,14 @@ class CountStore(OpenedCounts):
 
     def _total(self, part: str) -> NDArray[Any]:
         # The sums of the root are those of all blocks: without some, each block's own are read, and no row.
+        store, path = self.where.open(), totals_path(self.generation)
         if self.left_out:
-            return sum_of_blocks(self.where, self.blocks, part)
-        path = totals_path(self.generation)
-        total = read_array(self.where, self.where.open(), path, part)
-        right = self.totals_digests and self.totals_digests[TOTALS.index(part)]
-        if len(total) != self.n_columns or right not in (None, digest_of(total)):
+            total = np.array(read_array(self.where, store, self.blocks[0].name, part))
+            for block in self.blocks[1:]:
+                total += read_array(self.where, store, block.name, part)
+            return total
+        total = read_array(self.where, store, path, part)
+        if digest_of(total) != self.totals_digests[TOTALS.index(part)]:
             raise StoreError(
                 f"store {self.where.url}, {path}: {part} is not what was written; build the store again"
             )
@@ -257,20 +256,51 @@ def open_store(
 
 def open_finished(where: Location) -> CountStore | None:
     """Open a store of this library, or return None if there is no finished one."""
-    head = (where.attributes(sure=True) or {}).get(KEY)
+    head = sealed_head(where, KEY, "store")
     if head is None:
         return None
-    if head["format"] not in FORMATS:
-        raise StoreError(
-            f"store {where.url} has format {head['format']}, but this version reads up to {FORMAT}"
-        )
-    if not is_sealed(head):
-        raise StoreError(
-            f"the root of store {where.url} was changed after it was written; build the store again"
-        )
     blocks = tuple(BlockInfo(*block) for block in head["blocks"])
-    sums = tuple(head["totals"]) if "totals" in head else None
+    sums = tuple(head["totals"])
     return CountStore(where, blocks, head["n_columns"], head["generation"], head["provenance"], sums)
+
+
+def sealed_head(where: Location, key: str, kind: str) -> dict[str, Any] | None:
+    """Return what the root of a store or corpus says, None if it is not finished."""
+    head: dict[str, Any] | None = (where.attributes(sure=True) or {}).get(key)
+    if head is not None and head["format"] != FORMAT:
+        raise StoreError(
+            f"{kind} {where.url} has format {head['format']}, but this version reads {FORMAT}; build the {kind} again"
+        )
+    if head is not None and not is_sealed(head):
+        raise StoreError(
+            f"the root of {kind} {where.url} was changed after it was written; build the {kind} again"
+        )
+    return head
+
+
+def totals_path(generation: int) -> str:
+    """Return the path of the sums over all blocks, after so many appends."""
+    return f"totals/{generation:04d}"
+
+
+def blocks_left(blocks: Sequence[BlockInfo], without: Sequence[str], url: str) -> tuple[BlockInfo, ...]:
+    """Return blocks without those of some names."""
+    if not without:
+        return tuple(blocks)
+    known = [block.name for block in blocks]
+    if not blocks:
+        raise ValueError(
+            f"without is {without!r:.80}, but the blocks of {url}, an AnnData file, have no names"
+        )
+    if isinstance(without, str) or not set(without) <= set(known):
+        raise ValueError(
+            f"without is {without!r:.80}, but it must be a list of names of blocks of {url}, "
+            f"which are from {known[0]!r} to {known[-1]!r}"
+        )
+    left = tuple(block for block in blocks if block.name not in without)
+    if not left:
+        raise ValueError(f"without names all {len(known)} blocks of {url}, but one at least must be left")
+    return left
 
 
 def _verify(where: Location, block: BlockInfo) -> None:
@@ -279,8 +309,7 @@ def _verify(where: Location, block: BlockInfo) -> None:
         raise StoreError(
             f"store {where.url}, block {block.name}: its finished mark is missing; build the store again"
         )
-    # The root of an older version repeats no digests.
-    if (found if block.digest is not None else found._replace(digest=None, label_digest=None)) != block:
+    if found != block:
         raise StoreError(
             f"store {where.url}, block {block.name}: its mark and the store's root do not agree; build the store again"
         )

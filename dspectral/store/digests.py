@@ -13,7 +13,6 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine.keeping.contents import UnknownContentError
 from dspectral.types import JSON
 
 SEAL = "seal"
@@ -36,17 +35,6 @@ def digest_of(*arrays: NDArray[Any]) -> int:
     return int(crc)
 
 
-def known_fields(mark: tuple[Any, ...], digest: int | None, kept_in: str) -> tuple[Any, ...]:
-    """Return what stands for the content of a block, whatever its name and place.
-
-    >>> known_fields(("blocks/0", 3, 77), 77, "a store")
-    (3, 77)
-    """
-    if digest is None:
-        raise UnknownContentError(f"they are read from {kept_in} of an older version, which keeps no digests")
-    return mark[1:]
-
-
 def seal_of(content: JSON) -> str:
     """Return a digest of content that JSON knows.
 
@@ -58,14 +46,12 @@ def seal_of(content: JSON) -> str:
 
 
 def is_sealed(content: dict[str, Any]) -> bool:
-    """Report whether content is as it was sealed; content without a seal, of an older version, is.
+    """Report whether content is as it was sealed.
 
     >>> is_sealed(sealed({"a": 1})), is_sealed({**sealed({"a": 1}), "a": 2})
     (True, False)
     """
-    return SEAL not in content or content[SEAL] == seal_of(
-        {key: value for key, value in content.items() if key != SEAL}
-    )
+    return content.get(SEAL) == seal_of({key: value for key, value in content.items() if key != SEAL})
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:

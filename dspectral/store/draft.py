@@ -15,12 +15,19 @@ import numpy as np
 from dspectral.engine import scratch_of_plan
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.blocks import BlockInfo
-from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, CountStore, open_finished
+from dspectral.store.counts import (
+    CORPUS_KEY,
+    FORMAT,
+    KEY,
+    TOTALS,
+    CountStore,
+    open_finished,
+    totals_path,
+)
 from dspectral.store.digests import digest_of, sealed
 from dspectral.store.lock import locked, unlock
 from dspectral.store.plans import as_json, check_same_settings, write_plan
 from dspectral.store.secrets import without_secrets
-from dspectral.store.totals import TOTALS, totals_path
 
 
 class Draft(NamedTuple):
@@ -85,7 +92,11 @@ def begin(
     with locked(where):
         # Asked again: what was there may be what another writer was about to finish.
         finished = _admit(where, append=append)
-        yield _planned(where, finished, provenance, n_columns, stamps)
+        draft = _planned(where, finished, provenance, n_columns, stamps)
+        # Sizes alone do not say whether a text is still the one that an earlier call has read.
+        if draft.resumed and any(stamp.startswith("size") for stamp in (stamps or {}).values()):
+            draft = draft.afresh()
+        yield draft
 
 
 def _admit(where: Location, *, append: bool) -> CountStore | None:

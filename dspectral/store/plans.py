@@ -7,8 +7,8 @@ from dspectral.store.arrays import Location, StoreError
 from dspectral.store.counts import FORMAT, CountStore
 from dspectral.types import JSON
 
-STAMPS = "sources"
-"""Group in the scratch of a store that keeps the stamps of the files that it is built of."""
+STAMPS = "stamps"
+"""Group in the scratch of a store, and its attribute, that keeps the stamps of the files that it is built of."""
 
 
 def write_plan(
@@ -18,15 +18,16 @@ def write_plan(
     path, plan = f"plans/{generation:04d}", as_json({"format": FORMAT, **provenance})
     found = where.attributes(path, sure=True)
     if not found:  # no group, or one without attributes, whose writing was cut short
+        if stamps:
+            where.mark(f"scratch/{generation:04d}/{STAMPS}", {STAMPS: stamps})
         where.mark(path, plan)
         return False
+    known = (where.attributes(f"scratch/{generation:04d}/{STAMPS}") or {}).get(STAMPS, {}) if stamps else {}
     # Either side may have fields that the other lacks, as those of a later version do.
     different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
-    if different == ["sources"] and stamps:
-        scratch = where.attributes(f"scratch/{generation:04d}/{STAMPS}") or {}
-        known = scratch.get("stamps", {})
-        if known.keys() == stamps.keys():  # the same files, cut otherwise: their sizes are others
-            raise changed_text(where, [url for url in stamps if known[url] != stamps[url]])
+    changed = [url for url, stamp in (stamps or {}).items() if known.get(url, stamp) != stamp]
+    if changed and different in ([], ["sources"]):  # files that grew are cut otherwise
+        raise changed_text(where, changed)
     if different:
         verb = "differs" if len(different) == 1 else "differ"
         raise StoreError(
@@ -53,10 +54,9 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
 def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
     """Return the error that names files whose text is no longer the one that a build began with."""
     named = ", ".join(urls[:3]) + (f" and {len(urls) - 3} more" if len(urls) > 3 else "")
-    verb, back = ("has", "it back as it was") if len(urls) == 1 else ("have", "them back as they were")
     return StoreError(
-        f"{named} {verb} changed since the unfinished build at {where.url} began: put {back}, or remove that build "
-        "with dspectral.store.discard_unfinished and call again"
+        f"{named} changed since the build at {where.url} began: remove what it has written with "
+        "dspectral.store.discard_unfinished, and call again"
     )
 
 

@@ -34,8 +34,7 @@ class Record(NamedTuple):
         # Any number may stand in a record, NaN too: only the store knows which chunks are there.
         if lacks := array.nchunks - array.nchunks_initialized:
             raise StoreError(f"{name} lacks {lacks} chunk(s); {remedy}")
-        digests = self.attributes.get("digests")  # none in a record of an older version
-        if digests is not None and digests[number] != digest_of(values):
+        if self.attributes["digests"][number] != digest_of(values):
             raise StoreError(f"{name} is not what was written; {remedy}")
         return values
 
@@ -47,7 +46,8 @@ def read_record(where: Location) -> Record | None:
     except FileNotFoundError:
         return None
     attributes = dict(group.attrs.asdict())
-    if not is_sealed(attributes):
+    # A group of another library has neither of these, and no seal.
+    if attributes.keys() & {"generation", UNFINISHED} and not is_sealed(attributes):
         raise StoreError(f"the attributes of {where.url} were changed after they were written; save it again")
     return Record(where, attributes)
 

@@ -1,4 +1,4 @@
-"""Exact vocabularies: which n-grams are columns, in order of falling document frequency."""
+"""Exact vocabularies, which n-grams are columns in order of falling document frequency; and terms that are kept."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,11 +16,14 @@ from dspectral.store.facts import vocabulary_card
 from dspectral.text.hashing import with_tokenizer_name
 from dspectral.text.term_bytes import take
 from dspectral.text.term_index import TermIndex
+from dspectral.text.term_sample import KeptTerms, TermSample
 from dspectral.text.terms import TermTable
 from dspectral.text.tokenizers import TokenizerLike
 from dspectral.types import Documents
 
 PATH = "vocabulary"
+KEEP_TERMS = "keep_terms"
+"""Entry of a store's provenance: how many terms of hashed columns have names, missing where none do."""
 _INDEX_LOCK = Lock()
 _INDEXES: dict[str, TermIndex] = {}
 """Per-process cache of the vocabulary index, keyed by build call; only the latest is kept.
@@ -219,16 +222,60 @@ def read_vocabulary(where: Location) -> Vocabulary:
     terms, offsets, document_frequency, counts = parts = [
         read_array(where, store, PATH, part) for part in ("terms", "offsets", "document_frequency", "counts")
     ]
-    digest = (where.attributes(PATH) or {}).get("digest")  # none in a store of an older version
-    if digest not in (None, digest_of(*parts)):
+    digest = (where.attributes(PATH) or {}).get("digest")
+    if digest != digest_of(*parts) or offset_fault(offsets, len(terms)):
         raise StoreError(
             f"store {where.url}, {PATH}: the vocabulary is not what was written; build the store again"
         )
-    if len(offsets) - 1 != len(counts) or offset_fault(offsets, len(terms)):
-        raise StoreError(
-            f"store {where.url}, {PATH}: the parts of the vocabulary do not fit together; build the store again"
-        )
     return Vocabulary(Documents(terms, offsets), document_frequency, counts)
+
+
+def write_sample(where: Location, path: str, sample: TermSample) -> None:
+    """Write a sample of terms into a group of the store."""
+    packed = np.concatenate([[sample.error], pack_terms(sample.table)])
+    write_array(where.open(read_only=False), f"{path}/terms", packed)
+
+
+def read_sample(where: Location, path: str, size: int) -> TermSample:
+    """Read a sample of so many terms at most."""
+    packed = read_array(where, where.open(), path, "terms")
+    return TermSample(unpack_terms(packed[1:]), size, int(packed[0]))
+
+
+def read_kept_terms(
+    where: Location, path: str, provenance: dict[str, Any], n_columns: int
+) -> KeptTerms | None:
+    """Read the terms that a store of hashed n-grams has kept."""
+    if not provenance.get(KEEP_TERMS):
+        return None
+    store = where.open()
+    sample = read_sample(where, path, provenance[KEEP_TERMS])
+    columns, signs = (read_array(where, store, path, part) for part in ("term_columns", "term_signs"))
+    return KeptTerms(sample.table, columns, signs, n_columns, sample.error)
+
+
+def pack_terms(table: TermTable) -> NDArray[np.int64]:
+    """Return a table as one array of numbers, its text padded to whole ones.
+
+    Shapes: returns (3 * n + 2 + ceil(n_bytes / 8),).
+    """
+    # One array of one type: a file for each part of each block, instead of four.
+    data = table.terms.data
+    padded = np.zeros(-(-len(data) // 8) * 8, dtype=np.uint8)
+    padded[: len(data)] = data
+    parts = [[len(table.counts)], table.terms.offsets, table.document_frequency, table.counts]
+    return np.concatenate([*(np.asarray(part, dtype=np.int64) for part in parts), padded.view(np.int64)])
+
+
+def unpack_terms(packed: NDArray[np.int64]) -> TermTable:
+    """Return the table of :func:`pack_terms`.
+
+    >>> unpack_terms(pack_terms(TermTable.of(Documents.of(["to be"])))).term(1)
+    'to'
+    """
+    n = int(packed[0])
+    offsets, frequency, counts, text = np.split(packed[1:], [n + 1, 2 * n + 1, 3 * n + 1])
+    return TermTable(Documents(text.view(np.uint8)[: offsets[-1]], offsets), frequency, counts)
 
 
 def index_for_call(where: Location, call: str) -> TermIndex:

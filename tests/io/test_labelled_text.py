@@ -16,7 +16,7 @@ from sklearn.datasets import dump_svmlight_file
 from dspectral import open_store, write_counts
 from dspectral.io import build_labelled_store, write_labelled_text
 from dspectral.io.labelled_lines import LineError, parse_lines
-from dspectral.store.arrays import StoreError
+from dspectral.store import StoreError, discard_unfinished
 
 
 def labelled(seed=0, n=25, d=8, n_labels=5):
@@ -128,6 +128,9 @@ def test_a_build_that_was_stopped_goes_on_and_appending_adds(tmp_path):
     (tmp_path / "a.txt").write_text("".join(lines).replace(lines[20], lines[20].replace(":", ";")))
     with pytest.raises(ValueError, match=r"a column has no value|a column is not"):
         build_labelled_store(path, store, block_bytes=100)
+    with pytest.raises(StoreError, match=r"a\.txt changed since"):
+        build_labelled_store_of(lines, path, store)
+    discard_unfinished(store)
     same(build_labelled_store_of(lines, path, store), X, Y)
     same(
         build_labelled_store(path, store, append=True, block_bytes=100),

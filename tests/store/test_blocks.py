@@ -162,10 +162,3 @@ def test_what_is_no_store_does_not_open(tmp_path):
     zarr.create_array(tmp_path / "array", shape=(3,), dtype="f4")
     with pytest.raises(StoreError, match=r"array is not a group"):
         open_store(str(tmp_path / "array"))
-
-
-def test_a_store_of_a_later_format_does_not_open(store):
-    root = zarr.open_group(store.where.url, mode="a")
-    root.attrs["dspectral"] = {**root.attrs["dspectral"], "format": 3}
-    with pytest.raises(StoreError, match="format 3, but this version reads up to 2"):
-        open_store(store.where.url)

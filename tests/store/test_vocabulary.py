@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.from_text.counting import _merge_and_filter
-from dspectral.store.packed_terms import pack, unpack
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,
     find_vocabulary,
+    pack_terms,
     read_vocabulary,
+    unpack_terms,
     write_vocabulary,
 )
 from dspectral.text.terms import TermTable
@@ -36,13 +37,13 @@ def as_lists(table):
 @given(TEXTS)
 def test_a_packed_table_is_unpacked_as_it_was(texts):
     table = table_of(texts)
-    assert as_lists(unpack(pack(table))) == as_lists(table)
+    assert as_lists(unpack_terms(pack_terms(table))) == as_lists(table)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.lists(TEXTS, min_size=1, max_size=7))
 def test_parts_of_any_number_of_blocks_merge_to_the_table_of_all(blocks):
-    packed = {f"block{i}": pack(table_of(texts)) for i, texts in enumerate(blocks)}
+    packed = {f"block{i}": pack_terms(table_of(texts)) for i, texts in enumerate(blocks)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "dspectral.store.from_text.counting.read_array", lambda where, store, name, part: packed[name]

@@ -6,19 +6,26 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from dspectral.engine import told
-from dspectral.store.arrays import Location
+from dspectral.store.arrays import Location, StoreError, write_array
 from dspectral.store.blocks import BlockInfo, find_block, write_block
-from dspectral.store.counts import CountStore
+from dspectral.store.checks import check_size
+from dspectral.store.counts import CountStore, open_finished, totals_path
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.from_text.counting import count_vocabulary
-from dspectral.store.from_text.kept_terms import terms_to_keep, write_kept_terms, write_with_terms
 from dspectral.store.from_text.longest import MOST_BYTES, Longest
 from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_text
 from dspectral.store.from_text.span_blocks import build_spans
 from dspectral.store.from_text.texts import TextSources
-from dspectral.store.vocabulary import VocabularySettings, index_for_call
+from dspectral.store.vocabulary import (
+    KEEP_TERMS,
+    VocabularySettings,
+    index_for_call,
+    read_sample,
+    write_sample,
+)
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents
+from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 from dspectral.text.tokenizers import as_tokenizer
 from dspectral.types import CSRRows, Documents
 
@@ -130,7 +137,7 @@ def build_store(
     """
     settings = _settings(hashing, vocabulary)
     hashed = isinstance(settings, HashingSettings)
-    keep = terms_to_keep(keep_terms, store, storage_options, hashed=hashed, append=append)
+    keep = _terms_to_keep(keep_terms, store, storage_options, hashed=hashed, append=append)
     longest = Longest.checked(max_document_bytes, long_documents)
     reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, longest)
     text = plan_text(sources, reading)
@@ -146,15 +153,15 @@ def _build(draft: Draft, text: PlannedText, settings: Settings, keep: int | None
     draft, encode = _encoder(draft, spans, read, settings)
     write, find = partial(_write_rows, encode=encode, where=draft.where), partial(find_block, draft.where)
     if keep and isinstance(settings, HashingSettings):
-        write = partial(write_with_terms, write=write, draft=draft.for_tasks(), settings=settings, size=keep)
+        write = partial(_write_with_terms, write=write, draft=draft.for_tasks(), settings=settings, size=keep)
     name = "hash-block" if hashed else "encode-block"
     blocks = build_spans(spans, draft, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"no document at all in {text.named}")
-    text.hold(draft, read)
+    draft = text.read_whole(draft)
     if keep and isinstance(settings, HashingSettings):
-        write_kept_terms(draft, blocks, settings, keep)
-    return finish(text.with_long_documents(draft), blocks)
+        _write_kept_terms(draft, blocks, settings, keep)
+    return finish(draft, blocks)
 
 
 def _settings(
@@ -206,8 +213,65 @@ def _write_rows(
     documents: Documents,
     *,
     last: bool,
-    text: int,
     encode: Callable[[Documents], CSRRows],
     where: Location,
 ) -> BlockInfo:
-    return write_block(where, name, encode(documents), last=last, text=text)
+    return write_block(where, name, encode(documents), last=last)
+
+
+def _terms_to_keep(
+    keep_terms: int | None, store: str, storage_options: dict[str, Any] | None, *, hashed: bool, append: bool
+) -> int | None:
+    """Return how many terms a build keeps; one that appends keeps as many as the store does."""
+    if keep_terms is not None:
+        keep_terms = check_size(KEEP_TERMS, keep_terms)
+        if not hashed:
+            raise ValueError(
+                f"keep_terms is {keep_terms}, but a vocabulary knows the terms of all columns: leave it out"
+            )
+    finished = open_finished(Location.of(store, storage_options)) if append and hashed else None
+    if finished is None:
+        return keep_terms
+    kept = finished.provenance.get(KEEP_TERMS)
+    if keep_terms not in (None, kept):
+        raise StoreError(
+            f"keep_terms to append with is {keep_terms}, but store {store} was built with {kept}"
+        )
+    return kept
+
+
+def _write_with_terms(
+    name: str,
+    documents: Documents,
+    *,
+    last: bool,
+    write: Callable[..., BlockInfo],
+    draft: Draft,
+    settings: HashingSettings,
+    size: int,
+) -> BlockInfo:
+    """Write the terms of a block to scratch, then the block."""
+    # In this order: a block that is marked has its terms, and one that is not is written again with them.
+    write_sample(draft.where, _scratch(draft, name), TermSample.of(documents, settings, size))
+    return write(name, documents, last=last)
+
+
+def _write_kept_terms(
+    draft: Draft, blocks: Sequence[BlockInfo], settings: HashingSettings, size: int
+) -> None:
+    """Merge the terms of all blocks and write them beside the column sums."""
+    where = draft.where
+    earlier = [totals_path(draft.generation - 1)] if draft.earlier else []
+    # The terms of earlier rows come first, as their rows do: what is dropped depends on the order of merging.
+    paths = [*earlier, *(_scratch(draft, block.name) for block in blocks if block.n_rows)]
+    merged = merged_samples(read_sample(where, path, size) for path in paths)
+    kept, path = KeptTerms.of(merged, settings), totals_path(draft.generation)
+    # Of a new generation: until the root names it, whoever has the store open reads the terms of the last one.
+    store = where.open(read_only=False)
+    write_array(store, f"{path}/term_columns", kept.columns)
+    write_array(store, f"{path}/term_signs", kept.signs)
+    write_sample(where, path, merged)
+
+
+def _scratch(draft: Draft, name: str) -> str:
+    return f"{draft.scratch}/kept-terms/{name}"

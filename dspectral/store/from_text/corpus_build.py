@@ -15,7 +15,6 @@ from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.digests import digest_of, sealed
 from dspectral.store.draft import Draft, begin
 from dspectral.store.from_text.build import BLOCK_BYTES
-from dspectral.store.from_text.changed_sources import TEXT
 from dspectral.store.from_text.counting import count_spans, merge_part
 from dspectral.store.from_text.longest import MOST_BYTES, Longest
 from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_sentences
@@ -158,8 +157,7 @@ def _build(draft: Draft, text: PlannedText, cut: Callable[[Documents], Tokens], 
     write = partial(_write_sentences, where=draft.where, cut=cut, call=uuid4().hex)
     find = partial(_find_sentences, draft.where)
     blocks = build_spans(spans, draft, read, write, find, name="number-words")
-    text.hold(draft, read)
-    return _finish(text.with_long_documents(draft), blocks)
+    return _finish(text.read_whole(draft), blocks)
 
 
 def _cut_by(tokens: Cut | TokenizerLike) -> Cut | Tokenizer:
@@ -221,7 +219,6 @@ def _write_sentences(
     documents: Documents,
     *,
     last: bool,
-    text: int,
     where: Location,
     cut: Callable[[Documents], Tokens],
     call: str,
@@ -232,7 +229,7 @@ def _write_sentences(
     write_array(store, f"{name}/offsets", offsets)
     block = SentenceBlock(name, len(offsets) - 1, len(ids), last, digest_of(ids, offsets))
     mark = {key: value for key, value in block._asdict().items() if key != "name"}
-    where.mark(name, {**mark, TEXT: text})
+    where.mark(name, mark)
     return block
 
 

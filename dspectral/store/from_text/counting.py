@@ -8,14 +8,14 @@ from dspectral.engine import expect_passes, numbered, run_tasks
 from dspectral.engine.memory import give_back
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.draft import Draft
-from dspectral.store.from_text.changed_sources import TEXT, text_digest
 from dspectral.store.from_text.planned_text import Read
 from dspectral.store.from_text.sources import size_of
-from dspectral.store.packed_terms import pack, unpack
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,
     find_vocabulary,
+    pack_terms,
+    unpack_terms,
     write_vocabulary,
 )
 from dspectral.text.terms import TermTable
@@ -103,7 +103,7 @@ def _count_span(
     path = f"{scratch}/{number:06d}"
     if there := where.attributes(path):
         return list(there["n_documents"])
-    store, digests = where.open(read_only=False), []
+    store = where.open(read_only=False)
     n_documents: list[int] = []
     for part, documents in enumerate(read(span)):
         # Reading has freed many small pieces, and so have earlier tasks. The large arrays of what follows do not fit in
@@ -112,10 +112,9 @@ def _count_span(
         # A part has the same number in all blocks, because the hash of a term decides it: terms of different parts
         # never meet, and each part can be merged by itself.
         for partition, terms in enumerate(table_of(documents).partition(n_partitions)):
-            write_array(store, f"{path}/{part}/{partition}", pack(terms))
+            write_array(store, f"{path}/{part}/{partition}", pack_terms(terms))
         n_documents.append(documents.n_documents)
-        digests.append(text_digest(documents))
-    where.mark(path, {"n_documents": n_documents, TEXT: digests})
+    where.mark(path, {"n_documents": n_documents})
     return n_documents
 
 
@@ -137,7 +136,7 @@ def merge_part(part: int, *, where: Location, names: list[str]) -> TermTable:
     # As a binary counter: `waiting` holds tables of 2**level blocks, their levels falling, each level once at most.
     waiting: list[tuple[int, TermTable]] = []
     for name in names:
-        level, table = 0, unpack(read_array(where, store, name, str(part)))
+        level, table = 0, unpack_terms(read_array(where, store, name, str(part)))
         while waiting and waiting[-1][0] == level:
             level, table = level + 1, waiting.pop()[1].merge(table)
         waiting.append((level, table))

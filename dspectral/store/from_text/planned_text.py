@@ -7,13 +7,19 @@ from typing import Any, NamedTuple
 from dspectral.engine import scratch_of_plan
 from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.draft import Draft
-from dspectral.store.from_text.changed_sources import hold_to_earlier, hold_to_plan, read_steady
 from dspectral.store.from_text.kept_texts import KeptBlock, keep_texts, read_kept
 from dspectral.store.from_text.lines import lines_of
 from dspectral.store.from_text.long_documents import note, with_long_documents
 from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
 from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import UNITS, Span, plan_spans, stamps_of
+from dspectral.store.from_text.sources import (
+    UNITS,
+    Span,
+    plan_spans,
+    read_steady,
+    refuse_changed,
+    stamps_of,
+)
 from dspectral.store.from_text.texts import Texts, TextSources, named_files, texts_in
 from dspectral.types import Documents
 
@@ -94,21 +100,16 @@ class PlannedText(NamedTuple):
             )
             read = partial(_read_counted, read=read, draft=draft.for_tasks()) if counted else read
             read = partial(read_steady, read=read, options=reading.options or {})
-        read = partial(_read_lines, read=read) if self.by_lines else read
-        hold_to_earlier(draft, self.spans, read)
-        return pieces, read
+        return pieces, partial(_read_lines, read=read) if self.by_lines else read
 
     @property
     def stamps(self) -> dict[str, str]:
         """Stamp of each file."""
         return stamps_of(self.spans)
 
-    def hold(self, draft: Draft, read: Read) -> None:
-        """Refuse to finish a store of files that have changed since they were planned."""
-        hold_to_plan(draft, self.spans, read, self.reading.options or {})
-
-    def with_long_documents(self, draft: Draft) -> Draft:
-        """Return the draft with the documents that were too long in its provenance, and warn of them."""
+    def read_whole(self, draft: Draft) -> Draft:
+        """Refuse files that have changed meanwhile; return the draft with its too long documents, and warn of them."""
+        refuse_changed(draft.where, self.spans, self.reading.options or {})
         return with_long_documents(draft, self.reading.longest)
 
 

@@ -1,6 +1,6 @@
 """Files as documents: their formats, and the spans that are read in parallel."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, pairwise
 from os import PathLike, fspath
@@ -15,7 +15,10 @@ from dspectral.store.from_text.lines import split_lines
 from dspectral.store.from_text.longest import RECORD_BYTES, Longest
 from dspectral.store.from_text.parquet import row_groups
 from dspectral.store.from_text.pieces import PIECE_BYTES, whole_lines
+from dspectral.store.from_text.stamps import fresh_stamp
 from dspectral.store.from_text.streams import open_bytes
+from dspectral.store.location import Location, StoreError
+from dspectral.store.plans import changed_text
 from dspectral.store.secrets import without_secrets
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -30,14 +33,6 @@ def size_of(spans: Sequence[object]) -> int | None:
     sizes = [getattr(span, "n_bytes", None) for span in spans]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
-
-
-def stamps_of(spans: "Sequence[Span]") -> dict[str, str]:
-    """Return the stamp of each file of some spans, by its address without secrets."""
-    stamps = {
-        url: stamp for span in spans for url, stamp in zip((span.url, *span.also), span.stamps, strict=False)
-    }
-    return {without_secrets(url): stamp for url, stamp in stamps.items()}
 
 
 class Span(NamedTuple):
@@ -69,12 +64,47 @@ class Span(NamedTuple):
 
     def describe(self) -> dict[str, Any]:
         """Return the span as JSON takes it."""
-        newer = {key for key in ("encoding", "delimiter") if getattr(self, key) == self._field_defaults[key]}
-        return {key: value for key, value in self._asdict().items() if key not in {*newer, "stamps"}}
+        return {key: value for key, value in self._asdict().items() if key != "stamps"}
+
+    def stamped(self) -> Iterator[tuple[str, str]]:
+        """Yield each of its files with its stamp."""
+        return zip((self.url, *self.also), self.stamps, strict=False)
 
     def files(self) -> "list[Span]":
         """Return a span for each of its files."""
         return [self._replace(url=url, also=(), stamps=()) for url in (self.url, *self.also)]
+
+
+def stamps_of(spans: Sequence[Span]) -> dict[str, str]:
+    """Return the stamp of each file of some spans, by its address without secrets."""
+    stamps = {url: stamp for span in spans for url, stamp in span.stamped()}
+    return {without_secrets(url): stamp for url, stamp in stamps.items()}
+
+
+def read_steady(
+    span: Span, *, read: Callable[[Span], Iterable[Any]], options: dict[str, Any]
+) -> Iterator[Any]:
+    """Yield what is read of a span, and refuse it if one of its files changes meanwhile."""
+    # A local file is compared with itself on this machine, which may have a copy of its own.
+    begun = [
+        (url, fresh_stamp(url, options) if stamp.startswith("file") else stamp)
+        for url, stamp in span.stamped()
+    ]
+    yield from read(span)
+    # Whoever takes a block one behind, to know the last one, has not written that when this is asked.
+    for url, stamp in begun:
+        if fresh_stamp(url, options) != stamp:
+            raise StoreError(
+                f"{url} has changed while it was read: call again when nothing writes to it any more"
+            )
+
+
+def refuse_changed(where: Location, spans: Sequence[Span], options: dict[str, Any]) -> None:
+    """Refuse to finish a store of local files that have changed since they were planned."""
+    # Files elsewhere have been compared with the plan by the tasks that read them.
+    stamps = {url: stamp for span in spans for url, stamp in span.stamped() if stamp.startswith("file")}
+    if changed := [url for url, stamp in stamps.items() if fresh_stamp(url, options) != stamp]:
+        raise changed_text(where, changed)
 
 
 def plan_spans(

@@ -7,11 +7,10 @@ from typing import Protocol, TypeVar
 from dspectral.engine import expect_passes, numbered, run_tasks
 from dspectral.engine.memory import give_back
 from dspectral.store.draft import Draft
-from dspectral.store.from_text.changed_sources import Text, text_digest
 from dspectral.store.from_text.sources import size_of
 
 S = TypeVar("S")
-C = TypeVar("C", bound=Text)
+C = TypeVar("C")
 B = TypeVar("B", bound="Marked")
 
 
@@ -64,7 +63,7 @@ def _build_span(
             # Reading has freed many small pieces, and so have earlier tasks. The large arrays of what follows do not
             # fit in their room, which would be resident beside them, and grow from block to block.
             give_back()
-            known = write(draft.name(number, part), content, last=last, text=text_digest(content))
+            known = write(draft.name(number, part), content, last=last)
         blocks.append(known)
     return blocks
 

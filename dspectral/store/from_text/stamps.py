@@ -48,18 +48,6 @@ def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] 
     return f"time {size} {' '.join(times)}" if times else f"size {size}"
 
 
-def tells_content(stamp: str) -> bool:
-    """Report whether the same stamp again means the same content."""
-    return not stamp.startswith("size")
-
-
-def same_for_now(before: str, after: str) -> bool:
-    """Report whether a file that is being read has not changed meanwhile."""
-    if before.startswith("file") and after.startswith("file"):
-        return before.split()[:3] == after.split()[:3]
-    return before == after
-
-
 def fresh_stamp(url: str, options: dict[str, Any]) -> str:
     """Return the stamp that a file has now, whatever was listed before."""
     return retried(_fresh_stamp, url, options, what=f"looking at {without_secrets(url)}")

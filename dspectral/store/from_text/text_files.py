@@ -11,8 +11,8 @@ from scipy import sparse
 
 from dspectral.engine import run_tasks
 from dspectral.store.checks import check_size
+from dspectral.store.digests import digest_of
 from dspectral.store.facts import text_files_card
-from dspectral.store.from_text.changed_sources import text_digest
 from dspectral.store.from_text.long_documents import warn_of
 from dspectral.store.from_text.longest import MOST_BYTES, SHOWN, LongDocuments, Longest
 from dspectral.store.from_text.readers import read_span
@@ -217,7 +217,7 @@ def _count(span: Span, *, files: dict[str, Any]) -> tuple[list[tuple[int, int]],
     found = LongDocuments()
     # The digest tells later reads whether a file has changed meanwhile: the text itself is not kept.
     blocks = read_span(span, **files, found=found)
-    return [(documents.n_documents, text_digest(documents)) for documents in blocks], found
+    return [(documents.n_documents, digest_of(*documents)) for documents in blocks], found
 
 
 def _sample_span(
@@ -232,7 +232,7 @@ def _hash_block(block: TextBlock, *, files: dict[str, Any], hashing: HashingSett
     # Text has no index: what is before the block in its span is read again. A span is about as long as a block, but for
     # a compressed file, which can only be read from its beginning.
     documents = next(islice(read_span(block.span, **files), block.number, None), None)
-    if documents is None or text_digest(documents) != block.digest:
+    if documents is None or digest_of(*documents) != block.digest:
         raise ValueError(
             f"{block.span.url} has changed since its documents were counted: make TextFiles(...) again"
         )

@@ -97,13 +97,6 @@ def test_a_header_says_how_a_csv_file_is_cut(tmp_path):
         plan_spans(put("lines.txt", "a"), delimiter=";")
 
 
-def test_spans_say_what_earlier_versions_did_not_know_only_where_it_is_set():
-    (plain,) = plan_spans(put("plain.csv", "text\na\n"), field="text", encoding="UTF-8")
-    assert not {"encoding", "delimiter"} & plain.describe().keys()
-    (other,) = plan_spans(put("other.csv", "id;text\n1;a\n"), field="text", encoding="latin-1")
-    assert (other.describe()["encoding"], other.describe()["delimiter"]) == ("iso8859-1", ";")
-
-
 @pytest.fixture
 def folder(tmp_path):
     for name, content in {
