@@ -93,13 +93,13 @@ def test_programs_pages_and_notebooks_use_public_names_alone():
 
 def test_the_rules_see_what_is_not_public():
     code = (
-        "import dspectral.engine.passes\nfrom dspectral import summarize\ndspectral.engine.blas.pinned(1)\n"
+        "import dspectral.engine.passes\nfrom dspectral import summarize\ndspectral.engine.blas.aligned(1)\n"
     )
     found = set(uses(code))
-    assert {"dspectral.engine.passes", "dspectral.summarize", "dspectral.engine.blas.pinned"} <= found
+    assert {"dspectral.engine.passes", "dspectral.summarize", "dspectral.engine.blas.aligned"} <= found
     assert [name for name in sorted(found) if not is_public(name)] == [
         "dspectral.engine.blas",
-        "dspectral.engine.blas.pinned",
+        "dspectral.engine.blas.aligned",
         "dspectral.engine.passes",
     ]
     assert is_public("dspectral.SketchedPCA.fit")

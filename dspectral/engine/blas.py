@@ -1,7 +1,6 @@
 """What the bits of a sum depend on beside its numbers: one BLAS thread in a task, and arrays that are aligned."""
 
 import copy
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from threading import Lock
@@ -17,12 +16,6 @@ from dspectral.types import is_sparse
 PARTS = ("data", "indices", "indptr")
 FEW = 100
 """A container of more values, the first of which is a word or number, is taken to hold no arrays: a vocabulary, say."""
-
-
-def pinned(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function while BLAS has one thread."""
-    with blas_in_one_thread():
-        return function(*arguments)
 
 
 def blas_in_one_thread() -> AbstractContextManager[None]:

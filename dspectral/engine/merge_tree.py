@@ -10,7 +10,7 @@ import dask.array as da
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
-from dspectral.engine.blas import aligned, pinned
+from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.keeping.keeper import Keeper
 from dspectral.engine.row_blocks import Shape, join, shape_said
@@ -107,7 +107,8 @@ def merge_tree(
 def _merge(*summaries: S) -> S:
     """Merge neighbors, in order, while BLAS has one thread."""
     first, *others = aligned(summaries)
-    return pinned(first.merge, *others)  # type: ignore[no-any-return]
+    with blas_in_one_thread():
+        return first.merge(*others)  # type: ignore[no-any-return]
 
 
 def _merge_and_tell(fit: str, run: str, level: int, *summaries: S) -> S:

@@ -1,7 +1,7 @@
 """Passes over blocks: summarize and merge them, map them, or run a task for each item of a list."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from uuid import uuid4
@@ -14,13 +14,13 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from dspectral.engine.blas import aligned, blas_in_one_thread, pinned
-from dspectral.engine.cluster.clients import Client
+from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.cluster.machines import compare_machines
 from dspectral.engine.cluster.run import runs_in_task
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.fits import FirstPass, fit_in_force, has_number, scratch_of_plan
-from dspectral.engine.keeping.keeper import Keeper, keeper_of, until_whole
+from dspectral.engine.keeping.keeper import Keeper, keeper_of
+from dspectral.engine.keeping.partials import PartialError
 from dspectral.engine.memory import PassNeed, admit, need_of_pass, spans_for
 from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
 from dspectral.engine.row_blocks import (
@@ -114,18 +114,28 @@ def summarize(
     arrays = [in_cuts(stream, name, in_memory=in_memory) for stream in streams]
     check_cuts(arrays)
     keeper = keeper_of(keep, of, in_memory=in_memory)
-    return until_whole(keeper, partial(_summarize, arrays, of, fan_in, name, in_memory, keeper))
+    while True:
+        result, work, run, need = _tree_of_pass(arrays, of, fan_in, name, in_memory, keeper)
+        try:
+            with _computing(result.dask, work, run, in_memory=in_memory, need=need) as how:
+                (summary,) = dask.compute(result, **how)
+        except PartialError as error:  # a part that was kept is damaged, and made again
+            if keeper is None:
+                raise
+            keeper.discard(error)
+        else:
+            return summary if keeper is None else keeper.result(summary)  # type: ignore[no-any-return]
 
 
-def _summarize(
+def _tree_of_pass(
     arrays: list[da.Array],
     of: Callable[..., S],
     fan_in: int,
     name: str,
     in_memory: bool,
     keeper: Keeper | None,
-) -> S:
-    """Make one attempt at a pass."""
+) -> tuple[Delayed, Work, str, PassNeed]:
+    """Return the graph of one attempt at a pass, what it will do, its token, and what it takes."""
     # Keys are new in each pass: a scheduler takes tasks of one key for the same task, and would hand out the result of
     # another `of`.
     run = uuid4().hex
@@ -133,27 +143,23 @@ def _summarize(
     spans = spans_for(of, arrays)
     graph, leaves = block_tasks(_call, of, arrays, label, keeper, spans)
     merges = merges_of(len(leaves), fan_in)
-    groups = tuple(merge_group(level, run) for level in range(1, len(merges) + 1))
     work = Work(
         name,
         label,
         len(leaves),
         True,
-        groups,
+        tuple(merge_group(level, run) for level in range(1, len(merges) + 1)),
         sum(merges),
         fan_in,
         n_rows=rows_in(arrays),
         n_bytes=bytes_in(arrays),
         n_joined=arrays[0].numblocks[0] if len(leaves) < arrays[0].numblocks[0] else 0,
     )
-    client = client_for(in_memory=in_memory)
-    need = need_of_pass(of, arrays, spans, fan_in)
     fit = fit_in_force()
-    teller = Teller(fit.token if fit else "", run) if client else None
+    teller = Teller(fit.token if fit else "", run) if client_for(in_memory=in_memory) else None
     result = merge_tree(graph, leaves, fan_in, run, teller, keeper)
     work = work if keeper is None else keeper.told(work)
-    (summary,) = _compute(result, work=work, run=run, client=client, in_memory=in_memory, need=need)
-    return summary if keeper is None else keeper.result(summary)  # type: ignore[no-any-return]
+    return result, work, run, need_of_pass(of, arrays, spans, fan_in)
 
 
 def map_rows(
@@ -238,7 +244,8 @@ def collect_rows(X: "Rows | da.Array") -> Any:
         n_rows=rows_in([X]),
         n_bytes=bytes_in([X]),
     )
-    return _compute(X, work=work, run=run, client=client_for(in_memory=False))[0]
+    with _computing(X.dask, work, run) as how:
+        return dask.compute(X, **how)[0]
 
 
 def run_tasks(
@@ -264,22 +271,24 @@ def run_tasks(
         layer[key] = call(key, pinned_and_named, result_of(shared), item)
     graph = HighLevelGraph.from_collections(label, with_retries(layer))
     work = Work(name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
-    results = (Delayed(key, graph, layer=label) for key in keys)
-    return list(_compute(*results, work=work, run=run, client=client_for(in_memory=False)))
+    results = [Delayed(key, graph, layer=label) for key in keys]
+    with _computing(graph, work, run) as how:
+        return list(dask.compute(*results, **how))
 
 
-def _compute(
-    *results: Any,
+@contextmanager
+def _computing(
+    graph: HighLevelGraph,
     work: Work,
     run: str,
-    client: Client | None,
+    *,
     in_memory: bool = False,
     need: PassNeed | None = None,
-) -> tuple[Any, ...]:
-    """Compute the results of one pass, and tell its events; refuse what does not fit in memory."""
-    client = None if in_memory or runs_in_task() else client or client_in_force()
+) -> Iterator[dict[str, Any]]:
+    """Say how ``dask.compute`` is called in the body, and tell the events of the pass; refuse what does not fit."""
+    client = None if in_memory or runs_in_task() else client_in_force()
     if has_number(is_pass=work.is_pass) and scratch_of_plan():
-        raise FirstPass(work, need, results[0].dask)
+        raise FirstPass(work, need, graph)
     if need is not None:
         admit(need, client, work.name)
     if client is not None and client.status == "running":
@@ -290,7 +299,7 @@ def _compute(
         without_graph_warning(),
         running_pass(work, run=run, client=client) as how,
     ):
-        return tuple(dask.compute(*results, **(local_scheduler() if in_memory else {}), **how))
+        yield {**(local_scheduler() if in_memory else {}), **how}
 
 
 def rows_in(arrays: Sequence[da.Array]) -> int | None:
@@ -313,24 +322,16 @@ def bytes_in(arrays: Sequence[da.Array]) -> int | None:
 
 def _call(function: Callable[..., Any], first: int, said: Sequence[Shape | int], *rows: Any) -> Any:
     """Call a function of a block, or of several joined ones, and begin what it refuses with the number of the block."""
-    if said and isinstance(said[0], int):
-        return _call_joined(function, first, cast("Sequence[int]", said), *rows)
+    is_joined = bool(said) and isinstance(said[0], int)
     try:
-        return pinned(
-            aligned(function), *map(aligned, map(checked_block, rows, cast("Sequence[Shape]", said)))
-        )
+        blocks = rows if is_joined else map(checked_block, rows, cast("Sequence[Shape]", said))
+        with blas_in_one_thread():
+            return aligned(function)(*map(aligned, blocks))
     except ValueError as error:
-        raise ValueError(f"row block {first}: {error}") from error
-
-
-def _call_joined(function: Callable[..., Any], first: int, sizes: Sequence[int], *rows: Any) -> Any:
-    """Call a function of blocks that were joined; what it refuses is looked for in each of them."""
-    try:
-        return pinned(aligned(function), *rows)
-    except ValueError as error:
-        for number, blocks in enumerate(cut_again(rows, sizes), first):
-            try:
-                pinned(aligned(function), *blocks)
-            except ValueError as of_block:
-                raise ValueError(f"row block {number}: {of_block}") from of_block
+        if not is_joined:
+            raise ValueError(f"row block {first}: {error}") from error
+        # What it refuses is looked for in each of the blocks.
+        sizes = cast("Sequence[int]", said)
+        for number, one in enumerate(cut_again(rows, sizes), first):
+            _call(function, number, (None,) * len(one), *one)
         raise ValueError(f"row blocks {first} to {first + len(sizes) - 1}: {error}") from error

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from dspectral.engine.blas import aligned, pinned
+from dspectral.engine.blas import aligned, blas_in_one_thread
 
 
 def not_seen(path: str) -> FileNotFoundError:
@@ -36,8 +36,8 @@ def naming_the_worker() -> Iterator[None]:
 
 def pinned_and_named(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function of a task while BLAS has one thread, and name the worker that does not see a file."""
-    with naming_the_worker():
-        return pinned(aligned(function), *arguments)
+    with naming_the_worker(), blas_in_one_thread():
+        return aligned(function)(*arguments)
 
 
 def _worker() -> str | None:

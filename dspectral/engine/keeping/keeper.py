@@ -99,7 +99,7 @@ class Keeper:
             warnings.warn(
                 f"{len(part.faults)} finished part(s) of the pass could not be kept in {self._folder.shown}: "
                 f"{part.faults[0]}",
-                stacklevel=4,
+                stacklevel=3,
             )
         return part.summary
 
@@ -107,7 +107,7 @@ class Keeper:
         """Take a damaged partial out, and say so."""
         warnings.warn(
             f"partial {error.path} in {self._folder.shown} is made again: {error.why}",
-            stacklevel=4,
+            stacklevel=3,
         )
         self._found.discard(error.path.rpartition("/")[2])
         fit = fit_in_force()
@@ -124,17 +124,6 @@ def keeper_of(keep: str | Path | None, function: Callable[..., Any], *, in_memor
     kinds = kinds_on(None if in_memory else client_in_force())
     fit = fit_in_force()
     return Keeper(folder, function, kinds, fit.contents if fit else Contents())
-
-
-def until_whole(keeper: Keeper | None, attempt: Callable[[], R]) -> R:
-    """Make a pass, once more for each partial that turns out to be damaged."""
-    while True:
-        try:
-            return attempt()
-        except PartialError as error:
-            if keeper is None:
-                raise
-            keeper.discard(error)
 
 
 def _known(contents: Contents, thing: object) -> str:
