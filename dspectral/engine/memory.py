@@ -2,7 +2,6 @@
 
 import ctypes
 import math
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ import dask
 import dask.array as da
 import numpy as np
 import psutil
+from dask.system import CPU_COUNT
 from numpy.typing import DTypeLike
 
 from dspectral.engine.cluster.asking import asked
@@ -265,8 +265,7 @@ def _n_threads_here() -> int:
     """Return how many tasks run at once where this process does the work."""
     if dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
         return 1
-    known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(dask.config.get("num_workers", None) or known)
+    return int(dask.config.get("num_workers", None) or CPU_COUNT)
 
 
 def _joined_bytes(array: da.Array, spans: Sequence[range]) -> int:

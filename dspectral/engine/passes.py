@@ -172,34 +172,11 @@ def map_rows(
     name: str = "map",
     n_rows: Sequence[int] | None = None,
 ) -> Any:
-    """Apply a function to every row block.
+    """Apply a function to every row block: at once in memory, lazily to everything else, which gives a Dask array.
 
-    Parameters
-    ----------
-    X : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
-        Rows of shape ``(n_rows, n_columns_in)``. :class:`Blocks` are lazy.
-    function : callable
-        Function of a block that returns a block of as many rows.
-    n_columns : int
-        Number of columns of each block that ``function`` returns.
-    dtype : dtype, default=float64
-        Type of each block that ``function`` returns.
-    sparse_output : bool, default=False
-        Whether ``function`` returns CSR.
-    name : str, default="map"
-        Name of the pass: its task group is ``{name}-block``.
-    n_rows : sequence of int, optional
-        Number of rows of each block: needed for :class:`Blocks`, which do not say.
+    ``n_rows`` says how many rows each of :class:`Blocks` becomes.
 
-    Returns
-    -------
-    ndarray, csr_array or Dask array, shape (n_rows, n_columns)
-        A Dask array for lazy input, of which nothing is computed.
-
-    Raises
-    ------
-    ValueError
-        If X is not cut into row blocks of known sizes; when a block is read, as for :func:`summarize`.
+    Shapes: X (n_rows, n_columns_in); returns (n_rows, n_columns).
     """
     if is_in_memory(X) and not isinstance(X, Blocks):
         # Rows in memory are mapped at once, over the cuts that a pass over them would have. No array has made a

@@ -61,18 +61,7 @@ class Summary(Protocol):
     """
 
     def merge(self, *others: Self) -> Self:
-        """Return the summary of all rows of several summaries.
-
-        Parameters
-        ----------
-        *others : Summary
-            Summaries of the rows that follow, in their order.
-
-        Returns
-        -------
-        Summary
-            A new one; no argument is changed.
-        """
+        """Return the summary of all rows, those of ``others`` following in order; nothing is changed."""
         ...
 
 

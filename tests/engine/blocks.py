@@ -53,6 +53,12 @@ def one_by_one(n_rows, n_columns=2):
     return da.from_array(rows, chunks=(1, n_columns))
 
 
+def normal_rows(n_blocks, n_columns=40, block_rows=30):
+    """A Dask array of dense blocks of normal numbers."""
+    shape = (n_blocks * block_rows, n_columns)
+    return da.random.default_rng(0).standard_normal(shape, chunks=(block_rows, -1))
+
+
 def unreadable(block):
     raise AssertionError(f"block {block} was read")
 

@@ -52,33 +52,7 @@ def test_blas_has_one_thread_inside_tasks_and_gets_its_own_back():
 
 
 @pytest.mark.usefixtures("two_blas_threads")
-def test_blas_stays_at_one_thread_until_the_last_of_several_tasks_leaves():
-    step, seen = Barrier(2, timeout=30), []
-
-    def first():
-        with blas_in_one_thread():
-            step.wait()  # both are inside
-            step.wait()
-        step.wait()  # only the second is
-
-    def second():
-        with blas_in_one_thread():
-            step.wait()
-            step.wait()
-            step.wait()
-            seen.append(blas_threads())
-
-    threads = [Thread(target=first), Thread(target=second)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert seen == [{1}]
-    assert blas_threads() == {2}
-
-
-@pytest.mark.usefixtures("two_blas_threads")
-def test_blas_gets_its_threads_back_from_another_thread_than_the_one_that_took_them():
+def test_blas_stays_at_one_thread_until_the_last_leaves_also_another_than_the_one_that_took_it():
     step = Barrier(2, timeout=30)
 
     def first():

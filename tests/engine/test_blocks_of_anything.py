@@ -39,8 +39,3 @@ def test_blocks_may_ride_beside_rows():
 def test_no_blocks_are_an_error():
     with pytest.raises(ValueError, match="no block"):
         summarize(Blocks(int, []), of=moments_of_numbers)
-
-
-def test_a_block_that_cannot_be_summarised_is_named():
-    with pytest.raises(ValueError, match="row block 1: could not convert"):
-        summarize(Blocks(list, ["12", "1x"]), of=moments_of_numbers)

@@ -198,11 +198,3 @@ def test_joined_blocks_count_in_what_a_pass_needs(store):
         for rows in (store.counts, silent)
     )
     assert joined == alone + largest - waiting
-
-
-def test_a_plan_counts_the_tasks_of_joined_blocks(store):
-    model = TruncatedSVD(3, solver="frequent_directions", sketch_size=20, random_state=0)
-    found = model.plan(store)
-    _, (began,) = begun(lambda: model.fit(store))
-    assert found.n_blocks == began.n_joined == 10
-    assert found.n_tasks == began.n_blocks + began.n_merges < 10

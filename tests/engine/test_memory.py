@@ -12,7 +12,7 @@ from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine import memory
 from dspectral.engine.memory import Memory, PassNeed, memory_here, memory_of, resident_bytes, smaller_sketch
 from dspectral.engine.summary import BlockSize, Need
-from tests.engine.rows import rows_of
+from tests.engine.blocks import normal_rows
 
 
 def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_it_says():
@@ -22,7 +22,7 @@ def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_
         read.append(len(block))
         return block
 
-    X = rows_of(4, 20_000).map_blocks(one_block, meta=np.empty((0, 0)))
+    X = normal_rows(4, 20_000).map_blocks(one_block, meta=np.empty((0, 0)))
     model = SketchedPCA(60, solver="frequent_directions")
     here = {"scheduler": "sync"}
     with dask.config.set({"dspectral.worker-memory": "100 MB", **here}):
@@ -39,12 +39,12 @@ def test_admission_can_be_switched_off():
     with dask.config.set(
         {"dspectral.worker-memory": "100 MB", "dspectral.admission": False, "scheduler": "sync"}
     ):
-        assert SketchedPCA(2, solver="gram").fit(rows_of(2, 2000)).n_passes_ == 1
+        assert SketchedPCA(2, solver="gram").fit(normal_rows(2, 2000)).n_passes_ == 1
 
 
 @pytest.mark.parametrize("limit", ["300MB", 0])
 def test_workers_whose_limit_is_too_low_are_refused_with_the_limit_that_would_do(limit):
-    X = rows_of(2, 20_000)
+    X = normal_rows(2, 20_000)
     model = SketchedPCA(200, solver="frequent_directions")
     how = {"threads_per_worker": 1, "processes": False, "memory_limit": limit, "dashboard_address": ":0"}
     with Client(n_workers=1, **how) as client:
@@ -53,7 +53,7 @@ def test_workers_whose_limit_is_too_low_are_refused_with_the_limit_that_would_do
                 model.fit(X)
         else:
             assert memory_of(client)[:3] == (1, 1, 0)
-            SketchedPCA(2, solver="frequent_directions").fit(rows_of(2))
+            SketchedPCA(2, solver="frequent_directions").fit(normal_rows(2))
 
 
 def test_the_law_counts_summaries_that_wait_and_tasks_that_run():

@@ -11,8 +11,8 @@ import dspectral
 from dspectral import SketchedPCA, TruncatedSVD, build_corpus, build_store, plan, write_counts
 from dspectral.engine import events, run_plan
 from dspectral.engine.memory import LIBRARIES, Memory, given_memory
+from tests.engine.blocks import normal_rows
 from tests.engine.hearing import heard_of, of_kind
-from tests.engine.rows import rows_of
 from tests.temporary import nothing_left
 
 
@@ -87,7 +87,7 @@ def test_a_build_is_planned_and_builds_nothing(build, n_passes, text, tmp_path):
 
 
 def test_rows_that_would_be_written_are_planned_and_not_computed(tmp_path):
-    found = plan(write_counts, np.abs(rows_of(5)), str(tmp_path / "never.zarr"))
+    found = plan(write_counts, np.abs(normal_rows(5)), str(tmp_path / "never.zarr"))
     assert (found.n_passes, found.n_blocks) == (1, 5)
     assert list(tmp_path.iterdir()) == []
 
@@ -104,7 +104,7 @@ def test_blocks_too_large_to_try_are_not_timed(text, monkeypatch):
 
 def test_what_fit_refuses_its_plan_refuses_with_the_same_sentence():
     with pytest.raises(ValueError, match="n_components is 99, but X has only 40"):
-        SketchedPCA(99).plan(rows_of(3))
+        SketchedPCA(99).plan(normal_rows(3))
 
 
 def test_a_fit_without_a_pass_takes_nothing():
@@ -119,4 +119,4 @@ def test_a_fit_without_a_pass_takes_nothing():
 def test_without_workers_nothing_is_planned_for_them(monkeypatch):
     monkeypatch.setattr(run_plan, "memory_of", lambda _client: None)
     with pytest.raises(ValueError, match="give workers=N"), dask.config.set(scheduler="sync"):
-        SketchedPCA(2).plan(rows_of(2))
+        SketchedPCA(2).plan(normal_rows(2))
