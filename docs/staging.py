@@ -30,7 +30,9 @@ THEMES = {
 }
 """Heading of each public name at the top level, by the package that defines it."""
 
-OUTSIDE = re.compile(r"\]\((?:\.\./)+(?P<path>(?:notebooks|CHANGELOG|CONTRIBUTING|README|SECURITY|LICENSE)[^)]*)\)")
+OUTSIDE = re.compile(
+    r"\]\((?:\.\./)+(?P<path>(?:notebooks|CHANGELOG|CONTRIBUTING|README|SECURITY|LICENSE)[^)]*)\)"
+)
 PAGES_OF_FILES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",

@@ -98,10 +98,9 @@ OPTIONAL = {"anndata", "h5py", "librosa", "pyarrow", "pycrfsuite", "soundfile", 
 LATE = {
     "dspectral._compiled": {"dspectral._machine_code"},
     "dspectral.engine.cluster.machines": {"dspectral._machine_code"},
-    "dspectral.engine.keeping.bit_sources": {"dspectral._machine_code"},
-    "dspectral.engine.keeping.kept_folder": {"dask"},
-    "dspectral.engine.keeping.partials": {"fsspec"},
-    "dspectral.engine.telling": {"dask"},
+    "dspectral.engine.keeping": {"dspectral._machine_code"},
+    "dspectral.engine.kept_parts": {"dask", "fsspec"},
+    "dspectral.engine.events": {"dask"},
 }
 """Modules that the first call of a loop (Numba) or a fit imports, because they take long to import."""
 
@@ -261,9 +260,7 @@ def test_the_rules_see_what_is_wrong():
     )
     found = [("zarr.storage", 1), ("dspectral.engine", 2), ("dask", 4)]
     assert sorted(imports(tree), key=lambda one: one[1]) == found
-    late = (
-        "from dspectral import engine\nfrom dspectral.store import build_store\n@engine.told\ndef f(): pass\n"
-    )
+    late = "from dspectral import engine\nfrom dspectral.store import build_store\nengine.emits_events\n"
     found = {
         "dspectral.engine",
         "dspectral.engine.fits",

@@ -5,7 +5,7 @@ from typing import Any
 
 from dspectral.dashboard.states import MOST_PASSES, FitState, PassState
 from dspectral.engine import events as of
-from dspectral.engine.telling import LOGGER
+from dspectral.engine.events import LOGGER
 
 MOST_FITS = 64
 """Fits that are kept, with those that other fits called."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dask
 
 from dspectral.engine import answer
-from dspectral.engine.telling import client_in_force
+from dspectral.engine.events import client_in_force
 
 if TYPE_CHECKING:
     from distributed import Client, Scheduler, Worker

@@ -5,7 +5,7 @@ from html import escape
 
 from dspectral.dashboard.records import Records
 from dspectral.dashboard.states import FitState, Memory, PassState
-from dspectral.engine.wording import place_of
+from dspectral.engine.events import pass_label
 from dspectral.html import number, size_of
 
 MOST_BARS = 16
@@ -68,7 +68,7 @@ def tree(one: PassState | None) -> str:
     if one is None or one.begun is None:
         return "<h3>Merge tree</h3>"
     begun = one.begun
-    what = ", ".join(part for part in (place_of(begun.number, None), escape(begun.name)) if part)
+    what = ", ".join(part for part in (pass_label(begun.number, None), escape(begun.name)) if part)
     shape = f", {begun.fan_in} summaries to a merge" if begun.fan_in else ", nothing is merged"
     again = one.again if one.ended is None else []
     again = (again + [0] * len(one.totals))[: len(one.totals)]
@@ -106,7 +106,7 @@ def _chips(members: list[FitState], root: FitState, one: PassState | None) -> li
     if one is not None and one.begun is not None and one.is_running:
         begun = one.begun
         n_passes = next((fit.n_passes for fit in members if one.run in fit.passes), None)
-        place = place_of(begun.number, n_passes) or "step"
+        place = pass_label(begun.number, n_passes) or "step"
         chips.append(_chip(place, f"{escape(begun.name)}, {one.share:.0%}"))
         rate = root.rates.points[-1] if root.rates.points else None
         if rate is not None and one.rates:

@@ -63,7 +63,7 @@ class Decomposition(
             dtype=row_dtype(dtype),
         )
 
-    @engine.told
+    @engine.emits_events
     def fit(self, X: RowsLike, y: object = None) -> Self:
         """Find the components.
 
@@ -100,7 +100,7 @@ class Decomposition(
         return self
 
     @available_if(_can_grow)
-    @engine.told
+    @engine.emits_events
     def partial_fit(self, X: RowsLike, y: object = None) -> Self:
         """Add rows to a fitted sketch: only the new ones are read.
 

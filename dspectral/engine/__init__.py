@@ -12,8 +12,8 @@ built does not. Its module therefore imports this package, and asks for ``engine
 from lazy_loader import attach_stub
 
 from dspectral._compiled import LISTENERS
-from dspectral.engine.compiling import announce as _announce
+from dspectral.engine.events import emit_compiling
 
-LISTENERS.append(_announce)
+LISTENERS.append(emit_compiling)
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -4,14 +4,16 @@ from .cluster.asking import asked as asked
 from .cluster.errors import ClusterError as ClusterError
 from .configuration import asked_memory_limit as asked_memory_limit
 from .configuration import memory_limit as memory_limit
+from .events import as_message as as_message
+from .events import listening as listening
+from .fits import emits_events as emits_events
 from .fits import expect_passes as expect_passes
 from .fits import fitting as fitting
 from .fits import numbered as numbered
 from .fits import only_planned as only_planned
 from .fits import scratch_of_plan as scratch_of_plan
-from .fits import told as told
-from .keeping.kept_folder import forget as forget
-from .keeping.kept_folder import keep as keep
+from .kept_parts import forget as forget
+from .kept_parts import keep as keep
 from .memory import column_groups as column_groups
 from .merge_tree import projected_memory as projected_memory
 from .merge_tree import tree_depth as tree_depth
@@ -29,7 +31,3 @@ from .run_plan import RunPlan as RunPlan
 from .run_plan import plan as plan
 from .summary import Summary as Summary
 from .summary import add_fields as add_fields
-from .telling import as_message as as_message
-from .telling import listening as listening
-from .timing import PassTime as PassTime
-from .timing import timed_passes as timed_passes

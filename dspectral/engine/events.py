@@ -1,63 +1,72 @@
-"""Fits, builds and passes tell what they do while they run: these are their events, for whoever listens.
+"""Events of fits, builds and passes: what they hold, their lines in the log, and who gets them.
 
-An event is a named tuple of plain values. It goes
+An event is a named tuple of plain values, and ``str(event)`` is its line in the log. It goes
 
-- to every listener of the thread in which it happens (:func:`~dspectral.engine.telling.listening`), and to the
-  listeners of all threads;
+- to every listener of the thread in which it happens (:func:`listening`), and to the listeners of all threads;
 - to Python's ``logging``, under the logger ``dspectral``: INFO for fits, passes, certificates and compilation, DEBUG
   for blocks and merges. Nothing is printed unless the program configures logging;
 - while the computation has a ``dask.distributed`` client, to the event log of its scheduler, under the topic
   ``"dspectral"``: only if somebody listens, or ``dspectral.dashboard`` is true in Dask's configuration.
 
-A fit tells, in this order: :class:`FitBegan`; for each pass :class:`PassBegan`, any number of :class:`BlocksDone`,
+A fit emits, in this order: :class:`FitBegan`; for each pass :class:`PassBegan`, any number of :class:`BlocksDone`,
 :class:`Merged` and :class:`Redone`, and :class:`PassEnded`; then :class:`Certified` if it has a certificate; and
 :class:`FitEnded`, also after an error. :class:`Compiling`, :class:`Compiled`, :class:`Retried` and :class:`Waiting`
 may stand anywhere between them.
 
-Messages in the scheduler's log are what :func:`~dspectral.engine.telling.as_message` makes: a dict with the fields of
-the event, its kind under ``"event"`` (the name of the class), seconds since 1970 under ``"time"``, ``"sender"`` (host
-and process), and ``"order"``, which counts the messages of one sender: they are sent without waiting, so sort by it
-where order matters. What comes from a worker has its address under ``"worker"``. Blocks are not in the log, since the
-scheduler itself knows its tasks: those of a pass are in the task groups whose names :class:`PassBegan` holds.
-:class:`Merged` comes from workers, and so do :class:`Compiling` and :class:`Compiled` where they compile.
+Messages in the scheduler's log are what :func:`as_message` makes: a dict with the fields of the event, its kind under
+``"event"``, seconds since 1970 under ``"time"``, ``"sender"`` (host and process), and ``"order"``, which counts the
+messages of one sender: they are sent without waiting, so sort by it where order matters. What comes from a worker has
+its address under ``"worker"``. Blocks are not in the log, since the scheduler itself knows its tasks: those of a pass
+are in the task groups whose names :class:`PassBegan` holds. :class:`Merged` comes from workers, and so do
+:class:`Compiling` and :class:`Compiled` where they compile.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+import itertools
+import logging
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
-from dspectral.engine.fault_events import Retried, Waiting
+from dspectral.engine.cluster.clients import Client
 
 TOPIC = "dspectral"
 """Topic of the messages in the event log of a scheduler."""
+LOGGER = logging.getLogger("dspectral")
+LOGGER.addHandler(logging.NullHandler())
+TASKS = (
+    (re.compile(r"merge-level-(\d+)-[0-9a-f]{32}"), r"a merge on level \1"),
+    (re.compile(r"\('(.*)-block-[0-9a-f]{32}', (\d+)"), r"block \2 of \1"),
+    (re.compile(r"\('(.*)-[0-9a-f]{32}', (\d+)"), r"task \2 of \1"),
+)
+"""What a task does, by the form of its key."""
 
 
 class FitBegan(NamedTuple):
-    """A fit or a build begins.
-
-    `fit`: token that all events of this fit have; `name`: class of the estimator, or name of the function,
-    such as ``"build_store"``; `parent`: token of the fit that called this one, as ``IntentClassifier`` fits a
-    representation; `n_passes`: number of passes over the data, where it is known already.
-    """
+    """A fit or a build, called ``name``, begins; ``parent`` is the token of the fit that called this one."""
 
     fit: str
     name: str
     parent: str
     n_passes: int | None
 
+    def __str__(self) -> str:
+        return f"{self.name} begins"
+
 
 class PassBegan(NamedTuple):
-    """A pass over blocks begins.
+    """A pass over blocks begins: pass ``number`` (from 1) of the fit ``of``.
 
-    `fit`: token of the fit; `of`: name of that fit, or ``""``; `run`: token of the pass, which its other
-    events have; `name`: name of the pass, such as ``"sketch"``; `number`: this is pass ``number`` (from 1) of
-    the fit; `n_passes`: number of passes of the fit, where the estimator knows it; `n_blocks`: number of
-    blocks; `n_merges`: number of tasks that merge summaries; `n_levels`: depth of the tree of merges;
-    `fan_in`: number of summaries that a merge takes; `n_rows`: number of rows of all blocks, where it is
-    known beforehand; `n_bytes`: bytes of all blocks once they are read, where it is known beforehand;
-    `block_group`: name of the task group of the blocks, as Dask's scheduler has it; `merge_groups`: names of
-    the task groups of the merges, one for each level from the blocks up; `n_kept, n_kept_merges`: blocks and
-    merges, of those above, that need not run; `n_joined`: number of blocks of the data, where each task reads
-    several small ones.
+    `run`: token of the pass, which its other events have; `n_levels`: depth of the tree of merges; `n_rows, n_bytes`:
+    rows and bytes of all blocks, where they are known beforehand; `block_group, merge_groups`: task groups of the
+    scheduler, of merges one for each level from the blocks up; `n_kept, n_kept_merges`: those that need not run;
+    `n_joined`: number of blocks of the data, where each task reads several small ones.
     """
 
     fit: str
@@ -78,26 +87,31 @@ class PassBegan(NamedTuple):
     n_kept_merges: int = 0
     n_joined: int = 0
 
+    def __str__(self) -> str:
+        kept = f"{self.n_blocks} blocks" + (f" ({self.n_kept} kept)" if self.n_kept else "")
+        parts = [self.name, pass_label(self.number, self.n_passes), kept]
+        parts += [] if self.n_rows is None else [f"{self.n_rows} rows"]
+        parts += [f"{self.n_levels} levels of merges"] if self.n_levels else []
+        return (f"{self.of}: " if self.of else "") + ", ".join(filter(None, parts))
+
 
 class BlocksDone(NamedTuple):
-    """More tasks of a pass are done.
-
-    `fit, run`: tokens of fit and pass; `n_blocks`: blocks that are done; `n_merges`: merges that are done.
-    """
+    """So many blocks and merges of a pass are done."""
 
     fit: str
     run: str
     n_blocks: int
     n_merges: int
 
+    def __str__(self) -> str:
+        return f"{self.n_blocks} blocks and {self.n_merges} merges are done"
+
 
 class Merged(NamedTuple):
-    """A merge of summaries is done; it tells how large summaries are, and how good.
+    """A merge on a level (1 for merges of the summaries of blocks) is done.
 
-    `fit, run`: tokens of fit and pass; `level`: level in the tree, 1 for merges of the summaries of blocks;
-    `summary_bytes`: bytes of the merged summary; `n_rows`: number of rows that are summarized, where the
-    summary knows it; `absolute, relative`: bound on the error of this summary alone, as :class:`Certified`
-    has it, where the summary knows it.
+    `n_rows`: rows that are summarized; `absolute, relative`: bound on the error of this summary alone, as
+    :class:`Certified` has it; each where the summary knows it.
     """
 
     fit: str
@@ -108,26 +122,25 @@ class Merged(NamedTuple):
     absolute: float | None
     relative: float | None
 
+    def __str__(self) -> str:
+        bound = "" if self.relative is None else f", relative certificate {self.relative:.3g}"
+        return f"merged on level {self.level}: {self.summary_bytes} bytes{bound}"
+
 
 class Redone(NamedTuple):
-    """Results were lost, for instance with a worker, and are computed once more.
-
-    `fit, run`: tokens of fit and pass; `n_tasks`: number of tasks that were done before and must run again
-    now; `lost_workers`: number of workers that left the cluster since the pass began.
-    """
+    """Tasks that were done before must run again; ``lost_workers`` have left since the pass began."""
 
     fit: str
     run: str
     n_tasks: int
     lost_workers: int
 
+    def __str__(self) -> str:
+        return f"{self.n_tasks} tasks were lost and run again; {self.lost_workers} workers are gone"
+
 
 class PassEnded(NamedTuple):
-    """A pass is over.
-
-    `fit, run`: tokens of fit and pass; `name`: name of the pass; `seconds`: wall time from the graph to the
-    merged summary; `error`: name of the exception that ended it.
-    """
+    """A pass is over after so many seconds; ``error`` is the name of the exception that ended it, or empty."""
 
     fit: str
     run: str
@@ -135,12 +148,15 @@ class PassEnded(NamedTuple):
     seconds: float
     error: str
 
+    def __str__(self) -> str:
+        return f"{self.name} took {self.seconds:.2f} s" + _failure(self.error)
+
 
 class Certified(NamedTuple):
     """The certificate of a fit is known.
 
-    `fit`: token of the fit; `name`: name of the fit; `absolute`: bound on the spectral norm of ``A'A - B'B``
-    for the rows A and their approximation B; `relative`: bound divided by the squared Frobenius norm of A.
+    `absolute`: bound on the spectral norm of ``A'A - B'B`` for the rows A and their approximation B; `relative`: that
+    bound divided by the squared Frobenius norm of A.
     """
 
     fit: str
@@ -148,13 +164,12 @@ class Certified(NamedTuple):
     absolute: float
     relative: float
 
+    def __str__(self) -> str:
+        return f"{self.name}: certificate {self.absolute:.4g} (relative {self.relative:.3g})"
+
 
 class FitEnded(NamedTuple):
-    """A fit or a build is over.
-
-    `fit`: token of the fit; `name`: name of the fit; `n_passes`: number of passes that were made; `seconds`:
-    wall time; `error`: name of the exception that ended it.
-    """
+    """A fit or a build is over; ``error`` is the name of the exception that ended it, or empty."""
 
     fit: str
     name: str
@@ -162,26 +177,60 @@ class FitEnded(NamedTuple):
     seconds: float
     error: str
 
+    def __str__(self) -> str:
+        passes = "1 pass" if self.n_passes == 1 else f"{self.n_passes} passes"
+        return f"{self.name} took {self.seconds:.2f} s, {passes}" + _failure(self.error)
+
 
 class Compiling(NamedTuple):
-    """Numba begins to compile a loop, for which no machine code was on disk.
-
-    `loop`: name of the function; `module`: module in which it is.
-    """
+    """Numba begins to compile a loop, for which no machine code was on disk."""
 
     loop: str
     module: str
 
+    def __str__(self) -> str:
+        return f"compiling {self.loop} (once, kept for later runs)"
+
 
 class Compiled(NamedTuple):
-    """A loop is compiled, with all that it calls.
-
-    `loop`: name of the function; `module`: module in which it is; `seconds`: wall time that it took.
-    """
+    """A loop is compiled, with all that it calls."""
 
     loop: str
     module: str
     seconds: float
+
+    def __str__(self) -> str:
+        return f"compiled {self.loop} in {self.seconds:.2f} s"
+
+
+class Retried(NamedTuple):
+    """A read, a write or a task failed in a way that may pass, and is tried again after a pause in seconds."""
+
+    what: str
+    attempt: int
+    pause: float
+    error: str
+
+    def __str__(self) -> str:
+        again = f"is tried again in {self.pause:g} s (attempt {self.attempt} failed: {self.error})"
+        return f"{self.what} {again}"
+
+
+class Waiting(NamedTuple):
+    """A pass on a cluster has waited for so many seconds.
+
+    `why`: one of ``"no workers"``, ``"paused"``, ``"silent"``, ``"scheduler"``, ``"task"`` and ``"unknown"``;
+    `sentence`: what is waited for, and what would help.
+    """
+
+    fit: str
+    run: str
+    why: str
+    seconds: float
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 Event: TypeAlias = (
@@ -199,3 +248,181 @@ Event: TypeAlias = (
     | Waiting
 )
 Listener: TypeAlias = Callable[[Event], object]
+# A context variable, so that a fit in another thread is not heard by the listener of this one.
+_OF_THREAD: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
+_EVERYWHERE: list[Listener] = []
+_ALL: list[Listener] = []
+_NUMBERS = itertools.count()
+_SENDER = f"{socket.gethostname()}:{os.getpid()}"
+
+
+@contextmanager
+def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
+    """Call a function with every event while the context lasts.
+
+    >>> import numpy as np
+    >>> from dspectral import TruncatedSVD
+    >>> events = []
+    >>> with listening(events.append):
+    ...     model = TruncatedSVD(2).fit(np.eye(3))
+    >>> [type(event).__name__ for event in events]
+    ['FitBegan', 'PassBegan', 'BlocksDone', 'PassEnded', 'Certified', 'FitEnded']
+    >>> print(events[1])
+    TruncatedSVD: sketch, pass 1 of 1, 1 blocks, 3 rows
+    """
+    # A listener of one thread is in `_ALL` too: everybody gets compilation, which happens once for all threads.
+    _ALL.append(listener)
+    before = _OF_THREAD.get()
+    if everywhere:
+        _EVERYWHERE.append(listener)
+    else:
+        _OF_THREAD.set((*before, listener))
+    try:
+        yield
+    finally:
+        _ALL.remove(listener)
+        if everywhere:
+            _EVERYWHERE.remove(listener)
+        else:
+            _OF_THREAD.set(before)
+
+
+def has_listeners() -> bool:
+    """Report whether anybody in this process listens, or a dashboard is configured."""
+    import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
+
+    return bool(_OF_THREAD.get() or _EVERYWHERE or dask.config.get("dspectral.dashboard", default=False))
+
+
+def counts_blocks() -> bool:
+    """Report whether blocks are to be counted: for a listener, or for the log."""
+    return bool(_OF_THREAD.get() or _EVERYWHERE) or LOGGER.isEnabledFor(logging.DEBUG)
+
+
+def emit(event: Event, client: Client | None = None) -> None:
+    """Give an event to the listeners of this thread, the log, and the scheduler of a client."""
+    _log_and_call(event, (*_OF_THREAD.get(), *_EVERYWHERE))
+    # Blocks are left out: the scheduler knows its own tasks, and a message each would be as many again.
+    if client is not None and has_listeners() and not isinstance(event, BlocksDone):
+        _send(client, as_message(event))
+
+
+def emit_to_all(event: Event) -> None:
+    """Give an event to the log and all listeners of this process, of whatever thread."""
+    _log_and_call(event, tuple(_ALL))
+
+
+def emit_from_worker(event: Event) -> bool:
+    """Send an event from a task of a cluster to its scheduler, without waiting."""
+    return worker_emitter()(event)
+
+
+def worker_emitter() -> Callable[[Event], bool]:
+    """Return :func:`emit_from_worker` for the task that runs in this thread, to be called in any thread."""
+    # Looked up by name: a process that has not loaded it is no worker, and need not load it for this.
+    module = sys.modules.get("distributed.worker")
+    if module is not None:
+        with suppress(ValueError):  # it is raised where no task of a worker runs
+            return partial(_emit_from, module.get_worker())
+    return partial(_emit_from, None)
+
+
+def _emit_from(worker: Any, event: Event) -> bool:
+    if worker is None:
+        return False
+    worker.log_event(TOPIC, as_message(event))
+    return True
+
+
+def emit_compiling(loop: str, module: str, seconds: float | None) -> None:
+    """Emit that a loop is compiled (``seconds`` is None), or was."""
+    event = Compiling(loop, module) if seconds is None else Compiled(loop, module, seconds)
+    # A task of a thread knows nothing of the thread that waits for it, so all listeners get it.
+    emit_to_all(event)
+    emit_from_worker(event)
+
+
+def as_message(event: Event) -> dict[str, Any]:
+    """Return an event as a dict that can be written as JSON, and sent.
+
+    >>> message = as_message(Compiling("twice", "here"))
+    >>> message["event"], message["loop"]
+    ('Compiling', 'twice')
+    """
+    fields = {
+        key: list(value) if isinstance(value, tuple) else value for key, value in event._asdict().items()
+    }
+    kind = type(event).__name__
+    return {"event": kind, **fields, "time": time.time(), "sender": _SENDER, "order": next(_NUMBERS)}
+
+
+def is_own_message(message: dict[str, Any]) -> bool:
+    """Report whether a message was sent by this process, whose listeners have had the event itself."""
+    return bool(message["sender"] == _SENDER)
+
+
+def client_in_force() -> Client | None:
+    """Return the ``dask.distributed`` client that would compute now."""
+    import dask  # noqa: PLC0415  as above
+
+    try:
+        get = dask.base.get_scheduler()
+    except (RuntimeError, ValueError):
+        return None  # the computation itself says what is wrong with the configuration
+    client = getattr(get, "__self__", None)
+    return client if hasattr(client, "log_event") else None
+
+
+def pass_label(number: int | None, n_passes: int | None) -> str:
+    """Return which pass of how many, as far as that is known.
+
+    >>> pass_label(2, 4), pass_label(2, None), pass_label(None, 4)
+    ('pass 2 of 4', 'pass 2', '')
+    """
+    if number is None:
+        return ""
+    return f"pass {number}" if n_passes is None else f"pass {number} of {n_passes}"
+
+
+def task_label(key: str) -> str:
+    """Return what a task does, from its key.
+
+    >>> task_label("('sketch-block-0123456789abcdef0123456789abcdef', 3, 0)")
+    'block 3 of sketch'
+    >>> task_label("('merge-level-2-0123456789abcdef0123456789abcdef', 7)")
+    'a merge on level 2'
+    >>> task_label("('documents-0123456789abcdef0123456789abcdef', 7)")
+    'task 7 of documents'
+    """
+    found = (one.expand(label) for form, label in TASKS if (one := form.search(key)))
+    return next(found, f"the task {key}")
+
+
+def _failure(error: str) -> str:
+    return f", ended by {error}" if error else ""
+
+
+def _log_and_call(event: Event, listeners: tuple[Listener, ...]) -> None:
+    level = logging.DEBUG if isinstance(event, BlocksDone | Merged) else logging.INFO
+    LOGGER.log(level, "%s", event)
+    # Once each, in order: a listener may be there for its thread and for all.
+    for listener in dict.fromkeys(listeners):
+        try:
+            listener(event)
+        except Exception:
+            LOGGER.exception("a listener failed at %s", type(event).__name__)
+
+
+def _send(client: Client, message: dict[str, Any]) -> None:
+    """Hand a message to the client's own loop."""
+
+    # The loop runs in a thread of its own: `add_callback` is the one call into it that other threads may make, and it
+    # does not wait.
+    async def send() -> None:
+        try:
+            await client.scheduler.log_event(topic=TOPIC, msg=message)
+        except Exception:  # a fit does not fail because nobody can be told of it
+            LOGGER.debug("the scheduler did not take the event %s", message["event"], exc_info=True)
+
+    with suppress(RuntimeError):  # the loop is closed
+        client.loop.add_callback(send)

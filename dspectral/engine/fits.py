@@ -9,10 +9,8 @@ from tempfile import mkdtemp
 from typing import ParamSpec, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
-from dspectral.engine.events import Certified, FitBegan, FitEnded
-from dspectral.engine.keeping.contents import Contents
-from dspectral.engine.keeping.kept_folder import keep, says_keep
-from dspectral.engine.telling import client_in_force, is_heard, tell
+from dspectral.engine.events import Certified, FitBegan, FitEnded, client_in_force, emit, has_listeners
+from dspectral.engine.kept_parts import keep, says_keep
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,7 +25,6 @@ class Fit:
         self.n_passes = n_passes
         self.n_begun = 0
         self.owner = owner
-        self.contents = Contents()
 
 
 _FIT: ContextVar[Fit | None] = ContextVar("fit", default=None)
@@ -48,11 +45,11 @@ def fit_in_force() -> Fit | None:
 
 @contextmanager
 def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Iterator[Fit]:
-    """Tell that a fit begins and ends; the passes of the body are its passes."""
+    """Emit that a fit begins and ends; the passes of the body are its passes."""
     outer = _FIT.get()
     fit = Fit(name, n_passes, owner)
-    client = client_in_force() if is_heard() else None
-    tell(FitBegan(fit.token, name, outer.token if outer else "", n_passes), client)
+    client = client_in_force() if has_listeners() else None
+    emit(FitBegan(fit.token, name, outer.token if outer else "", n_passes), client)
     tokens = _FIT.set(fit), _COUNTS.set(None)
     start, error = time.perf_counter(), ""
     try:
@@ -60,20 +57,20 @@ def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Ite
         certificate = getattr(owner, "certificate_", None)
         if certificate is not None:
             found = float(certificate.absolute), float(certificate.relative)
-            tell(Certified(fit.token, name, *found), client)
+            emit(Certified(fit.token, name, *found), client)
     except BaseException as raised:
         error = type(raised).__name__
         raise
     finally:
         _FIT.reset(tokens[0])
         _COUNTS.reset(tokens[1])
-        tell(FitEnded(fit.token, name, fit.n_begun, time.perf_counter() - start, error), client)
+        emit(FitEnded(fit.token, name, fit.n_begun, time.perf_counter() - start, error), client)
 
 
-def told(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a method ``fit``, or a function that builds, tell its events.
+def emits_events(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a ``fit`` method or a builder: it emits ``FitBegan`` and ``FitEnded``, and numbers the passes inside.
 
-    >>> @told
+    >>> @emits_events
     ... def build():
     ...     return fit_in_force().name
     >>> build()
@@ -82,10 +79,10 @@ def told(function: Callable[P, R]) -> Callable[P, R]:
     is_method = "." in function.__qualname__.rpartition("<locals>.")[2]
 
     @wraps(function)
-    def telling(*args: P.args, **kwargs: P.kwargs) -> R:
+    def emitting(*args: P.args, **kwargs: P.kwargs) -> R:
         planner, running = _PLANNER.get(), _FIT.get()
         if planner is not None and running is None:
-            return cast("R", planner(telling, *args, **kwargs))
+            return cast("R", planner(emitting, *args, **kwargs))
         if not is_method:
             # What a build writes goes on where it was, and need not be kept twice.
             with fitting(function.__name__), keep(None):
@@ -97,7 +94,7 @@ def told(function: Callable[P, R]) -> Callable[P, R]:
             with fitting(type(owner).__name__, owner=owner):
                 return function(*args, **kwargs)
 
-    return says_keep(telling) if is_method else telling
+    return says_keep(emitting) if is_method else emitting
 
 
 @contextmanager

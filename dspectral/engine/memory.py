@@ -19,11 +19,11 @@ from numpy.typing import DTypeLike
 from dspectral.engine.cluster.asking import asked
 from dspectral.engine.cluster.clients import Client, Scheduler
 from dspectral.engine.configuration import as_bytes, asked_memory_limit, configured_fan_in
+from dspectral.engine.events import client_in_force
 from dspectral.engine.fits import fit_in_force
 from dspectral.engine.merge_tree import tree_depth
 from dspectral.engine.row_blocks import Stream, bytes_said, in_cuts, is_in_memory, spans_of
 from dspectral.engine.summary import BlockSize, Need, bytes_of, need_of
-from dspectral.engine.telling import client_in_force
 from dspectral.html import size_of
 from dspectral.types import FloatArray
 

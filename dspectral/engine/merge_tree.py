@@ -12,12 +12,12 @@ from dask.highlevelgraph import HighLevelGraph
 
 from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.keeping.keeper import Keeper
+from dspectral.engine.events import emit_from_worker
+from dspectral.engine.keeping import Keeper
+from dspectral.engine.pass_events import merged
 from dspectral.engine.row_blocks import Shape, join, shape_said
-from dspectral.engine.running import merged
 from dspectral.engine.summary import Summary
 from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value, with_retries
-from dspectral.engine.telling import tell_from_worker
 
 S = TypeVar("S", bound=Summary)
 
@@ -114,7 +114,7 @@ def _merge(*summaries: S) -> S:
 def _merge_and_tell(fit: str, run: str, level: int, *summaries: S) -> S:
     """Merge neighbors, and send the scheduler the size and the certificate of the result."""
     result = _merge(*summaries)
-    tell_from_worker(merged(fit, run, level, result))
+    emit_from_worker(merged(fit, run, level, result))
     return result
 
 

@@ -18,11 +18,19 @@ from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.cluster.machines import compare_machines
 from dspectral.engine.cluster.run import runs_in_task
 from dspectral.engine.configuration import configured_fan_in
+from dspectral.engine.events import client_in_force
 from dspectral.engine.fits import FirstPass, fit_in_force, has_number, scratch_of_plan
-from dspectral.engine.keeping.keeper import Keeper, keeper_of
-from dspectral.engine.keeping.partials import PartialError
+from dspectral.engine.keeping import Keeper, keeper_of
+from dspectral.engine.kept_parts import PartError
 from dspectral.engine.memory import PassNeed, admit, need_of_pass, spans_for
 from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
+from dspectral.engine.pass_events import (
+    Work,
+    client_for,
+    local_scheduler,
+    running_pass,
+    without_graph_warning,
+)
 from dspectral.engine.row_blocks import (
     Blocks,
     Shape,
@@ -39,16 +47,8 @@ from dspectral.engine.row_blocks import (
     say_bytes,
     slices_of,
 )
-from dspectral.engine.running import (
-    Work,
-    client_for,
-    local_scheduler,
-    running_pass,
-    without_graph_warning,
-)
 from dspectral.engine.summary import Summary, bytes_of
 from dspectral.engine.task_graph import Graph, call, result_of, value, with_retries
-from dspectral.engine.telling import client_in_force
 from dspectral.engine.unseen import pinned_and_named
 from dspectral.types import Rows, is_sparse
 
@@ -119,7 +119,7 @@ def summarize(
         try:
             with _computing(result.dask, work, run, in_memory=in_memory, need=need) as how:
                 (summary,) = dask.compute(result, **how)
-        except PartialError as error:  # a part that was kept is damaged, and made again
+        except PartError as error:  # a part that was kept is damaged, and made again
             if keeper is None:
                 raise
             keeper.discard(error)
@@ -158,7 +158,7 @@ def _tree_of_pass(
     fit = fit_in_force()
     teller = Teller(fit.token if fit else "", run) if client_for(in_memory=in_memory) else None
     result = merge_tree(graph, leaves, fan_in, run, teller, keeper)
-    work = work if keeper is None else keeper.told(work)
+    work = work if keeper is None else keeper.with_kept(work)
     return result, work, run, need_of_pass(of, arrays, spans, fan_in)
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from dspectral.engine.configuration import configured_retries
-from dspectral.engine.fault_events import Retried
-from dspectral.engine.telling import tell_everybody, tell_from_worker
+from dspectral.engine.events import Retried, emit_from_worker, emit_to_all
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -163,8 +162,8 @@ def tried_by(function: Callable[..., Any]) -> Callable[..., Any]:
 def tell_retry(event: Retried) -> None:
     """Tell that something is tried again: those who listen in this process, and the scheduler of its worker."""
     # A thread that runs a task knows nothing of the thread that waits for it, so whoever listens is told.
-    tell_everybody(event)
-    tell_from_worker(event)
+    emit_to_all(event)
+    emit_from_worker(event)
 
 
 def _retried_with(

@@ -13,8 +13,9 @@ from dask.delayed import Delayed
 
 from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.configuration import as_bytes
+from dspectral.engine.events import client_in_force
 from dspectral.engine.fits import FirstPass, planning
-from dspectral.engine.keeping.kept_folder import keep
+from dspectral.engine.kept_parts import keep
 from dspectral.engine.memory import (
     LIBRARIES,
     Memory,
@@ -25,7 +26,6 @@ from dspectral.engine.memory import (
     refusal_of,
 )
 from dspectral.engine.summary import Need, bytes_of
-from dspectral.engine.telling import client_in_force
 from dspectral.html import card, size_of
 
 MOST_BYTES = 256 << 20

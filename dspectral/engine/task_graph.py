@@ -31,8 +31,8 @@ from dask._task_spec import (
 )
 
 from dspectral.engine.configuration import configured_retries
+from dspectral.engine.events import task_label
 from dspectral.engine.retrying import retrying, tried_by
-from dspectral.engine.wording import place_of_task
 
 Key: TypeAlias = Hashable
 Node: TypeAlias = GraphNode
@@ -135,7 +135,7 @@ def with_retries(graph: Graph) -> Graph:
 
 
 def _with_retries(task: Task, n_retries: int) -> Node:
-    function = retrying(task.func, place_of_task(str(task.key)), n_retries)
+    function = retrying(task.func, task_label(str(task.key)), n_retries)
     # Newer versions of Dask mark the tasks that read.
     marks = {"_data_producer": True} if getattr(task, "data_producer", False) else {}
     return Task(task.key, function, *task.args, **marks, **task.kwargs)

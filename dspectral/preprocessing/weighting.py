@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.engine import expect_passes, is_lazy, map_rows, summarize, told
+from dspectral.engine import emits_events, expect_passes, is_lazy, map_rows, summarize
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_option
 from dspectral.inputs.rows import checked_rows
@@ -98,7 +98,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         self.idf = idf
         self.tf = tf
 
-    @told
+    @emits_events
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Count in how many rows each column is not zero.
 
@@ -124,7 +124,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         self._check_parameters()
         return self._count(X, reset=True)
 
-    @told
+    @emits_events
     def partial_fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Count further rows; only these are read.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, run_tasks
-from dspectral.engine.keeping.contents import Sealed
+from dspectral.engine.keeping import Sealed
 from dspectral.linalg.sparse_products import offset_fault
 from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.counts import CORPUS_KEY, sealed_head

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
-from dspectral.engine.keeping.contents import Sealed
+from dspectral.engine.keeping import Sealed
 from dspectral.store.anndata import AnnDataCounts, open_anndata
 from dspectral.store.anndata_files import is_hdf5
 from dspectral.store.arrays import Location, StoreError, read_array

@@ -7,8 +7,8 @@ import fsspec
 import zarr
 from zarr.errors import ContainsGroupError
 
-from dspectral.engine.keeping.contents import UnknownContentError
-from dspectral.engine.keeping.partials import Folder
+from dspectral.engine.keeping import UnknownContentError
+from dspectral.engine.kept_parts import Folder
 from dspectral.engine.retrying import retried
 from dspectral.store.patient import PatientFsspecStore, PatientLocalStore, PatientStore
 from dspectral.store.secrets import without_secrets

@@ -14,9 +14,9 @@ from dask.base import tokenize
 from dask.system import CPU_COUNT
 from scipy import sparse
 
-from dspectral.engine import expect_passes, is_lazy, lazy_rows, run_tasks, scratch_of_plan, told
+from dspectral.engine import emits_events, expect_passes, is_lazy, lazy_rows, run_tasks, scratch_of_plan
 from dspectral.engine.fits import FirstPass
-from dspectral.engine.running import Work
+from dspectral.engine.pass_events import Work
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.checks import check_size
 from dspectral.store.counts import CountStore
@@ -25,7 +25,7 @@ from dspectral.store.weighted_rows import KEY, weightings_of
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 
-@told
+@emits_events
 def write_counts(
     X: RowsLike,
     store: str,

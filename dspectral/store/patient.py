@@ -22,9 +22,8 @@ from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.configuration import configured_retries
-from dspectral.engine.fault_events import Retried
+from dspectral.engine.events import Retried, emit_to_all, worker_emitter
 from dspectral.engine.retrying import FIRST_PAUSE, GAVE_UP, GROWTH, is_transient, retried
-from dspectral.engine.telling import tell_everybody, worker_teller
 from dspectral.store.array_files import group_metadata
 from dspectral.store.full_disk import named_when_full
 
@@ -39,7 +38,7 @@ class _Patient:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # The loop's thread is none of a worker's: who is to be told is known in the thread that opens the store.
-        self._tell_worker = worker_teller()
+        self._tell_worker = worker_emitter()
         self._groups: set[str] = set()
 
     async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
@@ -130,7 +129,7 @@ class _Patient:
                     raise
                 said = " ".join(str(error).split()) or type(error).__name__
             event = Retried(f"{doing} {key} of {self}", attempt, pause, said)
-            tell_everybody(event)
+            emit_to_all(event)
             self._tell_worker(event)
             await asyncio.sleep(pause)
             attempt, pause = attempt + 1, pause * GROWTH

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dspectral.engine import events as of
-from dspectral.engine.fault_events import Retried, Waiting
-from dspectral.engine.wording import place_of
+from dspectral.engine.events import Retried, Waiting, pass_label
 from dspectral.watch.tasks import Phase, phase_name
 
 
@@ -105,7 +104,7 @@ class Passes:
         if not self._fits:
             return []
         name = " > ".join(fit.name for fit, _since in self._fits.values())
-        places = [place_of(one.began.number, one.began.n_passes) for one in self._passes.values()]
+        places = [pass_label(one.began.number, one.began.n_passes) for one in self._passes.values()]
         text = ": ".join(part for part in (name, *places[:1]) if part)
         return [Heading(text, min(since for _fit, since in self._fits.values()))]
 

@@ -10,7 +10,7 @@ from typing import Self, TextIO
 
 from dspectral.engine import listening
 from dspectral.engine.cluster.clients import Client
-from dspectral.engine.telling import LOGGER, client_in_force
+from dspectral.engine.events import LOGGER, client_in_force
 from dspectral.watch.bars import Rows, line_of
 from dspectral.watch.notebook import Notebook, notebook_shell
 from dspectral.watch.passes import Heading, Passes

@@ -10,7 +10,7 @@ from dask.callbacks import Callback
 
 from dspectral.engine.cluster.clients import Client, Scheduler
 from dspectral.engine.cluster.state import DONE
-from dspectral.engine.running import group_of
+from dspectral.engine.pass_events import group_of
 
 Counts: TypeAlias = Mapping[str, tuple[int, int]]
 """Tasks done and tasks in all, by task group, in the order of their first appearance."""

@@ -27,4 +27,4 @@ def heard_of(fit):
 
 
 def partials(folder):
-    return sorted(Path(folder).rglob("*.partial"))
+    return sorted(Path(folder).rglob("*.npz"))

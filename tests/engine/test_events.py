@@ -17,9 +17,7 @@ from dspectral.decomposition import Moments
 from dspectral.engine import as_message, events, fitting, listening
 from dspectral.engine import summarize as summarize_blocks
 from dspectral.engine.cluster.poll import ClusterPoll, State
-from dspectral.engine.events import Merged, PassBegan
-from dspectral.engine.telling import is_heard
-from dspectral.engine.wording import sentence_of
+from dspectral.engine.events import Merged, PassBegan, has_listeners
 from tests.engine.hearing import heard_of, of_kind
 from tests.schedulers import scheduled
 
@@ -99,7 +97,7 @@ def test_a_scheduler_is_told_nothing_unless_somebody_asked(client, rows):
     sketch(rows)
     assert len(client.get_events(events.TOPIC) or ()) == before
     with dask.config.set({"dspectral.dashboard": True}):
-        assert is_heard()
+        assert has_listeners()
         sketch(rows)
     for _ in range(100):
         if len(client.get_events(events.TOPIC) or ()) > before:
@@ -109,7 +107,7 @@ def test_a_scheduler_is_told_nothing_unless_somebody_asked(client, rows):
 
 
 def test_without_a_listener_the_graph_has_no_task_that_tells(client, rows, monkeypatch):
-    monkeypatch.setattr("dspectral.engine.merge_tree.tell_from_worker", None)  # a call would fail
+    monkeypatch.setattr("dspectral.engine.merge_tree.emit_from_worker", None)  # a call would fail
     sketch(rows)
 
 
@@ -246,8 +244,8 @@ def test_every_kind_of_event_has_words_and_can_be_sent_as_json():
         event = kind(
             *(samples.get(of, samples["tuple"] if "tuple" in str(of) else None) for of in fields.values())
         )
-        assert sentence_of(event)
-        assert "\n" not in sentence_of(event)
+        assert str(event)
+        assert "\n" not in str(event)
         message = json.loads(json.dumps(as_message(event)))
         assert message["event"] == kind.__name__
         assert message.keys() == {*fields, "event", "time", "sender", "order"}

@@ -13,9 +13,8 @@ from scipy import sparse
 from dspectral import TruncatedSVD, keep, open_store, summarize, write_counts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct
-from dspectral.engine import listening, map_rows
+from dspectral.engine import keeping, listening, map_rows
 from dspectral.engine.events import PassBegan
-from dspectral.engine.keeping import keeper as keeping
 from dspectral.engine.memory import Memory, need_of_pass, spans_for
 from dspectral.engine.row_blocks import BLOCK_BYTES, MOST_JOINED, bytes_said, say_bytes, spans_of
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dspectral.engine import events, expect_passes, fitting, numbered, run_tasks, told
-from dspectral.engine.telling import tell
+from dspectral.engine import emits_events, events, expect_passes, fitting, numbered, run_tasks
+from dspectral.engine.events import emit
 from tests.contracts import CASES
 from tests.engine.hearing import heard_of, of_kind
 
@@ -51,7 +51,7 @@ def test_what_is_said_first_of_the_number_of_passes_holds():
 
 
 def test_a_list_of_tasks_is_a_pass_only_where_that_is_said():
-    @told
+    @emits_events
     def build():
         run_tasks(len, ["a"], name="aside")
         with numbered(is_pass=True):
@@ -62,4 +62,4 @@ def test_a_list_of_tasks_is_a_pass_only_where_that_is_said():
         ("aside", None),
         ("read", 1),
     ]
-    tell(heard[0])  # nobody listens: nothing happens
+    emit(heard[0])  # nobody listens: nothing happens

@@ -10,7 +10,7 @@ from distributed import Client, LocalCluster
 
 import dspectral
 from dspectral.engine import listening, retrying, run_tasks
-from dspectral.engine.fault_events import Retried
+from dspectral.engine.events import Retried
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,7 @@ from dspectral.engine import listening
 from dspectral.engine.cluster.state import State, WorkerSeen, move_from_paused
 from dspectral.engine.cluster.waiting import Vigil, reason_of
 from dspectral.engine.configuration import wait_warning
-from dspectral.engine.events import PassBegan
-from dspectral.engine.fault_events import Waiting
-from dspectral.engine.wording import place_of_task
+from dspectral.engine.events import PassBegan, Waiting, task_label
 
 BEGUN = PassBegan("f", "Fit", "r", "sketch", 1, 1, 8, 7, 3, 2, None, None, "sketch-block", ())
 BLOCK = "('sketch-block-" + "0" * 32 + "', 3, 0)"
@@ -190,4 +188,4 @@ def test_a_time_that_is_none_is_refused_by_its_name(value):
 
 
 def test_tasks_are_named_by_what_they_do():
-    assert place_of_task("odd") == "the task odd"
+    assert task_label("odd") == "the task odd"

@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 import dspectral
 from dspectral import ClusterError
 from dspectral.engine import listening, run_tasks
-from dspectral.engine.fault_events import Waiting
+from dspectral.engine.events import Waiting
 from tests.engine.processes import a_cluster, send
 from tests.schedulers import forked_workers
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dspectral.engine import listening, retrying
-from dspectral.engine.fault_events import Retried
+from dspectral.engine.events import Retried
 from dspectral.store import patient
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.counts import open_store

@@ -14,7 +14,7 @@ import pytest
 
 import dspectral
 from dspectral.engine import events
-from dspectral.engine.telling import tell, tell_everybody
+from dspectral.engine.events import emit, emit_to_all
 from dspectral.watch import Progress, progress, showing
 from dspectral.watch.notebook import html_of
 from dspectral.watch.passes import Ended, Passes, rate_of
@@ -201,12 +201,12 @@ def test_what_events_say_becomes_headings_phases_and_an_end():
 def test_compilation_and_lost_workers_are_seen_in_a_line():
     stream = io.StringIO()
     with progress(stream=stream):
-        tell(events.FitBegan("f", "TruncatedSVD", "", None))
-        tell(began())
-        tell(events.Redone("f", "r", 6, 1))
-        tell_everybody(events.Compiling("_hash", "dspectral.text.hashing"))
+        emit(events.FitBegan("f", "TruncatedSVD", "", None))
+        emit(began())
+        emit(events.Redone("f", "r", 6, 1))
+        emit_to_all(events.Compiling("_hash", "dspectral.text.hashing"))
         wait_for(lambda: "compiling" in stream.getvalue())
-        tell(events.FitEnded("f", "TruncatedSVD", 1, 1.0, ""))
+        emit(events.FitEnded("f", "TruncatedSVD", 1, 1.0, ""))
     line = stream.getvalue().splitlines()[-2]
     assert "0/80, 6 of them again" in line
     assert line.endswith("1 worker lost, 6 tasks run again · compiling _hash (once, kept for later runs)")

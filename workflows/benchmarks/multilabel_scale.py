@@ -18,7 +18,7 @@ import numpy as np
 
 from dspectral import MomentMultiLabelClassifier, open_store, write_counts
 from dspectral.datasets import labelled_counts
-from dspectral.engine import timed_passes
+from dspectral.engine import listening
 from dspectral.methods.multilabel import MultiLabelRecipe
 from dspectral.metrics import document_auc, ndcg_at, precision_at
 from dspectral.store import CountStore
@@ -158,9 +158,11 @@ def learn_part(
         random_state=arguments.seed,
         **given,
     )
-    with run.measure(f"learn from {part}/8") as used, timed_passes() as timed:
+    events: list[Any] = []
+    with run.measure(f"learn from {part}/8") as used, listening(events.append):
         model.fit(documents)
-    passes = {f"{name}_pass": one.seconds for name, one in zip(PASSES, timed, strict=False)}
+    timed = [one.seconds for one in events if type(one).__name__ == "PassEnded"]
+    passes = {f"{name}_pass": seconds for name, seconds in zip(PASSES, timed, strict=False)}
     run.passes += model.n_passes_
     values = {**{f"{name}_seconds": value for name, value in passes.items()}, **_scores(model, held_out)}
     _report(run, "moments", used, values, documents=documents.n_rows, passes=model.n_passes_)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dspectral.engine.cluster.clients import Client, Scheduler
 from dspectral.engine.configuration import wait_warning
-from dspectral.engine.telling import LOGGER
+from dspectral.engine.events import LOGGER
 
 SILENT = 30.0
 """Seconds after which a worker that was not heard of is not asked: the largest clusters hear of theirs every ten."""

@@ -6,7 +6,7 @@ import dask
 from dask.utils import format_bytes
 
 from dspectral.engine.cluster.state import WorkerSeen
-from dspectral.engine.wording import place_of_task
+from dspectral.engine.events import task_label
 
 NEARLY_FULL = 0.5
 """A worker that was seen with this share of its limit may well have died for lack of memory."""
@@ -49,7 +49,7 @@ def enough_for(held: int) -> str:
 
 def killed(name: str, error: BaseException, held: Mapping[str, WorkerSeen]) -> str:
     """Return what distributed's ``KilledWorker`` means, with what was seen of the workers."""
-    place = place_of_task(str(getattr(error, "task", "")))
+    place = task_label(str(getattr(error, "task", "")))
     n_workers = int(getattr(error, "allowed_failures", 0)) + 1
     ended = f"{n_workers} workers ended, one after the other," if n_workers > 1 else "1 worker ended"
     begin = f"{ended} at {place} in the pass {name}"

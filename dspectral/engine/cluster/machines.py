@@ -17,7 +17,7 @@ from dspectral.engine.cluster.asking import addresses_of, asked
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.cluster.errors import ClusterError
 from dspectral.engine.configuration import wants_same_bits
-from dspectral.engine.telling import LOGGER
+from dspectral.engine.events import LOGGER
 
 PACKAGES = ("dspectral", "numpy", "scipy", "numba", "dask", "distributed", "zarr", "threadpoolctl")
 HERE = "this process"

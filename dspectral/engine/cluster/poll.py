@@ -8,9 +8,19 @@ from typing import Self
 
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.cluster.state import State, WorkerSeen, state_of
-from dspectral.engine.events import BlocksDone, Compiled, Compiling, Merged, PassBegan, Redone
-from dspectral.engine.fault_events import Retried
-from dspectral.engine.telling import LOGGER, counts_blocks, is_mine, tell
+from dspectral.engine.events import (
+    LOGGER,
+    BlocksDone,
+    Compiled,
+    Compiling,
+    Merged,
+    PassBegan,
+    Redone,
+    Retried,
+    counts_blocks,
+    emit,
+    is_own_message,
+)
 
 INTERVAL = 0.5
 """Seconds between two questions where somebody listens."""
@@ -96,8 +106,8 @@ class ClusterPoll:
                 continue
             kind = TOLD[message["event"]]
             # What is compiled in this process was told here.
-            if kind is Merged or (message["time"] >= self._since and not is_mine(message)):
-                tell(kind(*(message[field] for field in kind._fields)))
+            if kind is Merged or (message["time"] >= self._since and not is_own_message(message)):
+                emit(kind(*(message[field] for field in kind._fields)))
         self._seen = set(names)
         self._see(state)
 
@@ -116,7 +126,7 @@ class ClusterPoll:
             self._again[group] = again
             self._most[group] = max(done, self._most.get(group, 0))
         if n_again:
-            tell(Redone(self._begun.fit, self._begun.run, n_again, len(self._lost)))
+            emit(Redone(self._begun.fit, self._begun.run, n_again, len(self._lost)))
         begun = self._begun
         n_merges = sum(self._most.get(group, 0) for group in begun.merge_groups)
         n_blocks = self._most.get(begun.block_group, 0)
@@ -126,4 +136,4 @@ class ClusterPoll:
         done = BlocksDone(self._begun.fit, self._begun.run, n_blocks, n_merges)
         if done != self._told:
             self._told = done
-            tell(done)
+            emit(done)

@@ -17,8 +17,7 @@ from dspectral.engine.cluster.machines import workers_are_here
 from dspectral.engine.cluster.poll import INTERVAL, ClusterPoll
 from dspectral.engine.cluster.waiting import Vigil, address_of
 from dspectral.engine.configuration import wait_warning
-from dspectral.engine.events import PassBegan
-from dspectral.engine.telling import counts_blocks
+from dspectral.engine.events import PassBegan, counts_blocks
 
 MOST_SECONDS = 5.0
 """Seconds between two questions to a scheduler where nobody listens, at most."""

@@ -13,10 +13,7 @@ from dspectral.engine.cluster.errors import ClusterError, enough_for, pause_shar
 from dspectral.engine.cluster.poll import ClusterPoll
 from dspectral.engine.cluster.state import PAUSED, RUNNING, State, WorkerSeen, move_from_paused
 from dspectral.engine.configuration import wait_limit, wait_warning
-from dspectral.engine.events import PassBegan
-from dspectral.engine.fault_events import Waiting
-from dspectral.engine.telling import tell
-from dspectral.engine.wording import place_of_task
+from dspectral.engine.events import PassBegan, Waiting, emit, task_label
 
 PATIENCE = 2
 """Workers that have all paused, and spill no more, are waited for so many times ``dspectral.wait-warning``."""
@@ -31,7 +28,7 @@ SHOWN = 3
 class Reason(NamedTuple):
     """The reason for which a pass waits.
 
-    `why`: as :class:`~dspectral.engine.fault_events.Waiting` has it; `saw`: A clause that says what was seen;
+    `why`: as :class:`~dspectral.engine.events.Waiting` has it; `saw`: A clause that says what was seen;
     `helps`: A clause that says what would help; `limit`: seconds after which it ends the pass.
     """
 
@@ -96,7 +93,7 @@ class Vigil:
         begun = self._begun
         what = f"the pass {begun.name} has waited for {seconds:.3g} s in which no task was done"
         event = Waiting(begun.fit, begun.run, reason.why, seconds, f"{what}: {reason.saw}; {reason.helps}")
-        tell(event, self._client)
+        emit(event, self._client)
         warnings.warn(event.sentence, RuntimeWarning, stacklevel=2)
 
 
@@ -132,7 +129,7 @@ def reason_of(state: State, first: float, limit: float) -> Reason:
 
 
 def _runs_long(busy: WorkerSeen) -> Reason:
-    saw = f"{place_of_task(busy.task)} has run for {busy.task_seconds:.3g} s on {busy.address}"
+    saw = f"{task_label(busy.task)} has run for {busy.task_seconds:.3g} s on {busy.address}"
     helps = "this is no fault, and smaller blocks make shorter tasks"
     return Reason("task", saw, helps, float("inf"))
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
-from dspectral.engine import blas_in_one_thread, expect_passes, told
+from dspectral.engine import blas_in_one_thread, emits_events, expect_passes
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
@@ -145,7 +145,7 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         }
         return cls(n_clusters, **{**published, **parameters})
 
-    @told
+    @emits_events
     def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
         """Count adjacent words, cluster the words, and build the tree.
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling
 from dspectral.decomposition.spectrum import Certificate, Plan
-from dspectral.engine import collect_rows, map_rows, told
+from dspectral.engine import collect_rows, emits_events, map_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin
@@ -156,7 +156,7 @@ class WordEmbedding(
         recipe = EmbeddingRecipe(distance_weighting=False, n_skipped=0)
         return cls(n_components, **{"window": 5, "power": 0.0, "recipe": recipe, **parameters})
 
-    @told
+    @emits_events
     def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
         """Count contexts, scale and decompose them.
 

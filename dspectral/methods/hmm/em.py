@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine import expect_passes, summarize, told
+from dspectral.engine import emits_events, expect_passes, summarize
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, encode
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
@@ -103,7 +103,7 @@ class EMHMM(StateDecoder):
         self.recipe = recipe
         self.random_state = random_state
 
-    @told
+    @emits_events
     def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
         """Learn from sentences.
 

@@ -10,7 +10,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dspectral.engine import is_lazy, told
+from dspectral.engine import emits_events, is_lazy
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
 from dspectral.registry import saved
@@ -66,7 +66,7 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         self.n_init = n_init
         self.random_state = random_state
 
-    @told
+    @emits_events
     def fit(self, X: Frames, y: object = None) -> Self:
         """Find the centers.
 

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.spectrum import Plan, Spectrum, pad_components
-from dspectral.engine import map_rows, told
+from dspectral.engine import emits_events, map_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labels import Classes, class_rows, unit_class_rows
 from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
@@ -138,7 +138,7 @@ class HybridLSI(
         self.beta = beta
         self.random_state = random_state
 
-    @told
+    @emits_events
     def fit(
         self,
         X: RowsLike,

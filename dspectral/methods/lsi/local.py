@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from dspectral.engine import collect_rows, is_lazy, map_rows, told
+from dspectral.engine import collect_rows, emits_events, is_lazy, map_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labels import Classes, LabelledStreams, class_rows, label_names, labelled_streams
 from dspectral.inputs.parameters import (
@@ -199,7 +199,7 @@ class LocalLSI(
         self.recipe = recipe
         self.random_state = random_state
 
-    @told
+    @emits_events
     def fit(self, X: RowsLike, y: "Classes | None" = None) -> Self:
         """Find the spaces, and train the classifiers in them.
 

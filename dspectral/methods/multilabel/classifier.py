@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from dspectral.engine import expect_passes, is_lazy, told
+from dspectral.engine import emits_events, expect_passes, is_lazy
 from dspectral.inputs.labels import checked_documents, label_names, labelled_streams
 from dspectral.inputs.parameters import RandomState
 from dspectral.methods.multilabel.choosing import chosen
@@ -179,7 +179,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         published = {"smoothing": 0.0, "n_em_iter": 0, "correction_rank": 0, "recipe": recipe}
         return cls(n_states, **{**published, **parameters})
 
-    @told
+    @emits_events
     def fit(self, X: RowsLike, y: "RowsLike | None" = None) -> Self:
         """Learn from documents and their labels.
 

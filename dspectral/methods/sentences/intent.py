@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.engine import told
+from dspectral.engine import emits_events
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_option, check_real, resolve_seed
 from dspectral.inputs.texts import TextColumn, as_documents, clone_sharing, is_fitted
@@ -140,7 +140,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         """The fitted representation: the given one, or one that was fitted to the training sentences."""
         return self.representation if self._own_representation is None else self._own_representation
 
-    @told
+    @emits_events
     def fit(self, X: TextColumn, y: ArrayLike) -> Self:
         """Choose by cross-validation on the training sentences, then fit on all of them.
 

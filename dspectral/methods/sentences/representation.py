@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.spectrum import Plan, Solver, Spectrum, spectrum
-from dspectral.engine import map_rows, summarize, told
+from dspectral.engine import emits_events, map_rows, summarize
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import TopTermsMixin
@@ -143,7 +143,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         self.random_state = random_state
         self.recipe = recipe
 
-    @told
+    @emits_events
     def fit(self, X: "TextsOrCounts | TextFiles", y: object = None) -> Self:
         """Learn a vector for each word from unlabeled sentences.
 

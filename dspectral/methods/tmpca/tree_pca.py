@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.spectrum import Spectrum
-from dspectral.engine import blas_in_one_thread, map_rows, told
+from dspectral.engine import blas_in_one_thread, emits_events, map_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_integer, check_option
 from dspectral.inputs.rows import LazyOutputMixin
@@ -133,7 +133,7 @@ class TreePCA(
         self.whiten = whiten
         self.output = output
 
-    @told
+    @emits_events
     def fit(self, X: SentencesLike, y: object = None) -> Self:
         """Find the components of each level, in one pass each at most.
 

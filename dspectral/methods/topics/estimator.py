@@ -148,7 +148,7 @@ class Topics(
         self.n_top_documents = n_top_documents
         self.random_state = random_state
 
-    @engine.told
+    @engine.emits_events
     def fit(self, X: TextsOrCounts, y: object = None, *, terms: "Terms | None" = None) -> Self:
         """Find the topics.
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from dspectral.engine import told
+from dspectral.engine import emits_events
 from dspectral.store.arrays import Location, StoreError, write_array
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.checks import check_size
@@ -34,7 +34,7 @@ BLOCK_BYTES = 16 << 20
 Settings: TypeAlias = HashingSettings | VocabularySettings
 
 
-@told
+@emits_events
 def build_store(
     sources: TextSources,
     store: str,

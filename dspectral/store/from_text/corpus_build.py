@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from dspectral.engine import run_tasks, told
+from dspectral.engine import emits_events, run_tasks
 from dspectral.store.arrays import Location, write_array
 from dspectral.store.checks import check_name, check_size
 from dspectral.store.corpus import Corpus, SentenceBlock
@@ -34,7 +34,7 @@ N_PARTITIONS = 8
 """Parts, by a hash of the word, in which words are counted one after the other."""
 
 
-@told
+@emits_events
 def build_corpus(
     sources: TextSources,
     store: str,

@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine import Blocks, blas_in_one_thread, expect_passes, summarize, told
+from dspectral.engine import Blocks, blas_in_one_thread, emits_events, expect_passes, summarize
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
 from dspectral.linalg.simplex import nearest_in_simplex
@@ -175,7 +175,7 @@ class AnchorHMM(StateDecoder):
             n_states, **{"spelling": 0.0, "min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters}
         )
 
-    @told
+    @emits_events
     def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
         """Count neighbors, find anchors, and make the model.
 

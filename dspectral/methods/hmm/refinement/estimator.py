@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from dspectral.engine import expect_passes, summarize, told
+from dspectral.engine import emits_events, expect_passes, summarize
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsLabelledSentences, LabelledCorpus, TokenLists, as_labelled
 from dspectral.methods.hmm.chain import m_step
@@ -122,7 +122,7 @@ class RefinementHMM(LabelDecoder):
         self.recipe = recipe
         self.random_state = random_state
 
-    @told
+    @emits_events
     def fit(self, X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None) -> Self:
         """Learn from labeled sequences.
 

@@ -1,4 +1,4 @@
-"""A pass that runs: its events, its tasks that are done, and its wall time."""
+"""Events of a pass while it runs, and its tasks that are done."""
 
 import time
 import warnings
@@ -11,12 +11,19 @@ from dask.callbacks import Callback, normalize_callback
 
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.cluster.run import getter, poll_for
-from dspectral.engine.events import BlocksDone, Merged, PassBegan, PassEnded
+from dspectral.engine.events import (
+    BlocksDone,
+    Merged,
+    PassBegan,
+    PassEnded,
+    client_in_force,
+    counts_blocks,
+    emit,
+    has_listeners,
+)
 from dspectral.engine.fits import fit_in_force, next_number
-from dspectral.engine.keeping.partials import Part
+from dspectral.engine.kept_parts import Part
 from dspectral.engine.summary import bytes_of
-from dspectral.engine.telling import client_in_force, counts_blocks, is_heard, tell
-from dspectral.engine.timing import note_pass
 
 
 class Work(NamedTuple):
@@ -63,13 +70,13 @@ class LocalCounts(Callback):
         self._n_blocks += level is None
         self._n_merges += level is not None
         if level is not None:
-            tell(merged(begun.fit, begun.run, level, result))
-        tell(BlocksDone(begun.fit, begun.run, self._n_blocks, self._n_merges))
+            emit(merged(begun.fit, begun.run, level, result))
+        emit(BlocksDone(begun.fit, begun.run, self._n_blocks, self._n_merges))
 
 
 @contextmanager
 def running_pass(work: Work, *, run: str, client: Client | None = None) -> Iterator[dict[str, Any]]:
-    """Tell the events of a pass while the body computes it, and note its time."""
+    """Emit the events of a pass while the body computes it."""
     fit = fit_in_force()
     number = next_number(is_pass=work.is_pass)
     begun = PassBegan(
@@ -91,32 +98,31 @@ def running_pass(work: Work, *, run: str, client: Client | None = None) -> Itera
         n_kept_merges=work.n_kept_merges,
         n_joined=work.n_joined,
     )
-    tell(begun, client)
+    emit(begun, client)
     if work.n_kept:
-        tell(BlocksDone(begun.fit, run, work.n_kept, work.n_kept_merges))
+        emit(BlocksDone(begun.fit, run, work.n_kept, work.n_kept_merges))
     start, error = time.perf_counter(), ""
     try:
-        with note_pass(work.name):
-            if client is not None:
-                # Watched even if nobody listens: a pass that cannot go on ends, and says why.
-                with poll_for(client, begun) as poll:
-                    yield {"scheduler": getter(client, begun, poll)}
-            elif counts_blocks():
-                # Named in the call and not registered: a fit in another thread would take registered ones away.
-                yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(begun))]}
-            else:
-                yield {}
+        if client is not None:
+            # Watched even if nobody listens: a pass that cannot go on ends, and says why.
+            with poll_for(client, begun) as poll:
+                yield {"scheduler": getter(client, begun, poll)}
+        elif counts_blocks():
+            # Named in the call and not registered: a fit in another thread would take registered ones away.
+            yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(begun))]}
+        else:
+            yield {}
     # Interrupts too: the event of the end says what ended the pass.
     except BaseException as raised:
         error = type(raised).__name__
         raise
     finally:
-        tell(PassEnded(begun.fit, run, work.name, time.perf_counter() - start, error), client)
+        emit(PassEnded(begun.fit, run, work.name, time.perf_counter() - start, error), client)
 
 
 def client_for(*, in_memory: bool) -> Client | None:
     """Return the client that will compute a pass, if anybody wants to hear of it."""
-    return client_in_force() if not in_memory and (is_heard() or counts_blocks()) else None
+    return client_in_force() if not in_memory and (has_listeners() or counts_blocks()) else None
 
 
 @contextmanager

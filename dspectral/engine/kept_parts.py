@@ -1,0 +1,330 @@
+"""Kept parts of passes: files of summaries in a folder, and the folder in force."""
+
+import inspect
+import io
+import json
+import re
+import uuid
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral import types
+from dspectral.types import is_sparse
+
+F = TypeVar("F", bound=Callable[..., Any])
+SUFFIX = ".npz"
+NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.npz(\.[0-9a-f]{32}\.tmp)?$")
+"""End of the path of a part, or of one whose writing was cut short."""
+DAMAGED = (ValueError, TypeError, LookupError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+"""Errors of NumPy and JSON at a file that is not as it was written."""
+_ARGUMENT = """
+keep : str or Path, optional
+    Folder, or any URL that fsspec knows, for finished parts of the passes: if the fit is cut short, the same call goes
+    on from there, with the same bits. By default the one in force, as :func:`dspectral.keep` says."""
+
+
+class Part(NamedTuple):
+    """A summary on its way up the tree, the seconds that making it again takes, and errors of failed writes below."""
+
+    summary: Any
+    seconds: float
+    faults: tuple[str, ...] = ()
+
+
+class Kept(NamedTuple):
+    """The number of parts in a folder, and their bytes."""
+
+    n_parts: int
+    n_bytes: int
+
+
+class PartError(Exception):
+    """A part is missing, damaged, or another one."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, why)
+        self.path, self.why = path, why
+
+
+class Folder(NamedTuple):
+    """The URL of a folder (a local path is absolute), and storage options as pairs: all that a task needs."""
+
+    url: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, url: str | Path, storage_options: dict[str, Any] | None = None) -> "Folder":
+        """Return the folder that a user named; a local path is made absolute, as workers have folders of their own."""
+        place = str(url)
+        is_url = "://" in place or "::" in place
+        options = tuple(sorted((storage_options or {}).items()))
+        return cls(place if is_url else str(Path(place).absolute()), options)
+
+    def system(self) -> tuple[Any, str]:
+        """Return the file system, and the path of the folder in it."""
+        import fsspec  # noqa: PLC0415  only what is kept needs it
+
+        system, root = fsspec.url_to_fs(self.url, **dict(self.options))
+        system.invalidate_cache()  # workers write through other instances
+        return system, root.rstrip("/")
+
+    def names(self, path: str) -> set[str]:
+        """Return the names of the parts directly under a path."""
+        system, root = self.system()
+        try:
+            found = system.ls(f"{root}/{path}", detail=False)
+        except FileNotFoundError:
+            return set()
+        return {Path(one).stem for one in found if one.endswith(SUFFIX)}
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file, at once or not at all."""
+        system, root = self.system()
+        place = Path(f"{root}/{path}{SUFFIX}")
+        if "file" not in system.protocol:
+            system.makedirs(f"{root}/{path}".rpartition("/")[0], exist_ok=True)
+            # One put is whole or nothing in a store of objects; elsewhere the checksums tell a half.
+            system.pipe_file(f"{root}/{path}{SUFFIX}", content)
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(f"{place}.{uuid.uuid4().hex}.tmp")
+        try:
+            aside.write_bytes(content)
+            aside.replace(place)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    def read(self, path: str, records: Mapping[str, type]) -> Any:
+        """Read a summary of some named tuples; raise :class:`PartError` if it is missing or damaged."""
+        system, root = self.system()
+        try:
+            return decoded(path, system.cat_file(f"{root}/{path}{SUFFIX}"), records)
+        except OSError as error:
+            raise PartError(path, f"it cannot be read ({type(error).__name__}: {error})") from error
+        except DAMAGED as error:
+            raise PartError(path, f"it is not as it was written ({error})") from error
+
+    def clear(self) -> Kept:
+        """Remove all parts, also those that were written half, and folders that are empty then."""
+        system, root = self.system()
+        found = {
+            path: int(one["size"] or 0)
+            for path, one in system.find(root, detail=True).items()
+            if NAME.search(path) and path.removeprefix("/").startswith(root.removeprefix("/"))
+        }
+        for path in found:
+            system.rm_file(path)
+        if "file" in system.protocol:
+            for folder in {Path(path).parent for path in found}:
+                with suppress(OSError):  # something else lies there
+                    folder.rmdir()
+        return Kept(sum(path.endswith(SUFFIX) for path in found), sum(found.values()))
+
+    @property
+    def shown(self) -> str:
+        """The address without what may be secret in it."""
+        return re.sub(r"//[^/@]*@", "//", self.url.partition("?")[0])
+
+
+_NOWHERE = Folder("")
+_FOLDER: ContextVar[Folder | None] = ContextVar("folder", default=None)
+
+
+@contextmanager
+def keep(url: str | Path | None, *, storage_options: dict[str, Any] | None = None) -> Iterator[None]:
+    """Keep finished parts of every pass in the context, so that a fit which is cut short goes on where it was.
+
+    A fit that was killed, lost its scheduler, or sees a store to which rows were appended, is called again as it was:
+    what is in the folder is read, and only what is missing is made. The result has the same bits.
+
+    Parameters
+    ----------
+    url : str, Path or None
+        Folder, on a path that all workers see, or any URL that fsspec knows. It may hold the parts of any number of
+        fits. None keeps nothing, whatever is in force outside.
+    storage_options : dict, optional
+        Options of the file system.
+
+    See Also
+    --------
+    forget : Remove what was kept.
+
+    Notes
+    -----
+    Parts are found by what they are made of: the content of the blocks, the function with all that is bound to it, the
+    code of dspectral, the versions of NumPy, SciPy and Numba, and the kind of machine. A part of anything else is not
+    found, and one that is damaged is made again with a warning. Content is known of stores and corpora of dspectral,
+    and of arrays in memory; other lazy rows are refused. A part is written where making it again would take 20 times
+    as long as writing it, and the result of each pass always.
+
+    The entry ``dspectral.keep`` of Dask's configuration names a folder for all fits, and the argument ``keep`` of every
+    ``fit`` one for this fit. What is in the folder stays until :func:`forget` removes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspectral import TruncatedSVD, forget, keep
+    >>> with keep("memory://parts"):
+    ...     model = TruncatedSVD(2).fit(np.eye(3))
+    >>> forget("memory://parts").n_parts
+    1
+    """
+    folder = _NOWHERE if url is None else Folder.of(url, storage_options)
+    token = _FOLDER.set(folder)
+    try:
+        yield
+    finally:
+        _FOLDER.reset(token)
+
+
+def folder_in_force() -> Folder | None:
+    """Return the folder in which passes of this thread are kept."""
+    folder = _FOLDER.get()
+    if folder is not None:
+        return None if folder == _NOWHERE else folder
+    import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
+
+    url = dask.config.get("dspectral.keep", None)
+    if url is None:
+        return None
+    if not isinstance(url, str | Path) or not str(url):
+        raise ValueError(f"dspectral.keep is {url!r}, but it must be a folder or the URL of one")
+    return Folder.of(url)
+
+
+def forget(url: str | Path, *, storage_options: dict[str, Any] | None = None) -> Kept:
+    """Remove what :func:`keep` left in a folder, and nothing else that may be there.
+
+    Parameters
+    ----------
+    url : str or Path
+        The folder, or the URL of one.
+    storage_options : dict, optional
+        Options of the file system.
+
+    Returns
+    -------
+    Kept
+        Number of parts that were removed, and their bytes.
+
+    Examples
+    --------
+    >>> forget("memory://nothing-there")
+    Kept(n_parts=0, n_bytes=0)
+    """
+    return Folder.of(url, storage_options).clear()
+
+
+def says_keep(method: F) -> F:
+    """Let the signature and the docstring of a method say its argument ``keep``."""
+    known = inspect.signature(method)
+    kinds = inspect.Parameter
+    more = kinds("keep", kinds.KEYWORD_ONLY, default=None, annotation=str | Path | None)
+    method.__signature__ = known.replace(parameters=[*known.parameters.values(), more])  # type: ignore[attr-defined]
+    found = re.search(r"\n\n( *)Returns\n", method.__doc__ or "")
+    if found:
+        lines = _ARGUMENT.replace("\n", f"\n{found[1]}")
+        method.__doc__ = (
+            f"{(method.__doc__ or '')[: found.start()]}{lines}{(method.__doc__ or '')[found.start() :]}"
+        )
+    return method
+
+
+def records_of(of: Callable[..., Any]) -> dict[str, type]:
+    """Return the named tuples that the summaries of a function are made of, by their names.
+
+    >>> from dspectral.decomposition.moments import Moments
+    >>> list(records_of(Moments.of))
+    ['dspectral.decomposition.moments.Moments']
+    """
+    while isinstance(of, partial):
+        of = of.func
+    found: dict[str, type] = {}
+    left: list[Any] = [getattr(of, "__self__", None), get_type_hints(of, localns=vars(types)).get("return")]
+    while left:
+        kind = left.pop()
+        left += get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            left += [] if name in found else get_type_hints(kind, localns=vars(types)).values()
+            found[name] = kind
+    return found
+
+
+def encoded(path: str, summary: object, records: Mapping[str, type]) -> bytes:
+    """Return the file of a summary: its arrays as ``.npz``, whose members have checksums, and its structure as JSON.
+
+    >>> decoded("a/b", encoded("a/b", (1, 0.5, None, np.arange(2)), {}), {})
+    (1, 0.5, None, array([0, 1]))
+    """
+    arrays: list[NDArray[Any]] = []
+    head = json.dumps({"path": path, "summary": _plain(summary, arrays, records)})
+    file = io.BytesIO()
+    np.savez(file, np.frombuffer(head.encode(), np.uint8), *arrays)
+    return file.getvalue()
+
+
+def decoded(path: str, content: bytes, records: Mapping[str, type]) -> Any:
+    """Return the summary in a file; nothing but numbers, containers and the given named tuples is ever made."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        head, *arrays = (file[f"arr_{number}"] for number in range(len(file.files)))
+    found = json.loads(head.tobytes())
+    if found["path"] != path:
+        raise ValueError(f"it is {found['path']}, under another name")
+    return _made(found["summary"], arrays, records)
+
+
+def _plain(thing: Any, arrays: list[NDArray[Any]], records: Mapping[str, type]) -> Any:
+    """Return a structure that JSON knows: a list of kind and parts; of an array, its place in a list."""
+    kind = type(thing)
+    if thing is None or kind in (bool, int, str):
+        return thing
+    if kind is float:
+        return ["float", thing.hex()]
+    parts: Iterable[Any]
+    if isinstance(thing, np.ndarray | np.generic) and thing.dtype.kind not in "OV":
+        arrays.append(np.asarray(thing))
+        return ["array" if isinstance(thing, np.ndarray) else "scalar", len(arrays) - 1]
+    if is_sparse(thing) and thing.format in ("csr", "csc"):
+        name, parts = "sparse", (kind.__name__, thing.shape, thing.data, thing.indices, thing.indptr)
+    elif isinstance(thing, tuple) and kind is not tuple:
+        name, parts = f"{kind.__module__}.{kind.__qualname__}", thing
+    else:
+        name, parts = kind.__name__, thing.items() if kind is dict else thing
+    if name not in records and name not in ("sparse", "tuple", "list", "dict"):
+        raise TypeError(f"a summary holds a {name}, which its annotations do not name, and cannot be kept")
+    return [name, *(_plain(one, arrays, records) for one in parts)]
+
+
+def _made(plain: Any, arrays: list[NDArray[Any]], records: Mapping[str, type]) -> Any:
+    """Return what :func:`_plain` was given."""
+    if not isinstance(plain, list):
+        return plain
+    kind, *rest = plain
+    if kind == "float":
+        return float.fromhex(rest[0])
+    if kind in ("array", "scalar"):
+        return arrays[rest[0]] if kind == "array" else arrays[rest[0]][()]
+    parts = [_made(one, arrays, records) for one in rest]
+    if kind != "sparse":
+        return (
+            records[kind](*parts)
+            if kind in records
+            else {"tuple": tuple, "list": list, "dict": dict}[kind](parts)
+        )
+    name, shape, *own = parts
+    if name not in ("csr_array", "csc_array", "csr_matrix", "csc_matrix"):
+        raise ValueError(f"{name} is no sparse matrix that is kept")
+    made = getattr(sparse, name)(shape)
+    made.data, made.indices, made.indptr = own
+    return made
