@@ -1,16 +1,11 @@
 """Components, their output and their types: those of scikit-learn, for rows of every kind."""
 
-import pickle
-
 import dask.array as da
 import numpy as np
 import pytest
 import sklearn
 import sklearn.decomposition
 from scipy import sparse
-from sklearn.compose import ColumnTransformer
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from dspectral import SketchedPCA, TruncatedSVD, write_counts
@@ -130,19 +125,6 @@ def test_single_precision_stays_and_all_else_becomes_double(solver, dtype, lazy)
         )
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_empty_blocks_change_nothing(solver):
-    parts = [ROWS[:0], ROWS[:200], ROWS[200:], ROWS[:0]]
-    full, holes = (
-        da.concatenate([da.from_array(part.toarray(), chunks=(max(1, part.shape[0]), -1)) for part in some])
-        for some in (parts[1:3], parts)
-    )
-    model = SketchedPCA(2, solver=solver, n_passes=2)
-    expected = model.fit(full).components_
-    np.testing.assert_allclose(model.fit(holes).components_, expected, atol=1e-5)
-    assert model.transform(holes).compute().shape == (300, 2)
-
-
 @pytest.mark.parametrize("solver", [*SOLVERS, "median_frequent_directions"])
 @pytest.mark.parametrize(
     ("X", "rank"),
@@ -203,21 +185,3 @@ def test_lazy_projections_are_turned_back_lazily():
     for rows in (DENSE, da.from_array(DENSE)):
         with pytest.raises(ValueError, match="X has 50 columns, but there are 3 components"):
             model.inverse_transform(rows)
-
-
-def test_a_search_over_components_works_with_folds_that_are_too_small():
-    y = np.arange(12) % 2
-    search = GridSearchCV(
-        make_pipeline(TruncatedSVD(), LogisticRegression()),
-        {"truncatedsvd__n_components": [2, 10], "truncatedsvd__solver": ["gram", "krylov"]},
-        cv=3,
-        error_score="raise",
-    )
-    with pytest.warns(UserWarning, match="independent direction"):
-        search.fit(ROWS[:12], y)
-    columns = ColumnTransformer(
-        [("pca", SketchedPCA(2), slice(0, 9)), ("svd", TruncatedSVD(3), slice(9, 50))]
-    )
-    assert columns.fit_transform(DENSE).shape == (300, 5)
-    model = pickle.loads(pickle.dumps(search.best_estimator_))  # noqa: S301
-    np.testing.assert_array_equal(model.predict(ROWS), search.predict(ROWS))

@@ -4,11 +4,10 @@ import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 
 from dspectral import SketchedPCA, TruncatedSVD
 from dspectral.decomposition.spectrum import GRAM_COLUMNS
-from tests.decomposition.rows import DENSE, ROWS, SOLVERS, csr_blocks
+from tests.decomposition.rows import DENSE, ROWS, SOLVERS
 
 
 @pytest.mark.parametrize("width", [GRAM_COLUMNS, GRAM_COLUMNS + 1])
@@ -75,20 +74,3 @@ def test_a_seed_gives_the_same_bits_and_another_an_answer_as_good(solver):
     assert (one.components_.tobytes() != other.components_.tobytes()) == (solver in ("nystrom", "krylov"))
     allowed = max(one.certificate_.absolute, other.certificate_.absolute)
     assert np.abs(one.singular_values_**2 - other.singular_values_**2).max() <= allowed
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize(
-    "make", [lambda: None, lambda: np.random.RandomState(5), lambda: np.random.default_rng(5)]
-)
-def test_every_kind_of_random_state_is_drawn_from_once_for_all_blocks(solver, make):
-    truth = np.linalg.svd(DENSE, compute_uv=False)[:3]
-    X = csr_blocks(ROWS.astype(np.float64), 20)
-    model = TruncatedSVD(3, solver=solver, n_passes=4, sketch_size=50, random_state=make()).fit(X)
-    np.testing.assert_allclose(model.singular_values_, truth, rtol=1e-5)
-    again = TruncatedSVD(3, solver=solver, n_passes=4, sketch_size=50, random_state=model.random_state_).fit(
-        X
-    )
-    assert again.components_.tobytes() == model.components_.tobytes()
-    other = clone(model).set_params(random_state=make()).fit(X)
-    assert (other.random_state_ == model.random_state_) == (make() is not None)

@@ -159,23 +159,7 @@ class WordQueries(TopTermsMixin):
         return default if default is not _REQUIRED and word not in self else self[word]
 
     def get_vector(self, word: str) -> NDArray[np.float32]:
-        """Return the vector of a word; gensim's name of :meth:`vector`.
-
-        Parameters
-        ----------
-        word : str
-            Word to look up.
-
-        Returns
-        -------
-        ndarray of float32, shape (n_components,)
-            Vector of the word.
-
-        Raises
-        ------
-        KeyError
-            If the word is not in the vocabulary.
-        """
+        """Return the vector of a word; gensim's name of :meth:`vector`."""
         return self[word]
 
     def __getitem__(self, words: str | Sequence[str]) -> NDArray[np.float32]:

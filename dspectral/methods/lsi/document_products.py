@@ -24,7 +24,7 @@ from dspectral.inputs.labels import labelled_streams
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, float_rows, gram_of, scaled_rows, total_of
 from dspectral.methods.lsi.similarities import Factor
-from dspectral.types import CheckedRows, CSRRows, FloatArray, Rows, is_sparse
+from dspectral.types import CheckedRows, FloatArray, Rows, is_sparse
 
 
 class ClassGramProduct(NamedTuple):
@@ -75,7 +75,10 @@ class ClassGramProduct(NamedTuple):
         else:
             weighted = np.asarray(weighted, dtype=factor.dtype)
             product = weighted.T @ (weighted @ factor)
-        return cls(rows.shape[0], total_of(rows), energy, product, class_sums(rows, classes, with_sums))
+        # Without sums an array all the same, so that summaries of all passes merge in the same way.
+        sums = sparse.csr_array(classes.T) @ rows if with_sums else np.zeros((0, rows.shape[1]))
+        sums = np.asarray(sums.toarray() if is_sparse(sums) else sums, dtype=np.float64)
+        return cls(rows.shape[0], total_of(rows), energy, product, sums)
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
@@ -107,14 +110,6 @@ class CrossProduct(NamedTuple):
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
         return add_fields(self, *others)
-
-
-def class_sums(rows: Rows, classes: CSRRows, wanted: bool = True) -> NDArray[np.float64]:
-    """Return ``Z'A``, shape (n_classes, d), or no rows at all."""
-    if not wanted:
-        return np.zeros((0, rows.shape[1]))  # an array, so that summaries of all passes merge in the same way
-    sums = sparse.csr_array(classes.T) @ rows
-    return np.asarray(sums.toarray() if is_sparse(sums) else sums, dtype=np.float64)
 
 
 class DocumentProducts(Protocol):

@@ -249,8 +249,13 @@ def train_linear_svms(
                 if descent.left > limit:
                     descent.tell(value, gradient)
             n_passes += 1
-    if _worst(descents, limits) > 1.0:
-        _warn_of_early_stop(n_passes, _worst(descents, limits), training.tol)
+    if (excess := _worst(descents, limits)) > 1.0:
+        warnings.warn(
+            f"the machines stopped after {n_passes} passes with {excess:.3g} times the gradient that "
+            f"tol = {training.tol:g} allows: raise tol, or lower C",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
     axes, offsets = _to_columns([descent.x for descent in descents], spaces)
     return LinearSVMs(axes, offsets, n_passes)
 
@@ -261,15 +266,6 @@ class _Evaluation(NamedTuple):
     values: list[float]
     gradients: list[NDArray[np.float64]]
     energy: float
-
-
-def _warn_of_early_stop(n_passes: int, excess: float, tol: float) -> None:
-    warnings.warn(
-        f"the machines stopped after {n_passes} passes with {excess:.3g} times the gradient that tol = {tol:g} "
-        "allows: raise tol, or lower C",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
 
 
 def _worst(descents: list[AskTellLBFGS], limits: list[float]) -> float:

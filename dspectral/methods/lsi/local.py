@@ -30,7 +30,6 @@ from dspectral.methods.lsi.local_regions import (
     Region,
     local_spaces,
     members_of_classes,
-    relevant_regions,
     row_bytes,
     weighted_regions,
 )
@@ -285,7 +284,7 @@ class LocalLSI(
         """Return each class's region, and the passes over the rows that they took."""
         self.relevancy_: Relevancy | None = None
         if self.method == "rds":
-            return relevant_regions(rows), 0
+            return [Region(mine, np.ones(len(mine))) for mine in rows], 0
         first = train_linear_svms(data, Training(INITIAL_C, recipe.tol, MAX_ITER))
         self.relevancy_ = Relevancy(first.axes, first.offsets, float(recipe.a), float(recipe.b))
         return weighted_regions(data, rows, self.relevancy_, self.gamma), first.n_passes + 1

@@ -152,11 +152,6 @@ def members_of_classes(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]
     return [mine if len(mine) < n_rows else mine[:0] for mine in rows]
 
 
-def relevant_regions(rows: list[NDArray[np.int64]]) -> list[Region]:
-    """Return regions of each class's own documents, all weighing 1 (RDS)."""
-    return [Region(mine, np.ones(len(mine))) for mine in rows]
-
-
 def weighted_regions(
     data: LabelledStreams, rows: list[NDArray[np.int64]], relevancy: Relevancy, gamma: float
 ) -> list[Region]:

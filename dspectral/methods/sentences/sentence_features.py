@@ -75,26 +75,10 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         """Return the second half of the representation, shape (n_sentences, n_components)."""
 
     def second_half(self, X: TextColumn, kind: str = "sent") -> CSRRows:
-        """Return the second half of the representation of one kind, without its weight.
+        """Return the second half of the representation of one kind, without its weight: rows of unit length, or zeros.
 
-        Parameters
-        ----------
-        X : list of str
-            Sentences, as for :meth:`transform`.
-        kind : {"sent", "sketch", "idf"}, default="sent"
-            One of ``halves``: ``"sent"`` is what :meth:`embed` returns; where words have learned directions,
-            ``"sketch"`` leaves out their rarity, ``"idf"`` the directions, and ``"idf+sent"`` puts ``"idf"`` and
-            ``"sent"`` side by side.
-
-        Returns
-        -------
-        csr_array of float64, shape (n_sentences, n_components); for "idf" n_words columns, for "idf+sent" both
-            Rows of unit length, or of zeros where no word is known.
-
-        Raises
-        ------
-        ValueError
-            If there is no half of this kind.
+        ``"sent"`` is what :meth:`embed` returns; where words have learned directions, ``"sketch"`` leaves out their
+        rarity, ``"idf"`` the directions, and ``"idf+sent"`` puts ``"idf"`` and ``"sent"`` side by side.
         """
         return self._half(X, check_option("kind", kind, self.halves))
 
@@ -107,22 +91,7 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         """Number of columns of :meth:`embed`."""
 
     def fit_transform(self, X: TextsOrCounts, y: object = None, **fit_params: Any) -> CSRRows:
-        """Fit to sentences, then represent them.
-
-        Parameters
-        ----------
-        X : list of str
-            Sentences, as for :meth:`transform`; a generator is read once.
-        y : object, optional
-            Ignored.
-        **fit_params : dict
-            Ignored.
-
-        Returns
-        -------
-        csr_array of float64, shape (n_sentences, n_columns)
-            The representation, as :meth:`transform` returns it.
-        """
+        """Fit to sentences, then represent them; a generator is read once."""
         # Packed once: a generator would be empty when transform asks for it again.
         texts = as_documents(X) if is_texts(X) else X
         rows: CSRRows = self.fit(texts, y).transform(texts)
@@ -154,35 +123,13 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         return sparse.csr_array(sparse.hstack([self.counts(texts), second], format="csr"))
 
     def counts(self, X: TextColumn) -> CSRRows:
-        """Return the hashed n-grams of sentences, scaled to unit length; no fit is needed.
-
-        Parameters
-        ----------
-        X : list of str
-            Sentences, as for :meth:`transform`.
-
-        Returns
-        -------
-        csr_array of float64, shape (n_sentences, n_features)
-            The first half of the representation, ``x / ||x||``.
-        """
+        """Return the hashed n-grams of sentences, scaled to unit length, ``x / ||x||``; no fit is needed."""
         hashing = HashingSettings(self.n_features, self.ngram_range)
         rows = hash_documents(as_documents(X), hashing).astype(np.float64)
         return Weighting(norm="l2").apply(rows)
 
     def positions(self, X: TextColumn) -> CSRRows:
-        """Return the first two words of sentences by position, hashed; no fit is needed.
-
-        Parameters
-        ----------
-        X : list of str
-            Sentences, as for :meth:`transform`.
-
-        Returns
-        -------
-        csr_array of float64, shape (n_sentences, n_features)
-            At most two ones in each row.
-        """
+        """Return the first two words of sentences by position, hashed, as ones; no fit is needed."""
         # A word with its place before it, "0_play", is another word to the hash than "play" or "1_play".
         texts = as_documents(X)
         decoded = (texts.text(i).decode().lower() for i in range(texts.n_documents))
@@ -193,18 +140,7 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         return hash_documents(Documents.of(marked), self.word_hashing).astype(np.float64)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
-        """Return a name for each column of :meth:`transform`.
-
-        Parameters
-        ----------
-        input_features : sequence of str, optional
-            Ignored: texts have no features.
-
-        Returns
-        -------
-        ndarray of str objects, shape (n_columns,)
-            ``ngram0``, ..., then ``component0``, ...
-        """
+        """Return a name for each column of :meth:`transform`: ``ngram0``, ..., then ``component0``, ..."""
         sizes = {"ngram": self.n_features, "component": self._embedding_size}
         names = [f"{kind}{i}" for kind, size in sizes.items() for i in range(size)]
         return np.asarray(names, dtype=object)

@@ -1,7 +1,6 @@
 """Word embeddings against a dense reference, for any place of the counts, and on a language with known classes."""
 
 import errno
-import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +13,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from dspectral import WordEmbedding, build_corpus, load, save
+from dspectral import WordEmbedding, build_corpus
 from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.inputs.sequences import as_corpus
 from dspectral.methods.embeddings import EmbeddingRecipe
@@ -206,16 +204,6 @@ def test_schedulers_agree_to_the_last_bit(corpus):
     np.testing.assert_array_equal(*found)
 
 
-def test_a_model_is_cloned_pickled_and_saved(sentences, tmp_path):
-    model = WordEmbedding(2, window=1, recipe=EmbeddingRecipe(n_passes=4)).fit(sentences)
-    assert clone(model).get_params() == model.get_params()
-    save(model, tmp_path / "model")
-    for copy in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model")):  # noqa: S301  our own
-        assert copy.words_ == model.words_
-        np.testing.assert_array_equal(copy.vectors_, model.vectors_)
-        assert copy.most_similar("cat", n=1) == model.most_similar("cat", n=1)
-
-
 def test_queries_leave_out_what_is_given_and_the_rare_type(sentences):
     model = WordEmbedding(2, window=1).fit([*sentences, ["alone"]])
     found = [word for word, _ in model.most_similar(["cat", "red"], "dog", n=50)]
@@ -275,35 +263,6 @@ def test_it_stands_before_a_classifier_and_takes_a_frame_of_pandas(sentences):
     column = pd.DataFrame({"n": y, "tokens": sentences})
     table = ColumnTransformer([("mean", WordEmbedding(2, window=1), "tokens")], remainder="passthrough")
     np.testing.assert_array_equal(table.fit_transform(column)[:, :2], frame.to_numpy())
-
-
-def test_a_search_over_parameters_is_scored_by_word_similarity(sentences):
-    def score(model, X, y=None):
-        return float(np.mean([model[a] @ model[b] for a, b, _ in CLASSES]))
-
-    grid = {"count_transform": ["sqrt", 1.0], "recipe": [None, EmbeddingRecipe(context="list")]}
-    search = GridSearchCV(WordEmbedding(2, window=1), grid, cv=2, scoring=score, error_score="raise")
-    search.fit(sentences)
-    assert search.best_params_["recipe"] == EmbeddingRecipe(context="list")
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-@pytest.mark.parametrize("kind", [tuple, iter, pd.Series])
-def test_sentences_come_in_any_collection(kind, sentences):
-    found = WordEmbedding(2, window=1).fit(kind(sentences))
-    np.testing.assert_array_equal(found.vectors_, WordEmbedding(2, window=1).fit(sentences).vectors_)
-
-
-@pytest.mark.parametrize("X", ["red cat", ["red cat", "blue dog"], np.ones((3, 2)), sparse.eye_array(3)])
-def test_what_is_no_sentences_is_one_sentence(X):
-    with pytest.raises((TypeError, ValueError), match="must be a list of"):
-        WordEmbedding(2).fit(X)
-
-
-def test_a_random_state_that_draws_is_kept_as_a_seed(sentences):
-    free = WordEmbedding(2, window=1, random_state=None).fit(sentences)
-    again = WordEmbedding(2, window=1, random_state=free.random_state_).fit(sentences)
-    np.testing.assert_array_equal(free.vectors_, again.vectors_)
 
 
 def test_the_setting_of_the_paper_is_a_plain_decomposition(sentences):

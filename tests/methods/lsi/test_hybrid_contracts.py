@@ -3,9 +3,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -14,8 +11,6 @@ from dspectral import (
     LocalLSI,
     VocabularySettings,
     build_store,
-    load,
-    save,
     term_similarity,
 )
 from dspectral.methods.lsi import hybrid as module
@@ -93,12 +88,6 @@ def test_similarity_for_other_terms_than_the_vocabulary_is_refused(tmp_path):
         term_similarity(store.vocabulary.terms, ["rot"], vectors[:1])
 
 
-def test_classes_are_cut_by_cross_validation():
-    pipeline = make_pipeline(HybridLSI(4), LogisticRegression())
-    found = GridSearchCV(pipeline, {"hybridlsi__alpha": [0.0, 0.5]}, cv=3).fit(ROWS, CLASSES)
-    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
-
-
 def test_similarities_reach_it_through_pipelines_by_name_and_by_routing():
     expected = HybridLSI(K, beta=0.3).fit(ROWS, term_similarity=TERMS).transform(ROWS)
     plain = make_pipeline(HybridLSI(K, beta=0.3), StandardScaler(with_mean=False, with_std=False))
@@ -128,21 +117,3 @@ def test_lazy_documents_stay_lazy_whatever_output_is_set(make):
     model = make(2).set_output(transform="pandas").fit(lazy, CLASSES)
     assert isinstance(model.transform(lazy), da.Array)
     assert type(model.transform(ROWS)).__name__ == "DataFrame"
-
-
-def test_frames_have_the_names_of_components_and_seeds_are_resolved_once():
-    hybrid = HybridLSI(3, random_state=np.random.default_rng(0)).set_output(transform="pandas")
-    assert list(hybrid.fit_transform(ROWS).columns) == ["hybridlsi0", "hybridlsi1", "hybridlsi2"]
-    assert isinstance(hybrid.random_state_, int)
-
-
-def test_a_saved_model_folds_in_as_before(tmp_path):
-    similarity = term_similarity(
-        [f"t{i}" for i in range(D)], [f"t{i}" for i in range(D)], np.random.default_rng(5).random((D, 3))
-    )
-    model = HybridLSI(3, alpha=0.2, beta=0.01).fit(ROWS, CLASSES, term_similarity=similarity)
-    save(model, str(tmp_path / "model"))
-    loaded = load(str(tmp_path / "model"))
-    np.testing.assert_array_equal(loaded.transform(ROWS), model.transform(ROWS))
-    again = clone(loaded).fit(ROWS, CLASSES, term_similarity=similarity)
-    np.testing.assert_array_equal(again.components_, model.components_)

@@ -169,24 +169,6 @@ def test_large_regions_are_decomposed_without_their_gram_matrix():
 DTYPES = [np.int8, np.int64, np.uint16, np.bool_, np.float16, np.float32, np.float64]
 
 
-@pytest.mark.parametrize(
-    ("method", "dtype"), [("rds", np.int8), ("rds", np.float16), *(("lrw", dtype) for dtype in DTYPES)]
-)
-def test_rows_of_any_numbers_give_the_answer_of_their_values(method, dtype):
-    counts = np.round(3 * ROWS).astype(dtype)
-    local = LocalLSI(K, method=method, recipe=LocalRecipe(tol=1e-2))
-    expected = clone(local).fit(counts.astype(np.float64), CLASSES)
-    kinds = [counts, da.from_array(counts, chunks=(40, -1))]
-    if dtype is not np.float16:  # SciPy has no sparse half precision
-        kinds += [sparse.csr_array(counts), lazy(counts, 40)]
-    for rows in kinds:
-        found = clone(local).fit(rows, CLASSES)
-        np.testing.assert_allclose(found.coef_, expected.coef_, atol=2e-4)
-        np.testing.assert_allclose(
-            np.asarray(found.transform(rows)), expected.transform(counts), atol=1e-4, rtol=1e-4
-        )
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_multiply_rows_of_any_numbers_in_double_precision(dtype):
     counts = np.round(3 * ROWS).astype(dtype)

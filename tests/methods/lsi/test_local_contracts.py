@@ -4,10 +4,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import cross_val_score
 
-from dspectral import LocalLSI, load, save
+from dspectral import LocalLSI
 from dspectral.methods.lsi import LocalRecipe
 from tests.methods.lsi.local_rows import CLASSES, NAMES, PLAIN, ROWS, SEVERAL, K, N, lazy
 
@@ -90,25 +89,6 @@ def test_predictions_are_dense_where_the_indicator_was_and_names_come_from_its_c
     assert local.score(lazy(ROWS, 40), da.from_array(SEVERAL, chunks=(15, -1))) == expected
 
 
-def test_grids_are_searched_and_frames_come_out():
-    grid = {"n_components": [2, 3], "method": ["rds", "lrw"]}
-    found = GridSearchCV(LocalLSI(C=1.0, random_state=None), grid, cv=3).fit(ROWS, NAMES[CLASSES])
-    assert found.best_score_ > 0.6
-    found = GridSearchCV(LocalLSI(C=1.0), grid, cv=3, scoring="average_precision").fit(
-        ROWS, SEVERAL.astype(int)
-    )
-    assert found.best_score_ > 0.6
-    frame = (
-        make_pipeline(LocalLSI(2, **PLAIN)).set_output(transform="pandas").fit(ROWS, CLASSES).transform(ROWS)
-    )
-    assert list(frame.columns) == [f"locallsi{i}" for i in range(6)]
-
-
-@pytest.mark.parametrize("seed", [np.random.RandomState(3), np.random.default_rng(3), None, 3])
-def test_seeds_of_every_kind_are_resolved_once(seed):
-    assert isinstance(LocalLSI(2, **PLAIN, random_state=seed).fit(ROWS, CLASSES).random_state_, int)
-
-
 @pytest.mark.parametrize("method", ["rds", "lrw"])
 def test_numbers_that_are_none_are_named(method):
     rows = ROWS.copy()
@@ -132,16 +112,6 @@ def test_too_few_passes_are_said(monkeypatch):
     monkeypatch.setattr("dspectral.methods.lsi.local.MAX_ITER", 3)
     with pytest.warns(ConvergenceWarning, match="stopped after 3 passes"):
         LocalLSI(K, recipe=LocalRecipe(tol=1e-12)).fit(ROWS, CLASSES)
-
-
-@pytest.mark.parametrize("method", ["rds", "lrw"])
-def test_a_saved_model_scores_as_before(method, tmp_path):
-    model = LocalLSI(K, method=method).fit(ROWS, NAMES[CLASSES])
-    save(model, str(tmp_path / "model"))
-    loaded = load(str(tmp_path / "model"))
-    np.testing.assert_array_equal(loaded.decision_function(ROWS), model.decision_function(ROWS))
-    np.testing.assert_array_equal(loaded.transform(ROWS), model.transform(ROWS))
-    np.testing.assert_array_equal(loaded.predict(ROWS), model.predict(ROWS))
 
 
 def test_settings_that_are_no_recipe_are_refused():

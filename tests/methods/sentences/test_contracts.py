@@ -10,7 +10,6 @@ import pytest
 from joblib import parallel_config
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
@@ -46,30 +45,6 @@ class Column:
 
     def __getitem__(self, i):
         return self.values[i]
-
-
-COLUMNS = {
-    "tuple": tuple,
-    "generator": iter,
-    "pandas": pd.Series,
-    "string dtype": lambda texts: pd.Series(texts, dtype="string", index=range(5, 5 + len(texts))),
-    "array": np.array,
-    "objects": lambda texts: np.array(texts, dtype=object),
-    "bytes": lambda texts: [text.encode() for text in texts],
-    "column": Column,
-}
-
-
-@pytest.mark.parametrize("kind", COLUMNS)
-def test_texts_come_in_columns_of_any_kind(kind):
-    column = COLUMNS[kind]
-    other = clone(SENT).fit(column(TEXTS))
-    np.testing.assert_array_equal(other.projection_, SENT.projection_)
-    expected = other.transform(TEXTS)
-    assert (other.transform(column(TEXTS)) != expected).nnz == 0
-    assert (clone(other).fit_transform(column(TEXTS)) != expected).nnz == 0
-    model = IntentClassifier(SENT, plus=True, C=1.0).fit(column(TEXTS), LABELS.tolist())
-    assert model.predict(column(TEXTS)).tolist() == LABELS.tolist()
 
 
 @pytest.mark.parametrize(
@@ -126,40 +101,6 @@ def test_few_words_and_few_sentences_give_zeros_and_say_how_many_directions_ther
         assert np.isfinite(sent.transform(texts).data).all()
 
 
-@pytest.mark.parametrize("model", [SentenceRepresentation(2, n_features=256), IntentClassifier(C=1.0)])
-def test_a_random_state_of_any_kind_is_resolved_once(model):
-    fitted = [
-        clone(model).set_params(random_state=state).fit(TEXTS, LABELS).random_state_
-        for state in (np.random.RandomState(3), np.random.RandomState(3), np.random.default_rng(3), None, 7)
-    ]
-    assert fitted[0] == fitted[1]
-    assert fitted[-1] == 7
-    assert all(isinstance(seed, int) for seed in fitted)
-    with pytest.raises(TypeError, match="random_state is 'now'"):
-        clone(model).set_params(random_state="now").fit(TEXTS, LABELS)
-
-
-def test_a_search_tries_parameters_of_a_pipeline_on_a_column_of_a_table():
-    table = pd.DataFrame({"text": TEXTS, "n": np.arange(len(TEXTS))})
-    line = make_pipeline(
-        ColumnTransformer([("sent", SentenceRepresentation(2, n_features=256), "text")]), LinearSVC()
-    )
-    search = GridSearchCV(
-        line,
-        {
-            "columntransformer__sent__n_components": [1, 2],
-            "columntransformer__sent__recipe": [None, SentenceRecipe(n_passes=2)],
-        },
-        scoring="f1_macro",
-        cv=2,
-        error_score="raise",
-    ).fit(table, LABELS)
-    assert search.best_score_ == 1.0
-    names = search.best_estimator_[0].get_feature_names_out()
-    assert len(names) == 256 + search.best_params_["columntransformer__sent__n_components"]
-    assert names[0] == "sent__ngram0"
-
-
 def test_names_of_features_are_those_of_the_columns():
     names = SENT.get_feature_names_out()
     assert len(set(names)) == len(names) == SENT.transform(TEXTS).shape[1]
@@ -186,19 +127,6 @@ def test_a_representation_that_is_not_fitted_learns_from_the_training_sentences(
     assert not hasattr(clone(model).representation, "projection_")
     search = GridSearchCV(model, {"representation__n_components": [1, 2]}, cv=2, error_score="raise")
     assert search.fit(TEXTS, LABELS).best_score_ == 1.0
-
-
-def test_a_search_scores_classifiers_by_their_decisions():
-    search = GridSearchCV(
-        IntentClassifier(SENT, weights=1.0),
-        {"C": [1.0, (0.5, 1.0)], "plus": [False, True]},
-        scoring=("accuracy", "roc_auc", "f1_macro"),
-        refit="roc_auc",
-        cv=2,
-        error_score="raise",
-    ).fit(pd.Series(TEXTS), pd.Series(LABELS))
-    assert search.best_score_ == 1.0
-    assert search.classes_.tolist() == ["music", "travel"]
 
 
 @pytest.mark.parametrize("values", [1.0, 1, np.float64(1.0), [1.0], (1.0,), np.array([1.0]), np.array(1.0)])

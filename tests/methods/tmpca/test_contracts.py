@@ -6,22 +6,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import LinearSVC
 
-from dspectral import TreePCA, WordEmbedding, load, save
-from tests.methods.tmpca.sentences import Counted, arrays, bits, texts, vectors
-
-
-@pytest.mark.parametrize("kind", ["pair", "embedding", "hashed"])
-def test_a_loaded_model_transforms_as_the_saved_one(tmp_path, kind):
-    given = {"pair": vectors(), "embedding": WordEmbedding(4, window=2).fit(texts(300)), "hashed": None}[kind]
-    tree = TreePCA(4, length=8, vectors=given, whiten=kind == "pair").fit(texts(300))
-    save(tree, str(tmp_path / "model"))
-    loaded = load(str(tmp_path / "model"))
-    assert bits(loaded, texts(20, seed=9)) == bits(tree, texts(20, seed=9))
+from dspectral import TreePCA, WordEmbedding
+from tests.methods.tmpca.sentences import Counted, arrays, texts, vectors
 
 
 def test_single_precision_and_integers_are_taken_as_they_are():
@@ -107,22 +94,6 @@ def test_numbers_of_any_type_give_the_same_in_memory_and_lazily_in_two_axes_or_t
         np.testing.assert_allclose(np.abs(tree.transform(rows).compute()), np.abs(expected), atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [tuple, iter, pd.Series, "objects", "column"])
-def test_token_lists_come_in_columns_of_any_kind(kind):
-    def column():
-        if kind == "objects":
-            found = np.empty(len(sentences), dtype=object)
-            found[:] = sentences
-            return found
-        return Column(sentences) if kind == "column" else kind(sentences)
-
-    sentences = texts()
-    tree = TreePCA(length=4, vectors=vectors())
-    expected = tree.fit_transform(sentences)
-    np.testing.assert_array_equal(tree.transform(column()), expected)
-    np.testing.assert_array_equal(clone(tree).fit_transform(column()), expected)
-
-
 class Column:
     """What a data set gives for one of its columns."""
 
@@ -156,19 +127,3 @@ def test_a_clone_keeps_a_fitted_embedding_and_shares_a_table():
     assert tree.vectors.vectors_ is embedding.vectors_
     pair = vectors()
     assert clone(TreePCA(vectors=pair)).vectors is pair
-
-
-def test_a_search_tries_parameters_and_vectors_of_a_pipeline():
-    sentences, labels = texts(60), np.arange(60) % 2
-    line = make_pipeline(TreePCA(length=4, vectors=vectors()), LinearSVC())
-    grid = {"treepca__n_components": [2, 3], "treepca__vectors": [vectors(), vectors(3)]}
-    search = GridSearchCV(line, grid, cv=2, scoring="accuracy", error_score="raise").fit(sentences, labels)
-    assert np.isfinite(search.best_score_)
-    column = ColumnTransformer([("tree", TreePCA(2, length=4, vectors=vectors()), "words")])
-    assert column.fit_transform(pd.DataFrame({"words": sentences})).shape == (60, 2)
-
-
-@pytest.mark.parametrize("parameter", ["n_components", "length", "arity"])
-def test_a_parameter_of_the_wrong_type_is_named(parameter):
-    with pytest.raises(TypeError, match=f"{parameter} is 'ten', but it must be"):
-        TreePCA(**{"length": 8, parameter: "ten"}).fit(arrays())

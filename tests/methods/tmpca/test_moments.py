@@ -144,17 +144,6 @@ def test_a_word_type_out_of_range_is_named(wrong, named):
         PairCounts.of(block, n_types=N_TYPES, length=4)
 
 
-def test_inputs_are_not_written_to():
-    block, table = Sentences.of([[0, 1, 2], [3]]), table_of()
-    for array in (*block, table):
-        array.flags.writeable = False
-    level_moments(block, trees=Trees(4, 2, D, table), axes=bases(1, 2))
-    PairCounts.of(block, n_types=N_TYPES, length=4).moments(table)
-    dense = np.ones((2, 4 * D))
-    dense.flags.writeable = False
-    roots(dense, trees=Trees(4, 2, D), axes=bases(2, 2))
-
-
 def test_trees_of_full_size_are_joined_without_a_copy():
     rows = np.ones((8, 3))
     above = join_neighbors(Nodes(rows, np.array([4, 4])), 2)
