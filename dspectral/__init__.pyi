@@ -18,8 +18,8 @@ from .engine import keep as keep
 from .engine import plan as plan
 from .engine import projected_memory as projected_memory
 from .engine import summarize as summarize
-from .exploring.exploration import Exploration as Exploration
 from .exploring.exploration import explore as explore
+from .exploring.page import Exploration as Exploration
 from .inputs.top_terms import top_terms as top_terms
 from .io.word2vec import read_word2vec as read_word2vec
 from .io.word2vec import write_word2vec as write_word2vec

@@ -1,3 +1,3 @@
-from .exploration import Exploration as Exploration
 from .exploration import explore as explore
 from .findings import Sizes as Sizes
+from .page import Exploration as Exploration

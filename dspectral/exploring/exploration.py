@@ -1,121 +1,37 @@
 """One call from text to a page: the steps, and the page that they leave."""
 
-import html
 import tempfile
 import time
-import webbrowser
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import fsspec
 
 from dspectral.exploring import steps
-from dspectral.exploring.filling import fill
 from dspectral.exploring.findings import (
+    ROWS,
     TEXT,
+    TOKENS,
     Announce,
-    Findings,
     Sizes,
     Stages,
     least_count,
     peak_memory_bytes,
 )
-from dspectral.exploring.frequent_words import FrequentWords
-from dspectral.exploring.page import write_page
+from dspectral.exploring.frequent_words import FrequentWords, count_filled
+from dspectral.exploring.page import Exploration
 from dspectral.inputs.parameters import check_integer
 from dspectral.store.corpus import Corpus
+from dspectral.store.counts import CountStore
 from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.corpus_build import build_corpus
 from dspectral.store.from_text.longest import MOST_BYTES, Longest
-from dspectral.store.from_text.planned_text import Reading, plan_sentences
+from dspectral.store.from_text.planned_text import PlannedText, Reading, plan_sentences
 
-
-@dataclass(repr=False)
-class Exploration(Findings):
-    """Findings of :func:`explore` in a text, as a page to look at.
-
-    Attributes
-    ----------
-    name : str
-        Title of the page, the name of the first source; set it to another before the page is written.
-    size : dict
-        ``documents``, ``sentences``, ``tokens``, ``types`` and ``bytes`` of the text; bytes are None where a source
-        does not say its size.
-    settings : dict
-        Settings with which it was made, sizes after the rule for short texts among them.
-    vocabulary : Vocabulary
-        Frequent words.
-    directions : Directions or None
-        Latent directions, if the text has enough documents.
-    documents : Documents or None
-        Documents that are shown.
-    space : WordSpace or None
-        Nearest words and their map.
-    classes : Classes or None
-        Brown classes.
-    missing : dict of str to str
-        Why a part is None, by its name.
-    stages : list of Stage
-        The steps that were done, and how long each took.
-    seconds : float
-        Wall-clock time of all.
-    peak_memory_bytes : int
-        Largest memory of this process since it started (0 where the system does not say), or what a caller measured.
-    """
-
-    def __repr__(self) -> str:
-        return f"Exploration({self.name!r}: {self.size['documents']} documents, {self.size['tokens']} words)"
-
-    def html(self) -> str:
-        """Return the page.
-
-        Returns
-        -------
-        str
-            HTML that needs no other file and asks nothing of the network.
-        """
-        return write_page(self)
-
-    def save(self, path: str | PathLike[str]) -> Path:
-        """Write the page.
-
-        Parameters
-        ----------
-        path : str or path
-            File to write, ``explore.html`` for instance.
-
-        Returns
-        -------
-        Path
-            The file.
-        """
-        target = Path(path)
-        target.write_text(self.html(), encoding="utf-8")
-        return target
-
-    def show(self) -> Path:
-        """Write the page to a temporary file and open it in the web browser.
-
-        Returns
-        -------
-        Path
-            The file, which stays.
-        """
-        path = self.save(Path(tempfile.mkdtemp(prefix="dspectral-explore-")) / "explore.html")
-        webbrowser.open(path.as_uri())
-        return path
-
-    def _repr_html_(self) -> str:
-        """Return the page in a frame, so that its style and the notebook's leave each other alone."""
-        frame = "width:100%;height:80vh;min-height:480px;border:1px solid #8884"
-        return (
-            f'<iframe title="dspectral explore" style="{frame}" srcdoc="{html.escape(self.html())}"></iframe>'
-        )
+LEAST_CLUSTERS = 2
 
 
 def explore(
@@ -304,3 +220,85 @@ def _written(texts: Iterable[str], folder: str) -> tuple[list[str], int]:
 def _title(paths: list[str]) -> str:
     names = [path.rstrip("/").rpartition("/")[2] for path in paths]
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def fill(
+    found: Exploration,
+    words: FrequentWords,
+    folder: str,
+    sizes: Sizes,
+    stages: Stages,
+    *,
+    seed: int,
+    text: PlannedText,
+) -> None:
+    """Do everything that follows the count of words, and put it into the findings."""
+    with stages.stage("Count documents and sentences", TOKENS):
+        n_documents, n_sentences = count_filled(words)
+    with stages.stage("Count the words of each document", TOKENS):
+        store = steps.count_documents(words, f"{folder}/documents.zarr")
+    # Small text has no room for the sizes that were asked for: from here on they are those that it has.
+    sizes = sizes.reduced(n_documents=n_documents, n_words=len(words.words) - 1)
+    size = {
+        "documents": n_documents,
+        "sentences": n_sentences,
+        "tokens": words.n_tokens,
+        "types": words.n_types,
+        "bytes": _n_bytes(words.corpus.provenance["sources"]),
+    }
+    found.size, found.settings = size, {"sizes": sizes._asdict()}
+    found.vocabulary = steps.describe_vocabulary(words, store)
+    _explore_documents(found, words, store, sizes, seed, stages, text)
+    _explore_words(found, words, sizes, seed, stages)
+
+
+def _explore_documents(
+    found: Exploration,
+    words: FrequentWords,
+    store: CountStore,
+    sizes: Sizes,
+    seed: int,
+    stages: Stages,
+    text: PlannedText,
+) -> None:
+    """Add directions and documents."""
+    n_documents, used = found.size["documents"], steps.words_for_directions(store)
+    # A fourth of the words at most, or directions would be single words.
+    k = min(sizes.n_components, int(used.sum()) // 4)
+    if not k:
+        found.missing["directions"] = (
+            f"there are {n_documents} documents with words, of which {used.sum()} are in several documents but not "
+            "in most: a direction needs 4 of each"
+        )
+        return
+    with stages.stage("Find the directions of documents", ROWS):
+        fitted = steps.find_directions(store, used, k, seed=seed)
+    stages.correct(fitted.svd.n_passes_)
+    with stages.stage("Find typical and nearest documents", ROWS, 3):
+        chosen = steps.choose_documents(store, fitted.space, sizes.n_documents, seed=seed)
+    with stages.stage("Read the documents that are shown", TEXT):
+        found.documents = steps.read_texts(words, *chosen, text)
+    found.directions = steps.describe_directions(fitted, words.words, chosen[0], found.documents)
+
+
+def _explore_words(found: Exploration, words: FrequentWords, sizes: Sizes, seed: int, stages: Stages) -> None:
+    """Add word vectors, their map, and classes."""
+    if sizes.n_clusters < LEAST_CLUSTERS:
+        n_words, least = len(words.words) - 1, 8 * LEAST_CLUSTERS
+        found.missing["words"] = f"there are {n_words} words, and vectors and classes need at least {least}"
+        return
+    if not words.has_neighbors():
+        found.missing["words"] = "no word stands beside another one: every sentence is one word"
+        return
+    with stages.stage("Learn the vectors of words", TOKENS):
+        embedding = steps.learn_vectors(words, sizes.n_dimensions, seed=seed)
+    with stages.stage("Find the nearest words and lay out the map", "vectors"):
+        found.space = steps.place_words(embedding, sizes, seed=seed)
+    with stages.stage("Find the classes of words", TOKENS):
+        found.classes = steps.find_classes(words, sizes.n_clusters, seed=seed)
+
+
+def _n_bytes(spans: list[dict[str, Any]]) -> int | None:
+    """Return the size of the sources as they are stored; None where one does not say it."""
+    sizes = [span["n_bytes"] for span in spans]
+    return None if None in sizes else sum(sizes)

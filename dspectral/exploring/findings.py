@@ -1,12 +1,11 @@
 """What an exploration finds, as small tuples from which the page is written, and how much of it a page shows."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +49,7 @@ Announce: TypeAlias = Callable[[str], AbstractContextManager[object]]
 
 
 class Stage(NamedTuple):
-    """One finished stage.
-
-    `name`: name of the step; `reads`: kind of data that was read for it; `passes`: how often each block of
-    that was read; `seconds`: wall-clock time.
-    """
+    """One finished stage: its name, the kind of data that was read, how often each block was, and the seconds."""
 
     name: str
     reads: str
@@ -63,10 +58,7 @@ class Stage(NamedTuple):
 
 
 class Stages:
-    """Record of the stages of one run.
-
-    `finished`: stages in order.
-    """
+    """Record of the stages of one run, `finished` in order."""
 
     def __init__(self, announce: Announce | None = None) -> None:
         self.finished: list[Stage] = []
@@ -182,9 +174,7 @@ N_GROUPS = 12
 class Branch:
     """A branch of the tree: words whose bit strings begin alike.
 
-    `code`: bits that they share; `words` (n,): words by number, the most frequent first; `n_tokens`: number
-    of their tokens; `group`: number of its color, -1 above the groups; `branches`: the two branches into
-    which it splits.
+    `words` are by number, the most frequent first; `group` is the number of its color, -1 above the groups.
     """
 
     code: str
@@ -260,20 +250,9 @@ TEXT, TOKENS, ROWS = "text", "tokens", "documents' words"
 class Vocabulary(NamedTuple):
     """Words and how often they occur.
 
-    Attributes
-    ----------
-    words : list of str
-        Frequent words in order of falling count; the first is ``"<?>"``.
-    counts : ndarray of int64, shape (n_words,)
-        Number of tokens of each.
-    document_frequency : ndarray of int64, shape (n_words,)
-        Number of documents that hold each.
-    telling : ndarray of int64, shape (n,)
-        Words that cluster in few documents, the most telling first.
-    ranks, rank_counts : ndarray of int64, shape (n_points,)
-        Some ranks of all types, evenly on a logarithmic scale, and the counts there.
-    rank_words : list of str
-        The words there.
+    `words`: frequent words in order of falling count, the first ``"<?>"``; `counts, document_frequency` (n_words,);
+    `telling`: words that cluster in few documents, the most telling first; `ranks, rank_counts, rank_words`: some ranks
+    of all types, evenly on a logarithmic scale, and counts and words there.
     """
 
     words: list[str]
@@ -286,11 +265,7 @@ class Vocabulary(NamedTuple):
 
 
 class End(NamedTuple):
-    """One end of a direction.
-
-    `words`: words with the largest weights, and these, relative to the direction's largest; `documents`:
-    numbers of the most typical documents.
-    """
+    """One end of a direction: words with their weights relative to the largest, and the most typical documents."""
 
     words: list[tuple[str, float]]
     documents: list[int]
@@ -314,14 +289,8 @@ class Directions(NamedTuple):
 class Documents(NamedTuple):
     """Some documents and their nearest.
 
-    Attributes
-    ----------
-    texts : dict of int to (str, str)
-        Source and beginning of each document that is shown, by its number.
-    nearest : dict of int to list of (int, float)
-        Nearest documents of some, with their cosines.
-    sample : list of int
-        Documents drawn at random, of twice as many those of which the directions hold most.
+    `texts`: source and beginning of each document that is shown, by its number; `nearest`: nearest documents of some,
+    with their cosines; `sample`: documents drawn at random, of twice as many those of which the directions hold most.
     """
 
     texts: dict[int, tuple[str, str]]
@@ -353,54 +322,3 @@ class Classes(NamedTuple):
     groups: NDArray[np.int64]
     codes: list[str]
     information: float
-
-
-@dataclass
-class Findings:
-    """Vocabulary, directions, documents, word space and classes that were found in a text.
-
-    `name`: title of the page, the name of the first source; `size`: ``documents``, ``sentences``, ``tokens``,
-    ``types`` and ``bytes`` of the text; `settings`: settings with which it was made, sizes after the rule for
-    short texts among them; `vocabulary`: frequent words; `directions`: latent directions, if the text has
-    enough documents; `documents`: documents that are shown; `space`: nearest words and their map; `classes`:
-    brown classes; `missing`: why a part is None, by its name; `stages`: the steps that were done, and how
-    long each took; `seconds`: wall-clock time of all; `peak_memory_bytes`: largest memory of this process
-    since it started (0 where the system does not say), or what the caller has measured.
-    """
-
-    name: str
-    size: dict[str, int | None]
-    settings: dict[str, Any]
-    vocabulary: Vocabulary
-    directions: Directions | None = None
-    documents: Documents | None = None
-    space: WordSpace | None = None
-    classes: Classes | None = None
-    missing: dict[str, str] = dataclasses.field(default_factory=dict)
-    stages: list[Stage] = dataclasses.field(default_factory=list)
-    seconds: float = 0.0
-    peak_memory_bytes: int = 0
-
-    def sentence(self) -> str:
-        """Return in a sentence what the text is and what it took.
-
-        Returns
-        -------
-        str
-            The first line of the page.
-        """
-        size = self.size
-        stored = "" if size["bytes"] is None else f" ({scaled_bytes(size['bytes'])} as stored)"
-        texts, tokens, rows = (_passes(self.stages, reads) for reads in (TEXT, TOKENS, ROWS))
-        memory = (
-            f" and at most {scaled_bytes(self.peak_memory_bytes)} of memory" if self.peak_memory_bytes else ""
-        )
-        return (
-            f"{size['documents']:,} documents with {size['tokens']:,} words, {size['types']:,} of them different"
-            f"{stored}: read {texts} times as text, {tokens} times as numbered words and {rows} times as counts, in "
-            f"{scaled_seconds(self.seconds)}{memory}."
-        )
-
-
-def _passes(stages: list[Stage], reads: str) -> int:
-    return sum(stage.passes for stage in stages if stage.reads == reads)

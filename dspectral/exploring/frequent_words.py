@@ -35,11 +35,10 @@ class Places(NamedTuple):
 
 
 class FrequentWords(NamedTuple):
-    """The frequent words of a corpus, as its documents and sentences hold them.
+    """The frequent words of a corpus, as its documents and sentences hold them; punctuation is no word.
 
-    `corpus`: every token of each document; `words`: frequent words in order of falling count; `types`
-    (n_words,): type of each frequent word in the corpus; `places`: place of each type; `n_tokens, n_types`:
-    number of words in the text, punctuation left out, and of different ones.
+    `types` (n_words,): type of each frequent word in the corpus; `places`: the part of each type; `n_tokens, n_types`:
+    number of words in the text, and of different ones.
     """
 
     corpus: Corpus

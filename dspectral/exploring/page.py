@@ -1,9 +1,14 @@
 """An exploration as one HTML page that needs no other file."""
 
+import dataclasses
 import json
 import platform
+import tempfile
+import webbrowser
 from collections.abc import Collection
+from dataclasses import dataclass
 from importlib.metadata import version
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +18,21 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dspectral.exploring.documents import WORD, excerpt
-from dspectral.exploring.findings import Branch, Directions, Findings, leaves, scaled_bytes, scaled_seconds
+from dspectral.exploring.findings import (
+    ROWS,
+    TEXT,
+    TOKENS,
+    Branch,
+    Classes,
+    Directions,
+    Documents,
+    Stage,
+    Vocabulary,
+    WordSpace,
+    leaves,
+    scaled_bytes,
+    scaled_seconds,
+)
 from dspectral.exploring.pictures import COLORS, NO_GROUP, map_plot, spectrum_plot, zipf_plot
 from dspectral.types import JSON
 
@@ -33,7 +52,124 @@ ENVIRONMENT.filters |= {
 }
 
 
-def write_page(found: Findings) -> str:
+@dataclass(repr=False)
+class Exploration:
+    """Findings of :func:`explore` in a text, as a page to look at.
+
+    Attributes
+    ----------
+    name : str
+        Title of the page, the name of the first source; set it to another before the page is written.
+    size : dict
+        ``documents``, ``sentences``, ``tokens``, ``types`` and ``bytes`` of the text; bytes are None where a source
+        does not say its size.
+    settings : dict
+        Settings with which it was made, sizes after the rule for short texts among them.
+    vocabulary : Vocabulary
+        Frequent words.
+    directions : Directions or None
+        Latent directions, if the text has enough documents.
+    documents : Documents or None
+        Documents that are shown.
+    space : WordSpace or None
+        Nearest words and their map.
+    classes : Classes or None
+        Brown classes.
+    missing : dict of str to str
+        Why a part is None, by its name.
+    stages : list of Stage
+        The steps that were done, and how long each took.
+    seconds : float
+        Wall-clock time of all.
+    peak_memory_bytes : int
+        Largest memory of this process since it started (0 where the system does not say), or what a caller measured.
+    """
+
+    name: str
+    size: dict[str, int | None]
+    settings: dict[str, Any]
+    vocabulary: Vocabulary
+    directions: Directions | None = None
+    documents: Documents | None = None
+    space: WordSpace | None = None
+    classes: Classes | None = None
+    missing: dict[str, str] = dataclasses.field(default_factory=dict)
+    stages: list[Stage] = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+
+    def __repr__(self) -> str:
+        return f"Exploration({self.name!r}: {self.size['documents']} documents, {self.size['tokens']} words)"
+
+    def html(self) -> str:
+        """Return the page.
+
+        Returns
+        -------
+        str
+            HTML that needs no other file and asks nothing of the network.
+        """
+        return write_page(self)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the page.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write, ``explore.html`` for instance.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        target = Path(path)
+        target.write_text(self.html(), encoding="utf-8")
+        return target
+
+    def show(self) -> Path:
+        """Write the page to a temporary file and open it in the web browser.
+
+        Returns
+        -------
+        Path
+            The file, which stays.
+        """
+        path = self.save(Path(tempfile.mkdtemp(prefix="dspectral-explore-")) / "explore.html")
+        webbrowser.open(path.as_uri())
+        return path
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, so that its style and the notebook's leave each other alone."""
+        frame = "width:100%;height:80vh;min-height:480px;border:1px solid #8884"
+        return f'<iframe title="dspectral explore" style="{frame}" srcdoc="{escape(self.html())}"></iframe>'
+
+    def sentence(self) -> str:
+        """Return in a sentence what the text is and what it took.
+
+        Returns
+        -------
+        str
+            The first line of the page.
+        """
+        size = self.size
+        stored = "" if size["bytes"] is None else f" ({scaled_bytes(size['bytes'])} as stored)"
+        texts, tokens, rows = (
+            sum(stage.passes for stage in self.stages if stage.reads == reads)
+            for reads in (TEXT, TOKENS, ROWS)
+        )
+        memory = (
+            f" and at most {scaled_bytes(self.peak_memory_bytes)} of memory" if self.peak_memory_bytes else ""
+        )
+        return (
+            f"{size['documents']:,} documents with {size['tokens']:,} words, {size['types']:,} of them different"
+            f"{stored}: read {texts} times as text, {tokens} times as numbered words and {rows} times as counts, in "
+            f"{scaled_seconds(self.seconds)}{memory}."
+        )
+
+
+def write_page(found: Exploration) -> str:
     """Return the page of an exploration."""
     bokeh = Resources(mode="inline", components=["bokeh"])
     return ENVIRONMENT.get_template("page.html").render(
@@ -55,7 +191,7 @@ def write_page(found: Findings) -> str:
     )
 
 
-def page_data(found: Findings) -> dict[str, Any]:
+def page_data(found: Exploration) -> dict[str, Any]:
     """Return what the page's script reads: words, their neighbors, documents and plots."""
     vocabulary, space, classes = found.vocabulary, found.space, found.classes
     plots = {"zipf": json_item(zipf_plot(vocabulary))} if len(vocabulary.ranks) > 1 else {}
@@ -113,7 +249,7 @@ def marked(text: str, words: Collection[str]) -> Markup:
     return Markup().join([*parts, escape(cut[at:])])
 
 
-def _certified(found: Findings) -> str:
+def _certified(found: Exploration) -> str:
     """Return in a sentence what the spectrum holds, and what its certificate says."""
     directions = cast("Directions", found.directions)
     share = 100 * float((directions.singular_values**2).sum()) / directions.energy
@@ -126,7 +262,7 @@ def _certified(found: Findings) -> str:
     )
 
 
-def _first_word(found: Findings) -> int:
+def _first_word(found: Exploration) -> int:
     """Return the number of the word that the page shows first: the most telling one on the map, or 1."""
     listed = 0 if found.space is None else len(found.space.points) or len(found.space.near)
     return next((i for i in found.vocabulary.telling.tolist() if i <= listed), min(1, listed))
@@ -144,7 +280,7 @@ def _color(group: int) -> str:
     return NO_GROUP if group < 0 else COLORS[group % len(COLORS)]
 
 
-def _names(found: Findings, branch: Branch, n: int) -> list[str]:
+def _names(found: Exploration, branch: Branch, n: int) -> list[str]:
     """Return words that stand for a branch: the first of a class, or one of each of the largest classes below."""
     if branch.branches:
         largest = sorted(leaves(branch), key=lambda leaf: -leaf.n_tokens)[:n]
