@@ -49,8 +49,8 @@ from .methods.sentences.representation import SentenceRepresentation as Sentence
 from .methods.tmpca.tree_pca import TreePCA as TreePCA
 from .methods.topics import TopDocument as TopDocument
 from .methods.topics import Topics as Topics
-from .persistence import load as load
-from .persistence import save as save
+from .persistence.models import load as load
+from .persistence.models import save as save
 from .plotting.brown_tree import plot_brown_tree as plot_brown_tree
 from .plotting.merge_trees import plot_merge_tree as plot_merge_tree
 from .plotting.spectra import plot_certificate as plot_certificate

@@ -13,18 +13,7 @@ if TYPE_CHECKING:
     import dask.array as da
     from typing_extensions import TypeIs
 
-__all__ = [
-    "CSRRows",
-    "Documents",
-    "FloatArray",
-    "HoldsCounts",
-    "IntArray",
-    "LabelledSentences",
-    "Rows",
-    "RowsLike",
-    "Sentences",
-    "is_sparse",
-]
+__all__ = ["CSRRows", "Documents", "FloatArray", "Rows", "Sentences", "is_sparse"]
 
 JSON: TypeAlias = "bool | int | float | str | list[Any] | dict[str, Any] | None"
 """A value that JSON can hold."""

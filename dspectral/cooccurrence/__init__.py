@@ -1,14 +1,5 @@
 """Counts of words in their contexts, and how the counts are scaled before they are decomposed."""
 
-from dspectral.cooccurrence.contexts import Context, ContextCounts, ContextSettings, Sides
-from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling
+from dspectral.cooccurrence.contexts import ContextCounts
 
-__all__ = [
-    "Context",
-    "ContextCounts",
-    "ContextScaling",
-    "ContextSettings",
-    "CountTransform",
-    "Scaling",
-    "Sides",
-]
+__all__ = ["ContextCounts"]

@@ -1,5 +1,3 @@
-from .estimators import SketchedPCA as SketchedPCA
-from .estimators import TruncatedSVD as TruncatedSVD
 from .frequent_directions import FrequentDirections as FrequentDirections
 from .moments import GramProduct as GramProduct
 from .moments import Moments as Moments

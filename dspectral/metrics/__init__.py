@@ -16,11 +16,9 @@ from dspectral.metrics.sequences import (
     one_to_one,
     v_measure,
 )
-from dspectral.metrics.word_vectors import Analogies, Similarity, analogy_accuracy, word_similarity
+from dspectral.metrics.word_vectors import analogy_accuracy, word_similarity
 
 __all__ = [
-    "Analogies",
-    "Similarity",
     "analogy_accuracy",
     "average_mutual_information",
     "cluster_counts",

@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from dspectral.datasets import low_rank_counts, topic_parameters
+from dspectral.datasets import low_rank_counts
+from dspectral.datasets.counts import topic_parameters
 from tests.schedulers import scheduled
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dspectral.datasets import LabelledDocuments, standard_library_documents, standard_library_intents
+from dspectral.datasets import standard_library_documents, standard_library_intents
+from dspectral.datasets.standard_library import LabelledDocuments
 
 MODULE = '''#!/usr/bin/env python3
 """A module that measures   the

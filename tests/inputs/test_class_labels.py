@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from dspectral.inputs import class_rows, labelled_streams
+from dspectral.inputs import labelled_streams
+from dspectral.inputs.labels import class_rows
 
 
 @pytest.mark.parametrize("make", [list, tuple, np.array, pd.Series, lambda y: np.array(y, dtype=object)])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dspectral import inputs
-from dspectral.inputs import check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.parameters import check_integer, check_option, check_real, resolve_seed
 
 
 def test_an_integer_is_its_own_seed_and_none_is_another_each_time():

@@ -13,7 +13,8 @@ from scipy import sparse
 from dspectral import SketchedPCA, TruncatedSVD
 from dspectral.decomposition.moments import Moments
 from dspectral.engine import Blocks, summarize
-from dspectral.inputs import TokenCorpus, checked_rows
+from dspectral.inputs import checked_rows
+from dspectral.inputs.sequences import TokenCorpus
 
 COUNTS = np.random.default_rng(0).poisson(1.0, (12, 5))
 TYPES = [

@@ -17,7 +17,7 @@ import zarr
 from scipy import sparse
 
 from dspectral import WordEmbedding, build_corpus, load, open_corpus, open_store, save, write_counts
-from dspectral.decomposition import TruncatedSVD
+from dspectral.decomposition.estimators import TruncatedSVD
 
 SENTENCES = (ValueError, OSError)
 

@@ -8,7 +8,7 @@ import zarr
 from scipy import sparse
 
 from dspectral import build_corpus, load, open_corpus, open_store, save, write_counts
-from dspectral.decomposition import TruncatedSVD
+from dspectral.decomposition.estimators import TruncatedSVD
 from dspectral.store import StoreError
 from dspectral.store.digests import SEAL, digest_of, sealed
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dspectral import SentenceRepresentation, build_store, load, write_counts
-from dspectral.datasets import LabelledDocuments, standard_library_documents, standard_library_intents
+from dspectral.datasets import standard_library_documents, standard_library_intents
+from dspectral.datasets.standard_library import LabelledDocuments
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from tests import forked
 from tests.methods.sentences.test_sentences import sentences

@@ -3,6 +3,4 @@
 Estimators are imported when they are asked for: data sets are drawn from chains on workers that need no scikit-learn.
 """
 
-from lazy_loader import attach_stub
-
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+__all__: list[str] = []

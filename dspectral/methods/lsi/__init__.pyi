@@ -1,6 +1,3 @@
-from .hybrid import HybridLSI as HybridLSI
 from .linear_svm import Training as Training
 from .linear_svm import train_linear_svms as train_linear_svms
-from .local import LocalLSI as LocalLSI
 from .local_regions import LocalRecipe as LocalRecipe
-from .similarities import TermSimilarity as TermSimilarity

@@ -17,8 +17,9 @@ from sklearn.model_selection import GridSearchCV
 from dspectral import AnchorHMM
 from dspectral.datasets.brown_model import brown_model_sentences
 from dspectral.io import read_brown_paths, write_brown_paths
-from dspectral.methods.brown import BrownRecipe, SpectralBrownClustering
-from dspectral.persistence import load, save
+from dspectral.methods.brown.clustering import SpectralBrownClustering
+from dspectral.methods.brown.recipe import BrownRecipe
+from dspectral.persistence.models import load, save
 from dspectral.store.from_text.corpus_build import build_corpus
 from tests.schedulers import scheduled
 

@@ -18,8 +18,7 @@ from sklearn.pipeline import make_pipeline
 from dspectral import WordEmbedding, build_corpus
 from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.inputs.sequences import as_corpus
-from dspectral.methods.embeddings import EmbeddingRecipe
-from dspectral.methods.embeddings.context_vectors import count_corpus
+from dspectral.methods.embeddings.context_vectors import EmbeddingRecipe, count_corpus
 from dspectral.methods.embeddings.queries import nearest
 from dspectral.store import context_counts as contexts
 

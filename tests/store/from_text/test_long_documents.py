@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dspectral import TextFiles, Texts, build_corpus, build_store, explore
-from dspectral.preprocessing import NgramHashing
+from dspectral.preprocessing.hashing import NgramHashing
 from dspectral.store.from_text import longest as limits
 from dspectral.store.from_text.longest import LongDocuments, Longest
 from dspectral.store.from_text.pieces import whole_lines
