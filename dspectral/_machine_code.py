@@ -3,7 +3,6 @@
 Only the first call of a loop imports this module, as Numba takes longer to import than most programs take to begin.
 """
 
-import threading
 import time
 import warnings
 import zlib
@@ -128,27 +127,20 @@ class _Announcer(numba_events.Listener):
 
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
-        self._open = threading.local()
+        # Beginnings of the loops that are being compiled, the outermost first: Numba's lock admits one thread.
+        self._starts: list[float] = []
 
     def on_start(self, event: numba_events.Event) -> None:
         """Tell that a loop is not in the cache."""
-        # One stack a thread: a loop that another thread asks for is no part of this one.
-        outer = self._stack()
-        outer.append(time.perf_counter())
-        if len(outer) == 1:
+        self._starts.append(time.perf_counter())
+        if len(self._starts) == 1:
             self._tell(event, None)
 
     def on_end(self, event: numba_events.Event) -> None:
         """Tell how long the loop took, also if it cannot be compiled."""
-        start = self._stack().pop()
-        if not self._stack():
+        start = self._starts.pop()
+        if not self._starts:
             self._tell(event, time.perf_counter() - start)
-
-    def _stack(self) -> list[float]:
-        if not hasattr(self._open, "starts"):
-            self._open.starts = []
-        starts: list[float] = self._open.starts
-        return starts
 
     def _tell(self, event: numba_events.Event, seconds: float | None) -> None:
         function = event.data["dispatcher"].py_func

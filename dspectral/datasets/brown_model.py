@@ -10,15 +10,7 @@ from dspectral.inputs.parameters import RandomState
 
 
 class BrownSample(NamedTuple):
-    """Sentences and the truth behind them.
-
-    Attributes
-    ----------
-    sentences : list of list of str
-        The words of each sentence.
-    classes : dict of str to int
-        The class of each word of the model.
-    """
+    """Sentences as lists of words, and the class of each word of the model."""
 
     sentences: list[list[str]]
     classes: dict[str, int]

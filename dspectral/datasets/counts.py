@@ -19,17 +19,9 @@ TOPICS_PER_ROW = 3
 class TopicParameters(NamedTuple):
     """Distributions from which :func:`low_rank_counts` draws.
 
-    Attributes
-    ----------
-    topics : csr_array of float64, shape (n_components, n_columns)
-        Distribution of each topic over its own columns: topic j has columns j, j + k, j + 2 k, ... for k
-        topics, no two topics share one.
-    popularity : ndarray of float64, shape (n_components,)
-        Probability of each topic, falling as ``1 / sqrt(j + 1)``.
-    background : ndarray of float64, shape (n_columns,)
-        Distribution of the words that belong to no topic.
-    noise : float
-        Share of words from the background.
+    `topics` (n_components, n_columns): topic j has columns j, j + k, j + 2 k, ... for k topics; `popularity`
+    (n_components,): falling as ``1 / sqrt(j + 1)``; `background` (n_columns,): words that belong to no topic;
+    `noise`: share of words from the background.
     """
 
     topics: CSRRows
@@ -38,13 +30,7 @@ class TopicParameters(NamedTuple):
     noise: float
 
     def expected_columns(self) -> NDArray[np.float64]:
-        """Return the probability of each column for a word of a random row.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_columns,)
-            Probabilities, which sum to 1.
-        """
+        """Return the probability of each column for a word of a random row, shape (n_columns,)."""
         topical: NDArray[np.float64] = self.topics.T @ self.popularity
         return self.noise * self.background + (1.0 - self.noise) * topical
 
@@ -132,29 +118,6 @@ def topic_parameters(
 ) -> TopicParameters:
     """Return the distributions from which :func:`low_rank_counts` with these parameters draws.
 
-    Parameters
-    ----------
-    n_columns : int
-        Number of columns of the matrix.
-    n_components : int
-        Number of topics, at most ``n_columns``.
-    noise : float, default=0.3
-        Share of words from the background, in [0, 1].
-    exponent : float, default=1.0
-        Exponent of Zipf's law; 0 for equal frequencies.
-
-    Returns
-    -------
-    TopicParameters
-        Topics, their popularity, the background and the noise.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
-
-    Examples
-    --------
     >>> parameters = topic_parameters(6, 2)
     >>> parameters.topics.toarray().round(2)
     array([[0.5 , 0.  , 0.29, 0.  , 0.21, 0.  ],

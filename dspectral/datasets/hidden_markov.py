@@ -50,18 +50,10 @@ def draw_columns(cumulative: NDArray[np.float64], rng: np.random.Generator) -> N
 
 
 class AnchorStream(NamedTuple):
-    """Sentences in blocks, and the model that they are drawn from.
+    """Sentences in blocks, drawn when they are read, and the model behind them; a corpus that estimators take.
 
-    Attributes
-    ----------
-    words : list of str
-        Words by type; the first is ``"<?>"``, and never drawn.
-    counts : ndarray of int64, shape (n_types,)
-        Number of tokens of each type.
-    sentences : Blocks
-        Blocks of :class:`~dspectral.types.Sentences`; each is drawn when it is read.
-    model : HiddenMarkov
-        The true parameters. Word ``h + 1`` is the anchor of state h: no other state emits it.
+    `words, counts` (n_types,): words by type, of which the first is ``"<?>"`` and never drawn, and their tokens;
+    `model`: the true parameters, where word ``h + 1`` is the anchor of state h: no other state emits it.
     """
 
     words: list[str]
@@ -163,18 +155,10 @@ def draw_sentences(item: tuple[int, int], *, model: HiddenMarkov, seed: int) -> 
 
 
 class LabelledStream(NamedTuple):
-    """Labeled sequences in blocks, and the model that they are drawn from.
+    """Labeled sequences in blocks, drawn when they are read, and the model behind them.
 
-    Attributes
-    ----------
-    words, labels : list of int
-        Types and labels, which are numbers; type 0 is never drawn.
-    sentences : Blocks
-        Blocks of :class:`~dspectral.types.LabelledSentences`; each is drawn when it is read.
-    model : HiddenMarkov
-        The true parameters.
-    bounds : ndarray of int64, shape (n_labels + 1,)
-        Label ``a`` has the states ``bounds[a]``, ..., ``bounds[a + 1] - 1``.
+    `words, labels`: types and labels, which are numbers, type 0 never drawn; `model`: the true parameters; `bounds`
+    (n_labels + 1,): label ``a`` has the states ``bounds[a]``, ..., ``bounds[a + 1] - 1``.
     """
 
     words: list[int]

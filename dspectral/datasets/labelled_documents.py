@@ -15,16 +15,10 @@ from dspectral.types import CSRRows
 
 
 class StateParameters(NamedTuple):
-    """Distributions from which documents and labels are drawn.
+    """Distributions from which documents and labels are drawn, of k states.
 
-    Attributes
-    ----------
-    weights : ndarray of float64, shape (k,)
-        Probability of each state, pi.
-    words : ndarray of float64, shape (d, k)
-        Distribution of words in each state, mu.
-    labels : ndarray of float64, shape (L, k)
-        Distribution of labels in each state, gamma.
+    `weights` (k,): probability of each state, pi; `words` (d, k), `labels` (L, k): distributions of words and labels in
+    each state, mu and gamma.
     """
 
     weights: NDArray[np.float64]

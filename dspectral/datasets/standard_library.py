@@ -1,7 +1,6 @@
 """Text that every machine has: what the Python standard library says of itself."""
 
 import ast
-import gc
 import math
 import os
 import re
@@ -11,7 +10,6 @@ import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,23 +22,11 @@ LEFT_OUT = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packa
 """Folders of tests, and of what is installed beside the library."""
 LEAST_WORDS = 4
 """Number of words below which a text is left out."""
-BODIES = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
-"""Fields of a statement that hold others, in lists."""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class LabelledDocuments(NamedTuple):
-    """Texts with one label each.
-
-    Attributes
-    ----------
-    texts : list of str
-        Documents.
-    labels : list of str
-        The label of each text.
-    unread : list of str
-        Files that could not be parsed, which therefore gave no text.
-    """
+    """Texts with one label each, and `unread`, the files that could not be parsed and gave no text."""
 
     texts: list[str]
     labels: list[str]
@@ -50,14 +36,7 @@ class LabelledDocuments(NamedTuple):
 class Intents(NamedTuple):
     """A classification task; no text occurs twice in it, letter case aside.
 
-    Attributes
-    ----------
-    train_texts, train_labels : list of str
-        Texts to train on, and the label of each.
-    test_texts, test_labels : list of str
-        Texts to test on, and the label of each.
-    unlabelled_texts : list of str
-        Texts of other labels, or of more than one.
+    `unlabelled_texts` are of other labels, or of more than one.
     """
 
     train_texts: list[str]
@@ -105,8 +84,7 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
     for path in files:
         name = path.relative_to(root)
         try:
-            with _without_collection():
-                found = list(_documents(*_parse(path)))
+            found = list(_documents(*_parse(path)))
         except (SyntaxError, ValueError):
             result.unread.append(name.as_posix())
             continue
@@ -203,18 +181,6 @@ def _sources(root: Path) -> list[Path]:
     return sorted(found)
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Put off the search for cycles: a syntax tree has none, but so many nodes that the search takes half the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def _parse(path: Path) -> tuple[str, ast.Module]:
     with tokenize.open(path) as file:  # heeds a declared encoding
         source = file.read()
@@ -224,24 +190,10 @@ def _parse(path: Path) -> tuple[str, ast.Module]:
 
 
 def _documents(source: str, tree: ast.Module) -> Iterator[str]:
-    for node in _statements(tree):
+    for node in ast.walk(tree):
         if isinstance(node, DOCUMENTED):
             yield ast.get_docstring(node, clean=False) or ""
     yield from _comments(source.splitlines(), tree)
-
-
-def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield all statements level by level, as `ast.walk` does, which also visits the expressions, most of all nodes."""
-    level: list[ast.AST] = [tree]
-    while level:
-        yield from level
-        level = [child for node in level for child in _bodies(node)]
-
-
-def _bodies(node: ast.AST) -> Iterator[ast.AST]:
-    for field in node._fields:
-        if field in BODIES and isinstance(children := getattr(node, field), list):
-            yield from children
 
 
 def _comments(lines: list[str], tree: ast.Module) -> Iterator[str]:

@@ -28,12 +28,9 @@ _MOST_PARTS = 12
 
 
 class FittedFactsMixin:
-    """Show the facts of a fitted estimator in notebooks, below scikit-learn's diagram.
+    """Show the facts of a fitted estimator in notebooks, below scikit-learn's diagram; must stand before its classes.
 
-    The facts are read from the attributes that ``fit`` has set, which end in an underscore: how much was read and
-    how often, the certificate, the spectrum as a small picture, and the size of each part that was learned. Nothing
-    is computed from data, and an estimator that is not fitted shows the diagram alone. The mixin must stand before
-    scikit-learn's own classes.
+    The facts are read from the attributes that ``fit`` has set, which end in an underscore.
 
     >>> from dspectral import TruncatedSVD
     >>> model = TruncatedSVD(2)

@@ -74,35 +74,13 @@ def _kind(dtype: Any) -> str:
 
 
 def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
-    """Validate rows at the door of an estimator, lazy ones as those in memory and without reading them.
+    """Validate rows at the door of an estimator: lazy ones as those in memory and without reading them.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Estimator whose ``n_features_in_`` and ``feature_names_in_`` are set or compared; of rows weighted as they
-        are read, ``weighting_`` too (the digest of the weighting).
-    X : ndarray, SciPy sparse, DataFrame, nested list, Dask array, Dask DataFrame or store, shape (n_rows, n_columns)
-        Rows of real numbers: bool, integers and floats of any size.
-    reset : bool
-        True in ``fit``: the number of columns is learned. False afterwards: it must be the same.
+    With ``reset``, as in ``fit``, the width (``n_features_in_``), the names of columns and the weighting
+    (``weighting_``) are learned; without it they are compared. Float32 stays, all other types become float64, in a Dask
+    array block by block as it is read. A Dask DataFrame costs a pass, to count the rows of its partitions.
 
-    Returns
-    -------
-    ndarray, csr_array or Dask array, shape (n_rows, n_columns)
-        Float32 stays; all other types become float64, in a Dask array block by block as it is read.
-
-    Raises
-    ------
-    ValueError
-        If X has no row or no column, another width or weighting than in ``fit``, entries that are not real numbers,
-        masked entries, or (in memory; a pass says it of lazy rows) NaN or infinity.
-    TypeError
-        If X is no matrix: a corpus, a Dask DataFrame with columns that are no numbers, an array on disk.
-
-    Notes
-    -----
-    No pass over lazy rows, but one over a Dask DataFrame, to count the rows of its partitions.
-    Passes refuse a block whose shape or dtype is not what its Dask array says.
+    Shapes: `X` (n_rows, n_columns), real numbers; returns an ndarray, csr_array or Dask array of that shape.
     """
     _check_weighting(estimator, X, reset=reset)
     if engine.is_lazy(X):
@@ -203,10 +181,7 @@ def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> Float
 class LazyOutputMixin:
     """Keep scikit-learn's ``set_output`` from reading lazy rows into memory: it is for dense results in memory.
 
-    scikit-learn wraps ``transform`` and ``fit_transform`` so that they return a pandas or polars DataFrame if
-    ``set_output`` asks for it. From a Dask array it would make one by computing it. With this mixin, which must stand
-    before scikit-learn's own classes, results for lazy input are Dask arrays under every setting; results for input
-    in memory are what ``set_output`` asks for.
+    Must stand before scikit-learn's own classes: results for lazy input stay Dask arrays under every setting.
 
     >>> import dask.array as da
     >>> import numpy as np

@@ -57,10 +57,8 @@ def many_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
 
     Raises
     ------
-    ValueError
-        If there is nothing to compare, or the lengths differ.
-    TypeError
-        If one is no list of values.
+    ValueError, TypeError
+        If there is nothing to compare, the lengths differ, or one is no list of values.
 
     Examples
     --------
@@ -88,10 +86,8 @@ def one_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
 
     Raises
     ------
-    ValueError
-        If there is nothing to compare, or the lengths differ.
-    TypeError
-        If one is no list of values.
+    ValueError, TypeError
+        If there is nothing to compare, the lengths differ, or one is no list of values.
 
     Examples
     --------
@@ -119,10 +115,8 @@ def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
 
     Raises
     ------
-    ValueError
-        If there is nothing to compare, or the lengths differ.
-    TypeError
-        If one is no list of values.
+    ValueError, TypeError
+        If there is nothing to compare, the lengths differ, or one is no list of values.
 
     References
     ----------
@@ -164,10 +158,8 @@ def frame_accuracy(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[
 
     Raises
     ------
-    ValueError
-        If the sequences do not correspond, or there is no frame.
-    TypeError
-        If one is no list of lists.
+    ValueError, TypeError
+        If the sequences do not correspond, there is no frame, or one is no list of lists.
 
     Examples
     --------
@@ -198,10 +190,8 @@ def label_error_rate(true: Sequence[Sequence[Hashable]], found: Sequence[Sequenc
 
     Raises
     ------
-    ValueError
-        If the sequences do not correspond, or there is no frame.
-    TypeError
-        If one is no list of lists.
+    ValueError, TypeError
+        If the sequences do not correspond, there is no frame, or one is no list of lists.
 
     Examples
     --------

@@ -15,15 +15,8 @@ from dspectral.types import FloatArray, is_sparse
 class Similarity(NamedTuple):
     """Agreement on the pairs whose two words have vectors.
 
-    Attributes
-    ----------
-    spearman : float
-        Rank correlation of the cosines and the judgments, where equal values share their rank; NaN where fewer than
-        two pairs are left, or one side is constant.
-    n_pairs : int
-        Number of pairs whose two words have vectors.
-    coverage : float
-        Share of those pairs among all pairs.
+    `spearman`: rank correlation of cosines and judgments, where equal values share their rank; NaN where fewer than two
+    pairs are left, or one side is constant. `n_pairs, coverage`: number of those pairs, and their share among all.
     """
 
     spearman: float
@@ -160,16 +153,9 @@ TILE = 4096
 
 
 class Analogies(NamedTuple):
-    """Share of right answers to the questions whose four words have vectors.
+    """Share of right answers to the questions whose four words have vectors; NaN where there is none.
 
-    Attributes
-    ----------
-    accuracy : float
-        Share of right answers; NaN where no question has vectors for its four words.
-    n_questions : int
-        Number of questions whose four words have vectors.
-    coverage : float
-        Share of those questions among all questions.
+    `n_questions, coverage`: number of those questions, and their share among all.
     """
 
     accuracy: float

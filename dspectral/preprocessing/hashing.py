@@ -1,4 +1,4 @@
-"""Texts to counts of hashed n-grams, as a transformer."""
+"""Texts to counts of hashed n-grams, as a transformer whose rows stay sparse."""
 
 from functools import partial
 from typing import Any, Self
@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_integer
-from dspectral.preprocessing.sparse_output import SparseOutput
 from dspectral.registry import saved
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.from_text.texts import Texts as GivenTexts
@@ -19,6 +18,34 @@ from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, text_blocks
 from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
+
+
+class SparseOutput:
+    """Answer ``set_output`` of transformers whose rows stay sparse: it is for dense results in memory.
+
+    A data frame would hold one column object for each of some 262,144 columns, and rows that are read lazily would be
+    computed. The call is accepted, since a Pipeline hands its own to every step; dense results of later steps
+    become frames.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep scikit-learn from wrapping what ``transform`` returns."""
+        super().__init_subclass__(auto_wrap_output_keys=None, **kwargs)  # type: ignore[call-arg]
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Accept a container, which is for dense results in memory: the rows of this transformer stay sparse.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, default=None
+            Container that is asked for; it changes nothing here.
+
+        Returns
+        -------
+        self
+            The transformer itself.
+        """
+        return self
 
 
 @saved

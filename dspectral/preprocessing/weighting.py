@@ -11,7 +11,7 @@ from dspectral.engine import emits_events, expect_passes, is_lazy, map_rows, sum
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_option
 from dspectral.inputs.rows import checked_rows
-from dspectral.preprocessing.sparse_output import SparseOutput
+from dspectral.preprocessing.hashing import SparseOutput
 from dspectral.registry import saved
 from dspectral.store.opened import OpenedCounts
 from dspectral.store.weighted_rows import counts_of, frequencies_of, weigh_rows, weightings_of

@@ -127,8 +127,3 @@ def differs(ours_, reference, *, tolerance):
     scale = np.abs(b).max(initial=0.0)
     error = np.abs(a.astype(float) - b.astype(float)).max(initial=0.0)
     return None if error <= tolerance * max(scale, 1e-300) else f"off by {error:.3g} of {scale:.3g}"
-
-
-def lines_of(error):
-    """Return the last frames of an error, for who mends it."""
-    return "".join(traceback.format_tb(error.__traceback__)[-3:])

@@ -5,7 +5,6 @@ import gzip
 import io
 import itertools
 import json
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from dspectral.io import (
     read_newsgroups,
     read_reuters,
 )
-from tests.bad_inputs.judging import outcome
 
 LINES = [f'the cat number {i} sat on häuser, maybe "so"; it\'s' for i in range(12)]
 
@@ -164,29 +162,3 @@ def change(rng, data):
         data[at:at] = bytes(rng.integers(256, size=rng.integers(1, 6), dtype=np.uint8))
     else:
         data[at:at] = PIECES[rng.integers(len(PIECES))]
-
-
-def odd_file(rng):
-    """A file for a reader, of random bytes or mutated."""
-    names = list(FORMATS)
-    name = names[rng.integers(len(names))]
-    file, good, read = FORMATS[name]
-    data = mutated(rng, good())
-
-    def run():
-        folder = tempfile.mkdtemp(prefix="bad-")
-        try:
-            path = Path(folder, file)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-            found = outcome(lambda: read(str(path)), allowed=(ValueError, OSError))
-            if found.error is not None and not found.fault and folder not in str(found.error):
-                return f"the file is not named: {found.error}"
-            return found.fault
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    return f"{name}: {data[:40]!r}... ({len(data)} bytes)", run
-
-
-FAMILIES = [odd_file]

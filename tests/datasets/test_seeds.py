@@ -8,8 +8,9 @@ import pytest
 from scipy import sparse
 
 from dspectral import datasets
+from dspectral.datasets.standard_library import LabelledDocuments
 
-DOCUMENTS = datasets.LabelledDocuments([f"text number {i} here" for i in range(12)], list("aabbccaabbcc"), [])
+DOCUMENTS = LabelledDocuments([f"text number {i} here" for i in range(12)], list("aabbccaabbcc"), [])
 DRAW = {
     "anchor_sentences": lambda seed: datasets.anchor_sentences(20, block_sentences=9, seed=seed),
     "brown_model_sentences": lambda seed: datasets.brown_model_sentences(5, seed=seed),

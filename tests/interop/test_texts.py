@@ -1,6 +1,5 @@
 """Collections of texts, tables, tokenizers and tagged sentences of other programs."""
 
-import inspect
 from functools import cache
 
 import numpy as np
@@ -13,12 +12,6 @@ from tests.interop.rows import row
 
 TEXTS = ["the café isn't open", "Don't panic", "to be or not to be", "", "the end of the café"] * 6
 EXPECTED = NgramHashing(2**10).transform(TEXTS).toarray()
-OLD_TEXTS = "encoding" not in inspect.signature(build_store).parameters
-texts_needed = pytest.mark.skipif(OLD_TEXTS, reason="build_store of this version reads files alone")
-tokenizer_needed = pytest.mark.skipif(
-    "tokenizer" not in inspect.signature(NgramHashing).parameters,
-    reason="NgramHashing of this version has no tokenizer",
-)
 
 
 def check_hashed(column):
@@ -30,60 +23,83 @@ def check_built(column, tmp_path, **options):
     assert np.array_equal(store.counts.compute().toarray(), EXPECTED)
 
 
-@row("Hugging Face Datasets", "from", "`NgramHashing` of a column of a `Dataset`", packages="datasets")
-def test_a_column_of_datasets_is_hashed():
+def dataset():
     from datasets import Dataset
 
-    check_hashed(Dataset.from_dict({"text": TEXTS})["text"])
+    return Dataset.from_dict({"text": TEXTS})
 
 
-@texts_needed
-@row(
-    "Hugging Face Datasets",
-    "from",
-    "`build_store` of a column, and of a `Dataset` with `field=`",
-    packages="datasets",
+def polars_frame():
+    import polars as pl
+
+    return pl.DataFrame({"text": TEXTS})
+
+
+def pandas_frame():
+    import pandas as pd
+
+    return pd.DataFrame({"text": TEXTS})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(
+            dataset,
+            marks=row(
+                "Hugging Face Datasets",
+                "from",
+                "`NgramHashing` of a column of a `Dataset`",
+                packages="datasets",
+            ),
+        ),
+        pytest.param(
+            polars_frame, marks=row("polars", "from", "`NgramHashing` of a `Series`", packages="polars")
+        ),
+        pytest.param(
+            pandas_frame, marks=row("pandas", "from", "`NgramHashing` of a `Series`", packages="pandas")
+        ),
+    ],
 )
+def test_a_column_is_hashed(make):
+    check_hashed(make()["text"])
+
+
 @pytest.mark.parametrize("field", [None, "text"])
-def test_a_column_of_datasets_is_built_into_a_store(field, tmp_path):
-    from datasets import Dataset
-
-    made = Dataset.from_dict({"text": TEXTS})
-    check_built(made if field else made["text"], tmp_path, **({"field": field} if field else {}))
-
-
-@row("polars", "from", "`NgramHashing` of a `Series`", packages="polars")
-def test_a_column_of_polars_is_hashed():
-    import polars as pl
-
-    check_hashed(pl.Series("text", TEXTS))
-
-
-@texts_needed
-@row("polars", "from", "`build_store` of a `Series`, and of a `DataFrame` with `field=`", packages="polars")
-@pytest.mark.parametrize("field", [None, "text"])
-def test_a_column_of_polars_is_built_into_a_store(field, tmp_path):
-    import polars as pl
-
-    made = pl.DataFrame({"text": TEXTS})
-    check_built(made if field else made["text"], tmp_path, **({"field": field} if field else {}))
-
-
-@row("pandas", "from", "`NgramHashing` of a `Series`", packages="pandas")
-def test_a_column_of_pandas_is_hashed():
-    import pandas as pd
-
-    check_hashed(pd.Series(TEXTS))
-
-
-@texts_needed
-@row("pandas", "from", "`build_store` of a `Series`, and of a `DataFrame` with `field=`", packages="pandas")
-@pytest.mark.parametrize("field", [None, "text"])
-def test_a_column_of_pandas_is_built_into_a_store(field, tmp_path):
-    import pandas as pd
-
-    made = pd.DataFrame({"text": TEXTS})
-    check_built(made if field else made["text"], tmp_path, **({"field": field} if field else {}))
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(
+            dataset,
+            marks=row(
+                "Hugging Face Datasets",
+                "from",
+                "`build_store` of a column, and of a `Dataset` with `field=`",
+                packages="datasets",
+            ),
+        ),
+        pytest.param(
+            polars_frame,
+            marks=row(
+                "polars",
+                "from",
+                "`build_store` of a `Series`, and of a `DataFrame` with `field=`",
+                packages="polars",
+            ),
+        ),
+        pytest.param(
+            pandas_frame,
+            marks=row(
+                "pandas",
+                "from",
+                "`build_store` of a `Series`, and of a `DataFrame` with `field=`",
+                packages="pandas",
+            ),
+        ),
+    ],
+)
+def test_a_column_or_a_frame_is_built_into_a_store(make, field, tmp_path):
+    check_built(make() if field else make()["text"], tmp_path, **({"field": field} if field else {}))
 
 
 class Counter:
@@ -97,7 +113,6 @@ class Counter:
         return part
 
 
-@texts_needed
 @row("Dask Bag", "from", "`build_store` of a `Bag` of strings, each partition computed once", packages="dask")
 def test_a_bag_is_built_into_a_store_by_partitions(tmp_path):
     import dask
@@ -111,7 +126,6 @@ def test_a_bag_is_built_into_a_store_by_partitions(tmp_path):
     assert seen.calls == 3
 
 
-@texts_needed
 @row(
     "Dask DataFrame",
     "from",
@@ -169,7 +183,6 @@ def english():
     return spacy.blank("en")
 
 
-@tokenizer_needed
 @row(
     "spaCy",
     "inside",
@@ -233,7 +246,6 @@ def test_tagged_sentences_are_read_as_nltk_reads_them(tmp_path, monkeypatch):
     assert [list(zip(*pair, strict=True)) for pair in zip(ours.words, ours.tags, strict=True)] == theirs
 
 
-@texts_needed
 @row("NLTK", "from", "`build_store` of the texts of a `PlaintextCorpusReader`, one by one", packages="nltk")
 def test_texts_of_a_corpus_reader_are_built_into_a_store(tmp_path, monkeypatch):
     monkeypatch.setattr("nltk.data.path", [str(tmp_path)])
