@@ -10,8 +10,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import TaskGroup
 from tornado.ioloop import IOLoop, PeriodicCallback
 
-from dspectral.dashboard.records import Records
-from dspectral.dashboard.states import FitState, Memory, PassState
+from dspectral.dashboard.records import FitState, Memory, PassState, Records
 from dspectral.engine.cluster.state import DONE
 from dspectral.engine.events import TOPIC
 

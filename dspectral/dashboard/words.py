@@ -3,8 +3,7 @@
 import time
 from html import escape
 
-from dspectral.dashboard.records import Records
-from dspectral.dashboard.states import FitState, Memory, PassState
+from dspectral.dashboard.records import FitState, Memory, PassState, Records
 from dspectral.engine.events import pass_label
 from dspectral.html import number, size_of
 

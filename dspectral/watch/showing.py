@@ -11,10 +11,8 @@ from typing import Self, TextIO
 from dspectral.engine import listening
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.events import LOGGER, client_in_force
-from dspectral.watch.bars import Rows, line_of
-from dspectral.watch.notebook import Notebook, notebook_shell
-from dspectral.watch.passes import Heading, Passes
-from dspectral.watch.tasks import ClusterTasks, LocalTasks, Phase
+from dspectral.watch.drawing import Notebook, Rows, line_of, notebook_shell
+from dspectral.watch.record import ClusterTasks, Heading, LocalTasks, Passes, Phase
 
 QUIET_SECONDS = 0.5
 """Seconds for which a fit runs before it is shown, but in a notebook."""

@@ -7,8 +7,7 @@ import pytest
 
 from dspectral.dashboard import words
 from dspectral.dashboard.page import Page, shown_fits
-from dspectral.dashboard.records import MOST_FITS, Records
-from dspectral.dashboard.states import MOST_PASSES, Series
+from dspectral.dashboard.records import MOST_FITS, MOST_PASSES, Records, Series
 from dspectral.engine import as_message, projected_memory
 from dspectral.engine.events import (
     BlocksDone,

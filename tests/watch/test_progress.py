@@ -16,9 +16,8 @@ import dspectral
 from dspectral.engine import events
 from dspectral.engine.events import emit, emit_to_all
 from dspectral.watch import Progress, progress, showing
-from dspectral.watch.notebook import html_of
-from dspectral.watch.passes import Ended, Passes, rate_of
-from dspectral.watch.tasks import Phase
+from dspectral.watch.drawing import html_of
+from dspectral.watch.record import Ended, Passes, Phase, rate_of
 from tests.watch.terminals import Terminal, plain, wait_for
 
 

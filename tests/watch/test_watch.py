@@ -8,9 +8,8 @@ import dask
 import pytest
 
 from dspectral.engine import run_tasks
-from dspectral.watch import bars, showing, tasks
-from dspectral.watch.passes import Heading
-from dspectral.watch.tasks import Phase
+from dspectral.watch import drawing, record, showing
+from dspectral.watch.record import Heading, Phase
 from tests.watch.terminals import Terminal, plain, wait_for
 
 
@@ -23,14 +22,14 @@ def impatient(monkeypatch):
 
 def shown(*phases, step="fit", seconds=0.0):
     """The rows of a step of some seconds whose phases begin now, and its line."""
-    rows = bars.Rows(io.StringIO())
+    rows = drawing.Rows(io.StringIO())
     since = time.monotonic() - seconds
     rows.keep([Heading(step, since)], list(phases), since)
-    return rows, bars.line_of(rows.tasks)
+    return rows, drawing.line_of(rows.tasks)
 
 
 def test_phases_are_counted_while_they_run():
-    counted, seen = tasks.LocalTasks(), []
+    counted, seen = record.LocalTasks(), []
     with counted, dask.config.set(scheduler="sync"):
         run_tasks(lambda _item: seen.append(counted.phases()), [0, 1, 2], name="hash-block")
     assert seen == [[Phase("hash-block", done, 3)] for done in range(3)]
@@ -106,12 +105,12 @@ def test_the_groups_of_a_scheduler_are_counted_and_named():
         f"shared-sketch-{token}": {"memory": 1},
         f"sketch-{token}": states,
     }
-    found = tasks.ClusterTasks(Cluster(scheduler(**groups))).phases()
+    found = record.ClusterTasks(Cluster(scheduler(**groups))).phases()
     assert found == [Phase("sketch", 7, 10), Phase("merge", 0, 7)]
 
 
 def test_what_a_lost_worker_takes_along_does_not_count_backwards():
-    counted = tasks.ClusterTasks(
+    counted = record.ClusterTasks(
         Cluster(
             scheduler(hash={"memory": 11, "waiting": 234}),
             scheduler(hash={"memory": 5, "waiting": 240}),
@@ -128,14 +127,14 @@ def test_what_a_lost_worker_takes_along_does_not_count_backwards():
 
 
 def test_a_scheduler_with_all_done_shows_nothing():
-    assert tasks.ClusterTasks(Cluster(scheduler(sum={"memory": 3, "erred": 1}))).phases() == []
+    assert record.ClusterTasks(Cluster(scheduler(sum={"memory": 3, "erred": 1}))).phases() == []
 
 
 def test_a_scheduler_that_is_gone_shows_nothing():
     def refuse(_function):
         raise OSError("closed")
 
-    assert tasks.ClusterTasks(SimpleNamespace(run_on_scheduler=refuse)).phases() == []
+    assert record.ClusterTasks(SimpleNamespace(run_on_scheduler=refuse)).phases() == []
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,7 @@ def test_a_phase_that_begins_again_is_another_pass():
     rows, _line = shown(Phase("sketch", 80, 80))
     since = rows.tasks[0].start_time
     rows.keep([Heading("fit", since)], [Phase("sketch", 2, 80)], since)
-    assert "sketch 2/80, 2 %" in bars.line_of(rows.tasks)
+    assert "sketch 2/80, 2 %" in drawing.line_of(rows.tasks)
 
 
 def test_the_time_left_follows_from_the_tasks_done():
@@ -167,4 +166,4 @@ def test_the_time_left_follows_from_the_tasks_done():
     for done in range(1, 5):
         now[0] += 30.0
         rows._fill(row.id, Phase("sketch", done, 10))
-    assert bars.times(row) == "0:02:00, 0:03:00 left"
+    assert drawing.times(row) == "0:02:00, 0:03:00 left"
