@@ -1,8 +1,6 @@
 """Memory: what a pass takes, what its processes may have, and the refusal of a pass that does not fit."""
 
-import ctypes
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -297,12 +295,3 @@ def memory_here() -> int:
             used = path.with_name(path.name.replace("max", "current").replace("limit", "usage"))
             free = min(free, max(0, int(path.read_text()) - int(used.read_text())))
     return free + resident_bytes()
-
-
-def give_back() -> None:
-    """Give memory that was freed back to the system, where the C library can.
-
-    Otherwise it is kept as it was cut: it would hide what grows next, and add to arrays too large for what is kept.
-    """
-    if sys.platform.startswith("linux") and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
-        trim(0)

@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any
 
 from dspectral.engine import expect_passes, numbered, run_tasks
-from dspectral.engine.memory import give_back
 from dspectral.store.arrays import Location, read_array, write_array
 from dspectral.store.draft import Draft
 from dspectral.store.from_text.planned_text import Read
 from dspectral.store.from_text.sources import size_of
+from dspectral.store.from_text.span_blocks import give_back
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,

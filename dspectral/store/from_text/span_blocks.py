@@ -1,11 +1,12 @@
 """The blocks of a store, written span by span of its text: one task a span, but for what is finished."""
 
+import ctypes
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
 from dspectral.engine import expect_passes, numbered, run_tasks
-from dspectral.engine.memory import give_back
 from dspectral.store.draft import Draft
 from dspectral.store.from_text.sources import size_of
 
@@ -84,3 +85,12 @@ def _finished_parts(draft: Draft, number: int, find: Callable[[str], B | None]) 
     while (block := find(draft.name(number, len(parts)))) is not None:
         parts.append(block)
     return parts
+
+
+def give_back() -> None:
+    """Give memory that was freed back to the system, where the C library can.
+
+    Otherwise it is kept as it was cut: it would hide what grows next, and add to arrays too large for what is kept.
+    """
+    if sys.platform.startswith("linux") and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)
