@@ -60,28 +60,6 @@ CONFIGURED = {"memory_limit": "dspectral.memory-limit", "fan_in": "dspectral.fan
 """Parameters that became entries of Dask's configuration, set while the estimator is fitted."""
 ATTRIBUTES: dict[str, str] = {"spelling_classes_": "classes_"}
 """From another name of a fitted attribute to the name that its digest has."""
-DATASETS = (
-    "dspectral.datasets",
-    "dspectral.datasets.anchors",
-    "dspectral.datasets.brown_model",
-    "dspectral.datasets.counts",
-    "dspectral.datasets.dense",
-    "dspectral.datasets.labelled_counts",
-    "dspectral.datasets.labelled_documents",
-    "dspectral.datasets.labeled_counts",
-    "dspectral.datasets.labeled_documents",
-    "dspectral.datasets.hidden_markov",
-    "dspectral.datasets.refinements",
-    "dspectral.datasets.standard_library",
-)
-"""Modules where a generator of data may be."""
-DATA_NAMES = {
-    "labelled_counts": ("labelled_counts", "labeled_counts"),
-    "sample_labelled_documents": ("sample_labelled_documents", "sample_labeled_documents"),
-}
-"""Names that a generator of data has in one version or another."""
-WORKFLOWS = ("workflows", "dspectral.workflows")
-"""Packages where a workflow may be."""
 NOT_RESULTS = ("seconds", "memory", "bytes")
 """Words in the metrics of a report that depend on the machine."""
 Digests: TypeAlias = dict[str, str]
@@ -177,27 +155,8 @@ def public(name: str) -> Any:
 
 
 def dataset(name: str) -> Callable[..., Any]:
-    """Return a generator of data, whichever module holds it, under any of its names."""
-    for place in DATASETS:
-        try:
-            module = import_module(place)
-        except ModuleNotFoundError:
-            continue
-        for option in DATA_NAMES.get(name, (name,)):
-            if callable(getattr(module, option, None)):
-                return getattr(module, option)  # type: ignore[no-any-return]
-    raise ImportError(f"no module of {', '.join(DATASETS)} has {name}")
-
-
-def workflow(name: str) -> Any:
-    """Return the module of a workflow."""
-    for package in WORKFLOWS:
-        try:
-            return import_module(f"{package}.{name}")
-        except ModuleNotFoundError as error:
-            if error.name not in (package, f"{package}.{name}"):
-                raise
-    raise ImportError(f"no package of {', '.join(WORKFLOWS)} has {name}")
+    """Return a generator of data."""
+    return getattr(import_module("dspectral.datasets"), name)  # type: ignore[no-any-return]
 
 
 def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any], list[Any]]:
@@ -337,7 +296,7 @@ def decompositions(folder: Path) -> Iterator[Case]:
         "auto": {},
         "gram": {"solver": "gram"},
         "directions": {"solver": "frequent_directions"},
-        "median": {**_median_schedule(), "sketch_size": 14},
+        "median": {"solver": "median_frequent_directions", "sketch_size": 14},
         "krylov": {"solver": "krylov", "n_passes": 3, "random_state": 3},
         "nystrom": {"solver": "nystrom", "sketch_size": 20},
     }
@@ -365,13 +324,6 @@ def decompositions(folder: Path) -> Iterator[Case]:
         grown = fitted("SketchedPCA", rows[:90], n_components=3, solver=solver).partial_fit(rows[90:])
         back = grown.inverse_transform(grown.transform(rows))
         yield f"SketchedPCA grown {solver}", bits(grown, inverse_transform=back)
-
-
-def _median_schedule() -> dict[str, str]:
-    """Return how this version asks for the paper's schedule of Frequent Directions."""
-    if "shrink" in inspect.signature(public("SketchedPCA")).parameters:
-        return {"solver": "frequent_directions", "shrink": "median"}
-    return {"solver": "median_frequent_directions"}
 
 
 def embeddings(folder: Path) -> Iterator[Case]:
@@ -501,11 +453,10 @@ def many_labels(folder: Path) -> Iterator[Case]:
 
 
 def _ranked(model: Any, X: Any) -> dict[str, Any]:
-    """Ask a classifier of many labels for everything that it predicts; the best labels were its probabilities once."""
-    best = model.top_labels(X, 2) if hasattr(model, "top_labels") else model.predict_proba(X, top=2)
+    """Ask a classifier of many labels for everything that it predicts."""
     return {
         "decision_function": model.decision_function(X),
-        "predict_proba": best,
+        "predict_proba": model.top_labels(X, 2),
         "predict": model.predict(X),
         "state_probabilities": model.state_probabilities(X),
         "topics": model.topics_,
@@ -545,6 +496,13 @@ def _similar_terms(d: int) -> Any:
     vectors = np.random.default_rng(9).standard_normal((d, 4))
     names = [f"term{i}" for i in range(d)]
     return public("term_similarity")(names, names[3:], vectors[3:])
+
+
+def topics(_: Path) -> Iterator[Case]:
+    """Fit Topics to rows and to lazy rows."""
+    for kind, X in {"sparse": counted().rows, "lazy": lazily(counted().rows)}.items():
+        model = fitted("Topics", X, n_topics=4, min_df=1, max_df=1.0)
+        yield f"Topics {kind}", bits(model, transform=model.transform(X))
 
 
 def local_spaces(folder: Path) -> Iterator[Case]:
@@ -665,8 +623,6 @@ def _vector_files(folder: Path) -> Digests:
         path = folder / f"vectors.{ending}"
         public("write_word2vec")(str(path), *vectors_of_words())
         words, vectors = public("read_word2vec")(str(path))
-        if hasattr(words, "n_documents"):
-            words = [words.text(i).decode() for i in range(words.n_documents)]
         found[ending] = digest([path.read_bytes(), list(words), vectors])
     return found
 
@@ -722,12 +678,6 @@ def weightings(folder: Path) -> Iterator[Case]:
     found |= {f"tfidf {n}": digest(weighting.tfidf(frequency, 160, norm=n).apply(rows)) for n in ("l1", "l2")}
     yield "Weighting", found
     yield "term_similarity", {"found": digest(_similar_terms(40))}
-    if hasattr(import_module("dspectral"), "TfidfWeighting"):
-        yield from _transformers(folder)
-
-
-def _transformers(folder: Path) -> Iterator[Case]:
-    """Hash and weigh texts from a list and from files."""
     texts = [" ".join(sentence) for sentence in sentences()]
     files = public("TextFiles")(text_file(folder), block_bytes=2000)
     for how, X in {"list": texts, "files": files}.items():
@@ -823,7 +773,7 @@ def _styled(n: int, seed: int) -> Iterator[str]:
 def _rows_of(name: str, arguments: list[str]) -> list[list[Any]]:
     """Run a workflow and return the rows of its report that do not depend on the machine."""
     with redirect_stdout(io.StringIO()):
-        workflow(name).main(arguments)
+        import_module(f"workflows.{name}").main(arguments)
     report = json.loads((Path(arguments[-1]) / "report.json").read_text(encoding="utf-8"))
     rows = [[row[key] for key in ("data", "method", "metric", "value")] for row in report["rows"]]
     kept = [row for row in rows if not any(word in row[2] for word in NOT_RESULTS)]
@@ -833,21 +783,9 @@ def _rows_of(name: str, arguments: list[str]) -> list[list[Any]]:
 
 
 SUBJECTS: tuple[Callable[[Path], Iterator[Case]], ...] = (
-    decompositions,
-    embeddings,
-    brown,
-    latent_tags,
-    refinements,
-    many_labels,
-    hybrids,
-    local_spaces,
-    intents,
-    trees,
-    stores,
-    generators,
-    weightings,
-    reports,
-)
+    decompositions, embeddings, brown, latent_tags, refinements, many_labels, hybrids, topics, local_spaces, intents,
+    trees, stores, generators, weightings, reports,
+)  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------- commands

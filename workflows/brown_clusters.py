@@ -154,11 +154,7 @@ def plot(run: form.Run, models: list[SpectralBrownClustering]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     from_zero(axes)
     axes.legend(frameon=False)
-    run.plot(
-        "information",
-        figure,
-        "Average mutual information of adjacent clusters after each sweep.",
-    )
+    run.plot("information", figure, "Average mutual information of adjacent clusters after each sweep.")
     best = models[0]
     run.answer(
         f"{best.n_clusters} clusters of {len(best.words_):,} words keep {best.history_[-1]:.3f} bits of the mutual "

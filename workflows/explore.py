@@ -53,13 +53,7 @@ def options() -> argparse.ArgumentParser:
     sizes = parser.add_argument_group("largest sizes, of which short texts get less").add_argument
     for name, what in SIZE_HELP.items():
         default = getattr(SIZES, name)
-        sizes(
-            f"--{name.replace('_', '-')}",
-            type=form.positive,
-            default=default,
-            metavar="N",
-            help=what,
-        )
+        sizes(f"--{name.replace('_', '-')}", type=form.positive, default=default, metavar="N", help=what)
     return parser
 
 

@@ -20,13 +20,7 @@ from numpy.typing import NDArray
 import dspectral
 from dspectral import MomentMultiLabelClassifier
 from dspectral.methods.multilabel import MultiLabelRecipe
-from dspectral.metrics import (
-    document_auc,
-    label_propensities,
-    ndcg_at,
-    precision_at,
-    propensity_precision_at,
-)
+from dspectral.metrics import document_auc, label_propensities, ndcg_at, precision_at, propensity_precision_at
 from dspectral.store import CountStore
 
 from ._form import form

@@ -64,13 +64,7 @@ def options() -> argparse.ArgumentParser:
     add("--seeds", type=form.positive, default=1, metavar="N", help="fits of each method")
     add("--em-iterations", type=form.positive, default=100, metavar="N", help="most passes of EM")
     add("--spelling", type=float, default=SPELLING, help="weight of what words look like")
-    add(
-        "--min-count",
-        type=form.positive,
-        default=4,
-        metavar="C",
-        help="of anchor: rarer words are merged",
-    )
+    add("--min-count", type=form.positive, default=4, metavar="C", help="of anchor: rarer words are merged")
     add("--name", help="of the data in the report (default: the first file's folder)")
     return parser
 

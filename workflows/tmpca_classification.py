@@ -242,10 +242,7 @@ def classify(run: form.Run, parts: Any, *, cross_validated: bool) -> None:
                 classifier.fit(split.train)
             run.passes += features.n_passes
             outcome = Outcome(
-                classifier.wrong(split.test),
-                classifier.inner_error,
-                used.cpu_seconds,
-                used.peak_memory_bytes,
+                classifier.wrong(split.test), classifier.inner_error, used.cpu_seconds, used.peak_memory_bytes
             )
             found.setdefault((method, shown), []).append(outcome)
             if method == "tmpca+svm":

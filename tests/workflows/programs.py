@@ -1,5 +1,6 @@
 """All programs and their parsers, for the tests that go over all of them."""
 
+import shlex
 from importlib import import_module
 from pathlib import Path
 
@@ -30,3 +31,8 @@ def parser_of(name, monkeypatch) -> Parser:
     with pytest.raises(Parsed) as caught:
         import_module(f"workflows.{name}").main([])
     return caught.value.args[0]
+
+
+def words(text: str) -> list[str]:
+    """A command line as one types it."""
+    return shlex.split(text)

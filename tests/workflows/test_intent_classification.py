@@ -16,6 +16,7 @@ from dspectral.decomposition.frequent_directions import FrequentDirections
 from tests import forked
 from tests.methods.sentences.test_sentences import sentences
 from tests.strategies import zipf_counts
+from tests.workflows.programs import words
 from workflows import demo, intent_classification, sketch_scaling
 from workflows._parts import intent_scores
 from workflows.benchmarks import lsi
@@ -45,19 +46,7 @@ def files(tmp_path):
 def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     out = tmp_path / "out"
     options = [f"--{name}={value}" for name, value in files.items()]
-    more = [
-        "--shares",
-        "0",
-        "0.5",
-        "--labelled",
-        "5",
-        "--draws",
-        "2",
-        "--n-components",
-        "6",
-        "--columns-bits",
-        "12",
-    ]
+    more = words("--shares 0 0.5 --labelled 5 --draws 2 --n-components 6 --columns-bits 12")
     intent_classification.main([*options, *more, "--method", "auto", "--out", str(out)])
     report = json.loads((out / "report.json").read_text())
     accuracy = {
@@ -178,19 +167,7 @@ def test_a_bad_table_is_named_and_nothing_is_written(files, tmp_path, capsys, co
 
 @pytest.mark.parametrize("shrink", ["full", "median"])
 def test_sketch_scaling_reports_error_below_certificate_below_bound(tmp_path, shrink):
-    arguments = [
-        "--rows",
-        "3000",
-        "--columns",
-        "30",
-        "--sketch-size",
-        "12",
-        "--batches",
-        "1",
-        "3",
-        "--repeats",
-        "1",
-    ]
+    arguments = words("--rows 3000 --columns 30 --sketch-size 12 --batches 1 3 --repeats 1")
     sketch_scaling.main([*arguments, "--shrink", shrink, "--out", str(tmp_path)])
     rows = json.loads((tmp_path / "report.json").read_text())["rows"]
     for batches in (1, 3):
@@ -201,14 +178,7 @@ def test_sketch_scaling_reports_error_below_certificate_below_bound(tmp_path, sh
 def test_sketch_scaling_of_a_store_measures_the_same_error_as_numpy(tmp_path):
     counts = zipf_counts(300, 80, 10)
     write_counts(counts, str(tmp_path / "counts.zarr"), block_rows=100)
-    arguments = [
-        "--store",
-        str(tmp_path / "counts.zarr"),
-        "--sketch-size",
-        "10",
-        "--out",
-        str(tmp_path / "out"),
-    ]
+    arguments = words(f"--store {tmp_path / 'counts.zarr'} --sketch-size 10 --out {tmp_path / 'out'}")
     sketch_scaling.main(arguments)
     rows = json.loads((tmp_path / "out" / "report.json").read_text())["rows"]
     of = {row["metric"]: row["value"] for row in rows}

@@ -6,25 +6,14 @@ import numpy as np
 import pytest
 
 from tests.schedulers import forked_workers
+from tests.workflows.programs import words
 from workflows._parts import class_chain
 from workflows._parts.class_chain import ClassChain
 from workflows.benchmarks import large_corpus
 
 
 def test_every_stage_is_reported_at_every_size_and_more_text_tells_more(tmp_path, capsys):
-    options = [
-        "--tokens",
-        "4000",
-        "40000",
-        "--types",
-        "400",
-        "--classes",
-        "10",
-        "--clusters",
-        "10",
-        "--min-count",
-        "3",
-    ]
+    options = words("--tokens 4000 40000 --types 400 --classes 10 --clusters 10 --min-count 3")
     options += ["--components", "8", "--states", "3", "--workers", "1", "--scratch", str(tmp_path)]
     with forked_workers():
         large_corpus.main([*options, "--out", str(tmp_path / "out"), "--debug"])

@@ -5,25 +5,10 @@ import pytest
 
 from dspectral import HybridLSI, load
 from tests.schedulers import forked_workers
+from tests.workflows.programs import words
 from workflows import lsi_classification
 
-FAST = [
-    "--folds",
-    "2",
-    "--C",
-    "1",
-    "--a",
-    "5",
-    "--alpha",
-    "0.5",
-    "--gamma",
-    "1",
-    "2",
-    "--b",
-    "0.2",
-    "--terms",
-    "100",
-]
+FAST = words("--folds 2 --C 1 --a 5 --alpha 0.5 --gamma 1 2 --b 0.2 --terms 100")
 
 
 def write(path, n, seed, *, several):
@@ -70,20 +55,7 @@ def test_every_method_is_scored_at_every_rank(files, tmp_path):
 
 
 def test_cross_validation_chooses_and_workers_give_the_same_figures(tmp_path):
-    asked = [
-        "--n-components",
-        "4",
-        "--methods",
-        "hybrid",
-        "--alpha",
-        "0.2",
-        "0.9",
-        "--folds",
-        "2",
-        "--C",
-        "0.1",
-        "10",
-    ]
+    asked = words("--n-components 4 --methods hybrid --alpha 0.2 0.9 --folds 2 --C 0.1 10")
     options, figures = [*options_for(tmp_path, several=True), *asked], []
     for name, more in (("threads", []), ("workers", ["--workers", "1", "--memory-limit", "0"])):
         with forked_workers():

@@ -35,11 +35,7 @@ MISTAKES = [
         ["--text", "text.txt", *STORE, "--columns-bits", "9", "--append"],
         "is --columns-bits = 9, but store .* was built with --columns-bits = 8",
     ),
-    (
-        "build_store",
-        ["--text", "latin.txt", "--store", NEW],
-        "line 2: not UTF-8 .*; --errors replace reads",
-    ),
+    ("build_store", ["--text", "latin.txt", "--store", NEW], "line 2: not UTF-8 .*; --errors replace reads"),
     (
         "build_store",
         ["--text", "records.jsonl", "--store", NEW],
@@ -47,11 +43,7 @@ MISTAKES = [
     ),
     ("build_store", ["--text", "text.txt", "--store", NEW, "--unit", "field"], "--unit must be 'line' or"),
     ("build_store", ["--text", "text.txt", "--store", NEW, "--ngrams", "3", "1"], r"--ngrams is \(3, 1\)"),
-    (
-        "build_store",
-        ["--text", "text.txt", "--store", NEW, "--append"],
-        "`dspectral build-store` makes one",
-    ),
+    ("build_store", ["--text", "text.txt", "--store", NEW, "--append"], "`dspectral build-store` makes one"),
     (
         "build_store",
         ["--text", "text.txt", "--store", NEW, "--vocabulary", "--min-document-frequency", "9"],
@@ -187,10 +179,7 @@ def test_what_would_fit_is_said_by_the_option():
 def test_a_warning_is_a_sentence_of_the_program(tmp_path, capsys):
     parser = form.parser("rivers", "")
     parser.add_argument("--n-components", type=int)
-    with (
-        warnings.catch_warnings(),
-        form.run(parser.parse_args(["--out", str(tmp_path)])),
-    ):
+    with warnings.catch_warnings(), form.run(parser.parse_args(["--out", str(tmp_path)])):
         warnings.simplefilter("always")
         warnings.warn("n_components is 9, but X has 4", stacklevel=1)
     error = capsys.readouterr().err

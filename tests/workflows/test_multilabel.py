@@ -6,6 +6,7 @@ import pytest
 from dspectral import load
 from dspectral.datasets import sample_labelled_documents
 from dspectral.io import build_labelled_store, write_labelled_text
+from tests.workflows.programs import words
 from workflows import multilabel
 from workflows._parts.multilabel_baselines import LowRank, OneVsRest
 from workflows._parts.multilabel_stores import parted
@@ -41,14 +42,7 @@ def test_every_method_ranks_and_the_report_says_how_well(files, tmp_path):
 
 
 def test_too_many_states_are_noted_and_the_rest_goes_on(files, tmp_path):
-    arguments = [
-        "--train",
-        str(files / "train.txt"),
-        "--test",
-        str(files / "test.txt"),
-        "--out",
-        str(tmp_path),
-    ]
+    arguments = words(f"--train {files / 'train.txt'} --test {files / 'test.txt'} --out {tmp_path}")
     multilabel.main([*arguments, "--n-states", "80", "4", "--methods", "moments-unbiased"])
     report = json.loads((tmp_path / "report.json").read_text())
     assert any("independent direction" in note for note in report["notes"])

@@ -3,6 +3,7 @@
 import json
 
 from tests.schedulers import forked_workers
+from tests.workflows.programs import words
 from workflows.benchmarks import out_of_core
 
 
@@ -24,18 +25,7 @@ def test_each_part_is_sketched_and_decomposed_and_told(tmp_path):
 
 
 def test_the_larger_parts_may_be_decomposed_alone(tmp_path):
-    options = [
-        "--rows",
-        "400",
-        "--columns",
-        "3000",
-        "--row-length",
-        "10",
-        "--block-rows",
-        "400",
-        "--passes",
-        "3",
-    ]
+    options = words("--rows 400 --columns 3000 --row-length 10 --block-rows 400 --passes 3")
     options += ["--sketch-size", "12", "--factors", "1", "2", "--components", "4", "--sketch-up-to", "1"]
     with forked_workers():
         out_of_core.main([*options, "--workers", "1", "--out", str(tmp_path / "out"), "--debug"])

@@ -5,6 +5,7 @@ import pytest
 
 from dspectral import load
 from dspectral.datasets import brown_model_sentences
+from tests.workflows.programs import words
 from workflows import pos_induction
 
 
@@ -47,17 +48,7 @@ def test_methods_are_scored_and_anchors_are_named(tmp_path, corpus):
 
 
 def test_files_are_read_as_one_and_the_plain_setting_is_there(tmp_path, corpus):
-    options = [
-        "--corpus",
-        str(corpus),
-        str(corpus),
-        "--n-states",
-        "3",
-        "--methods",
-        "anchor-plain",
-        "--name",
-        "twice",
-    ]
+    options = words(f"--corpus {corpus} {corpus} --n-states 3 --methods anchor-plain --name twice")
     _, report = run(tmp_path, *options)
     assert {row["data"] for row in report["rows"]} == {"twice"}
     assert "3000 sentences, 24000 tokens, 3 tags" in report["notes"]

@@ -7,6 +7,7 @@ import soundfile
 from dspectral import load
 from dspectral.datasets import refinement_sequences
 from tests.methods.hmm.test_refinement import lists
+from tests.workflows.programs import words
 from workflows import sequence_labelling
 
 
@@ -89,20 +90,7 @@ def folder(tmp_path):
 
 
 def test_recordings_become_strings_and_each_speaker_is_held_out(folder, tmp_path):
-    options = [
-        "--wav",
-        str(folder),
-        "--codes",
-        "16",
-        "--refinements",
-        "2",
-        "--seeds",
-        "1",
-        "--per-string",
-        "3",
-        "--em-iterations",
-        "10",
-    ]
+    options = words(f"--wav {folder} --codes 16 --refinements 2 --seeds 1 --per-string 3 --em-iterations 10")
     sequence_labelling.main([*options, "--out", str(tmp_path / "one")])
     assert rows_of(tmp_path / "one")["words", "spectral-2", "frame_accuracy"] > 0.6
     views = ["--views", "0.5:0.9", ":0.9"]  # chosen anew for each speaker: no choice hears who is held out

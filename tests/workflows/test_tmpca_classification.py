@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from dspectral import TreePCA, load, write_word2vec
+from tests.workflows.programs import words
 from workflows import tmpca_classification
 from workflows._parts.labelled_texts import content, read_texts, splits
 from workflows._parts.text_classifiers import SupportVectors
@@ -110,18 +111,7 @@ def test_vectors_are_learned_from_the_training_texts_and_more_text(tmp_path):
 
 def test_scaling_reports_each_length_and_the_exponents(tmp_path, vectors):
     train = write_tsv(tmp_path / "train.tsv", 200, 1)
-    options = [
-        "--train",
-        train,
-        "--vectors",
-        vectors,
-        "--scaling",
-        "--lengths",
-        "4",
-        "8",
-        "--sentences",
-        "300",
-    ]
+    options = words(f"--train {train} --vectors {vectors} --scaling --lengths 4 8 --sentences 300")
     tmpca_classification.main([*options, "--out", str(tmp_path / "out")])
     report, _ = rows_of(tmp_path / "out")
     found = {(row["method"], row["metric"], row.get("length")) for row in report["rows"]}
@@ -257,18 +247,7 @@ def test_the_column_of_the_label_may_have_another_name(tmp_path, vectors):
     other = tmp_path / "other.tsv"
     other.write_text((tmp_path / "train.tsv").read_text().replace("text\tlabel", "text\tintent"))
     for file, more in ((train, []), (str(other), ["--label", "intent"])):
-        options = [
-            "--train",
-            file,
-            "--vectors",
-            vectors,
-            "--length",
-            "8",
-            "--folds",
-            "2",
-            "--methods",
-            "mean+svm",
-        ]
+        options = words(f"--train {file} --vectors {vectors} --length 8 --folds 2 --methods mean+svm")
         tmpca_classification.main([*options, *more, "--out", str(tmp_path / "out")])
         _, rows = rows_of(tmp_path / "out")
         assert rows["mean+svm", "1", "error_rate"]["value"] <= 0.1

@@ -5,6 +5,7 @@ import pytest
 
 from dspectral import load
 from tests.methods.embeddings.test_word_embedding import CLASSES, language
+from tests.workflows.programs import words
 from workflows import word_embeddings
 from workflows._parts import word_lists
 
@@ -72,14 +73,7 @@ def test_a_wrong_list_is_named(text, message, files, tmp_path, capsys):
     (tmp_path / "wrong.tsv").write_text(text)
     with pytest.raises(SystemExit):
         word_embeddings.main(
-            [
-                "--corpus",
-                files[0],
-                "--similarity",
-                str(tmp_path / "wrong.tsv"),
-                "--out",
-                str(tmp_path / "out"),
-            ]
+            words(f"--corpus {files[0]} --similarity {tmp_path / 'wrong.tsv'} --out {tmp_path / 'out'}")
         )
     assert message in capsys.readouterr().err
 

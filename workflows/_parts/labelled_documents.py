@@ -11,12 +11,7 @@ import fsspec
 import numpy as np
 from scipy import sparse
 
-from dspectral.io import (
-    LabelledText,
-    read_labelled_records,
-    read_newsgroups,
-    read_reuters,
-)
+from dspectral.io import LabelledText, read_labelled_records, read_newsgroups, read_reuters
 from dspectral.store import CountStore
 
 from .._form import form

@@ -104,12 +104,7 @@ class Tree:
     """TMPCA of the n-gram forms of texts; a form of n has n times the length, so that as many words fit."""
 
     def __init__(
-        self,
-        settings: Settings,
-        forms: Sequence[int],
-        *,
-        plain_test: bool = False,
-        output: Output = "root",
+        self, settings: Settings, forms: Sequence[int], *, plain_test: bool = False, output: Output = "root"
     ) -> None:
         self.settings, self.forms, self.plain_test = settings, tuple(forms), plain_test
         self.output = output

@@ -21,12 +21,7 @@ def add_text_options(parser: argparse.ArgumentParser, unit: str) -> None:
         metavar="NAME",
         help="column or key that holds the text of jsonl, csv, tsv and Parquet files (default: no fields)",
     )
-    add(
-        "--encoding",
-        default="utf-8",
-        metavar="NAME",
-        help="such as latin-1, cp1252 or utf-16",
-    )
+    add("--encoding", default="utf-8", metavar="NAME", help="such as latin-1, cp1252 or utf-16")
     add(
         "--delimiter",
         metavar="CHAR",

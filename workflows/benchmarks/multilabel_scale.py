@@ -58,10 +58,7 @@ def main(argv: list[str] | None = None) -> None:
     """Generate, then learn from larger and larger parts."""
     arguments = options().parse_args(argv)
     shape = SHAPES[arguments.shape]
-    with (
-        form.run(arguments) as run,
-        form.scratch_folder(arguments.scratch) as scratch,
-    ):
+    with form.run(arguments) as run, form.scratch_folder(arguments.scratch) as scratch:
         with run.measure("generate the store"):
             store = generated(arguments, shape, f"{scratch}/documents.zarr")
         labels = sum(block.label_nnz for block in store.blocks) / store.n_rows
@@ -84,14 +81,7 @@ def options() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--shape", choices=tuple(SHAPES), default="amazoncat", help="of the corpus")
     add("--share", type=float, default=1.0, metavar="S", help="of its documents")
-    add(
-        "--parts",
-        type=form.positive,
-        nargs="+",
-        default=[1, 2, 4, 8],
-        metavar="P",
-        help="in eighths",
-    )
+    add("--parts", type=form.positive, nargs="+", default=[1, 2, 4, 8], metavar="P", help="in eighths")
     add("--n-states", type=form.positive, default=50, metavar="K", help="latent states")
     add("--true-states", type=form.positive, default=100, metavar="S", help="states drawn from")
     add("--correction-rank", type=int, metavar="R", help="of the linear correction (default: K)")

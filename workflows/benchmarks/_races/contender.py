@@ -21,16 +21,13 @@ RACES: dict[str, Race] = {
     "svd-topics": matrices.TOPICS,
     "svd-text": matrices.TEXT,
     "svd-wide-text": matrices.WIDE_TEXT,
-    "frequent-directions": matrices.SKETCH,
     "store-write": matrices.WRITE,
     "store-read": matrices.READ,
     "hashing": words.HASHING,
     "vocabulary": words.VOCABULARY,
     "embeddings": words.EMBEDDINGS,
-    "brown": words.BROWN,
     "hmm": words.HMM,
     "labels": matrices.LABELS,
-    "tmpca": words.SENTENCES,
 }
 
 

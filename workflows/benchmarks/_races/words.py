@@ -1,7 +1,7 @@
-"""Races over words: hashed n-grams, exact vocabularies, vectors, clusters, hidden Markov models, sentences as trees.
+"""Races over words: hashed n-grams, exact vocabularies, vectors and hidden Markov models.
 
-Text is that of files, or what the Python standard library says of itself; sentences are drawn from Brown models, or
-from a hidden Markov model.
+Text is that of files, or what the Python standard library says of itself; sentences are drawn from a Brown model,
+or from a hidden Markov model.
 """
 
 import itertools
@@ -16,7 +16,6 @@ from typing import Any
 
 import fsspec
 import numpy as np
-from scipy import sparse
 
 import dspectral
 
@@ -196,70 +195,6 @@ def word_class(word: str, n_classes: int) -> int:
     return int(word.removeprefix("w")) % n_classes
 
 
-def adjacent(lines: list[list[str]]) -> tuple[list[str], Any]:
-    """Return the words, the most frequent first, and how often one directly follows another."""
-    tokens = np.array([word for line in lines for word in line])
-    words, ids, counts = np.unique(tokens, return_inverse=True, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    rank = np.argsort(order)[ids]
-    ends = np.cumsum([len(line) for line in lines])[:-1] - 1
-    follows = np.ones(max(0, len(rank) - 1), dtype=bool)
-    follows[ends] = False  # the last word of a line and the first of the next
-    pairs = (rank[:-1][follows], rank[1:][follows])
-    table = sparse.csr_array(sparse.coo_array((np.ones(len(pairs[0])), pairs), shape=(len(words),) * 2))
-    return words[order].tolist(), table
-
-
-def cluster_scores(folder: Path, s: Settings, found: Found) -> dict[str, float]:
-    """Return the mutual information of adjacent clusters, and how well the clusters are the model's classes."""
-    labels = dict(zip(found["words"].tolist(), found["labels"].tolist(), strict=True))
-    words, counts = adjacent(sentences(folder))
-    clusters = [labels[word] for word in words]
-    classes = [word_class(word, s["classes"]) for word in words]
-    return {
-        "average_mutual_information_bits": dspectral.metrics.average_mutual_information(counts, clusters),
-        "v_measure": dspectral.metrics.v_measure(classes, clusters),
-    }
-
-
-def our_brown(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
-    """Read the text, write the corpus to disk, and cluster its words."""
-    place = str(Path(tempfile.mkdtemp(dir=folder), "corpus.zarr"))
-    model = library.SpectralBrownClustering(s["classes"])
-    return lambda: model.fit(library.build_corpus(str(folder / "sentences.txt"), place))
-
-
-def our_clusters(model: Any) -> Found:
-    """Return words and clusters."""
-    return {"words": np.array(model.words_), "labels": np.asarray(model.labels_)}
-
-
-def their_clusters(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
-    """Read the text, and merge the pair that loses least, word by word."""
-
-    def run() -> Found:
-        words, counts = adjacent(sentences(folder))
-        return {"words": np.array(words), "labels": library.agglomerated(counts, s["classes"])}
-
-    return run
-
-
-BROWN = Race(
-    "Cluster words by what stands beside them, from a file of text.",
-    {
-        "toy": {"sentences": 200, "classes": 4, "words": 40},
-        "small": {"sentences": 5_000, "classes": 20, "words": 500},
-        "middle": {"sentences": 20_000, "classes": 50, "words": 2_000},
-        "full": {"sentences": 350_000, "classes": 200, "words": 20_000},
-    },
-    make_sentences,
-    {
-        "dspectral": Contender("dspectral", our_brown, our_clusters),
-        "exact agglomeration, in NumPy": Contender(f"{__package__}.agglomeration", their_clusters),
-    },
-    cluster_scores,
-)
-
 WINDOW = 2
 LEAST_COUNT = 5
 """Of a word that is scored."""
@@ -430,75 +365,4 @@ HMM = Race(
         "hmmlearn CategoricalHMM": Contender("hmmlearn.hmm", hmmlearn, their_model),
     },
     likelihoods,
-)
-
-RIDGE = 1e-3
-
-
-def make_vectors(folder: Path, s: Settings) -> str:
-    """Write the vectors of the words of each sentence, and the model that it comes from."""
-    rng, parts = np.random.default_rng(s["seed"]), []
-    table = rng.standard_normal((s["classes"], s["dimensions"]))
-    for model in (0, 1):
-        sample = dspectral.datasets.brown_model_sentences(
-            s["sentences"] // 2,
-            n_classes=s["classes"],
-            n_words=10 * s["classes"],
-            length=s["length"],
-            seed=s["seed"] + model,
-        )
-        classes = [[word_class(word, s["classes"]) for word in line] for line in sample.sentences]
-        parts.append(table[np.array(classes)])
-    vectors = np.concatenate(parts).astype(np.float32)
-    vectors += rng.standard_normal(vectors.shape, dtype=np.float32)
-    order = rng.permutation(len(vectors))
-    np.save(folder / "vectors.npy", vectors[order])
-    np.save(folder / "truth.npy", np.repeat([-1.0, 1.0], len(vectors) // 2)[order])
-    return f"{len(vectors):,} sentences of {s['length']} vectors of {s['dimensions']} numbers"
-
-
-def told_apart(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
-    """Return how many of a quarter of the sentences a linear classifier of the others puts to the right model."""
-    truth, features = np.load(folder / "truth.npy"), found["features"].astype(np.float64)
-    features = np.column_stack([(features - features.mean(axis=0)) / (features.std(axis=0) + 1e-9), truth**0])
-    cut = 3 * len(truth) // 4
-    gram = features[:cut].T @ features[:cut] + RIDGE * cut * np.eye(features.shape[1])
-    weights = np.linalg.solve(gram, features[:cut].T @ truth[:cut])
-    return {"accuracy": float(np.mean(np.sign(features[cut:] @ weights) == truth[cut:]))}
-
-
-def our_tree(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
-    """Join neighbors level by level."""
-    X, model = np.load(folder / "vectors.npy"), library.TreePCA(s["dimensions"], length=s["length"])
-    return lambda: {"features": model.fit_transform(X)}
-
-
-def our_pca(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
-    """Take the components of whole sentences, from their Gram matrix."""
-    X = np.load(folder / "vectors.npy")
-    model = library.SketchedPCA(s["dimensions"], solver="gram")
-    return lambda: {"features": model.fit_transform(X.reshape(len(X), -1))}
-
-
-def their_pca(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
-    """Take the components of whole sentences by the solver that scikit-learn chooses."""
-    X, model = np.load(folder / "vectors.npy"), library.PCA(s["dimensions"], random_state=0)
-    return lambda: {"features": model.fit_transform(X.reshape(len(X), -1))}
-
-
-SENTENCES = Race(
-    "Make a vector of each sentence, from the vectors of its words in their order.",
-    {
-        "toy": {"sentences": 200, "classes": 4, "length": 4, "dimensions": 4},
-        "small": {"sentences": 2_000, "classes": 8, "length": 32, "dimensions": 16},
-        "middle": {"sentences": 4_000, "classes": 8, "length": 64, "dimensions": 32},
-        "full": {"sentences": 4_000, "classes": 8, "length": 128, "dimensions": 32},
-    },
-    make_vectors,
-    {
-        "dspectral TreePCA": Contender("dspectral", our_tree),
-        "dspectral PCA of whole sentences": Contender("dspectral", our_pca),
-        "scikit-learn PCA of whole sentences": Contender("sklearn.decomposition", their_pca),
-    },
-    told_apart,
 )

@@ -294,10 +294,7 @@ def exchange(size: int, seed: int) -> tuple[Run, Run]:
     ]
     rows = np.concatenate(near).astype(np.int32)
     amount = 16.0 * m * len(rows)  # a count of 8 bytes and its worth of 8 bytes for each cluster
-    return (
-        Run(lambda: sweep([block], labels.copy(), m), amount),
-        gathering(rows, np.ones((m, 2 * m))),
-    )
+    return (Run(lambda: sweep([block], labels.copy(), m), amount), gathering(rows, np.ones((m, 2 * m))))
 
 
 STATES = 12
@@ -403,10 +400,7 @@ LOOPS = {
         exchange,
     ),
     "Viterbi": Loop(
-        "flop",
-        "2 k^2 x tokens: a sum and a comparison for each pair of states",
-        CACHED,
-        best_path,
+        "flop", "2 k^2 x tokens: a sum and a comparison for each pair of states", CACHED, best_path
     ),
     "forward-backward": Loop(
         "flop",
