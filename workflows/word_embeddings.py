@@ -25,13 +25,19 @@ from dspectral.store import Corpus
 from dspectral.types import FloatArray
 
 from ._form import form
-from ._form.plots import from_zero, new_plot
-from ._parts import word_report
+from ._form.plots import from_zero, new_bars, new_plot
 from ._parts.text_options import add_text_options, reading
 from ._parts.word_lists import PARTS, WordList, name_of, read_lists
 
 ON_MAP = 120
 """Words on the map."""
+SHORT = {
+    "spearman": "similarity",
+    "accuracy_3cosadd": "analogies",
+    "accuracy_3cosmul": "analogies by products",
+}
+"""What the metrics are called in the picture."""
+LEAST_RANK, LEAST_LETTERS, MOST_BARS = 100, 5, 12
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -55,7 +61,7 @@ def main(argv: list[str] | None = None) -> None:
             words, vectors = read_word2vec(path, errors="replace")
             with run.measure(f"score {path}"):
                 score(run, words, vectors, lists, name_of(path), {})
-        word_report.show(run, found[0])
+        show(run, found[0])
 
 
 def options() -> argparse.ArgumentParser:
@@ -221,7 +227,7 @@ def embed(
             "The most frequent words on the plane on which their vectors differ most.",
         )
         run.plot("spectrum", spectrum_of(embedding), "Singular values of the scaled counts, largest first.")
-    return word_report.neighbours(embedding.words_[1:], embedding.vectors_[1:]) if first else ""
+    return neighbours(embedding.words_[1:], embedding.vectors_[1:]) if first else ""
 
 
 def embedding_of(arguments: argparse.Namespace, setting: dict[str, Any]) -> WordEmbedding:
@@ -289,6 +295,57 @@ def spectrum_of(embedding: WordEmbedding) -> Any:
     axes.plot(1 + np.arange(len(embedding.singular_values_)), embedding.singular_values_)
     from_zero(axes)
     return figure
+
+
+def neighbours(words: list[str], vectors: FloatArray, n_words: int = 3, k: int = 3) -> str:
+    """Return, as text, the nearest words to some that are frequent, but say something.
+
+    Shapes: `vectors` (n, d).
+
+    >>> neighbours(["river", "water", "knife"], np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), n_words=1, k=1)
+    'nearest to “river”: water'
+    """
+    telling = [i for i, word in enumerate(words) if len(word) >= LEAST_LETTERS and word.isalpha()]
+    chosen = ([i for i in telling if i >= LEAST_RANK] or telling)[:n_words]
+    said = []
+    for i in chosen:
+        similar = vectors @ vectors[i]
+        similar[i] = -np.inf
+        best = np.argsort(-similar, kind="stable")[: min(k, len(words) - 1)]
+        said.append(f"nearest to “{words[i]}”: {', '.join(words[j] for j in best)}")
+    return "; ".join(said)
+
+
+def scores_of(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Return the scores of the lists by a name for each, the best where several settings share it."""
+    found: dict[str, float] = {}
+    for row in rows:
+        if row["metric"] in SHORT and row["value"] is not None:
+            part = "" if row["part"] == "all" else f" ({row['part']})"
+            name = f"{row['data']}{part}: {SHORT[row['metric']]}, {row['method']}"
+            found[name] = max(found.get(name, -1.0), row["value"])
+    return found
+
+
+def show(run: form.Run, neighbours_found: str) -> None:
+    """State the answer, and draw the scores before all other pictures, where there are any."""
+    scores = scores_of(run.report.rows)
+    sentence = neighbours_found[:1].upper() + neighbours_found[1:]
+    if scores:
+        best = max(scores, key=lambda name: scores[name])
+        sentence += f"; of {len(scores)} scores the best is {scores[best]:.1%} ({best})"
+        shown = dict(list(scores.items())[:MOST_BARS])
+        figure, _ = new_bars(
+            "Scores of the lists", x="rank correlation, or share of right answers", values=shown
+        )
+        run.plot(
+            "scores",
+            figure,
+            "Rank correlation with people's judgements, and share of analogies that are right.",
+        )
+        run.report.plots.insert(0, run.report.plots.pop())
+    if sentence:
+        run.answer(f"{sentence}.")
 
 
 if __name__ == "__main__":

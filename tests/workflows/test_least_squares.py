@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
 
-from workflows._parts import least_squares
-from workflows._parts.least_squares import INNER_FOLDS, PENALTIES, LeastSquares, kernel
+from workflows._parts import text_classifiers
+from workflows._parts.text_classifiers import INNER_FOLDS, PENALTIES, LeastSquares, kernel
 
 
 @pytest.mark.parametrize("shape", [(20, 40), (40, 6)])
@@ -82,8 +82,8 @@ def test_the_number_of_factorizations_and_their_size_do_not_grow_with_the_labels
         sizes.append(len(matrix))
         return cho_factor(matrix, **options)
 
-    cho_factor = least_squares.cho_factor
-    monkeypatch.setattr(least_squares, "cho_factor", counted)
+    cho_factor = text_classifiers.cho_factor
+    monkeypatch.setattr(text_classifiers, "cho_factor", counted)
     X = np.random.default_rng(0).standard_normal((120, 300))
     LeastSquares(0).fit(X, np.arange(120) % n_labels)
     assert sizes == [80] * (INNER_FOLDS * len(PENALTIES)) + [120]

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from workflows._form.answer import automatic
 from workflows._form.glossary import COLUMNS, METRICS
 from workflows._form.page import page
 from workflows._form.plots import from_zero, new_bars, new_plot, png
-from workflows._form.report import Plot, Report
+from workflows._form.report import Plot, Report, automatic
 
 ROOT = Path(__file__).parent.parent.parent / "workflows"
 

@@ -19,11 +19,14 @@ It ends in ``if __name__ == "__main__": main()``, which ``python -m`` and worker
 """
 
 import argparse
+import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +37,8 @@ from dspectral.engine import listening
 from dspectral.store import without_secrets
 from dspectral.watch import Progress
 
-from .mended import Mended
 from .messages import LOST, in_options, sentence
 from .options import Parser, bits, memory_limit, positive, share
-from .outputs import publish, scratch_folder, unfinished
 from .page import page
 from .planning import planned
 from .plots import png
@@ -151,13 +152,15 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
         with (
             scheduler(arguments) as client,
             Progress(client, quiet_seconds=QUIET_SECONDS, summaries=False) as progress,
-            listening(mended := Mended(), everywhere=True),
+            listening(
+                partial(_count_again, counts=(again := {"retries": 0, "tasks_redone": 0})), everywhere=True
+            ),
             _kept(arguments),
         ):
             result = Run(arguments, client, progress)
             with result.meter.measure() as used:
                 yield result
-            result.report.used = _used(result, used) | mended.counts
+            result.report.used = _used(result, used) | again
         _write(result, folder)
         publish(folder, arguments.out)
     if result.report.rows:
@@ -190,6 +193,15 @@ def _one_sentence(arguments: argparse.Namespace) -> Iterator[None]:
         raise SystemExit(2) from None
 
 
+def _count_again(event: Any, *, counts: dict[str, int]) -> None:
+    """Count what was done more than once, by the names of events."""
+    kind = type(event).__name__
+    if kind == "Retried":
+        counts["retries"] += 1
+    elif kind == "Redone":
+        counts["tasks_redone"] += event.n_tasks
+
+
 def _used(result: Run, used: Used) -> dict[str, Any]:
     since = "the run began" if result.meter.resets else "each process began"
     return {
@@ -218,3 +230,39 @@ def _write(result: Run, folder: Path) -> None:
         (folder / f"{plot.name}.png").write_bytes(plot.png)
     (folder / "report.html").write_text(page(report), encoding="utf-8")
     (folder / "report.json").write_text(report.as_json(), encoding="utf-8")
+
+
+@contextmanager
+def unfinished(out: Path) -> Iterator[Path]:
+    """Yield a folder within ``out`` that is gone afterwards, whatever happens."""
+    existed = out.exists()
+    if existed and not out.is_dir():
+        raise NotADirectoryError(f"--out {out} is a file, but a folder is needed")
+    out.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=out))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+        if not existed and not any(out.iterdir()):
+            out.rmdir()
+
+
+@contextmanager
+def scratch_folder(parent: Path | None) -> Iterator[Path]:
+    """Yield a new folder that is gone afterwards, in the system's place, or in ``parent``, made where it is missing."""
+    if parent is not None:
+        if parent.exists() and not parent.is_dir():
+            raise NotADirectoryError(f"--scratch {parent} is a file, but a folder is needed")
+        parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="dspectral-", dir=parent) as folder:
+        yield Path(folder)
+
+
+def publish(folder: Path, out: Path) -> None:
+    """Move everything into ``out``, in place of what was there; ``report.json`` last."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == "report.json"):
+        target = out / path.name
+        if target.is_dir():
+            shutil.rmtree(target)
+        path.replace(target)

@@ -8,9 +8,8 @@ from typing import Any
 from dask.utils import format_time
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from .answer import automatic
 from .glossary import explained
-from .report import Report, plain, versions
+from .report import Report, automatic, plain, versions
 from .table import cell, constants, fields_of, number, numeric_fields, quantity, size, wide
 
 ENVIRONMENT = Environment(

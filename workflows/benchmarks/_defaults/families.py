@@ -37,9 +37,8 @@ from dspectral.metrics import (
     word_similarity,
 )
 
-from ..._parts.least_squares import LeastSquares
 from ..._parts.lsi_methods import scored
-from ..._parts.text_classifiers import SupportVectors
+from ..._parts.text_classifiers import LeastSquares, SupportVectors
 from ...pos_induction import states_of
 from ...tmpca_classification import known_words, mean_vector
 from . import sets

@@ -79,7 +79,7 @@ def _repeated(run: Run, n: int) -> None:
 
 
 compiled: Any = kernel("_compiled:compiled_with_contraction")
-hash_slice: Any = kernel("text.murmur:hash_slice")
+hash_slice: Any = kernel("text.term_bytes:hash_slice")
 BEYOND_CACHES = 128 << 20
 """Bytes of an array that no cache of a core's share holds."""
 SIDE = 1024
