@@ -66,12 +66,6 @@ def test_bit_strings_help_to_tag_words_that_were_never_tagged(tmp_path, corpus):
     assert found["clusters", 4] > found["baseline", 4]
 
 
-def test_sides_of_entities_come_together(tmp_path, corpus):
-    with pytest.raises(SystemExit) as caught:
-        run(tmp_path, corpus, "--ner-train", "a.conll")
-    assert caught.value.code == 2
-
-
 @pytest.mark.parametrize("line", ["Rome", "Rome\tloc", "Rome\tB-loc\tx"])
 def test_a_line_that_is_not_a_word_and_a_tag_is_named(tmp_path, line):
     path = tmp_path / "bad.conll"

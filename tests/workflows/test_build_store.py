@@ -60,26 +60,6 @@ def test_documents_are_appended_to_a_finished_store(build, text):
     assert value["rows"] == store.n_rows == 10
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--text", "nowhere.txt"], "nowhere.txt"),
-        (
-            ["--text", "{text}", "--columns-bits", "40"],
-            "--columns-bits: '40' is not a whole number from 1 to 30",
-        ),
-        (["--text", "{text}", "--append"], "store"),
-    ],
-)
-def test_what_cannot_be_built_is_one_sentence(build, text, options, message, capsys):
-    with pytest.raises(SystemExit) as caught:
-        build(*(option.format(text=text) for option in options))
-    assert caught.value.code == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-
-
 def test_a_folder_of_files_in_another_encoding_and_form_is_read(build, tmp_path):
     folder = tmp_path / "exports"
     folder.mkdir()

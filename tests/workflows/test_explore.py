@@ -1,5 +1,4 @@
 import json
-import re
 
 import pytest
 
@@ -32,15 +31,3 @@ def test_a_page_and_a_report_are_written(text, tmp_path, capsys):
 def test_the_title_is_the_name_that_is_given(text, tmp_path):
     explore.main([text, "--out", str(tmp_path / "out"), "--name", "Sea & garden", *SMALL])
     assert "<h1>Sea &amp; garden</h1>" in (tmp_path / "out" / "explore.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("content", ["", "\n\n", "...\n"])
-def test_a_text_without_words_is_one_sentence(tmp_path, capsys, content):
-    path = tmp_path / "empty.txt"
-    path.write_text(content)
-    with pytest.raises(SystemExit):
-        explore.main([str(path), "--out", str(tmp_path / "out")])
-    error = capsys.readouterr().err
-    assert re.search("no (word|document) at all", error)
-    assert error.count("\n") == 1
-    assert not (tmp_path / "out").exists()

@@ -149,22 +149,6 @@ def test_only_long_fits_are_sent_to_the_workers(monkeypatch, n_sentences, backen
         assert asked == ([] if backend == "usual" else ["dask"])
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [("text\tlabel\na b\tx\n", "no column intent"), ("text\tintent\na b\tx\nc d\n", "line 3 has 1 columns")],
-)
-def test_a_bad_table_is_named_and_nothing_is_written(files, tmp_path, capsys, content, sentence):
-    bad = tmp_path / "bad.tsv"
-    bad.write_text(content)
-    with pytest.raises(SystemExit) as stopped:
-        intent_classification.main(
-            ["--train", str(bad), "--test", files["test"], "--out", str(tmp_path / "out")]
-        )
-    assert stopped.value.code == 2
-    assert sentence in capsys.readouterr().err
-    assert not (tmp_path / "out" / "report.json").exists()
-
-
 @pytest.mark.parametrize("shrink", ["full", "median"])
 def test_sketch_scaling_reports_error_below_certificate_below_bound(tmp_path, shrink):
     arguments = words("--rows 3000 --columns 30 --sketch-size 12 --batches 1 3 --repeats 1")

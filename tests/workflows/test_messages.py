@@ -24,6 +24,12 @@ FILES = {
     "records.jsonl": '{"text": "ant bee"}\n{"other": 1}\n',
     "labelled.tsv": "text\tlabel\nhello you\tgreet\nbye now\tleave\n",
     "intents.tsv": "text\tintent\nhello you\tgreet\nbye now\tleave\n",
+    "short.tsv": "text\tlabel\tintent\na b\tx\ty\nc d\n",
+    "empty.tsv": "text\tlabel\n",
+    "tags.tsv": "a\tK\nb\n",
+    "frames.tsv": "1\tx\tK\n",
+    "blank.txt": "\n\n",
+    "pairs.tsv": "h\na\tb\tc\n",
 }
 STORE = ["--store", "store"]
 NEW = "new"
@@ -73,6 +79,28 @@ MISTAKES = [
     ("intent_classification", ["--train", ".", "--test", "intents.tsv"], "is a folder, but must be a file"),
     ("intent_classification", ["--train", "labelled.tsv", "--test", "intents.tsv"], "has no column intent"),
     ("sketch_scaling", ["--store", NEW], "no store at "),
+    ("intent_classification", ["--train", "short.tsv", "--test", "intents.tsv"], "line 3 has 1 columns"),
+    ("tmpca_classification", ["--train", "intents.tsv"], "no column label"),
+    ("tmpca_classification", ["--train", "short.tsv"], "line 3 has 1 columns"),
+    ("tmpca_classification", ["--train", "empty.tsv"], "has a header, but no text"),
+    ("sequence_labelling", [], "either --train and --test, or --wav"),
+    ("sequence_labelling", ["--train", "tags.tsv", "--test", "tags.tsv"], r"line 2 has 1 column\(s\), but 2"),
+    ("sequence_labelling", ["--train", "frames.tsv", "--test", "tags.tsv"], "line 1 has a frame"),
+    (
+        "sequence_labelling",
+        ["--train", "blank.txt", "--test", "tags.tsv"],
+        "no line with a token and a label",
+    ),
+    (
+        "word_embeddings",
+        ["--corpus", "text.txt", "--similarity", "tags.tsv"],
+        "line 2 has 1 columns, but needs 3",
+    ),
+    ("word_embeddings", ["--corpus", "text.txt", "--similarity", "pairs.tsv"], "'c', which is not a number"),
+    ("pos_induction", ["--corpus", "tags.tsv"], "tags.tsv, line 2 is"),
+    ("brown_clusters", ["--corpus", "text.txt", "--ner-train", "a.conll"], "all three sides"),
+    ("explore", ["blank.txt"], "no (word|document) at all"),
+    ("build_store", ["--text", "nowhere.txt", "--store", NEW], "nowhere.txt"),
     ("demo", ["--packages", "5000"], "--packages is 5000, but must be from 2 to"),
 ]
 
@@ -101,6 +129,7 @@ def test_a_mistake_is_answered_in_the_words_of_the_program(
     error = error.partition("error: ")[2]
     assert re.search(said, error)
     assert not PYTHON.search(error), error
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_unfinished_build_of_other_settings_is_dropped_when_asked_for(

@@ -105,6 +105,12 @@ def test_sizes_of_memory_that_dask_knows_are_taken(right):
     assert options.memory_limit(right) == right
 
 
+@pytest.mark.parametrize("wrong", ["0", "31", "x"])
+def test_bits_of_a_column_are_from_1_to_30(wrong):
+    with pytest.raises(argparse.ArgumentTypeError, match="from 1 to 30"):
+        options.bits(wrong)
+
+
 def test_what_is_missing_is_said_first(capsys):
     parser = form.parser("rivers", "")
     parser.add_argument("--map", required=True)

@@ -105,25 +105,6 @@ def test_recordings_become_strings_and_each_speaker_is_held_out(folder, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ("a\tK\nb\n", "line 2 has 1 column(s), but 2 are expected"),
-        ("a\n", "line 1 has 1 column(s), but 2 are expected"),
-        ("1\tx\tK\n", "line 1 has a frame with something that is no number"),
-        ("\n\n", "has no line with a token and a label"),
-    ],
-)
-def test_a_bad_table_is_named_and_nothing_is_written(options, tmp_path, capsys, content, sentence):
-    bad = tmp_path / "bad.tsv"
-    bad.write_text(content)
-    with pytest.raises(SystemExit) as stopped:
-        sequence_labelling.main(["--train", str(bad), *options[2:], "--out", str(tmp_path / "out")])
-    assert stopped.value.code == 2
-    assert sentence in capsys.readouterr().err
-    assert not (tmp_path / "out" / "report.json").exists()
-
-
-@pytest.mark.parametrize(
     ("more", "sentence"),
     [
         (["--hold-out", "nobody"], "has no column nobody"),
@@ -135,9 +116,3 @@ def test_what_is_wrong_with_recordings_is_named(folder, tmp_path, capsys, more, 
     with pytest.raises(SystemExit):
         sequence_labelling.main(["--wav", str(folder), *more, "--out", str(tmp_path / "out")])
     assert sentence in capsys.readouterr().err
-
-
-def test_data_must_be_given(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        sequence_labelling.main(["--out", str(tmp_path / "out")])
-    assert "either --train and --test, or --wav" in capsys.readouterr().err

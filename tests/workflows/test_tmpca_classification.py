@@ -128,23 +128,6 @@ def test_exponents_are_those_of_a_power_law():
     assert exponent([8, 16, 64], [2 * 8**1.5, 2 * 16**1.5, 2 * 64**1.5]) == pytest.approx(1.5)
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ("text\tintent\na b\tx\n", "no column label"),
-        ("text\tlabel\na b\tx\nc d\n", "line 3 has 1 columns"),
-        ("text\tlabel\n", "has a header, but no text"),
-    ],
-)
-def test_a_bad_table_is_named_and_nothing_is_written(tmp_path, capsys, content, sentence):
-    (tmp_path / "bad.tsv").write_text(content)
-    with pytest.raises(SystemExit) as stopped:
-        tmpca_classification.main(["--train", str(tmp_path / "bad.tsv"), "--out", str(tmp_path / "out")])
-    assert stopped.value.code == 2
-    assert sentence in capsys.readouterr().err
-    assert not (tmp_path / "out" / "report.json").exists()
-
-
 def questions(path, n, seed):
     """The first word alone tells the label."""
     rng = np.random.default_rng(seed)

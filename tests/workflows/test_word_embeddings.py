@@ -5,7 +5,6 @@ import pytest
 
 from dspectral import load
 from tests.methods.embeddings.test_word_embedding import CLASSES, language
-from tests.workflows.programs import words
 from workflows import word_embeddings
 from workflows._parts import word_lists
 
@@ -63,19 +62,6 @@ def test_halves_make_the_whole():
     entries = list(range(7))
     halves = [word_lists.part_of(entries, part, 0) for part in ("first", "second")]
     assert sorted(halves[0] + halves[1]) == entries == word_lists.part_of(entries, "all", 0)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("h\na\tb\n", "line 2 has 2 columns, but needs 3"), ("h\na\tb\tc\n", "'c', which is not a number")],
-)
-def test_a_wrong_list_is_named(text, message, files, tmp_path, capsys):
-    (tmp_path / "wrong.tsv").write_text(text)
-    with pytest.raises(SystemExit):
-        word_embeddings.main(
-            words(f"--corpus {files[0]} --similarity {tmp_path / 'wrong.tsv'} --out {tmp_path / 'out'}")
-        )
-    assert message in capsys.readouterr().err
 
 
 def test_a_transform_is_a_name_or_a_power():
