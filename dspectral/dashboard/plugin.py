@@ -11,7 +11,7 @@ from distributed.scheduler import TaskGroup
 from tornado.ioloop import IOLoop, PeriodicCallback
 
 from dspectral.dashboard.records import FitState, Memory, PassState, Records
-from dspectral.engine.cluster.state import DONE
+from dspectral.engine.cluster.clients import DONE
 from dspectral.engine.events import TOPIC
 
 NAME = "dspectral-dashboard"

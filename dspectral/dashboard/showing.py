@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask
 
-from dspectral.engine import answer
+from dspectral.engine import query
 from dspectral.engine.events import client_in_force
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def add_page(client: "Client") -> tuple[str, str]:
     """
     plugin = _plugin()
     try:
-        problem = answer(client, client.run_on_scheduler, plugin.install, plugin.FORM)
+        problem = query(client, client.run_on_scheduler, plugin.install, plugin.FORM)
         link = str(client.dashboard_link or "")
     except _FAILURES as error:
         kind = "has no dspectral, or another version" if isinstance(error, ImportError) else "did not take it"

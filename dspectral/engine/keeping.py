@@ -26,8 +26,7 @@ import numpy as np
 from dask.base import tokenize
 
 from dspectral.engine.blas import blas_kinds
-from dspectral.engine.cluster.asking import addresses_of, asked
-from dspectral.engine.cluster.clients import Client
+from dspectral.engine.cluster.clients import Client, addresses_of, query_or_none
 from dspectral.engine.events import client_in_force
 from dspectral.engine.fits import fit_in_force
 from dspectral.engine.kept_parts import Folder, Part, PartError, encoded, folder_in_force, records_of
@@ -160,11 +159,11 @@ def code_digest() -> str:
 
 def kinds_on(client: Client | None) -> list[str]:
     """Return the kinds of the machines that compute."""
-    addresses = client and asked(client, client.run_on_scheduler, addresses_of, seconds=PATIENCE)
+    addresses = client and query_or_none(client, client.run_on_scheduler, addresses_of, seconds=PATIENCE)
     if client is None or not addresses:
         return [kind_of_machine()]
     question: dict[str, Any] = {"workers": addresses, "on_error": "return", "seconds": PATIENCE}
-    answers = asked(client, client.run, kind_of_machine, **question) or {}
+    answers = query_or_none(client, client.run, kind_of_machine, **question) or {}
     return sorted({one for one in answers.values() if isinstance(one, str)}) or [kind_of_machine()]
 
 

@@ -14,8 +14,7 @@ import psutil
 from dask.system import CPU_COUNT
 from numpy.typing import DTypeLike
 
-from dspectral.engine.cluster.asking import asked
-from dspectral.engine.cluster.clients import Client, Scheduler
+from dspectral.engine.cluster.clients import Client, Scheduler, query_or_none
 from dspectral.engine.configuration import as_bytes, asked_memory_limit, configured_fan_in
 from dspectral.engine.events import client_in_force
 from dspectral.engine.fits import fit_in_force
@@ -243,7 +242,7 @@ def memory_of(client: Client | None) -> Memory | None:
         limit = memory_here() if value is None else as_bytes("dspectral.worker-memory", value)
         return Memory(0, _n_threads_here(), limit, resident_bytes())
     # A scheduler that does not answer is for the pass to speak of.
-    found = asked(client, client.run_on_scheduler, _of_scheduler)
+    found = query_or_none(client, client.run_on_scheduler, _of_scheduler)
     return None if found is None else Memory(*found)
 
 

@@ -10,7 +10,7 @@ import dask
 from dask.callbacks import Callback, normalize_callback
 
 from dspectral.engine.cluster.clients import Client
-from dspectral.engine.cluster.run import getter, poll_for
+from dspectral.engine.cluster.run import getter
 from dspectral.engine.events import (
     BlocksDone,
     Merged,
@@ -104,9 +104,7 @@ def running_pass(work: Work, *, run: str, client: Client | None = None) -> Itera
     start, error = time.perf_counter(), ""
     try:
         if client is not None:
-            # Watched even if nobody listens: a pass that cannot go on ends, and says why.
-            with poll_for(client, begun) as poll:
-                yield {"scheduler": getter(client, begun, poll)}
+            yield {"scheduler": getter(client, begun)}
         elif counts_blocks():
             # Named in the call and not registered: a fit in another thread would take registered ones away.
             yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(begun))]}

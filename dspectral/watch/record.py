@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from dask.callbacks import Callback
 
 from dspectral.engine import events as of
-from dspectral.engine.cluster.clients import Client, Scheduler
-from dspectral.engine.cluster.state import DONE
+from dspectral.engine.cluster.clients import DONE, Client, Scheduler
 from dspectral.engine.events import pass_label
 from dspectral.engine.pass_events import group_of
 

@@ -3,7 +3,6 @@
 import json
 import logging
 import threading
-from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -16,8 +15,7 @@ import dspectral
 from dspectral.decomposition import Moments
 from dspectral.engine import as_message, events, fitting, listening
 from dspectral.engine import summarize as summarize_blocks
-from dspectral.engine.cluster.poll import ClusterPoll, State
-from dspectral.engine.events import Merged, PassBegan, has_listeners
+from dspectral.engine.events import has_listeners
 from tests.engine.hearing import heard_of, of_kind
 from tests.schedulers import scheduled
 
@@ -256,17 +254,3 @@ def test_dask_s_own_callbacks_are_called_as_well(rows):
     with Callback(posttask=lambda key, *_: keys.append(key)):
         heard_of(lambda: sketch(rows))
     assert len(keys) >= 15
-
-
-def test_merges_are_told_once_each_also_where_the_scheduler_keeps_only_the_last_messages():
-    """A scheduler that keeps three messages, asked after each one or two more."""
-    begun = PassBegan("f", "Fit", "r", "sketch", 1, 1, 8, 7, 3, 2, None, None, "sketch-block", ())
-    kept = [as_message(Merged("f", "r", 1, size, None, None, None)) | {"worker": "w"} for size in range(7)]
-    states = iter(State({}, ("w",), tuple(kept[max(0, n - 3) : n])) for n in (1, 2, 4, 4, 6, 7))
-    client = SimpleNamespace(run_on_scheduler=lambda *_: next(states))
-    heard = []
-    with listening(heard.append):
-        poll = ClusterPoll(client, begun)
-        for _ in range(6):
-            poll._ask()
-    assert [event.summary_bytes for event in heard if isinstance(event, Merged)] == list(range(7))

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 from distributed import Client
 
-from dspectral.engine import asked
+from dspectral.engine import query_or_none
 
 from .resident import peak_bytes, reset_peak
 
@@ -96,7 +96,7 @@ def read_usage() -> dict[str, Any]:
 
 def _of_workers(client: Client) -> dict[str, dict[str, Any]]:
     readings = {}
-    answers = asked(client, client.run, read_usage, on_error="return")
+    answers = query_or_none(client, client.run, read_usage, on_error="return")
     if answers is None:  # one that is stopped answers nothing, and the others are not heard
         warnings.warn(
             "the workers did not say what they used: time and memory of the report lack theirs", stacklevel=2

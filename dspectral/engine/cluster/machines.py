@@ -13,30 +13,24 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from dspectral.engine.blas import blas_kinds
-from dspectral.engine.cluster.asking import addresses_of, asked
-from dspectral.engine.cluster.clients import Client
-from dspectral.engine.cluster.errors import ClusterError
+from dspectral.engine.cluster.clients import Client, ClusterError, addresses_of, query_or_none
 from dspectral.engine.configuration import wants_same_bits
 from dspectral.engine.events import LOGGER
 
 PACKAGES = ("dspectral", "numpy", "scipy", "numba", "dask", "distributed", "zarr", "threadpoolctl")
-HERE = "this process"
 INTERVAL = 5.0
 """Seconds between two comparisons of one cluster, unless ``dspectral.same-bits`` is true."""
 SHOWN = 3
 """Machines that a sentence names."""
 
-Facts = Mapping[str, str]
-
 
 class _Known:
-    """Facts about the workers of one client."""
+    """The workers of one client: the host of each and its facts, when they were asked, and what was said of them."""
 
     def __init__(self) -> None:
-        self.facts: dict[str, Facts] = {}
-        self.hosts: dict[str, str] = {}
+        self.workers: dict[str, tuple[str, Mapping[str, str]]] = {}
         self.asked = -INTERVAL
-        self.told = ""
+        self.said = ""
 
 
 _KNOWN: "WeakKeyDictionary[Client, _Known]" = WeakKeyDictionary()
@@ -59,45 +53,49 @@ def facts() -> dict[str, str]:
     return found | {"BLAS": blas_kinds(), "Numba": cpu_of_loops()}
 
 
+def _host_and_facts() -> tuple[str, dict[str, str]]:
+    return gethostname(), facts()
+
+
 def compare_machines(client: Client) -> None:
     """Compare all workers of a cluster with each other and with this process; each is asked once."""
-    known = _KNOWN.setdefault(client, _Known())
-    strict = wants_same_bits()
+    known, strict = _KNOWN.setdefault(client, _Known()), wants_same_bits()
     if not strict and time.monotonic() - known.asked < INTERVAL:
         return
-    addresses = set(asked(client, client.run_on_scheduler, addresses_of) or ())
+    addresses = set(query_or_none(client, client.run_on_scheduler, addresses_of) or ())
     known.asked = time.monotonic()
-    new = addresses - known.facts.keys()
-    if new:
-        answers = asked(client, client.run, facts, workers=sorted(new), on_error="return") or {}
-        _refuse_without_packages(answers)
-        known.facts |= {address: one for address, one in answers.items() if isinstance(one, dict)}
-        if near := sorted(filter(_is_loopback, new)):
-            # A worker that dies meanwhile is the pass's matter: here it is one that is not known to be near.
-            hosts = asked(client, client.run, gethostname, workers=near, on_error="return") or {}
-            known.hosts |= {address: host for address, host in hosts.items() if isinstance(host, str)}
-    known.facts = {address: known.facts[address] for address in addresses & known.facts.keys()}
-    said = differences({HERE: facts()} | known.facts)
+    if new := sorted(addresses - known.workers.keys()):
+        answers = query_or_none(client, client.run, _host_and_facts, workers=new, on_error="return") or {}
+        failed = {address: error for address, error in answers.items() if isinstance(error, ImportError)}
+        if failed:
+            error = next(iter(failed.values()))
+            raise ClusterError(
+                f"{_some(sorted(failed))} cannot import {error.name or 'what passes need'} ({error}): install "
+                "dspectral in the same version as here on every worker"
+            ) from error
+        known.workers |= {address: one for address, one in answers.items() if isinstance(one, tuple)}
+    known.workers = {address: known.workers[address] for address in addresses & known.workers.keys()}
+    said = differences({"this process": facts()} | {name: one for name, (_, one) in known.workers.items()})
     if said and strict:
         raise ClusterError(
             f"dspectral.same-bits is true, but results may differ in their last bits: {said}; use machines of one kind "
             "(OPENBLAS_CORETYPE and NUMBA_CPU_NAME can make them so), or set dspectral.same-bits to false"
         )
-    if said and said != known.told:
+    if said and said != known.said:
         sentence = f"machines of the cluster differ, and so may the last bits of results: {said}"
         LOGGER.warning("%s", sentence)
         warnings.warn(sentence, RuntimeWarning, stacklevel=2)
-    known.told = said
+    known.said = said
 
 
 def workers_are_here(client: Client) -> bool:
     """Report whether all workers of a cluster were on this machine when they were compared."""
-    known = _KNOWN.setdefault(client, _Known())
-    return bool(known.facts) and all(is_here(address, known.hosts.get(address)) for address in known.facts)
+    workers = _KNOWN.setdefault(client, _Known()).workers
+    return bool(workers) and all(is_here(address, host) for address, (host, _) in workers.items())
 
 
 def is_here(address: str, host: str | None) -> bool:
-    """Report whether a worker is one that this process reaches on this machine.
+    """Report whether a worker is one that this process reaches on this machine, and at no other end of a tunnel.
 
     >>> here = gethostname()
     >>> is_here("tcp://127.0.0.1:40123", here), is_here("tls://10.0.0.7:40123", here)
@@ -105,17 +103,13 @@ def is_here(address: str, host: str | None) -> bool:
     >>> is_here("tcp://127.0.0.1:40123", "node7")
     False
     """
-    return host == gethostname() and _is_loopback(address)
-
-
-def _is_loopback(address: str) -> bool:
     try:
-        return ip_address(urlsplit(address).hostname or "").is_loopback
+        return host == gethostname() and ip_address(urlsplit(address).hostname or "").is_loopback
     except ValueError:  # a name, or no host at all
         return False
 
 
-def differences(machines: Mapping[str, Facts]) -> str:
+def differences(machines: Mapping[str, Mapping[str, str]]) -> str:
     """Return in what machines differ.
 
     >>> differences({"a": {"BLAS": "Haswell"}, "b": {"BLAS": "Haswell"}, "c": {"BLAS": "Prescott"}})
@@ -125,10 +119,8 @@ def differences(machines: Mapping[str, Facts]) -> str:
     for name in dict.fromkeys(name for one in machines.values() for name in one):
         values = {machine: one.get(name, "absent") for machine, one in machines.items()}
         (most, n_most), *others = Counter(values.values()).most_common()
-        odd = [
-            f"{value} on {_some([m for m, one in values.items() if one == value])}" for value, _n in others
-        ]
-        if odd:
+        if others:
+            odd = [f"{value} on {_some([m for m in values if values[m] == value])}" for value, _n in others]
             rest = "the other" if n_most == 1 else f"the {n_most} others"
             parts.append(f"{name} is {', '.join(odd)}, and {most} on {rest}")
     return "; ".join(parts)
@@ -136,14 +128,3 @@ def differences(machines: Mapping[str, Facts]) -> str:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-
-
-def _refuse_without_packages(answers: Mapping[str, object]) -> None:
-    """Raise an error if a worker cannot import what the question needs, which is what passes need."""
-    failed = {address: error for address, error in answers.items() if isinstance(error, ImportError)}
-    if failed:
-        error = next(iter(failed.values()))
-        raise ClusterError(
-            f"{_some(sorted(failed))} cannot import {error.name or 'what passes need'} ({error}): install dspectral in "
-            "the same version as here on every worker"
-        ) from error
