@@ -45,6 +45,11 @@ NAMES = {
 """Names that a parameter has in one version or another; the constructor or ``fit`` takes one of them."""
 CONSTANTS = {
     "VectorQuantizer.batch_size": ("dspectral.methods.hmm.quantizer", "BATCH_FRAMES"),
+    "VectorQuantizer.n_init": ("dspectral.methods.hmm.quantizer", "N_STARTS"),
+    "AnchorHMM.n_clusters": ("dspectral.methods.hmm.anchor.points", "N_CLUSTERS"),
+    "AnchorHMM.context": ("dspectral.methods.hmm.anchor.points", "CONTEXT"),
+    "AnchorHMM.smoothing": ("dspectral.methods.hmm.anchor.points", "SMOOTHING"),
+    "AnchorHMM.n_dimensions": ("dspectral.methods.hmm.anchor.estimator", "N_DIMENSIONS"),
     "MomentMultiLabelClassifier.solver": ("dspectral.methods.multilabel.passes", "SOLVER"),
     "MomentMultiLabelClassifier.sketch_size": ("dspectral.methods.multilabel.passes", "SKETCH_SIZE"),
     "HybridLSI.solver": ("dspectral.methods.lsi.hybrid", "SOLVER"),
@@ -359,7 +364,9 @@ def _near(model: Any) -> dict[str, Any]:
 
 def brown(folder: Path) -> Iterator[Case]:
     """Fit SpectralBrownClustering with and without exchange sweeps."""
-    plain = {"transform": "none", "sides": "right", "power": 0.0, "weighting": "types", "refine": 0}
+    plain = {"transform": "none", "refine": 0, "start": "published"}
+    if "start" not in inspect.signature(public("SpectralBrownClustering")).parameters:
+        plain = {"transform": "none", "refine": 0, "sides": "right", "power": 0.0, "weighting": "types"}
     settings: dict[str, dict[str, Any]] = {
         "refined": {"refine": 4},
         "start": {"refine": 0, "transform": "log", "n_dimensions": 5},
@@ -398,8 +405,11 @@ def latent_tags(folder: Path) -> Iterator[Case]:
     for name, settings in (("AnchorHMM", anchor), ("EMHMM", em)):
         for how, asked in settings.items():
             for kind, X in kinds.items():
-                model = fitted(name, X, n_states=4, **asked)
-                yield f"{name} {how} {kind}", bits(model, predict=model.predict(new))
+                best = {key: value for key, value in asked.items() if key != "decoding"}
+                model = fitted(name, X, n_states=4, **best)
+                # What "viterbi" predicts are the paths, which have a method of their own.
+                states = model.decode(new)[1] if best != asked else model.predict(new)
+                yield f"{name} {how} {kind}", bits(model, predict=states)
     given = fitted(
         "AnchorHMM", sentences(), n_states=4, spelling=0.0, min_count=2, anchors=sentences()[0][:1]
     )

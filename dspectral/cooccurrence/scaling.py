@@ -48,7 +48,7 @@ class ContextScaling(NamedTuple):
 
         Shapes: `column_sums` (n_contexts,).
         """
-        _check_transform(transform)
+        check_transform(transform)
         if scaling not in SCALINGS:
             raise ValueError(f"scaling is {scaling!r}, but it must be 'cca', 'ppmi', 'reg' or 'none'")
         if not 0 <= smoothing <= 1:
@@ -124,7 +124,8 @@ class ContextScaling(NamedTuple):
         return np.asarray(np.power(values, float(self.transform)))
 
 
-def _check_transform(transform: CountTransform) -> None:
+def check_transform(transform: CountTransform) -> None:
+    """Raise a ValueError if a transform of counts is none that is known."""
     if isinstance(transform, int | float | np.integer | np.floating) and not isinstance(transform, bool):
         known = 0 < transform < np.inf
     else:

@@ -20,7 +20,6 @@ from scipy import sparse
 
 from dspectral import (
     AnchorHMM,
-    AnchorRecipe,
     HybridLSI,
     LocalLSI,
     MomentMultiLabelClassifier,
@@ -109,7 +108,7 @@ def embedding(_counts, corpus):
 
 
 def anchors(_counts, corpus):
-    return AnchorHMM(3, spelling=0.0, min_count=2, n_em_iter=2, recipe=AnchorRecipe(n_clusters=6)).fit(corpus)
+    return AnchorHMM(3, spelling=0.0, min_count=2, n_em_iter=2).fit(corpus)
 
 
 FITS = {

@@ -1,17 +1,14 @@
 """A tree of merges: its clusters at any number of them, and the bit string of each."""
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.methods.brown.agglomeration import merge_window
-from dspectral.methods.brown.information_merges import merge_by_information
 from dspectral.registry import saved
 
 
-@partial(saved, name="Tree")  # what models saved under its first name say
+@saved
 class ClusterTree(NamedTuple):
     """A binary tree of merges over n leaves.
 
@@ -112,19 +109,3 @@ class ClusterTree(NamedTuple):
         if not 1 <= n_clusters <= n:
             raise ValueError(f"n_clusters is {n_clusters}, but the tree can be cut into 1 to {n} clusters")
         return n
-
-
-def window_tree(points: NDArray[np.float64], weights: NDArray[np.float64], n_active: int) -> ClusterTree:
-    """Return the tree of :func:`~dspectral.methods.brown.agglomeration.merge_window`.
-
-    Shapes: `points` (n, k), `weights` (n,).
-    """
-    return ClusterTree(*merge_window(points, weights, n_active))
-
-
-def information_tree(counts: NDArray[np.float64]) -> ClusterTree:
-    """Return the tree of :func:`~dspectral.methods.brown.information_merges.merge_by_information`.
-
-    Shapes: `counts` (m, m).
-    """
-    return ClusterTree(*merge_by_information(counts))

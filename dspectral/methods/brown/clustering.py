@@ -1,7 +1,7 @@
 """Brown clusters: a spectral start, exchange sweeps, and a tree that gives each cluster its bit string."""
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
 from dspectral.engine import blas_in_one_thread, emits_events, expect_passes
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.parameters import RandomState, check_integer, check_option, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
 from dspectral.linalg.dense import leading_left, leading_left_of_blocks, unit_rows
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
-from dspectral.methods.brown.cluster_tree import ClusterTree, information_tree, window_tree
+from dspectral.methods.brown.agglomeration import merge_by_information, merge_window
+from dspectral.methods.brown.cluster_tree import ClusterTree
 from dspectral.methods.brown.exchange import bigrams_of, cluster_table, exchange_sweep
 from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.methods.brown.queries import ClusterQueries
-from dspectral.methods.brown.recipe import BrownRecipe
 from dspectral.metrics.mutual_information import average_mutual_information
 from dspectral.registry import saved
 from dspectral.types import CSRRows
@@ -48,8 +48,10 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         learned for these, and they join the largest cluster.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the singular vectors' random start. The same seed and text give the same bits under every scheduler.
-    recipe : BrownRecipe, optional
-        Settings that studies compare; see :class:`~dspectral.BrownRecipe`.
+    start : {"weighted", "published"}, default="weighted"
+        How the points are made and merged. ``"weighted"``: from both neighbors of a word, along singular vectors
+        times singular values, each word as heavy as its count. ``"published"``, which :meth:`as_published` sets: from
+        the word after it alone, along the singular vectors, each word of weight 1.
 
     Attributes
     ----------
@@ -100,7 +102,7 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         n_sweeps: int = 5,
         min_count: int = 2,
         random_state: RandomState = 0,
-        recipe: BrownRecipe | None = None,
+        start: Literal["weighted", "published"] = "weighted",
     ) -> None:
         self.n_clusters = n_clusters
         self.n_dimensions = n_dimensions
@@ -108,7 +110,7 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         self.n_sweeps = n_sweeps
         self.min_count = min_count
         self.random_state = random_state
-        self.recipe = recipe
+        self.start = start
 
     @classmethod
     def as_published(cls, n_clusters: int = 100, **parameters: Any) -> Self:
@@ -135,13 +137,12 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         >>> SpectralBrownClustering.as_published(50, min_count=10).n_dimensions
         50
         """
-        recipe = BrownRecipe(sides="right", power=0.0, weighting="types")
         published = {
             "n_dimensions": n_clusters,
             "count_transform": "none",
             "n_sweeps": 0,
             "min_count": 1,
-            "recipe": recipe,
+            "start": "published",
         }
         return cls(n_clusters, **{**published, **parameters})
 
@@ -172,14 +173,18 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
             If ``dspectral.memory-limit`` is set in Dask's configuration, the pairs of adjacent words take more, and X
             is not a corpus in a store.
         """
-        self._check()
+        check_integer("n_clusters", self.n_clusters)  # its range depends on the words
+        check_integer("n_dimensions", self.n_dimensions, at_least=1)
+        check_integer("n_sweeps", self.n_sweeps, at_least=0)
+        check_integer("min_count", self.min_count, at_least=1)
+        check_option("start", self.start, ("weighted", "published"))
         corpus = as_corpus(X, min_count=self.min_count)
         expect_passes(1)
         word_counts = np.asarray(corpus.counts)
         counts = adjacent_counts(corpus.sentences, word_counts, where=getattr(corpus, "where", None))
         self.labels_ = self.clusters(counts, word_counts)
         table = cluster_table(bigrams_of(counts), self.labels_, int(self.n_clusters))
-        self.tree_: ClusterTree = information_tree(table.astype(np.float64))
+        self.tree_: ClusterTree = ClusterTree(*merge_by_information(table.astype(np.float64)))
         self.words_, self.word_counts_ = list(corpus.words), word_counts
         self.n_passes_ = 1
         return self
@@ -255,26 +260,10 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         table = cluster_table(bigrams_of(counts), self.predict(corpus.words), self.tree_.n_leaves)
         return average_mutual_information(table)
 
-    def _check(self) -> None:
-        check_integer("n_clusters", self.n_clusters)  # its range depends on the words
-        check_integer("n_dimensions", self.n_dimensions, at_least=1)
-        check_integer("n_sweeps", self.n_sweeps, at_least=0)
-        check_integer("min_count", self.min_count, at_least=1)
-        recipe = self._recipe()
-        check_option("sides", recipe.sides, ("both", "right"))
-        check_option("weighting", recipe.weighting, ("tokens", "types"))
-        check_real("power", recipe.power)
-
-    def _recipe(self) -> BrownRecipe:
-        if self.recipe is not None and not isinstance(self.recipe, BrownRecipe):
-            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a BrownRecipe or None")
-        return self.recipe or BrownRecipe()
-
     def _start(self, pairs: PairCounts, weights: NDArray[np.float64]) -> NDArray[np.int32]:
         """Cluster the points, the most frequent first."""
-        recipe = self._recipe()
+        both = self.start == "weighted"
         # A context is a word on a side, so words after and words before have columns of their own.
-        both = recipe.sides == "both"
         columns = np.concatenate([pairs.n_preceding, pairs.n_following]) if both else pairs.n_preceding
         scaling = ContextScaling.of(columns, transform=self.count_transform)
 
@@ -289,10 +278,9 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
                 vectors, values = leading_left_of_blocks(
                     scaled, (pairs.n_types, len(columns)), scaling.dtype, k, random_state=self.random_state_
                 )
-            points = np.asarray(unit_rows(vectors * values**recipe.power), dtype=np.float64)
-        if recipe.weighting == "types":
-            weights = np.ones(len(weights))
-        return window_tree(points, weights, int(self.n_clusters)).cut(int(self.n_clusters))
+            points = np.asarray(unit_rows(vectors * values if both else vectors), dtype=np.float64)
+        n_clusters, weights = int(self.n_clusters), weights if both else np.ones(len(weights))
+        return ClusterTree(*merge_window(points, weights, n_clusters)).cut(n_clusters)
 
     def _exchange(self, pairs: PairCounts, labels: NDArray[np.int32]) -> NDArray[np.int32]:
         """Sweep until no word moves, or ``n_sweeps`` times."""

@@ -17,7 +17,6 @@ from dspectral.methods.brown.cluster_bigrams import (
     write_gains,
 )
 from dspectral.methods.brown.pair_counts import PairBlock, PairCounts
-from dspectral.methods.brown.type_features import TypeFeatures, add_feature_gains, put_features
 from dspectral.types import CSRRows
 
 
@@ -56,6 +55,25 @@ class StoredBigrams:
     def __iter__(self) -> Iterator[BigramCounts]:
         """Read one block after the other."""
         return map(BigramCounts.of, self.pairs)
+
+
+class TypeFeatures(NamedTuple):
+    """Binary features of word types in CSR layout, for example spelling features.
+
+    `starts` (n_types + 1,): type i has the features ``features[starts[i]:starts[i + 1]]``, without
+    repetition; `features` (n_entries,): feature numbers below ``n_features``; `weights` (n_types,): weight of
+    each feature of a type; `n_features`: number of different features.
+    """
+
+    starts: NDArray[np.int64]
+    features: NDArray[np.int32]
+    weights: NDArray[np.float64]
+    n_features: int
+
+    @classmethod
+    def none(cls, n_types: int) -> "TypeFeatures":
+        """Return the features of types that have none."""
+        return cls(np.zeros(n_types + 1, dtype=np.int64), np.empty(0, dtype=np.int32), np.zeros(n_types), 0)
 
 
 def bigrams_of(pairs: PairCounts) -> Iterable[BigramCounts]:
@@ -186,6 +204,48 @@ def _best(gains: NDArray[np.float64], home: int) -> int:
 
 
 @compiled
+def _xlogx(x: float) -> float:
+    return x * np.log(x) if x > 0.0 else 0.0
+
+
+# With F[b, f] the weight of feature f in cluster b and F[b] its sum over f, features are worth
+# sum_bf F log F - sum_b F[b] log F[b]: the part of their mutual information with the clusters that a move changes.
+# Cost: O(n_clusters) logarithms for each feature of the type.
+@compiled
+def add_feature_gains(
+    row: NDArray[np.int32],
+    weight: float,
+    table: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    gains: NDArray[np.float64],
+) -> None:
+    """Add to the gain of each cluster what the features of a type are worth there.
+
+    Shapes: `table` (n_clusters, n_features), `sums` (n_clusters,), `gains` (n_clusters,).
+    """
+    # What the objective gains if the type goes to cluster b: its features add to F[b, f], and all of them to F[b].
+    for b in range(len(gains)):
+        gain = _xlogx(sums[b]) - _xlogx(sums[b] + weight * len(row))
+        for f in row:
+            gain += _xlogx(table[b, f] + weight) - _xlogx(table[b, f])
+        gains[b] += gain
+
+
+@compiled
+def put_features(
+    row: NDArray[np.int32], weight: float, table: NDArray[np.float64], sums: NDArray[np.float64], b: int
+) -> None:
+    """Add the features of a type to a cluster, or take them out if the weight is negative.
+
+    Shapes: `table` (n_clusters, n_features), `sums` (n_clusters,).
+    """
+    # Rounding may leave less than nothing of what was put in and taken out.
+    for f in row:
+        table[b, f] = max(0.0, table[b, f] + weight)
+    sums[b] = max(0.0, sums[b] + weight * len(row))
+
+
+@compiled
 def _feature_sums(
     features: TypeFeatures, labels: NDArray[np.int32], m: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -199,7 +259,7 @@ def _feature_sums(
 
 # Invariants at the start of each step: `cells`, `table` and `sums` hold the counts of all types under `labels`, and
 # `after` and `before` are zero. A step takes one type out of its cluster, writes the gain of every cluster, and puts it
-# into the best: the objective of cluster_bigrams (plus that of type_features) is then the highest that this type
+# into the best: the objective of cluster_bigrams (plus that of features) is then the highest that this type
 # alone can reach, so no step lowers it. Cost of a sweep: O(n_bigrams + m * (neighboring clusters of all types)).
 @compiled
 def _sweep(

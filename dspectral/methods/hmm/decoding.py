@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Literal, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,6 @@ T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)
 HoldsBlocks: TypeAlias = HoldsSentences | HoldsLabelledSentences
 """A corpus, with or without labels."""
-
-Decoding: TypeAlias = Literal["posterior", "viterbi"]
-DECODINGS = ("posterior", "viterbi")
-"""The most probable state of each token, or the most probable path."""
 
 
 class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
@@ -132,12 +128,8 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
 class StateDecoder(ChainDecoder):
     """Base of the estimators that learn a chain without labels: what they predict are states."""
 
-    @abstractmethod
-    def _decoding(self) -> Decoding:
-        """Return how states are found."""
-
     def predict(self, X: HoldsBlocks | TokenLists) -> list[IntArray]:
-        """Return the state of each token of each sentence.
+        """Return the most probable state of each token of each sentence, each by itself.
 
         Parameters
         ----------
@@ -174,7 +166,7 @@ class StateDecoder(ChainDecoder):
         return self._each_sentence(X, self._posteriors)
 
     def decode(self, X: HoldsBlocks | TokenLists) -> tuple[NDArray[np.float64], list[IntArray]]:
-        """Return the most probable path through each sentence, whatever ``decoding`` is.
+        """Return the most probable path through each sentence.
 
         Parameters
         ----------
@@ -217,7 +209,7 @@ class StateDecoder(ChainDecoder):
         return summarize(self._as_blocks(X), of=of, name="score").per_token
 
     def states(self, sentences: Sentences) -> IntArray:
-        """Return the states of a block of ids of the model's types.
+        """Return the most probable state of each token of a block of ids of the model's types.
 
         Parameters
         ----------
@@ -230,8 +222,6 @@ class StateDecoder(ChainDecoder):
             The state of each token.
         """
         check_is_fitted(self)
-        if self._decoding() == "viterbi":
-            return viterbi(sentences, self.model_).states
         return np.asarray(np.argmax(self._posteriors(sentences), axis=1))
 
     def _posteriors(self, sentences: Sentences) -> NDArray[np.float64]:

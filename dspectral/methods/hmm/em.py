@@ -2,43 +2,18 @@
 
 from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import emits_events, expect_passes, summarize
-from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, encode
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
-from dspectral.methods.hmm.decoding import DECODINGS, Decoding, StateDecoder
+from dspectral.methods.hmm.decoding import StateDecoder
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
 from dspectral.registry import saved
-
-
-@saved
-class EMRecipe(NamedTuple):
-    """Settings of :class:`~dspectral.EMHMM` that studies compare and users leave as they are.
-
-    Attributes
-    ----------
-    decoding : {"posterior", "viterbi"}, default="posterior"
-        Whether ``predict`` gives the most probable state of each token, or the most probable path.
-    tol : float, default=1e-5
-        Fitting ends when a pass raises the log-likelihood by less than this fraction of it.
-    smoothing : float, default=0.0
-        Number added to each type's expected count in each state. With 0, no pass lowers the likelihood; above 0, no
-        sentence is impossible because of a word.
-
-    Examples
-    --------
-    >>> EMRecipe(tol=1e-3)
-    EMRecipe(decoding='posterior', tol=0.001, smoothing=0.0)
-    """
-
-    decoding: Decoding = "posterior"
-    tol: float = 1e-5
-    smoothing: float = 0.0
 
 
 @saved
@@ -53,8 +28,11 @@ class EMHMM(StateDecoder):
         Largest number of passes.
     min_count : int, default=1
         Rarer words become one type, ``"<?>"``; unknown words are of that type too.
-    recipe : EMRecipe or None, default=None
-        Settings of the decoding, of the end of the passes and of the smoothing; None takes ``EMRecipe()``.
+    smoothing : float, default=0.0
+        Number added to each type's expected count in each state. With 0, no pass lowers the likelihood; above 0, no
+        sentence is impossible because of a word.
+    tol : float, default=1e-5
+        Fitting ends when a pass raises the log-likelihood by less than this fraction of it.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the start: all probabilities are drawn at random.
 
@@ -94,13 +72,15 @@ class EMHMM(StateDecoder):
         *,
         n_iter: int = 100,
         min_count: int = 1,
-        recipe: EMRecipe | None = None,
+        smoothing: float = 0.0,
+        tol: float = 1e-5,
         random_state: RandomState = 0,
     ) -> None:
         self.n_states = n_states
         self.n_iter = n_iter
         self.min_count = min_count
-        self.recipe = recipe
+        self.smoothing = smoothing
+        self.tol = tol
         self.random_state = random_state
 
     @emits_events
@@ -126,7 +106,10 @@ class EMHMM(StateDecoder):
         TypeError
             If a parameter is of the wrong type, or X is neither a corpus nor token lists.
         """
-        self._check()
+        for name in ("n_states", "n_iter", "min_count"):
+            check_integer(name, getattr(self, name), at_least=1)
+        check_real("smoothing", self.smoothing, at_least=0.0)
+        check_real("tol", self.tol)
         self.random_state_ = resolve_seed(self.random_state)
         corpus = as_corpus(X, min_count=self.min_count)
         self.words_ = list(corpus.words)
@@ -138,21 +121,12 @@ class EMHMM(StateDecoder):
         for _ in range(self.n_iter):
             of = partial(ExpectedCounts.of, model=self.model_)
             found = summarize(corpus.sentences, of=of, name="expect")
-            self.model_ = m_step(found.counts, smoothing=self._recipe.smoothing, lengths=False)
+            self.model_ = m_step(found.counts, smoothing=self.smoothing, lengths=False)
             self.log_likelihoods_.append(found.log_likelihood)
-            if has_converged(self.log_likelihoods_, self._recipe.tol):
+            if has_converged(self.log_likelihoods_, self.tol):
                 break
         self.n_passes_ = len(self.log_likelihoods_)
         return self
-
-    def _check(self) -> None:
-        for name in ("n_states", "n_iter", "min_count"):
-            check_integer(name, getattr(self, name), at_least=1)
-        if not isinstance(self._recipe, EMRecipe):
-            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an EMRecipe, or None")
-        check_option("decoding", self._recipe.decoding, DECODINGS)
-        check_real("tol", self._recipe.tol)
-        check_real("smoothing", self._recipe.smoothing, at_least=0.0)
 
     def _start(self, counts: NDArray[np.int64]) -> HiddenMarkov:
         """Draw parameters around the words' own frequencies, so that no state begins without words."""
@@ -169,10 +143,3 @@ class EMHMM(StateDecoder):
 
     def _type_numbers(self, tokens: Sequence[Hashable]) -> NDArray[np.int32]:
         return encode([tokens], self.words_).ids
-
-    def _decoding(self) -> Decoding:
-        return self._recipe.decoding
-
-    @property
-    def _recipe(self) -> EMRecipe:
-        return EMRecipe() if self.recipe is None else self.recipe

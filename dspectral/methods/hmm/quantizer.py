@@ -16,9 +16,11 @@ from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
 from dspectral.registry import saved
 
 BATCH_FRAMES = 4096
+"""Frames of a mini-batch of k-means."""
+N_STARTS = 3
+"""Starts of k-means."""
 HUGE = 1e150
 """Largest magnitude whose square, and sums of such, are finite numbers."""
-"""Number of frames of a mini-batch of k-means."""
 
 Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
 """Sequences of frames, shape (n_frames_i, n_features) each, or all frames as one matrix."""
@@ -32,8 +34,6 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
     ----------
     n_codes : int, default=256
         Number of centers.
-    n_init : int, default=3
-        Number of starts of k-means.
     random_state : int, RandomState, Generator or None, default=0
         Seed of k-means.
 
@@ -61,9 +61,8 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
     True
     """
 
-    def __init__(self, n_codes: int = 256, *, n_init: int = 3, random_state: RandomState = 0) -> None:
+    def __init__(self, n_codes: int = 256, *, random_state: RandomState = 0) -> None:
         self.n_codes = n_codes
-        self.n_init = n_init
         self.random_state = random_state
 
     @emits_events
@@ -90,7 +89,6 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             If X is not in memory, or a parameter is of the wrong type.
         """
         check_integer("n_codes", self.n_codes, at_least=1)
-        check_integer("n_init", self.n_init, at_least=1)
         self.random_state_ = resolve_seed(self.random_state)
         frames = self._stack(X, reset=True)
         if len(frames) < self.n_codes:
@@ -99,7 +97,7 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         self.mean_, scale = frames.mean(axis=0), frames.std(axis=0)
         self.scale_ = np.where(scale > 0, scale, 1.0)
         means = MiniBatchKMeans(
-            self.n_codes, n_init=self.n_init, batch_size=BATCH_FRAMES, random_state=self.random_state_
+            self.n_codes, n_init=N_STARTS, batch_size=BATCH_FRAMES, random_state=self.random_state_
         )
         self.centers_ = means.fit((frames - self.mean_) / self.scale_).cluster_centers_
         return self

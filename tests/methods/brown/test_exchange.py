@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral.methods.brown.agglomeration import merge_window
-from dspectral.methods.brown.exchange import bigrams_of, exchange_sweep
-from dspectral.methods.brown.information_merges import merge_by_information
+from dspectral.methods.brown.agglomeration import merge_by_information, merge_window
+from dspectral.methods.brown.exchange import TypeFeatures, bigrams_of, exchange_sweep
 from dspectral.methods.brown.pair_counts import PairCounts
-from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.metrics.mutual_information import average_mutual_information
 
 

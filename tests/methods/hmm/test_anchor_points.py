@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from dspectral.methods.brown.pair_counts import PairCounts
+from dspectral.methods.hmm.anchor import points
 from dspectral.methods.hmm.anchor.points import (
     AnchorRecipe,
     NeighborCounts,
@@ -12,7 +13,7 @@ from dspectral.methods.hmm.anchor.points import (
     join_points,
     spelling_points,
 )
-from dspectral.methods.hmm.anchor.spelling import feature_table
+from dspectral.methods.hmm.anchor.word_types import feature_table
 
 
 @pytest.fixture
@@ -23,13 +24,17 @@ def near():
     return NeighborCounts(PairCounts.of(sparse.csr_array(pairs)), counts.astype(np.int64))
 
 
-def reduced(near, reduction, *, context="list", transform="sqrt", k=4):
-    recipe = AnchorRecipe(reduction, context, transform, n_clusters=3)
-    return context_points(near, recipe, k, 0)
+@pytest.fixture(autouse=True)
+def few_clusters(monkeypatch):
+    monkeypatch.setattr(points, "N_CLUSTERS", 3)
 
 
-def distances(points):
-    return np.linalg.norm(points[:, None] - points[None], axis=2)
+def reduced(near, reduction, *, transform="sqrt", k=4):
+    return context_points(near, AnchorRecipe(reduction, transform), k, 0)
+
+
+def distances(rows):
+    return np.linalg.norm(rows[:, None] - rows[None], axis=2)
 
 
 def dense_contexts(near, context):
@@ -41,27 +46,28 @@ def dense_contexts(near, context):
 
 @pytest.mark.parametrize("context", ["list", "bag"])
 @pytest.mark.parametrize("transform", ["sqrt", "none"])
-def test_each_reduction_is_the_projection_it_says(near, context, transform):
+def test_each_reduction_is_the_projection_it_says(near, context, transform, monkeypatch):
+    monkeypatch.setattr(points, "CONTEXT", context)
     counts = dense_contexts(near, context)
     t = np.sqrt if transform == "sqrt" else np.asarray
     rows = t(counts) / t(counts.sum(axis=1))[:, None]
     _, _, directions = np.linalg.svd(np.sqrt(near.counts)[:, None] * rows, full_matrices=False)
-    found = reduced(near, "svd", context=context, transform=transform, k=8)
+    found = reduced(near, "svd", transform=transform, k=8)
     np.testing.assert_allclose(distances(found), distances(rows @ directions[:8].T), atol=1e-4)
     columns = np.where(counts.sum(axis=0) > 0, t(counts.sum(axis=0)), 1.0)
     scaled = t(counts) / np.sqrt(np.outer(t(counts.sum(axis=1)), columns))
     _, _, directions = np.linalg.svd(scaled, full_matrices=False)
-    found = reduced(near, "cca", context=context, transform=transform, k=8)
+    found = reduced(near, "cca", transform=transform, k=8)
     np.testing.assert_allclose(
         distances(found), distances(rows / np.sqrt(columns) @ directions[:8].T), atol=1e-4
     )
-    assert reduced(near, "random", context=context, transform=transform).shape == (12, 4)
+    assert reduced(near, "random", transform=transform).shape == (12, 4)
 
 
 def test_clusters_are_columns_of_their_own_and_rows_add_up(near):
-    points = reduced(near, "clusters", transform="none")
-    np.testing.assert_allclose(points.sum(axis=1), 1.0)
-    assert points.shape == (12, 2 * (3 + 1))
+    found = reduced(near, "clusters", transform="none")
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert found.shape == (12, 2 * (3 + 1))
 
 
 def test_parts_weigh_as_much_as_is_said_whatever_their_units():
@@ -78,7 +84,7 @@ def test_parts_weigh_as_much_as_is_said_whatever_their_units():
 
 def test_words_with_the_same_spelling_features_are_the_same_point():
     table = feature_table([None, ("a", "ed"), ("A", "ing"), ("a", "ed"), ("0", "")])
-    points = spelling_points(table, np.array([0, 3, 2, 1, 1]), 4, 0)
-    np.testing.assert_allclose(points[1], points[3], atol=1e-12)
-    np.testing.assert_allclose(points[0], 0.0, atol=1e-12)
-    assert distances(points)[1, 2] > 0.1
+    found = spelling_points(table, np.array([0, 3, 2, 1, 1]), 4, 0)
+    np.testing.assert_allclose(found[1], found[3], atol=1e-12)
+    np.testing.assert_allclose(found[0], 0.0, atol=1e-12)
+    assert distances(found)[1, 2] > 0.1

@@ -1,7 +1,5 @@
-import pickle
 import tracemalloc
 from collections import Counter
-from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -181,10 +179,10 @@ def test_memory_does_not_grow_with_the_number_of_sequences():
 
 
 @pytest.mark.parametrize("decoding", ["parameters", "operators"])
-def test_a_model_is_saved_cloned_and_pickled(data, tmp_path, decoding):
+def test_a_model_is_saved_and_cloned(data, tmp_path, decoding):
     model = RefinementHMM(2, recipe=RefinementRecipe(decoding=decoding)).fit(*data)
     save(model, str(tmp_path / "model"))
-    for other in (load(str(tmp_path / "model")), pickle.loads(pickle.dumps(model)), clone(model).fit(*data)):  # noqa: S301
+    for other in (load(str(tmp_path / "model")), clone(model).fit(*data)):
         for one, two in zip(model.predict_proba(data[0]), other.predict_proba(data[0]), strict=True):
             np.testing.assert_array_equal(one, two)
     assert model.score(*data) > 0.5
@@ -252,10 +250,7 @@ def test_frames_of_numbers_are_sent_to_the_quantizer():
         ({"recipe": RefinementRecipe(decoding="viterbi")}, "decoding is 'viterbi'"),
         ({"recipe": RefinementRecipe((), ())}, "at least one decay"),
         ({"recipe": RefinementRecipe((1.5,))}, r"are \[1.5, 0.9\]"),
-        (
-            {"recipe": RefinementRecipe(decoding="operators"), "n_em_iter": 1},
-            "set start='spectral' and n_em_iter=0",
-        ),
+        ({"recipe": RefinementRecipe(decoding="operators"), "n_em_iter": 1}, "n_em_iter=0"),
     ],
 )
 def test_bad_parameters_are_named(data, options, message):
@@ -270,7 +265,7 @@ def test_a_label_out_of_range_names_its_block(data):
         RefinementHMM().fit(stream)
 
 
-def test_a_quantizer_gives_the_nearest_centre_and_can_be_saved(tmp_path):
+def test_a_quantizer_gives_the_nearest_centre():
     rng = np.random.default_rng(0)
     frames = [rng.standard_normal((n, 3)) * [1, 10, 100] for n in (50, 1, 70)]
     quantizer = VectorQuantizer(8).fit(frames)
@@ -279,9 +274,6 @@ def test_a_quantizer_gives_the_nearest_centre_and_can_be_saved(tmp_path):
     scaled = (frames[2] - quantizer.mean_) / quantizer.scale_
     apart = np.linalg.norm(scaled[:, None] - quantizer.centers_, axis=2)
     np.testing.assert_array_equal(codes[2], apart.argmin(axis=1))
-    save(quantizer, str(tmp_path / "quantizer"))
-    again = load(str(tmp_path / "quantizer")).transform(frames)
-    np.testing.assert_array_equal(np.concatenate(again), np.concatenate(codes))
 
 
 @pytest.mark.parametrize(
@@ -297,11 +289,3 @@ def test_a_quantizer_gives_the_nearest_centre_and_can_be_saved(tmp_path):
 def test_bad_frames_are_named(frames, message):
     with pytest.raises(ValueError, match=message):
         VectorQuantizer(4).fit(frames)
-
-
-def test_summaries_merge_like_the_whole():
-    stream = refinement_sequences(60, block_sequences=20, seed=2)
-    model = RefinementHMM(2, n_em_iter=1).fit(stream)
-    of = partial(ExpectedCounts.of, model=model.model_, bounds=model.bounds_)
-    first, *others = [of(stream.sentences.read(item)) for item in stream.sentences.items]
-    assert first.merge(*others).n_sentences == 60

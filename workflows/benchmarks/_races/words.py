@@ -314,7 +314,7 @@ def _corpus(library: ModuleType, folder: Path) -> Callable[[], Any]:
 
 def our_em(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Any]:
     """Read the text, write the corpus to disk, and run EM on it from a random start."""
-    model = library.EMHMM(s["states"], n_iter=s["passes"], recipe=library.EMRecipe(tol=0.0))
+    model = library.EMHMM(s["states"], n_iter=s["passes"], tol=0.0)
     corpus = _corpus(library, folder)
     return lambda: model.fit(corpus())
 

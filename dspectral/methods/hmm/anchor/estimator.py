@@ -22,9 +22,14 @@ from dspectral.methods.hmm.anchor.search import (
 )
 from dspectral.methods.hmm.anchor.word_types import WordTypes
 from dspectral.methods.hmm.chain import m_step
-from dspectral.methods.hmm.decoding import Decoding, StateDecoder, renumber
+from dspectral.methods.hmm.decoding import StateDecoder, renumber
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.registry import saved
+
+N_CANDIDATES = 300
+"""Anchors are chosen among so many of the most frequent words."""
+N_DIMENSIONS: int | None = None
+"""Coordinates of a point; None for as many as there are states."""
 
 
 @saved
@@ -52,7 +57,7 @@ class AnchorHMM(StateDecoder):
     n_em_iter : int, default=0
         Number of EM passes for all parameters at the end.
     recipe : AnchorRecipe or None, default=None
-        Settings of the reduction, the search and the decoding; None takes ``AnchorRecipe()``.
+        Settings of the reduction and the search; None takes ``AnchorRecipe()``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of clusters, singular vectors and random projections.
 
@@ -219,7 +224,7 @@ class AnchorHMM(StateDecoder):
         features = types.features() if self.spelling else None
         # One thread of BLAS: its sums, and so the anchors, do not depend on the number of cores.
         with blas_in_one_thread():
-            n_dimensions = self._recipe.n_dimensions or self.n_states
+            n_dimensions = N_DIMENSIONS or self.n_states
             points = word_points(
                 near, features, self._recipe, n_dimensions, self.spelling, self.random_state_
             )
@@ -240,21 +245,17 @@ class AnchorHMM(StateDecoder):
     def _recipe(self) -> AnchorRecipe:
         return AnchorRecipe() if self.recipe is None else self.recipe
 
-    def _decoding(self) -> Decoding:
-        return self._recipe.decoding
-
     def _type_numbers(self, tokens: Sequence[Hashable]) -> NDArray[np.int32]:
         return WordTypes(self.words_, self.spelling_classes_).numbers(cast("Sequence[str]", tokens))
 
     def _candidates(self, types: WordTypes, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
         """Return the types that may be anchors, and those that are given."""
-        n_candidates = self._recipe.n_candidates
-        candidates = types.by_frequency(counts)[:n_candidates]
+        candidates = types.by_frequency(counts)[:N_CANDIDATES]
         given = [types.own(word) for word in self.anchors or ()]
         if len(set(candidates.tolist()) | set(given)) < self.n_states:
             raise ValueError(
                 f"n_states is {self.n_states}, but there are {len(candidates)} candidates for their anchors "
-                f"(n_candidates = {n_candidates}, min_count = {self.min_count})"
+                f"(of the {N_CANDIDATES} most frequent words; min_count = {self.min_count})"
             )
         return candidates, given
 

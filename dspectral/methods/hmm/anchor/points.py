@@ -6,16 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.cooccurrence.scaling import ContextScaling
-from dspectral.inputs.parameters import check_integer, check_option, check_real
+from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, check_transform
+from dspectral.inputs.parameters import check_integer, check_option
 from dspectral.linalg.dense import eigh_descending, fixed_signs, leading_left
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.brown.pair_counts import PairCounts
-from dspectral.methods.hmm.decoding import DECODINGS, Decoding
 from dspectral.registry import saved
 from dspectral.types import CSRRows
 
 Reduction: TypeAlias = Literal["clusters", "cca", "svd", "random"]
+N_CLUSTERS = 30
+"""Clusters of neighbors, for ``reduction="clusters"``."""
+CONTEXT: Literal["list", "bag"] = "list"
+"""Whether the neighbors on the left and on the right are counted apart ("list") or together ("bag")."""
+SMOOTHING = 0.0
+"""Tokens with average contexts that are added to each word's."""
 ROUNDING = 1e-20
 """Fraction of the mean square below which a variance is rounding: all points are then the same."""
 
@@ -29,58 +34,30 @@ class AnchorRecipe(NamedTuple):
     reduction : {"clusters", "cca", "svd", "random"}, default="clusters"
         Way in which contexts become coordinates: counted by Brown clusters of the neighbors; projected on canonical
         vectors (CCA) or singular vectors (SVD) of all contexts; or projected on random vectors.
-    context : {"list", "bag"}, default="list"
-        Whether the neighbors on the left and on the right are counted apart ("list") or together ("bag").
     count_transform : {"sqrt", "log", "none"} or float, default="sqrt"
         Transform of the counts of contexts; a float is a power above 0. "none" keeps the estimate consistent.
-    n_dimensions : int or None, default=None
-        Number of coordinates of a point; None takes ``n_states``.
-    n_clusters : int, default=30
-        Number of clusters of neighbors, for ``reduction="clusters"``.
-    n_candidates : int, default=300
-        Anchors are chosen among so many of the most frequent words.
     reselect : int, default=5
         Largest number of rounds in which each anchor is picked again, given the others.
     n_transition_em_iter : int, default=0
         Number of EM passes for the transitions alone, after they were set from moments.
-    decoding : {"posterior", "viterbi"}, default="posterior"
-        Whether ``predict`` gives the most probable state of each token, or the most probable path.
-    smoothing : float, default=0.0
-        Number of tokens with average contexts that are added to each word's.
 
     Examples
     --------
-    >>> AnchorRecipe(reduction="cca").context
-    'list'
+    >>> AnchorRecipe(reduction="cca").count_transform
+    'sqrt'
     """
 
     reduction: Reduction = "clusters"
-    context: Literal["list", "bag"] = "list"
-    count_transform: Literal["sqrt", "log", "none"] | float = "sqrt"
-    n_dimensions: int | None = None
-    n_clusters: int = 30
-    n_candidates: int = 300
+    count_transform: CountTransform = "sqrt"
     reselect: int = 5
     n_transition_em_iter: int = 0
-    decoding: Decoding = "posterior"
-    smoothing: float = 0.0
 
     def check(self) -> None:
         """Raise a ValueError or a TypeError that names the first field which cannot be."""
         check_option("reduction", self.reduction, ("clusters", "cca", "svd", "random"))
-        check_option("context", self.context, ("list", "bag"))
-        if isinstance(self.count_transform, str):
-            check_option("count_transform", self.count_transform, ("sqrt", "log", "none"))
-        elif not check_real("count_transform", self.count_transform, at_least=0.0):
-            raise ValueError("count_transform is 0, but a power must be above 0")
-        if self.n_dimensions is not None:
-            check_integer("n_dimensions", self.n_dimensions, at_least=1)
-        for name, value in (("n_clusters", self.n_clusters), ("n_candidates", self.n_candidates)):
-            check_integer(name, value, at_least=1)
+        check_transform(self.count_transform)
         check_integer("reselect", self.reselect, at_least=0)
         check_integer("n_transition_em_iter", self.n_transition_em_iter, at_least=0)
-        check_option("decoding", self.decoding, DECODINGS)
-        check_real("smoothing", self.smoothing, at_least=0.0)
 
 
 class NeighborCounts(NamedTuple):
@@ -103,7 +80,7 @@ class NeighborCounts(NamedTuple):
         """Number of sentences that end with each type."""
         return np.asarray(self.counts - self.pairs.n_following, dtype=np.float64)
 
-    def contexts(self, groups: CSRRows, *, context: str) -> CSRRows:
+    def contexts(self, groups: CSRRows) -> CSRRows:
         """Count the neighbors of each type by group, the ends of sentences as one more group on each side.
 
         Shapes: `groups` (n_types, n_groups); returns (n_types, n_groups + 1).
@@ -113,7 +90,7 @@ class NeighborCounts(NamedTuple):
         following, preceding = self.pairs.times(groups)
         before = sparse.hstack([preceding, first], format="csr")
         after = sparse.hstack([following, last], format="csr")
-        sides = before + after if context == "bag" else sparse.hstack([before, after], format="csr")
+        sides = before + after if CONTEXT == "bag" else sparse.hstack([before, after], format="csr")
         counts = sparse.csr_array(sides)
         counts.eliminate_zeros()
         return counts
@@ -129,7 +106,7 @@ def word_points(
 ) -> NDArray[np.float64]:
     """Return a point for each type from its contexts and, with a weight of ``spelling``, from its spelling.
 
-    A point is shrunk to the mean where a word has few tokens beside the recipe's ``smoothing``.
+    A point is shrunk to the mean where a word has few tokens beside :data:`SMOOTHING`.
     """
     parts = [(context_points(near, recipe, n_dimensions, random_state), 1.0)]
     if features is not None:
@@ -137,7 +114,7 @@ def word_points(
     points = join_points(parts, near.counts, n_dimensions)
     # Points are centered over tokens, so the mean is the origin and shrinking toward it is a multiplication. The floor
     # of 1 keeps a type without tokens from dividing 0 by 0.
-    shrunk = near.counts / np.maximum(near.counts + recipe.smoothing, 1.0)
+    shrunk = near.counts / np.maximum(near.counts + SMOOTHING, 1.0)
     return np.asarray(points * shrunk[:, None])
 
 
@@ -153,7 +130,7 @@ def context_points(
     # Contexts are counted by cluster or by type. Clusters are few, so their rows are dense and need no further
     # reduction; types are as many as words.
     groups = cluster_groups(near, recipe, random_state) if clustered else sparse.eye_array(n_types).tocsr()
-    counts = near.contexts(sparse.csr_array(groups), context=recipe.context)
+    counts = near.contexts(sparse.csr_array(groups))
     columns = np.asarray(counts.sum(axis=0), dtype=np.float64)
     # "reg" divides each row by its own transformed sum: a row is an estimate of the distribution of contexts.
     rows = ContextScaling.of(columns, transform=recipe.count_transform, scaling="reg").apply(counts)
@@ -180,7 +157,7 @@ def cluster_groups(near: NeighborCounts, recipe: AnchorRecipe, random_state: int
     # Clusters are of words that stand beside another word: no more than those can be asked for.
     n_beside = int(np.sum(near.pairs.n_following + near.pairs.n_preceding > 0))
     brown = SpectralBrownClustering(
-        max(1, min(recipe.n_clusters, n_beside)),
+        max(1, min(N_CLUSTERS, n_beside)),
         count_transform=recipe.count_transform,
         random_state=random_state,
     )

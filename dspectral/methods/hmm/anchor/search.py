@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.methods.brown.exchange import bigrams_of, exchange_sweep
+from dspectral.methods.brown.exchange import TypeFeatures, bigrams_of, exchange_sweep
 from dspectral.methods.brown.pair_counts import PairCounts
-from dspectral.methods.brown.type_features import TypeFeatures
 from dspectral.methods.hmm.chain import HiddenMarkov, normalize
 from dspectral.types import CSRRows, FloatArray
 

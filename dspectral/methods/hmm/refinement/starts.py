@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import summarize
-from dspectral.inputs.parameters import check_integer, check_option, check_real
+from dspectral.inputs.parameters import check_option, check_real
 from dspectral.inputs.sequences import LabelledCorpus
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
@@ -18,13 +18,15 @@ from dspectral.registry import saved
 
 MIXING = 0.05
 """Weight of the mean over its label that is mixed into each refinement before EM, which never changes a zero."""
+N_DIMENSIONS = 12
+"""Length of the random vectors that stand for types of tokens in the views, if there are more types."""
 
 
 @saved
 class RefinementRecipe(NamedTuple):
     """Settings of :class:`~dspectral.RefinementHMM` that studies compare and users leave as they are.
 
-    The first four are of the views that stand for the past and the future of a token.
+    The first two are of the views that stand for the past and the future of a token.
 
     Attributes
     ----------
@@ -32,10 +34,6 @@ class RefinementRecipe(NamedTuple):
         Decay rates, from token to token, of exponentially weighted sums over the whole side of a sequence.
     run_memory : sequence of float in [0, 1], default=(0.9,)
         Decay rates of sums that restart where the label changes. There must be at least one rate in the two.
-    n_dimensions : int, default=12
-        Length of the random vectors that stand for types of tokens in the sums, if there are more types.
-    regularization : float, default=1e-2
-        Number added to variances, in units of their mean, before canonical correlations of past and future.
     decoding : {"parameters", "operators"}, default="parameters"
         Whether labels are found with the parameters recovered from the moments (all positive), or by chain
         products of observable operators, whose negative shares are set to 0 and counted. Operators allow no EM.
@@ -50,8 +48,6 @@ class RefinementRecipe(NamedTuple):
 
     memory: Sequence[float] = (0.5,)
     run_memory: Sequence[float] = (0.9,)
-    n_dimensions: int = 12
-    regularization: float = 1e-2
     decoding: Literal["parameters", "operators"] = "parameters"
     tol: float = 1e-5
 
@@ -62,8 +58,6 @@ class RefinementRecipe(NamedTuple):
             raise ValueError(
                 f"memory and run_memory are {decays}, but must hold at least one decay rate from 0 to 1"
             )
-        check_integer("n_dimensions", self.n_dimensions, at_least=1)
-        check_real("regularization", self.regularization, at_least=0.0)
         check_option("decoding", self.decoding, ("parameters", "operators"))
         check_real("tol", self.tol)
 
@@ -97,7 +91,7 @@ def start_with_moments(
         found = projections(np.zeros((views.n_labels, 1, 1)), m)
     else:
         gram = summarize(corpus.sentences, of=partial(ViewMoments.of, views=views), name="views").gram
-        found = projections(gram, m, regularization=recipe.regularization)
+        found = projections(gram, m)
     of = partial(OperatorMoments.of, views=views, past=found.past, future=found.future)
     moments = summarize(corpus.sentences, of=of, name="moments")
     # A label with fewer types than refinements cannot tell more refinements apart than types.
@@ -139,8 +133,8 @@ def _views(n_types: int, n_labels: int, recipe: RefinementRecipe, random_state: 
     """Return the views: a unit vector for each type where there are few, and random vectors otherwise."""
     # Random vectors keep inner products of sums about as they are, and the moments small.
     vectors = np.eye(n_types)
-    if n_types > recipe.n_dimensions:
+    if n_types > N_DIMENSIONS:
         rng = np.random.default_rng(random_state)
-        vectors = rng.standard_normal((n_types, recipe.n_dimensions))
+        vectors = rng.standard_normal((n_types, N_DIMENSIONS))
     memory, run_memory = (np.asarray(part, float) for part in (recipe.memory, recipe.run_memory))
     return Views(vectors, memory, run_memory, n_labels)
