@@ -70,11 +70,11 @@ USERS = {
 """Who may import a package."""
 STEPS = {
     "decomposition": {"estimators", "spectrum"},
-    "brown": {"clustering", "queries", "adjacent_pairs"},
+    "brown": {"clustering", "adjacent_pairs"},
     "embeddings": {"word_embedding", "context_vectors", "queries"},
     "hmm": {"em", "quantizer", "decoding"},
     "anchor": {"estimator", "points", "word_types"},
-    "refinement": {"estimator", "labelling", "starts"},
+    "refinement": {"estimator", "starts"},
     "lsi": {"hybrid", "local", "linear_svm", "local_regions", "document_products"},
     "multilabel": {"choosing", "classifier", "passes", "prediction", "recipe"},
     "sentences": {"intent", "cross_validation", "representation", "mean_vectors", "sentence_features"},

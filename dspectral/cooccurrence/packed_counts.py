@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 from dspectral.cooccurrence.contexts import UNIT
-from dspectral.cooccurrence.row_sums import RowSums, add_to_row, take_row
-from dspectral.cooccurrence.windows import CSRParts
+from dspectral.cooccurrence.windows import CSRParts, RowSums, add_to_row, take_row
 
 N_CODES = 256
 """Codes of one byte; 0 stands for a value without one."""

@@ -11,8 +11,7 @@ from scipy import sparse
 
 from dspectral.cooccurrence.contexts import ContextSettings, window_of
 from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_packed
-from dspectral.cooccurrence.row_sums import RowSums
-from dspectral.cooccurrence.windows import CSRParts, count_runs
+from dspectral.cooccurrence.windows import CSRParts, RowSums, count_runs
 from dspectral.engine import Blocks, numbered, run_tasks
 from dspectral.linalg.panels import cut_runs
 from dspectral.store.arrays import Location

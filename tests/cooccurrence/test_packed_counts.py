@@ -8,7 +8,7 @@ from scipy import sparse
 
 from dspectral.cooccurrence.contexts import UNIT
 from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_packed
-from dspectral.cooccurrence.row_sums import RowSums
+from dspectral.cooccurrence.windows import RowSums
 
 WEIGHTS = st.sampled_from([np.ones(2), np.rint(UNIT / np.arange(1, 11)) / UNIT, np.array([0.5, 1.0, 0.0])])
 

@@ -1,6 +1,6 @@
 """Brown clusters: a spectral start, exchange sweeps, and a tree that gives each cluster its bit string."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,21 +12,20 @@ from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
 from dspectral.engine import blas_in_one_thread, emits_events, expect_passes
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, resolve_seed
-from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
+from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, word_numbers
 from dspectral.linalg.dense import leading_left, leading_left_of_blocks, unit_rows
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.brown.agglomeration import merge_by_information, merge_window
 from dspectral.methods.brown.cluster_tree import ClusterTree
 from dspectral.methods.brown.exchange import bigrams_of, cluster_table, exchange_sweep
 from dspectral.methods.brown.pair_counts import PairCounts
-from dspectral.methods.brown.queries import ClusterQueries
 from dspectral.metrics.mutual_information import average_mutual_information
 from dspectral.registry import saved
 from dspectral.types import CSRRows
 
 
 @saved
-class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
+class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
     """Cluster words by what stands directly beside them, and give each cluster a bit string.
 
     Words become points, from the singular vectors of their scaled neighbor counts. A windowed agglomeration merges
@@ -231,6 +230,80 @@ class SpectralBrownClustering(FittedFactsMixin, ClusterQueries, BaseEstimator):
         found = np.full(len(word_counts), largest, dtype=np.int32)
         found[beside] = labels
         return found
+
+    def __contains__(self, word: object) -> bool:
+        check_is_fitted(self)
+        return word in word_numbers(self)
+
+    def predict(self, X: Iterable[str]) -> NDArray[np.int32]:
+        """Return the cluster of each word.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Words. Those that are not in ``words_`` are in the cluster of ``"<?>"``, as rare words are; ``word in
+            model.words_`` tells them apart.
+
+        Returns
+        -------
+        ndarray of int32, shape (n_words,)
+            Clusters in the order of X.
+
+        Raises
+        ------
+        TypeError
+            If X is one string, or holds something that is no string.
+        """
+        check_is_fitted(self)
+        words = None if isinstance(X, str | bytes) else list(X)
+        if words is None or not all(isinstance(word, str) for word in words):
+            raise TypeError(f"X is {X!r:.60}, but it must be a list of words, each a string")
+        # Type 0 stands for all rare words, and so for those that were never seen.
+        numbers = word_numbers(self)
+        return np.asarray(self.labels_[[numbers.get(word, 0) for word in words]], dtype=np.int32)
+
+    def cut(self, n_clusters: int) -> NDArray[np.int32]:
+        """Return the cluster of each word type when the tree is cut to fewer clusters.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Number of clusters, from 1 to the number that was fitted.
+
+        Returns
+        -------
+        ndarray of int32, shape (n_types,)
+            Clusters, in the order of ``words_``.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer clusters.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.tree_.cut(n_clusters)[self.labels_])
+
+    def codes(self, n_clusters: int | None = None) -> list[str]:
+        """Return the bit string of each word type.
+
+        Parameters
+        ----------
+        n_clusters : int, optional
+            Number of clusters that the tree is cut to; by default each fitted cluster has its own bit string.
+
+        Returns
+        -------
+        list of str
+            Bit strings, in the order of ``words_``.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer clusters.
+        """
+        check_is_fitted(self)
+        codes = self.tree_.codes(n_clusters)
+        return [codes[label] for label in self.labels_]
 
     def score(self, X: HoldsSentences | TokenLists, y: object = None) -> float:
         """Return the average mutual information of adjacent clusters within sentences, in bits.

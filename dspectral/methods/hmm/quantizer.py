@@ -144,16 +144,12 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
                 f"X is of type {type(X).__name__}, a corpus, a store or a lazy array, but it must be frames in "
                 "memory: give some of them at a time"
             )
-        if _is_matrix(X):
-            return _refuse_huge(np.asarray(validate_data(self, X, reset=reset, dtype=np.float64)))
-        frames = _refuse_huge(_stack_sequences(list(X)))
-        if reset:
-            self.n_features_in_ = frames.shape[1]
-        elif frames.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {frames.shape[1]} features, but VectorQuantizer is expecting {self.n_features_in_} features "
-                "as input"
-            )
+        rows = X if _is_matrix(X) else _joined(X)
+        frames = np.asarray(validate_data(self, rows, reset=reset, dtype=np.float64))
+        # Distances are sums of squares: beyond this they are infinite, and any center is as near as another.
+        largest = max(frames.max(initial=0.0), -frames.min(initial=0.0))
+        if largest > HUGE:
+            raise ValueError(f"X holds {largest:g}, but squares of entries must be finite: divide X first")
         return frames
 
     def __sklearn_tags__(self) -> Tags:
@@ -174,29 +170,17 @@ def _is_matrix(X: Frames) -> bool:
     return bool(len(X)) and isinstance(X[0], list | tuple) and np.ndim(X[0]) == 1
 
 
-def _refuse_huge(frames: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Distances are sums of squares: beyond this they are infinite, and any center is as near as another.
-    largest = max(frames.max(initial=0.0), -frames.min(initial=0.0))
-    if largest > HUGE:
-        raise ValueError(f"X holds {largest:g}, but squares of entries must be finite: divide X first")
-    return frames
-
-
-def _stack_sequences(X: Iterable[ArrayLike]) -> NDArray[np.float64]:
+def _joined(X: Iterable[ArrayLike]) -> NDArray[np.float64]:
+    """Return the frames of all sequences, one after the other."""
     try:
         parts = [np.asarray(frames, dtype=np.float64) for frames in X]
     except (TypeError, ValueError) as error:
         raise ValueError(f"sequences of frames must be arrays of numbers: {error}") from error
     if not parts:
         raise ValueError("there is no sequence of frames")
-    widths = {part.shape[1:] for part in parts}
-    if len(widths) > 1 or parts[0].ndim != 2:
+    if len({part.shape[1:] for part in parts}) > 1 or parts[0].ndim != 2:
         shapes = " and ".join(str(part.shape) for part in parts[:2])
         raise ValueError(
             f"sequences of frames have shapes such as {shapes}, but must be (n_frames, n_features)"
         )
-    frames = np.concatenate(parts)
-    bad = np.flatnonzero(~np.isfinite(frames).all(axis=1))
-    if len(bad):
-        raise ValueError(f"frame {bad[0]} (counted over all sequences) has an entry that is not finite")
-    return frames
+    return np.concatenate(parts)

@@ -1,16 +1,23 @@
 """Labels of sequences by a hidden Markov model whose labels have latent refinements."""
 
+from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from dspectral._compiled import read_only
 from dspectral.engine import emits_events, expect_passes, summarize
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
-from dspectral.inputs.sequences import HoldsLabelledSentences, LabelledCorpus, TokenLists, as_labelled
-from dspectral.methods.hmm.chain import m_step
+from dspectral.inputs.sequences import HoldsLabelledSentences, TokenLists, as_labelled, encode
+from dspectral.methods.hmm.chain import check_ids, m_step
+from dspectral.methods.hmm.decoding import ChainDecoder, HoldsBlocks, map_blocks
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
-from dspectral.methods.hmm.refinement.labelling import LabelDecoder
+from dspectral.methods.hmm.inference import smooth
+from dspectral.methods.hmm.refinement.operators import Operators
+from dspectral.methods.hmm.refinement.recursions import decode_block
 from dspectral.methods.hmm.refinement.starts import (
     RefinementRecipe,
     mix_refinements,
@@ -18,6 +25,7 @@ from dspectral.methods.hmm.refinement.starts import (
     start_with_moments,
 )
 from dspectral.registry import saved
+from dspectral.types import LabelledSentences, Sentences
 
 MOST_REFINEMENTS = 512
 """Each label has as many states, and every pair of them a number for each pair of labels."""
@@ -27,7 +35,7 @@ POLISH = 3
 
 
 @saved
-class RefinementHMM(LabelDecoder):
+class RefinementHMM(ChainDecoder):
     """Label each token of a sequence; within a label, the model has hidden refinements that it learns.
 
     ``p(a, h, x) = pi(a_1, h_1) prod t(a', h' | a, h) prod o(x | a, h) f(stop | a, h)``: the labels a are known in
@@ -105,6 +113,11 @@ class RefinementHMM(LabelDecoder):
     [['V', 'K', 'V']]
     """
 
+    words_: list[Hashable]
+    labels_: list[Hashable]
+    operators_: Operators | None
+    _tokens_are_strings = False
+
     def __init__(
         self,
         n_refinements: int = 8,
@@ -145,17 +158,30 @@ class RefinementHMM(LabelDecoder):
         TypeError
             If a parameter is of the wrong type, or a token or a label is not hashable.
         """
-        self._check()
+        recipe, n_em_iter = self._recipe, self.n_em_iter
+        check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MOST_REFINEMENTS)
+        check_option("start", self.start, ("spectral", "random"))
+        check_real("smoothing", self.smoothing, at_least=0.0)
+        if not isinstance(recipe, RefinementRecipe):
+            raise TypeError(f"recipe is {recipe!r:.60}, but it must be a RefinementRecipe, or None")
+        recipe.check()
+        if n_em_iter == "auto":
+            n_em_iter = 0 if self.n_refinements == 1 or recipe.decoding == "operators" else POLISH
+        check_integer("n_em_iter", n_em_iter, at_least=0)
+        if recipe.decoding == "operators" and (n_em_iter or self.start == "random"):
+            raise ValueError(
+                "decoding is 'operators', which only moments give: set start='spectral' and n_em_iter=0"
+            )
         self.random_state_ = resolve_seed(self.random_state)
         corpus = as_labelled(X, y)
         self.words_, self.labels_ = corpus.words, corpus.labels
         n_first = (1 if self.n_refinements == 1 else 2) if self.start == "spectral" else 0
-        expect_passes(n_first + self._n_em_iter)  # at most: EM may converge before
+        expect_passes(n_first + n_em_iter)  # at most: EM may converge before
         if self.start == "spectral":
             start = start_with_moments(
                 corpus,
                 self.n_refinements,
-                recipe=self._recipe,
+                recipe=recipe,
                 smoothing=self.smoothing,
                 random_state=self.random_state_,
             )
@@ -164,7 +190,19 @@ class RefinementHMM(LabelDecoder):
         self.model_, self.n_refinements_, self.operators_, self.correlations_ = start[:4]
         self.n_negative_, self.n_passes_ = start.n_negative, start.n_passes
         self.bounds_ = np.concatenate([[0], np.cumsum(self.n_refinements_)])
-        self._run_em(corpus)
+        self.log_likelihoods_: list[float] = []
+        # A random start has no zeros; moments have, and EM multiplies: what is 0 stays 0.
+        if n_em_iter and self.start == "spectral":
+            self.model_ = mix_refinements(self.model_, self.bounds_)
+        # EM with the labels known: each token is in one of the refinements of its label.
+        for _ in range(n_em_iter):
+            of = partial(ExpectedCounts.of, model=self.model_, bounds=self.bounds_)
+            found = summarize(corpus.sentences, of=of, name="expect")
+            self.model_ = m_step(found.counts, smoothing=self.smoothing)
+            self.n_passes_ += 1
+            self.log_likelihoods_.append(found.log_likelihood)
+            if has_converged(self.log_likelihoods_, recipe.tol):
+                break
         return self
 
     @property
@@ -172,36 +210,148 @@ class RefinementHMM(LabelDecoder):
         return RefinementRecipe() if self.recipe is None else self.recipe
 
     @property
-    def _n_em_iter(self) -> int:
-        if self.n_em_iter != "auto":
-            return self.n_em_iter
-        return 0 if self.n_refinements == 1 or self._recipe.decoding == "operators" else POLISH
+    def classes_(self) -> NDArray[Any]:
+        """Array of the labels by number, shape (n_labels,): the columns of :meth:`predict_proba`."""
+        check_is_fitted(self)
+        kinds = {type(label) for label in self.labels_}
+        if len(kinds) == 1 and kinds <= {str, int, bool}:
+            return np.array(self.labels_)
+        # Through an object array: NumPy would make a table of labels that are tuples.
+        names = np.empty(len(self.labels_), dtype=object)
+        names[:] = self.labels_
+        return names
 
-    def _check(self) -> None:
-        check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MOST_REFINEMENTS)
-        check_option("start", self.start, ("spectral", "random"))
-        if self.n_em_iter != "auto":
-            check_integer("n_em_iter", self.n_em_iter, at_least=0)
-        check_real("smoothing", self.smoothing, at_least=0.0)
-        if self.recipe is not None and not isinstance(self.recipe, RefinementRecipe):
-            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a RefinementRecipe, or None")
-        self._recipe.check()
-        if self._recipe.decoding == "operators" and (self._n_em_iter or self.start == "random"):
-            raise ValueError(
-                "decoding is 'operators', which only moments give: set start='spectral' and n_em_iter=0"
-            )
+    def predict(self, X: HoldsBlocks | TokenLists) -> list[list[Hashable]]:
+        """Return the most probable label of each token, each by itself, in lists like X.
 
-    def _run_em(self, corpus: LabelledCorpus) -> None:
-        """Run EM with the labels known: each token is in one of the refinements of its label."""
-        self.log_likelihoods_: list[float] = []
-        # A random start has no zeros; moments have, and EM multiplies: what is 0 stays 0.
-        if self._n_em_iter and self.start == "spectral":
-            self.model_ = mix_refinements(self.model_, self.bounds_)
-        for _ in range(self._n_em_iter):
-            of = partial(ExpectedCounts.of, model=self.model_, bounds=self.bounds_)
-            found = summarize(corpus.sentences, of=of, name="expect")
-            self.model_ = m_step(found.counts, smoothing=self.smoothing)
-            self.n_passes_ += 1
-            self.log_likelihoods_.append(found.log_likelihood)
-            if has_converged(self.log_likelihoods_, self._recipe.tol):
-                return
+        Parameters
+        ----------
+        X : iterable of sequences of tokens, or an object with ``words`` and ``sentences``
+            Sequences to label. Unknown tokens are type 0, which was never seen in training.
+
+        Returns
+        -------
+        list of lists
+            One label for each token.
+        """
+        return [[self.labels_[a] for a in share.argmax(axis=1)] for share in self.predict_proba(X)]
+
+    def predict_proba(self, X: HoldsBlocks | TokenLists) -> list[NDArray[np.float64]]:
+        """Return the probability of each label at each token of each sequence, ``p(a_i = a | x)``.
+
+        Parameters
+        ----------
+        X : iterable of sequences of tokens, or an object with ``words`` and ``sentences``
+            Sequences as for :meth:`predict`.
+
+        Returns
+        -------
+        list of ndarray of float64, shape (n_tokens_i, n_labels)
+            One array for each sequence, its columns in the order of ``classes_``; rows sum to 1.
+        """
+        check_is_fitted(self)
+        return self._each_sentence(X, self.label_shares)
+
+    def decode(self, X: HoldsBlocks | TokenLists) -> tuple[NDArray[np.float64], list[list[Hashable]]]:
+        """Return the labels on the most probable path of refinements through each sequence.
+
+        Parameters
+        ----------
+        X : iterable of sequences of tokens, or an object with ``words`` and ``sentences``
+            Sequences as for :meth:`predict`.
+
+        Returns
+        -------
+        log_prob : ndarray of float64, shape (n_sequences,)
+            Log-probability of each sequence and its path together, minus infinity where it is impossible.
+        labels : list of lists
+            One label for each token, by the parameters, whatever the recipe's ``decoding`` is.
+        """
+        log_prob, paths = self._best_paths(X)
+        # States are numbered label by label, so the label of a state is where its number falls.
+        owners = np.repeat(np.arange(len(self.labels_)), self.n_refinements_)
+        return log_prob, [[self.labels_[a] for a in owners[path]] for path in paths]
+
+    def score(self, X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None) -> float:
+        """Return the accuracy: the fraction of tokens whose label is right.
+
+        Parameters
+        ----------
+        X : iterable of sequences of tokens, or an object with ``words``, ``labels`` and ``sentences``
+            Sequences as for :meth:`predict`.
+        y : iterable of sequences of labels, optional
+            True labels; not needed if X has them.
+
+        Returns
+        -------
+        float
+            Accuracy between 0 and 1.
+
+        Raises
+        ------
+        ValueError
+            If there is no token, lengths differ or labels are missing.
+        """
+        check_is_fitted(self)
+        corpus = as_labelled(X, y)
+        # Labels that were never seen in training are -1, which no prediction is.
+        known = {label: a for a, label in enumerate(self.labels_)}
+        labels = np.array([known.get(label, -1) for label in corpus.labels])
+        count = partial(self._count_right, types=self._type_numbers(corpus.words), labels=labels)
+        n_right, n_tokens = np.sum(map_blocks(corpus.sentences, count), axis=0).tolist()
+        return float(n_right / n_tokens)
+
+    def _count_right(
+        self, block: LabelledSentences, *, types: NDArray[np.int32], labels: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        found = self.label_shares(Sentences(types[block.ids], block.offsets)).argmax(axis=1)
+        return int(np.sum(found == labels[block.labels])), len(block.ids)
+
+    def label_shares(self, sentences: Sentences) -> NDArray[np.float64]:
+        """Return the probability of each label at each token of a block.
+
+        Parameters
+        ----------
+        sentences : Sentences
+            A block of ids, places in ``words_``, as :meth:`encode` gives it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_tokens, n_labels)
+            ``p(a_i = a | x)``; rows sum to 1.
+
+        Notes
+        -----
+        ``O(n_tokens (n_labels m)^2)`` time.
+        """
+        return self.clipped_label_shares(sentences)[0]
+
+    def clipped_label_shares(self, sentences: Sentences) -> tuple[NDArray[np.float64], int]:
+        """Return what :meth:`label_shares` does, and how many shares came out negative and were set to 0.
+
+        Parameters
+        ----------
+        sentences : Sentences
+            A block of ids, as for :meth:`label_shares`.
+
+        Returns
+        -------
+        shares : ndarray of float64, shape (n_tokens, n_labels)
+            ``p(a_i = a | x)``; rows sum to 1.
+        n_negative : int
+            Number of negative shares, always 0 with ``decoding="parameters"``.
+        """
+        check_is_fitted(self)
+        if self._recipe.decoding == "parameters":
+            posterior = smooth(sentences, self.model_).posterior
+            # The states of a label are neighbors, so the probability of the label is the sum over a run of columns. No
+            # run is empty, as every label has at least one refinement.
+            return np.add.reduceat(posterior, self.bounds_[:-1], axis=1), 0
+        check_ids(sentences.ids, len(self.words_))
+        out = np.empty((len(sentences.ids), len(self.labels_)))
+        chain = Operators(*(read_only(part) for part in self.operators_ or ()))
+        n_negative = decode_block(read_only(sentences.ids), read_only(sentences.offsets), chain, out)
+        return out, int(n_negative)
+
+    def _type_numbers(self, tokens: Sequence[Hashable]) -> NDArray[np.int32]:
+        return encode([tokens], self.words_).ids
