@@ -159,7 +159,7 @@ CASES: dict[str, Case] = {
         "rows",
     ),
     "VectorQuantizer": Case(
-        made("VectorQuantizer", n_codes=4), frames, transformed, "n_codes", {"n_init": [1, 2]}, "rows"
+        made("VectorQuantizer", n_codes=4), frames, transformed, "n_codes", {"n_codes": [2, 4]}, "rows"
     ),
     "TreePCA": Case(
         made("TreePCA", n_components=2, length=4),
