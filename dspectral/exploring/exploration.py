@@ -28,8 +28,8 @@ from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.corpus_build import build_corpus
-from dspectral.store.from_text.longest import MOST_BYTES, Longest
-from dspectral.store.from_text.planned_text import PlannedText, Reading, plan_sentences
+from dspectral.store.from_text.long_documents import MOST_BYTES, Longest
+from dspectral.store.from_text.planned_text import PlannedText, Reading, plan_text
 
 LEAST_CLUSTERS = 2
 
@@ -126,7 +126,7 @@ def explore(
         unit = "field" if unit is None and field is not None else unit
         limit = Longest.checked(max_document_bytes, long_documents)
         reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, limit)
-        text = plan_sentences(paths, reading)
+        text = plan_text(paths, reading, sentences=True)
         corpus = _counted(paths, folder, reading, stages)
         least = min_count or least_count(corpus.n_tokens)
         words = FrequentWords.of(corpus, min_count=least, n_words=sizes.n_words)

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dspectral.engine import is_lazy, lazy_rows
-from dspectral.store.anndata_elements import read_element, shape_of_anndata, write_elements, write_whole
+from dspectral.store.anndata_files import read_element, shape_of_anndata, write_elements, write_whole
 from dspectral.store.arrays import Location
-from dspectral.store.opened import OpenedCounts
+from dspectral.store.rows import OpenedCounts
 from dspectral.text.weighting import HasWeighting, Weighting
 from dspectral.types import RowsLike
 

@@ -17,7 +17,7 @@ from dspectral.store.checks import check_name, check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
 from dspectral.store.from_text.build import BLOCK_BYTES
-from dspectral.store.from_text.pieces import PIECE_BYTES, Piece, whole_lines
+from dspectral.store.from_text.lines import PIECE_BYTES, Piece, whole_lines
 from dspectral.store.from_text.sources import Span, plan_spans, read_steady, refuse_changed, stamps_of
 from dspectral.store.from_text.span_blocks import build_spans
 from dspectral.store.from_text.streams import open_bytes

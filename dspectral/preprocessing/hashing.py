@@ -13,7 +13,7 @@ from dspectral.registry import saved
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.from_text.texts import Texts as GivenTexts
 from dspectral.store.from_text.texts import hashed_partitions, partitions_of
-from dspectral.store.opened import OpenedCounts
+from dspectral.store.rows import OpenedCounts
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, text_blocks
 from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples

@@ -13,10 +13,10 @@ from scipy import sparse
 from dspectral.engine import summarize
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.panels import cut_runs
-from dspectral.store.anndata_files import Elements, element, opened
+from dspectral.store.anndata_files import element, opened
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.facts import anndata_card
-from dspectral.store.opened import ENTRY_BYTES, OpenedCounts, read_lazily
+from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, read_lazily
 from dspectral.types import CSRRows
 
 BLOCK_BYTES = 32 << 20
@@ -199,7 +199,7 @@ def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     return rows
 
 
-def _path_of(root: Elements, where: Location, layer: str | None) -> str:
+def _path_of(root: Any, where: Location, layer: str | None) -> str:
     """Return where a matrix lies in the file."""
     if layer is None:
         return "X"
@@ -218,7 +218,7 @@ def _named(where: Location, path: str) -> str:
     return f"{path.replace('/', '.') if layer == path else f'layer {layer!r}'} of {where.url}"
 
 
-def _csr_attributes(root: Elements, path: str, name: str) -> dict[str, Any]:
+def _csr_attributes(root: Any, path: str, name: str) -> dict[str, Any]:
     """Return the attributes of a matrix, which must be CSR."""
     found = element(root, path)
     attributes = {} if found is None else dict(found.attrs)
@@ -235,7 +235,7 @@ def _csr_attributes(root: Elements, path: str, name: str) -> dict[str, Any]:
     return attributes
 
 
-def _part(root: Elements, path: str, part: str, name: str) -> Any:
+def _part(root: Any, path: str, part: str, name: str) -> Any:
     """Return an array of the matrix, open."""
     found = element(root, f"{path}/{part}")
     if found is None:

@@ -1,39 +1,38 @@
-"""Files of AnnData, in Zarr or HDF5, under one roof: groups, arrays and attributes are asked for alike."""
+"""Files and objects of AnnData, in Zarr or HDF5: opened, written whole, or some elements where the file lies."""
 
-from collections.abc import Iterable, Iterator, MutableMapping
-from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import dask.array as da
 import fsspec
+import numpy as np
 import zarr
+from dask.system import CPU_COUNT
+from scipy import sparse
 
 from dspectral.store.arrays import Location, StoreError
 
+if TYPE_CHECKING:
+    from anndata import AnnData
+
 HDF5_ENDINGS = (".h5ad", ".h5", ".hdf5")
 """Endings of HDF5 files; everything else is a folder of Zarr."""
+CHUNK_BYTES = 4 << 20
+"""Bytes of a chunk of coordinates in Zarr."""
 
 
-class Elements(Protocol):
-    """A group of a file: what those of h5py and of Zarr have in common.
-
-    `attrs`: attributes of the group.
-    """
-
-    attrs: MutableMapping[str, Any]
-
-    def __contains__(self, path: str, /) -> bool: ...
-
-    def __getitem__(self, path: str, /) -> Any: ...
-
-    def __len__(self) -> int: ...
-
-    def keys(self) -> Iterable[str]:
-        """Return the names of what lies in the group."""
-        ...
-
-    def create_group(self, name: str) -> "Elements":
-        """Make a group within this one."""
-        ...
+def optional_module(name: str) -> Any:
+    """Import AnnData or h5py, which are an optional extra."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(f"AnnData needs {name}: pip install 'dspectral[anndata]'") from error
 
 
 def is_hdf5(where: Location) -> bool:
@@ -49,14 +48,24 @@ def is_local(system: fsspec.AbstractFileSystem) -> bool:
 @contextmanager
 def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
     """Open the root of a file of AnnData."""
-    with ExitStack() as stack:
-        if is_hdf5(where):
-            yield stack.enter_context(_opened_hdf5(where, write=write))
-        else:
-            yield _opened_zarr(where, write=write)
+    if is_hdf5(where):
+        with _opened_hdf5(where, write=write) as root:
+            yield root
+        return
+    try:
+        # Consolidated metadata are a copy that other programs may not have brought up to date.
+        root = zarr.open_group(
+            where.open(read_only=not write),
+            mode="r+" if write else "r",
+            zarr_format=None,
+            use_consolidated=False,
+        )
+    except FileNotFoundError as error:
+        raise StoreError(f"no AnnData file at {where.url}") from error
+    yield root
 
 
-def element(root: Elements, path: str) -> Any:
+def element(root: Any, path: str) -> Any:
     """Return a group or array of a file, or None if it is not there."""
     return root[path] if path in root else None  # noqa: SIM401  groups of Zarr have another get
 
@@ -69,22 +78,9 @@ def reconsolidate(where: Location) -> None:
             zarr.consolidate_metadata(where.open(read_only=False), zarr_format=root.metadata.zarr_format)
 
 
-def _opened_zarr(where: Location, *, write: bool) -> Any:
-    try:
-        # Consolidated metadata are a copy that other programs may not have brought up to date.
-        return zarr.open_group(
-            where.open(read_only=not write),
-            mode="r+" if write else "r",
-            zarr_format=None,
-            use_consolidated=False,
-        )
-    except FileNotFoundError as error:
-        raise StoreError(f"no AnnData file at {where.url}") from error
-
-
 @contextmanager
 def _opened_hdf5(where: Location, *, write: bool) -> Iterator[Any]:
-    h5py = _h5py()
+    h5py = optional_module("h5py")
     system, path = fsspec.url_to_fs(where.url, **dict(where.options))
     local = is_local(system)
     if not system.isfile(path):
@@ -93,19 +89,153 @@ def _opened_hdf5(where: Location, *, write: bool) -> Iterator[Any]:
         raise StoreError(
             f"{where.url} is not on this machine's disks, and HDF5 files are changed there alone"
         )
-    with ExitStack() as stack:
-        try:
-            held = path if local else stack.enter_context(system.open(path, "rb"))
-            file = stack.enter_context(h5py.File(held, "r+" if write else "r"))
-        except OSError as error:
-            remedy = ", or is open elsewhere: close it there (adata.file.close())" if write else ""
-            raise StoreError(f"{where.url} is no readable HDF5 file{remedy}: {error}") from error
+    try:
+        file = h5py.File(path if local else system.open(path, "rb"), "r+" if write else "r")
+    except OSError as error:
+        remedy = ", or is open elsewhere: close it there (adata.file.close())" if write else ""
+        raise StoreError(f"{where.url} is no readable HDF5 file{remedy}: {error}") from error
+    with file:
         yield file
 
 
-def _h5py() -> Any:
-    try:
-        import h5py  # noqa: PLC0415  an optional extra
-    except ImportError as error:
-        raise ImportError("HDF5 files of AnnData need h5py: pip install 'dspectral[anndata]'") from error
-    return h5py
+def write_whole(where: Location, adata: "AnnData") -> None:
+    """Write an AnnData object, whose Dask arrays are computed block by block."""
+    system, path = fsspec.url_to_fs(where.url, **dict(where.options))
+    if system.exists(path):
+        raise StoreError(f"{where.url} is there already: choose another name, or remove it first")
+    hdf5, local = is_hdf5(where), is_local(system)
+    if hdf5 and not local:
+        raise StoreError(
+            f"{where.url} is not on this machine's disks: HDF5 is written there alone, Zarr anywhere"
+        )
+    # A local file is written aside and renamed, so that a killed writer leaves no half file under the name.
+    aside = Location(f"{path}.partial") if local else where
+    if local and system.exists(aside.url):
+        system.rm(aside.url, recursive=True)
+    if hdf5:
+        adata.write_h5ad(aside.url)
+    else:
+        with _zarr_settings():
+            adata.write_zarr(aside.open(read_only=False))
+    if local:
+        Path(aside.url).rename(path)
+
+
+def shape_of_anndata(where: Location) -> tuple[int, int]:
+    """Return the numbers of observations and of variables of an AnnData file."""
+    with opened(where) as root:
+        if "dspectral" in root.attrs:
+            raise StoreError(
+                f"{where.url} is a store of dspectral and no file of AnnData: dspectral.io.write_anndata(store, path) "
+                "writes one"
+            )
+        if "obs" not in root or "var" not in root:
+            raise StoreError(f"{where.url} has no obs and var: it is not a file that AnnData wrote")
+        n_obs, n_vars = (_length(root[axis]) for axis in ("obs", "var"))
+        return n_obs, n_vars
+
+
+def read_element(where: Location, path: str) -> Any:
+    """Read an element of an AnnData file into memory."""
+    with opened(where) as root:
+        found = element(root, path)
+        return None if found is None else optional_module("anndata").io.read_elem(found)
+
+
+def write_elements(where: Location, elements: Mapping[str, Any]) -> None:
+    """Write elements into an AnnData file, one after the other; those of the same names are replaced."""
+    for path, value in elements.items():
+        if isinstance(value, da.Array):
+            _write_blocks(where, path, value)
+        else:
+            group, _, name = path.partition("/")
+            with opened(where, write=True) as root, _zarr_settings():
+                optional_module("anndata").io.write_elem(_group(root, group), name, value)
+    with _zarr_settings():
+        reconsolidate(where)
+
+
+@contextmanager
+def _zarr_settings() -> Iterator[None]:
+    """Choose Zarr's format 3 without shards, as AnnData reads it; it warns of what will be its own choice."""
+    chosen = optional_module("anndata").settings.override(zarr_write_format=3, auto_shard_zarr_v3=False)
+    with chosen, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
+        yield
+
+
+def _write_blocks(where: Location, path: str, rows: da.Array) -> None:
+    """Write a Dask array of dense blocks, shape (n, k)."""
+    group, _, name = path.partition("/")
+    n_rows, width = rows.shape
+    with opened(where, write=True) as root:
+        parent = _group(root, group)
+        if name in parent:
+            del parent[name]
+        if is_hdf5(where):
+            array = parent.create_dataset(name, shape=rows.shape, dtype=rows.dtype)
+        else:
+            tall = max(1, CHUNK_BYTES // (width * rows.dtype.itemsize))
+            array = parent.create_array(
+                name, shape=rows.shape, dtype=rows.dtype, chunks=(min(tall, n_rows), width)
+            )
+        array.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+    # The rows may be read from this very file, and HDF5 does not write what is open for reading: it is open between
+    # computations alone.
+    for start, stop, computed in _computed(rows):
+        with opened(where, write=True) as root:
+            root[path][start:stop] = computed
+
+
+def _computed(rows: da.Array) -> Iterator[tuple[int, int, Any]]:
+    """Yield first row, the one behind the last, and values of some blocks at a time."""
+    starts = [0, *accumulate(rows.chunks[0])]
+    # Two blocks for each core: enough to keep all of them busy, few enough for memory.
+    for first, last in pairwise([*range(0, rows.numblocks[0], 2 * CPU_COUNT), rows.numblocks[0]]):
+        yield starts[first], starts[last], np.asarray(rows.blocks[first:last].compute())
+
+
+def _group(root: Any, name: str) -> Any:
+    """Return a group of elements, made if the file has none."""
+    if name not in root:
+        root.create_group(name).attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
+    return root[name]
+
+
+def _length(frame: Any) -> int:
+    """Return the number of rows of a data frame in a file."""
+    index = frame[frame.attrs["_index"]]
+    # Strings that may be missing are a group of values and mask.
+    return int((index if hasattr(index, "shape") else index["values"]).shape[0])
+
+
+def as_anndata(
+    rows: da.Array,
+    *,
+    labels: da.Array | None,
+    terms: Sequence[str] | None,
+    provenance: dict[str, Any],
+    lazy: bool,
+) -> Any:
+    """Return rows as an AnnData object.
+
+    Shapes: `rows` (n_rows, n_columns), `labels` (n_rows, n_labels).
+    """
+    matrices = {"X": as_matrices(rows), **({} if labels is None else {"labels": as_matrices(labels)})}
+    if not lazy:
+        matrices = dict(zip(matrices, da.compute(*matrices.values()), strict=True))
+    return optional_module("anndata").AnnData(
+        X=matrices.pop("X"),
+        var=None if terms is None else {"var_names": list(terms)},
+        obsm=matrices,
+        uns={"dspectral": {"provenance": json.dumps(provenance)}},
+    )
+
+
+def as_matrices(rows: da.Array) -> da.Array:
+    """Return the same rows in blocks that are a ``csr_matrix`` each: scanpy takes no ``csr_array``.
+
+    Shapes: `rows` (n_rows, n_columns); returns (n_rows, n_columns).
+    """
+    meta = sparse.csr_matrix((0, 0), dtype=rows.dtype)
+    return rows.map_blocks(sparse.csr_matrix, dtype=rows.dtype, meta=meta)

@@ -18,7 +18,7 @@ from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.blocks import BlockInfo, check_sums, find_block, read_block, read_labels
 from dspectral.store.digests import digest_of, is_sealed
 from dspectral.store.facts import count_store_card
-from dspectral.store.opened import ENTRY_BYTES, OpenedCounts, read_lazily
+from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_kept_terms, read_vocabulary
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms

@@ -21,7 +21,7 @@ from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.pictures import roomy
 from dspectral.exploring.steps import nearest_words, telling, word_map
 from dspectral.methods.brown.clustering import SpectralBrownClustering
-from dspectral.store.from_text.planned_text import Reading, plan_sentences
+from dspectral.store.from_text.planned_text import Reading, plan_text
 from tests.exploring.texts import two_subjects
 
 LINES = ["Mr. Fox ran. The fox hid!", "", "fox, hen; hen", "...", "the hen sat"]
@@ -36,7 +36,7 @@ def corpus(tmp_path):
 
 def planned(sources, block_bytes):
     """Files as `explore` plans to read them again."""
-    return plan_sentences(sources, Reading(None, None, None, None, block_bytes, "strict", None))
+    return plan_text(sources, Reading(None, None, None, None, block_bytes, "strict", None), sentences=True)
 
 
 def test_sentences_are_cut_at_punctuation_but_not_after_a_title(corpus):

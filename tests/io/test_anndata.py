@@ -193,7 +193,7 @@ def test_results_go_into_a_file_and_the_rest_stays_as_it_was(path, lazy, monkeyp
     small = open_store(path).counts.rechunk({0: 20})
     model = SketchedPCA(3).fit(rows)
     coordinates = model.transform(small)  # read from the file that is written
-    monkeypatch.setattr("dspectral.store.anndata_elements.CPU_COUNT", 1)
+    monkeypatch.setattr("dspectral.store.anndata_files.CPU_COUNT", 1)
     for _ in range(2):  # the second time replaces
         write_embedding(path, model, coordinates if lazy else coordinates.compute())
     assert digests(path) == before

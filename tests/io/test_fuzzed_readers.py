@@ -20,7 +20,7 @@ from dspectral.io import (
     text_files,
     word2vec,
 )
-from dspectral.store.from_text import longest, pieces, sources
+from dspectral.store.from_text import lines, long_documents, sources
 from tests.bad_inputs.judging import outcome
 from tests.bad_inputs.readers import FORMATS, mutated
 
@@ -76,8 +76,8 @@ BOMBS = {
 @pytest.mark.parametrize("kind", BOMBS)
 @pytest.mark.parametrize("ending", BOMB_BYTES)
 def test_a_bomb_is_refused_within_a_bound_of_memory(kind, ending, tmp_path, monkeypatch):
-    monkeypatch.setattr(longest, "RECORD_BYTES", LIMIT)
-    monkeypatch.setattr(pieces.whole_lines, "__kwdefaults__", short_lines())
+    monkeypatch.setattr(long_documents, "RECORD_BYTES", LIMIT)
+    monkeypatch.setattr(lines.whole_lines, "__kwdefaults__", short_lines())
     monkeypatch.setattr(sources, "LONGEST_HEADER", sources.LONGEST_HEADER._replace(n_bytes=LIMIT))
     monkeypatch.setattr(text_files, "LONGEST_LINE", LIMIT)
     monkeypatch.setattr(word2vec, "LONGEST_WORD", LIMIT)
@@ -95,7 +95,7 @@ def test_a_bomb_is_refused_within_a_bound_of_memory(kind, ending, tmp_path, monk
 
 def short_lines():
     """Defaults of ``whole_lines`` with a longest line that a small bomb goes beyond."""
-    defaults = pieces.whole_lines.__kwdefaults__
+    defaults = lines.whole_lines.__kwdefaults__
     return {**defaults, "longest": defaults["longest"]._replace(n_bytes=LIMIT)}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dspectral.store.arrays import Location, StoreError
-from dspectral.store.pieces import find_pieces, read_piece, write_pieces
+from dspectral.store.context_counts import find_pieces, read_piece, write_pieces
 
 PIECES = [np.arange(8 * n, dtype=np.uint8) for n in (3, 0, 30, 1)]
 PATH = "scratch/0000/000007.counts"

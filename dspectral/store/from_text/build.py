@@ -12,7 +12,7 @@ from dspectral.store.checks import check_size
 from dspectral.store.counts import CountStore, open_finished, totals_path
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.from_text.counting import count_vocabulary
-from dspectral.store.from_text.longest import MOST_BYTES, Longest
+from dspectral.store.from_text.long_documents import MOST_BYTES, Longest
 from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_text
 from dspectral.store.from_text.span_blocks import build_spans
 from dspectral.store.from_text.texts import TextSources

@@ -16,8 +16,8 @@ from dspectral.store.digests import digest_of, sealed
 from dspectral.store.draft import Draft, begin
 from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.counting import count_spans, merge_part
-from dspectral.store.from_text.longest import MOST_BYTES, Longest
-from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_sentences
+from dspectral.store.from_text.long_documents import MOST_BYTES, Longest
+from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_text
 from dspectral.store.from_text.span_blocks import build_spans
 from dspectral.store.from_text.texts import TextSources
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
@@ -136,7 +136,7 @@ def build_corpus(
     settings = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
     longest = Longest.checked(max_document_bytes, long_documents)
     reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, longest)
-    text = plan_sentences(sources, reading)
+    text = plan_text(sources, reading, sentences=True)
     provenance = {
         "sources": text.describe(),
         "block_bytes": text.reading.block_bytes,

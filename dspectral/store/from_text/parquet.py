@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.long_documents import LONGEST, LongDocuments, Longest
 from dspectral.store.from_text.streams import open_raw
-from dspectral.types import Documents, IntArray
+from dspectral.types import Documents
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,8 @@ def read_row_group(
             if column.null_count:
                 null = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
                 raise ValueError(f"{place} {row + null}: column {field!r} holds a null, not a string")
-            checked = _check_utf8(_documents(column), place, row, errors)
+            strings = column.cast(_arrow().large_string(), safe=False)
+            checked = _documents(_checked(strings, place, row, errors))
             yield longest.apply(checked, partial(_row, place, row), found)
             row += len(column)
 
@@ -76,11 +77,10 @@ def _rows_at_once(file: "ParquetFile", group: int, field: str, longest: Longest,
     return max(1, min(_ROWS, _BATCH_BYTES // max(1, of_row)))
 
 
-def _documents(column: "pa.Array") -> Documents:
-    """Take the buffers of a column of strings as they are."""
+def _documents(strings: "pa.Array") -> Documents:
+    """Take the buffers of large strings as they are."""
     # Arrow's layout is ours: bytes one after the other, and int64 offsets for large_string. A batch may be a slice of
     # its buffers, so that its first offset need not be 0.
-    strings = column.cast(_arrow().large_string(), safe=False)
     _, offsets, data = strings.buffers()
     if not len(strings):
         return Documents.of([])
@@ -89,27 +89,18 @@ def _documents(column: "pa.Array") -> Documents:
     return Documents(text, bounds - bounds[0])
 
 
-def _check_utf8(documents: Documents, place: str, row: int, errors: str) -> Documents:
-    # All strings at once: what is left to look for are letters that begin in one and end in the next.
+def _checked(strings: "pa.Array", place: str, row: int, errors: str) -> "pa.Array":
+    """Return large strings that are UTF-8, mended with U+FFFD where ``errors`` is "replace"."""
+    arrow = _arrow()
     try:
-        documents.data.tobytes().decode()
-        wrong = _begin_inside_letters(documents)
-    except UnicodeDecodeError as error:
-        wrong = np.searchsorted(documents.offsets, [error.start], side="right") - 1
-    if not len(wrong):
-        return documents
-    if errors == "replace":
-        texts = [documents.text(i).decode(errors="replace") for i in range(documents.n_documents)]
-        return Documents.of(texts)
-    raise ValueError(f"{place} {row + int(wrong[0])}: not UTF-8; errors='replace' reads on")
-
-
-def _begin_inside_letters(documents: Documents) -> IntArray:
-    """Return the documents that begin with the rest of a letter, whose first byte ends the one before."""
-    some: IntArray = np.flatnonzero(np.diff(documents.offsets))
-    # In UTF-8 only the second and later bytes of a letter are 10xxxxxx.
-    inside = (documents.data[documents.offsets[some]] & 0xC0) == 0x80
-    return np.compress(inside, some)
+        strings.validate(full=True)
+    except arrow.ArrowInvalid:
+        texts = strings.cast(arrow.large_binary()).to_pylist()
+        if errors == "replace":
+            return arrow.array([text.decode(errors="replace") for text in texts], arrow.large_string())
+        wrong = next(i for i, text in enumerate(texts) if text.decode(errors="ignore").encode() != text)
+        raise ValueError(f"{place} {row + wrong}: not UTF-8; errors='replace' reads on") from None
+    return strings
 
 
 @contextmanager

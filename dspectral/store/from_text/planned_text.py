@@ -7,10 +7,14 @@ from typing import Any, NamedTuple
 from dspectral.engine import scratch_of_plan
 from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.draft import Draft
-from dspectral.store.from_text.kept_texts import KeptBlock, keep_texts, read_kept
 from dspectral.store.from_text.lines import lines_of
-from dspectral.store.from_text.long_documents import note, with_long_documents
-from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.long_documents import (
+    LONGEST,
+    LongDocuments,
+    Longest,
+    note,
+    with_long_documents,
+)
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import (
     UNITS,
@@ -20,7 +24,15 @@ from dspectral.store.from_text.sources import (
     refuse_changed,
     stamps_of,
 )
-from dspectral.store.from_text.texts import Texts, TextSources, named_files, texts_in
+from dspectral.store.from_text.texts import (
+    KeptBlock,
+    Texts,
+    TextSources,
+    keep_texts,
+    named_files,
+    read_kept,
+    texts_in,
+)
 from dspectral.types import Documents
 
 Read = Callable[[Any], Iterable[Documents]]
@@ -70,11 +82,8 @@ class PlannedText(NamedTuple):
     @property
     def named(self) -> str:
         """Where the text is from, for messages."""
-        return (
-            "the texts given"
-            if self.texts is not None
-            else ", ".join(span.url for span in self.spans) or "[]"
-        )
+        urls = ", ".join(span.url for span in self.spans) or "[]"
+        return urls if self.texts is None else "the texts given"
 
     def opened(self, draft: Draft) -> tuple[list[Span] | list[KeptBlock], Read]:
         """Return pieces of text that are read in parallel, and the function that reads one."""
@@ -113,17 +122,23 @@ class PlannedText(NamedTuple):
         return with_long_documents(draft, self.reading.longest)
 
 
-def plan_text(sources: TextSources, reading: Reading, *, by_lines: bool = False) -> PlannedText:
-    """Tell files from texts; nothing is read but sizes, headers and the footers of Parquet files."""
-    if isinstance(sources, PlannedText):  # a part of what was planned
-        return sources
-    reading = reading.checked()
+def plan_text(sources: TextSources, reading: Reading, *, sentences: bool = False) -> PlannedText:
+    """Tell files from texts; nothing is read but sizes, headers and the footers of Parquet files.
+
+    Of sentences each line is one, of a file as of a field or a text, unless the unit says that files or fields are.
+    """
+    reading, unit = reading.checked(), reading.unit
+    if unit is not None:
+        check_name("unit", unit, UNITS)
+    by_lines = sentences and unit in (None, "line")
     sources = named_files(sources)
     texts = texts_in(sources, reading.field)
     if texts is None:
+        if sentences and unit != "file":
+            unit = "line" if reading.field is None and unit != "field" else "field"
         spans = plan_spans(
             sources,  # type: ignore[arg-type]
-            unit=reading.unit,
+            unit=unit,
             field=reading.field,
             encoding=reading.encoding,
             delimiter=reading.delimiter,
@@ -131,31 +146,13 @@ def plan_text(sources: TextSources, reading: Reading, *, by_lines: bool = False)
             storage_options=reading.options,
         )
         return PlannedText(reading, spans, None, by_lines)
-    for name in ("unit", "encoding", "delimiter"):
-        value = getattr(reading, name)
+    unit = None if sentences and unit != "file" else unit
+    for name, value in (("unit", unit), ("encoding", reading.encoding), ("delimiter", reading.delimiter)):
         if value is not None:
             raise ValueError(
                 f"{name} is {value!r}, but it is for files: texts in memory are documents already"
             )
     return PlannedText(reading, [], texts, by_lines)
-
-
-def plan_sentences(sources: TextSources, reading: Reading) -> PlannedText:
-    """Plan text as :func:`plan_text` does, whose lines are sentences unless the unit says that files or fields are."""
-    if isinstance(sources, PlannedText):
-        return sources
-    unit = reading.unit
-    if unit is not None:
-        check_name("unit", unit, UNITS)
-    sources = named_files(sources)
-    if texts_in(sources, reading.field) is not None:
-        # The unit "file" goes on to plan_text, which refuses it of texts that are no files.
-        of_documents = "file" if unit == "file" else None
-    else:
-        of_documents = (
-            "file" if unit == "file" else "line" if reading.field is None and unit != "field" else "field"
-        )
-    return plan_text(sources, reading._replace(unit=of_documents), by_lines=unit in (None, "line"))
 
 
 def _read_counted(

@@ -1,17 +1,25 @@
 """Spans of text read into blocks of documents: as many as fit, in order."""
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from dspectral.store.checks import ERRORS, check_name, check_size
-from dspectral.store.from_text.encodings import as_utf8, in_utf8, is_wide
-from dspectral.store.from_text.fields import csv_texts, json_texts, tsv_texts
-from dspectral.store.from_text.lines import split_lines
-from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.lines import (
+    PIECE_BYTES,
+    Piece,
+    as_utf8,
+    in_utf8,
+    is_wide,
+    split_lines,
+    whole_file,
+    whole_lines,
+)
+from dspectral.store.from_text.long_documents import LONGEST, LongDocuments, Longest
 from dspectral.store.from_text.parquet import read_row_group
-from dspectral.store.from_text.pieces import PIECE_BYTES, Piece, whole_file, whole_lines
+from dspectral.store.from_text.records import csv_texts, json_texts, tsv_texts
 from dspectral.store.from_text.sources import Span
 from dspectral.store.from_text.streams import open_bytes
 from dspectral.types import Documents
@@ -82,6 +90,7 @@ def _parts(
             longest=of_lines,
             found=found,
             encoding=coded,
+            empty=_empty_record(span, coded),
         )
         texts = (as_utf8(piece, span.encoding, errors) for piece in pieces)
         if span.format == "csv":
@@ -91,9 +100,14 @@ def _parts(
                 yield _of_lines(piece, span, errors, limit)
 
 
+def _empty_record(span: Span, encoding: str | None) -> bytes:
+    """Return a line without text, for one that is skipped."""
+    if span.format == "jsonl":
+        return json.dumps({span.field: ""}).encode(encoding or "utf-8")
+    return b"\t" * (span.n_columns - 1) if span.format == "tsv" else b""
+
+
 def _of_lines(piece: Piece, span: Span, errors: str, limit: tuple[Longest, LongDocuments]) -> Documents:
-    if piece.skipped:
-        return Documents.of([b""])
     if span.format == "txt":
         return split_lines(piece.data)
     if span.format == "jsonl":

@@ -1,4 +1,4 @@
-"""Files as documents: their formats, and the spans that are read in parallel."""
+"""Files as documents: those that paths, patterns and folders name, their formats, and the spans read in parallel."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -6,20 +6,109 @@ from itertools import groupby, pairwise
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
+import fsspec
+
 from dspectral.engine.retrying import retried
 from dspectral.store.checks import check_name, check_size
-from dspectral.store.from_text.encodings import as_utf8, in_utf8, is_wide, known_encoding
-from dspectral.store.from_text.fields import csv_records
-from dspectral.store.from_text.folders import FORMATS, files_of, format_of
-from dspectral.store.from_text.lines import split_lines
-from dspectral.store.from_text.longest import RECORD_BYTES, Longest
+from dspectral.store.from_text.lines import (
+    PIECE_BYTES,
+    as_utf8,
+    in_utf8,
+    is_wide,
+    known_encoding,
+    split_lines,
+    whole_lines,
+)
+from dspectral.store.from_text.long_documents import RECORD_BYTES, Longest
 from dspectral.store.from_text.parquet import row_groups
-from dspectral.store.from_text.pieces import PIECE_BYTES, whole_lines
-from dspectral.store.from_text.stamps import fresh_stamp
-from dspectral.store.from_text.streams import open_bytes
+from dspectral.store.from_text.records import csv_records
+from dspectral.store.from_text.streams import fresh_stamp, open_bytes, refuse_if_there, stamp_of
 from dspectral.store.location import Location, StoreError
 from dspectral.store.plans import changed_text
 from dspectral.store.secrets import without_secrets
+
+COMPRESSIONS = ("gz", "bz2", "zst")
+FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
+"""Unit of text that is a document in each format, unless the caller says."""
+_SHOWN = 5
+
+
+def files_of(
+    source: str, options: dict[str, Any], *, records: bool
+) -> list[tuple[str, str, int | None, str]]:
+    """Find the files that a source names: what opens each, its path, size and stamp."""
+    system, path = fsspec.url_to_fs(source, **options)
+    # A file whose own name has brackets is a file and no pattern.
+    if not any(sign in path for sign in "*?[") or system.exists(path):
+        if system.isfile(path):
+            found = {path: system.info(path)}
+        elif system.isdir(path):
+            found = _in_folder(source, system.ls(path, detail=True), records=records)
+        else:
+            refuse_if_there(system, path)
+            raise FileNotFoundError(f"no file {source}")
+    elif "::" in source:  # the names inside an archive do not say the archive
+        raise ValueError(f"{source} is a pattern behind '::': name its files one by one")
+    else:
+        listed = system.glob(path, detail=True)
+        found = {name: listed[name] for name in sorted(listed) if listed[name]["type"] == "file"}
+        if not found:
+            raise FileNotFoundError(f"no file matches {source}")
+    return [
+        (_url(system, name, source), name, info["size"], stamp_of(system, name, info))
+        for name, info in found.items()
+    ]
+
+
+def format_of(path: str) -> tuple[str | None, str | None]:
+    """Return the format and compression that the ending of a name says.
+
+    >>> format_of("a.b.jsonl.gz"), format_of("gz")
+    (('jsonl', 'gz'), (None, None))
+    """
+    # "a.b.jsonl.gz": compression gz, format jsonl. "gz" alone is a name without an ending, as ".txt" has no name.
+    *parts, ending = path.rsplit("/", 1)[-1].lower().split(".")
+    compression = ending if parts and ending in COMPRESSIONS else None
+    if compression:
+        *parts, ending = parts
+    return (ending if parts and ending in FORMATS else None), compression
+
+
+def _in_folder(source: str, listed: Sequence[dict[str, Any]], *, records: bool) -> dict[str, Any]:
+    """Return what is listed of the files of a folder that are read, in the order of their names."""
+    files = {info["name"]: info for info in listed if info["type"] == "file"}
+    names = sorted(name for name in files if not name.rsplit("/", 1)[-1].startswith((".", "_")))
+    kinds = {name: FORMATS.get(format_of(name)[0] or "") for name in names}
+    wanted = [name for name in names if kinds[name] == ("field" if records else "line")]
+    if wanted:
+        return {name: files[name] for name in wanted}
+    n_folders = sum(info["type"] == "directory" for info in listed)
+    shown = [name.rsplit("/", 1)[-1] for name in names[:_SHOWN]]
+    if len(names) > _SHOWN:
+        shown.append(f"{len(names) - _SHOWN} more files")
+    if n_folders:
+        shown.append(
+            f"{n_folders} folder(s), whose files a pattern such as {source.rstrip('/')}/**/*.txt names"
+        )
+    inside = f"it holds {', '.join(shown)}" if shown else "it is empty"
+    if not records and "field" in kinds.values():
+        raise FileNotFoundError(
+            f"no file of plain text in the folder {source}: {inside}; field= reads its records"
+        )
+    kind = "a file of records (.jsonl, .csv, .tsv, .parquet)" if records else "a file that ends in .txt"
+    remedy = f"; unit='line' reads what the pattern {source.rstrip('/')}/* names as text"
+    raise FileNotFoundError(
+        f"no file in the folder {source} is {kind}: {inside}{remedy if names and not records else ''}"
+    )
+
+
+def _url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
+    """Return what opens a file from any directory."""
+    if "::" in source:
+        return source
+    local = "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
+    return str(path if local else system.unstrip_protocol(path))
+
 
 DELIMITERS = (",", ";", "\t", "|")
 """Characters between the fields of csv files, in the order of trial."""
@@ -193,11 +282,12 @@ def _spans(
 
 def _together(spans: list[Span], span_bytes: int) -> Iterator[Span]:
     """Yield spans, small files together: each would be a task and a block, however small."""
-    # Neighbors of one format, unit and column: `held` is the span so far, which the next file joins if it fits.
+    # Neighbors of one format, unit and column, whole files of known sizes: `held` is the span so far, which the next
+    # file joins if it fits.
     for _, group in groupby(spans, key=lambda span: span._replace(url="", n_bytes=None, stamps=())):
         held, *others = group
         for span in others:
-            n_bytes = _sum_of(held, span)
+            n_bytes = size_of((held, span)) if held.stop < 0 else None
             if n_bytes is not None and n_bytes <= span_bytes:
                 held = held._replace(
                     n_bytes=n_bytes, also=(*held.also, span.url), stamps=(*held.stamps, *span.stamps)
@@ -206,12 +296,6 @@ def _together(spans: list[Span], span_bytes: int) -> Iterator[Span]:
                 yield held
                 held = span
         yield held
-
-
-def _sum_of(a: Span, b: Span) -> int | None:
-    """Return the bytes of two spans, if they are whole files of known sizes."""
-    whole = a.stop < 0 and b.stop < 0
-    return a.n_bytes + b.n_bytes if whole and a.n_bytes is not None and b.n_bytes is not None else None
 
 
 def _with_column(whole: Span, delimiter: str | None, options: dict[str, Any]) -> Span:

@@ -13,10 +13,10 @@ from dspectral.store.arrays import StoreError
 from dspectral.store.corpus import open_corpus, read_sentences
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
-from dspectral.store.from_text import corpus_build, counting, folders, planned_text, sources
+from dspectral.store.from_text import corpus_build, counting, planned_text, sources
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
-from dspectral.store.from_text.stamps import stamp_of
+from dspectral.store.from_text.streams import stamp_of
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings
@@ -182,7 +182,7 @@ def test_a_source_that_changes_while_the_store_is_built_finishes_none(
 
 def test_a_build_goes_on_from_its_beginning_where_sizes_alone_are_known(tmp_path, stopped_at, monkeypatch):
     source, store = tmp_path / "a.txt", str(tmp_path / "store")
-    monkeypatch.setattr(folders, "stamp_of", lambda *_: f"size {source.stat().st_size}")
+    monkeypatch.setattr(sources, "stamp_of", lambda *_: f"size {source.stat().st_size}")
     monkeypatch.setattr(sources, "fresh_stamp", lambda *_: f"size {source.stat().st_size}")
     put(source, OLD)
     build = builder("hashing", str(source), store)

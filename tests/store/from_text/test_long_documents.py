@@ -14,9 +14,9 @@ import pytest
 
 from dspectral import TextFiles, Texts, build_corpus, build_store, explore
 from dspectral.preprocessing.hashing import NgramHashing
-from dspectral.store.from_text import longest as limits
-from dspectral.store.from_text.longest import LongDocuments, Longest
-from dspectral.store.from_text.pieces import whole_lines
+from dspectral.store.from_text import long_documents as limits
+from dspectral.store.from_text.lines import whole_lines
+from dspectral.store.from_text.long_documents import LongDocuments, Longest
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import plan_spans
 from dspectral.text.ngrams import sorted_words
@@ -77,9 +77,7 @@ def test_parquet_cells_and_whole_files_have_the_same_limit(tmp_path):
     skipped, found = read(path, Longest(20, "skip"), field="text")
     assert skipped == ["short", "", "", "", "end"]
     assert found.places == [f"{path}, row group 0, row 1", f"{path}, row group 1, row 0"]
-    with pytest.raises(
-        ValueError, match="row group 0, row 1: a text of 30 bytes, but 29 bytes is the longest"
-    ):
+    with pytest.raises(ValueError, match="row group 0, row 1: a text of more than 29 bytes"):
         read(path, Longest(29), field="text")
     names = [
         put(f"whole-{i}.txt", text).replace("//", "///")
@@ -193,7 +191,7 @@ def test_texts_in_memory_have_the_same_limit(given, tmp_path):
     with pytest.warns(UserWarning, match=r"2 document\(s\).*document 1"):
         store = build_store(given, str(tmp_path / "a"), max_document_bytes=20, long_documents="truncate")
     assert (store.shape[0], store.provenance["n_long_documents"]) == (5, 2)
-    with pytest.raises(ValueError, match="document 1: a text of 30 bytes, but 20 bytes is the longest"):
+    with pytest.raises(ValueError, match="document 1: a text of more than 20 bytes"):
         build_store(Texts(LINES), str(tmp_path / "b"), max_document_bytes=20)
 
 

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dspectral.store.from_text.fields import csv_texts
-from dspectral.store.from_text.lines import split_lines
+from dspectral.store.from_text.lines import Piece, split_lines, whole_lines
 from dspectral.store.from_text.parquet import _documents
-from dspectral.store.from_text.pieces import Piece, whole_lines
 from dspectral.store.from_text.readers import pack, read_span
+from dspectral.store.from_text.records import csv_texts
 from dspectral.store.from_text.sources import plan_spans
 from dspectral.types import Documents
 from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, texts

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.store.from_text.lines import split_lines
-from dspectral.store.from_text.longest import LONGEST, LongDocuments, Longest
-from dspectral.store.from_text.pieces import PIECE_BYTES, Piece
+from dspectral.store.from_text.lines import PIECE_BYTES, Piece, split_lines
+from dspectral.store.from_text.long_documents import LONGEST, LongDocuments, Longest
 from dspectral.types import Documents, IntArray
 
 _SHOWN = 60
