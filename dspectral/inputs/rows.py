@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from dspectral import engine
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import refuse_not_finite
-from dspectral.store.rows import weightings_of
+from dspectral.store.weighted_rows import weightings_of
 from dspectral.types import FloatArray, Rows, RowsLike, is_sparse
 
 _NUMBERS = "biuf"

@@ -13,7 +13,8 @@ from dspectral.inputs.parameters import check_option
 from dspectral.inputs.rows import checked_rows
 from dspectral.preprocessing.hashing import SparseOutput
 from dspectral.registry import saved
-from dspectral.store.rows import OpenedCounts, counts_of, frequencies_of, weigh_rows, weightings_of
+from dspectral.store.rows import OpenedCounts
+from dspectral.store.weighted_rows import counts_of, frequencies_of, weigh_rows, weightings_of
 from dspectral.text.weighting import (
     DocumentFrequencies,
     Norm,

@@ -21,7 +21,7 @@ from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.checks import check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish
-from dspectral.store.rows import KEY, weightings_of
+from dspectral.store.weighted_rows import KEY, weightings_of
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 

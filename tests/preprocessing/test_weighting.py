@@ -17,7 +17,7 @@ from dspectral import (
     save,
     write_counts,
 )
-from dspectral.store.rows import weightings_of
+from dspectral.store.weighted_rows import weightings_of
 from tests.strategies import n_tasks, zipf_counts
 
 COUNTS = zipf_counts(90, 40, 8)

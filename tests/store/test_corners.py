@@ -1,4 +1,3 @@
-import gzip
 from functools import partial
 
 import dask.array as da
@@ -71,17 +70,6 @@ def test_a_fault_in_one_of_several_small_files_names_that_file(tmp_path, url):
         build_store(str(tmp_path / "*.jsonl"), url, field="text", hashing=SMALL)
 
 
-def test_a_source_that_changed_while_a_build_was_stopped_is_refused(tmp_path, url):
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(b'{"text": "a"}\n' * 9 + b"[]\n", mtime=0))
-    build = partial(build_store, str(path), url, field="text", hashing=SMALL, block_bytes=8)
-    with pytest.raises(ValueError, match="line 10"):
-        build()
-    path.write_bytes(gzip.compress(b'{"text": "other"}\n' * 9, mtime=0))
-    with pytest.raises(StoreError, match=r"a\.jsonl\.gz has changed since .* began: put it back"):
-        build()
-
-
 def test_storage_options_may_hold_dictionaries(tmp_path):
     (tmp_path / "a.txt").write_text("to be or not to be\n")
     options = {"client_kwargs": {"endpoint_url": "nowhere"}}
@@ -151,7 +139,7 @@ def test_a_record_is_replaced_beside_files_that_killed_writers_left(tmp_path):
         record.array(0)
 
 
-@pytest.mark.parametrize("dtype", ["?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "g"])
+@pytest.mark.parametrize("dtype", ["?", "b", "H", "i", "Q", "e", "d", "g"])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_numbers_of_every_type_are_written_alike(dtype, lazy):
     X = (np.arange(24).reshape(8, 3) % 2).astype(dtype)

@@ -20,8 +20,9 @@ from dspectral.inputs.top_terms import Terms, TopTermsMixin, names_of_columns
 from dspectral.methods.topics.rotation import Axes, Sample, TopicSums, shares, varimax
 from dspectral.preprocessing.weighting import TfidfWeighting
 from dspectral.registry import saved
-from dspectral.store.rows import OpenedCounts, counts_of, weigh_rows
+from dspectral.store.rows import OpenedCounts
 from dspectral.store.vocabulary import Vocabulary, VocabularySettings
+from dspectral.store.weighted_rows import counts_of, weigh_rows
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.text.terms import TermTable

@@ -1,0 +1,72 @@
+"""Rows that are weighted as they are read, and remember by which weighting.
+
+The digest of a weighting is part of the name of the layer of tasks that applies it. A Dask array keeps its layers
+through slices, new chunks, concatenation and other operations of :mod:`dask.array`, where an attribute of the array
+would be lost.
+"""
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+from scipy import sparse
+
+from dspectral import engine
+from dspectral.linalg.block_sums import energy_of
+from dspectral.text.weighting import DocumentFrequencies, HasWeighting, Weighting
+from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
+
+_LAYER = re.compile(r"weigh-block-([0-9a-f]{16})-")
+KEY = "weighting"
+"""Entry of a store's provenance: the digest of the weighting that its rows have already."""
+
+
+def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
+    """Apply a weighting to CSR rows.
+
+    Shapes: `X` (n, d); returns (n, n_columns).
+    """
+    name = f"weigh-block-{weighting.digest}"  # Dask's dashboard shows the group "weigh-block"
+    return engine.map_rows(
+        X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name
+    )
+
+
+def weightings_of(X: RowsLike) -> set[str]:
+    """Return the digests of all weightings that rows come from."""
+    stored = getattr(X, "provenance", {}).get(KEY)
+    array = getattr(X, "counts", X)
+    layers = getattr(getattr(array, "dask", None), "layers", {})
+    found = {match[1] for name in layers if (match := _LAYER.match(str(name)))}
+    return found | ({stored} if stored else set())
+
+
+def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighting:
+    """Return a weighting, whoever holds it, if it fits rows of so many columns."""
+    known = weighting if isinstance(weighting, Weighting) else weighting.weighting
+    if known.columns is None and known.column_weights is not None and len(known.column_weights) != n_columns:
+        raise ValueError(
+            f"the weighting has weights of {len(known.column_weights)} columns, but the rows have {n_columns}"
+        )
+    return known
+
+
+def counts_of(rows: Rows) -> CSRRows:
+    """Return one block of counts as finite CSR rows of a floating type, without duplicate entries.
+
+    Shapes: `rows` (n, d); returns (n, d).
+    """
+    energy_of(rows)
+    known = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    counts: CSRRows = known if is_sparse(known) else sparse.csr_array(known)
+    if counts.has_canonical_format:
+        return counts
+    counts = counts.copy()
+    counts.sum_duplicates()
+    return counts
+
+
+def frequencies_of(rows: Rows) -> DocumentFrequencies:
+    """Return in how many rows of one block each column is not zero."""
+    return DocumentFrequencies.of(counts_of(rows))
