@@ -23,6 +23,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeAlias, get_args
 from unittest.mock import patch
@@ -160,8 +161,13 @@ def public(name: str) -> Any:
 
 
 def dataset(name: str) -> Callable[..., Any]:
-    """Return a generator of data."""
-    return getattr(import_module("dspectral.datasets"), name)  # type: ignore[no-any-return]
+    """Return a generator of data, whichever module of ``datasets`` holds it."""
+    package = import_module("dspectral.datasets")
+    places = [
+        package,
+        *(import_module(f"{package.__name__}.{one.name}") for one in iter_modules(package.__path__)),
+    ]
+    return next(getattr(place, name) for place in places if callable(getattr(place, name, None)))  # type: ignore[no-any-return]
 
 
 def made(estimator: Any, **parameters: Any) -> tuple[Any, dict[str, Any], list[Any]]:
