@@ -31,6 +31,7 @@ from dspectral.engine.pass_events import (
     running_pass,
     without_graph_warning,
 )
+from dspectral.engine.retrying import pinned_and_named
 from dspectral.engine.row_blocks import (
     Blocks,
     Shape,
@@ -49,7 +50,6 @@ from dspectral.engine.row_blocks import (
 )
 from dspectral.engine.summary import Summary, bytes_of
 from dspectral.engine.task_graph import Graph, call, result_of, value, with_retries
-from dspectral.engine.unseen import pinned_and_named
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)

@@ -1,12 +1,17 @@
-"""Transient errors are tried again after growing pauses, and events tell of them."""
+"""Errors of tasks: what may pass is tried again after growing pauses, and a file that is not seen names the worker."""
 
 import errno
 import functools
 import gzip
+import os
+import socket
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
+from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.configuration import configured_retries
 from dspectral.engine.events import Retried, emit_from_worker, emit_to_all
 
@@ -27,29 +32,31 @@ PERMANENT = (
 )
 """Errors of the system that another attempt would meet again."""
 NUMBERS = frozenset(
-    getattr(errno, name)
+    getattr(errno, name, None)
     for name in (
-        "EAGAIN",
-        "EBUSY",
-        "ECONNABORTED",
-        "ECONNREFUSED",
-        "ECONNRESET",
-        "EHOSTDOWN",
-        "EHOSTUNREACH",
-        "EINTR",
-        "EIO",
-        "ENETDOWN",
-        "ENETRESET",
-        "ENETUNREACH",
-        "ENOBUFS",
-        "EPIPE",
-        "EREMOTEIO",
-        "ESHUTDOWN",
-        "ESTALE",
-        "ETIME",
-        "ETIMEDOUT",
+        *(
+            "EAGAIN",
+            "EBUSY",
+            "ECONNABORTED",
+            "ECONNREFUSED",
+            "ECONNRESET",
+            "EHOSTDOWN",
+            "EHOSTUNREACH",
+            "EINTR",
+        ),
+        *(
+            "EIO",
+            "ENETDOWN",
+            "ENETRESET",
+            "ENETUNREACH",
+            "ENOBUFS",
+            "EPIPE",
+            "EREMOTEIO",
+            "ESHUTDOWN",
+            "ESTALE",
+        ),
+        *("ETIME", "ETIMEDOUT"),
     )
-    if hasattr(errno, name)
 )
 """Numbers of errors that may pass; a full disk (ENOSPC), for instance, is none of them."""
 STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -66,7 +73,8 @@ CLASSES = frozenset(
     }
 )
 """Errors of libraries that read over a network and need not be installed, by module and name."""
-GAVE_UP = "the same on each of {} attempts"
+GAVE_UP = "the same on each of "
+"""Beginning of the note on an error that was met too often: whoever calls does not try it again."""
 
 
 def is_transient(error: BaseException) -> bool:
@@ -107,7 +115,6 @@ def retried(
     function: Callable[..., R],
     *arguments: object,
     what: str,
-    transient: Callable[[BaseException], bool] = is_transient,
     n_retries: int | None = None,
 ) -> R:
     """Call a function; after a transient error pause and call it again, each pause longer than the last.
@@ -127,14 +134,18 @@ def retried(
         try:
             return function(*arguments)
         except Exception as error:
-            if not transient(error) or _was_given_up(error):
+            given_up = any(note.startswith(GAVE_UP) for note in getattr(error, "__notes__", ()))
+            if given_up or not is_transient(error):
                 raise
             if attempt >= n_attempts:
                 if attempt > 1:
-                    error.add_note(GAVE_UP.format(attempt))
+                    error.add_note(f"{GAVE_UP}{attempt} attempts")
                 raise
             said = " ".join(str(error).split()) or type(error).__name__
-        tell_retry(Retried(what, attempt, pause, said))
+        # A thread that runs a task knows nothing of the thread that waits for it, so whoever listens is told.
+        event = Retried(what, attempt, pause, said)
+        emit_to_all(event)
+        emit_from_worker(event)
         time.sleep(pause)
         attempt, pause = attempt + 1, pause * GROWTH
 
@@ -159,19 +170,46 @@ def tried_by(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def tell_retry(event: Retried) -> None:
-    """Tell that something is tried again: those who listen in this process, and the scheduler of its worker."""
-    # A thread that runs a task knows nothing of the thread that waits for it, so whoever listens is told.
-    emit_to_all(event)
-    emit_from_worker(event)
-
-
 def _retried_with(
     function: Callable[P, R], what: str, n_retries: int | None, *arguments: P.args, **options: P.kwargs
 ) -> R:
     return retried(functools.partial(function, **options), *arguments, what=what, n_retries=n_retries)
 
 
-def _was_given_up(error: BaseException) -> bool:
-    """Whether a call within this one has tried often enough."""
-    return any(note.startswith("the same on each of ") for note in getattr(error, "__notes__", ()))
+def not_seen(path: str) -> FileNotFoundError:
+    """Return the error for a path that does not exist for the process of this task.
+
+    >>> str(not_seen("/data/a.txt")).startswith("/data/a.txt is not there for process ")
+    True
+    """
+    who = f"worker {address}" if (address := _worker()) else f"process {os.getpid()}"
+    return FileNotFoundError(
+        f"{path} is not there for {who} on {socket.gethostname()}: put it in a folder that every worker sees under "
+        "the same path, or name it by a URL such as s3://bucket/name"
+    )
+
+
+@contextmanager
+def naming_the_worker() -> Iterator[None]:
+    """Let a task of a cluster that does not find a file say which worker did not see it."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if error.filename is None or _worker() is None:
+            raise
+        raise not_seen(os.fsdecode(error.filename)) from error
+
+
+def pinned_and_named(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of a task while BLAS has one thread, and name the worker that does not see a file."""
+    with naming_the_worker(), blas_in_one_thread():
+        return aligned(function)(*arguments)
+
+
+def _worker() -> str | None:
+    """Return the address of the worker whose task this is, or None."""
+    # Asked for by name: a process that has not loaded it is no worker, and need not load it for this.
+    module = sys.modules.get("distributed.worker")
+    with suppress(ValueError):  # it is raised where no task of a worker runs
+        return None if module is None else str(module.get_worker().address)
+    return None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dspectral.io.text_files import open_decompressed
 from dspectral.store.checks import ERRORS, check_name
-from dspectral.store.full_disk import named_when_full
+from dspectral.store.location import named_when_full
 from dspectral.types import FloatArray
 
 Entry: TypeAlias = tuple[bytes, NDArray[np.float32] | list[float]]

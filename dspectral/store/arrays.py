@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 
-from dspectral.engine.retrying import retried
-from dspectral.engine.unseen import not_seen
+from dspectral.engine.retrying import not_seen, retried
 from dspectral.store.array_files import METADATA, Form, absent, files_of
-from dspectral.store.full_disk import named_when_full
-from dspectral.store.location import Location, StoreError, refuse_if_listed
-from dspectral.store.patient import PatientStore
+from dspectral.store.location import Files, Location, StoreError, named_when_full
 
 R = TypeVar("R")
 SMALL = 256 << 10
@@ -28,7 +25,7 @@ AT_ONCE = 4
 __all__ = ["Location", "StoreError", "load_array", "read_array", "write_array"]
 
 
-def write_array(store: PatientStore, path: str, values: NDArray[Any]) -> None:
+def write_array(store: Files, path: str, values: NDArray[Any]) -> None:
     """Write a one-dimensional array, compressed, with a crc32c checksum for each chunk.
 
     Shapes: `values` (n,).
@@ -37,7 +34,7 @@ def write_array(store: PatientStore, path: str, values: NDArray[Any]) -> None:
         retried(_write, store, path, values, what=f"writing {path} of {store}")
 
 
-def _write(store: PatientStore, path: str, values: NDArray[Any]) -> None:
+def _write(store: Files, path: str, values: NDArray[Any]) -> None:
     files = _not_in_main_thread(files_of, values, n_bytes=values.nbytes)
     store.make_groups(path)
     if store.is_there(f"{path}/{METADATA}"):  # a write was cut short
@@ -52,41 +49,29 @@ def _not_in_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: in
     return sync(asyncio.to_thread(function, *arguments))
 
 
-def read_array(where: Location, store: PatientStore, block: str, part: str) -> NDArray[Any]:
+def read_array(where: Location, store: Files, block: str, part: str) -> NDArray[Any]:
     """Read an array of :func:`write_array`, checksums verified.
 
     Shapes: returns (n,).
     """
     name, remedy = f"store {where.url}, block {block}: {part}", "remove the block and build the store again"
-    values, is_whole = retried(
-        _load_whole, where, store, f"{block}/{part}", name, remedy, what=f"reading {name}"
-    )
-    if not is_whole:
+    return retried(_load_whole, store, f"{block}/{part}", name, remedy, what=f"reading {name}")
+
+
+def _load_whole(store: Files, path: str, name: str, remedy: str) -> NDArray[Any]:
+    if (written := _get(store, path)) is not None:
+        return written
+    # Zarr says what is wrong, and reads what other programs have written.
+    array, values = _load(store, path, name, remedy)
+    # Zarr fills a chunk that is not there with a value that no chunk begins with. One look at each chunk's first entry
+    # costs nothing; asking the store which chunks it has would list files, for each array of each block.
+    first = values[:: array.chunks[0]]
+    if (np.isnan(first) if first.dtype.kind == "f" else first == absent(first.dtype)).any():
         raise StoreError(f"{name} lacks a chunk; {remedy}")
     return values
 
 
-def _load_whole(
-    where: Location, store: PatientStore, path: str, name: str, remedy: str
-) -> tuple[NDArray[Any], bool]:
-    """Return an array of :func:`write_array`, and whether all of its chunks are there: then asked twice."""
-    if (written := _get(store, path)) is not None:
-        return written, True
-    # Zarr says what is wrong, and reads what another version has written.
-    values = np.zeros(0)
-    for attempt in range(2):
-        array, values = _load(where, store, path, name, remedy)
-        # Zarr fills a chunk that is not there with a value that no chunk begins with. One look at each chunk's first
-        # entry costs nothing; asking the store which chunks it has would list files, for each array of each block.
-        missing = np.flatnonzero(_is_absent(values[:: array.chunks[0]]))
-        if not len(missing):
-            return values, True
-        if attempt == 0:
-            refuse_if_listed(where, f"{path}/c", *map(str, missing))
-    return values, False
-
-
-def _get(store: PatientStore, path: str) -> NDArray[Any] | None:
+def _get(store: Files, path: str) -> NDArray[Any] | None:
     """Return an array that is there, whole and as :func:`write_array` writes it; None for every other one."""
     try:
         metadata, first = store.read_files(f"{path}/{METADATA}", f"{path}/c/0")
@@ -103,7 +88,7 @@ def _get(store: PatientStore, path: str) -> NDArray[Any] | None:
 
 
 def _chunks(
-    store: PatientStore, path: str, first: NDArray[np.uint8] | None, n_chunks: int
+    store: Files, path: str, first: NDArray[np.uint8] | None, n_chunks: int
 ) -> Iterator[NDArray[np.uint8] | None]:
     """Read the chunks of an array, the first of which is known, a few at a time: all of them may be large."""
     yield from [first][:n_chunks]
@@ -112,22 +97,14 @@ def _chunks(
         yield from store.read_files(*(f"{path}/c/{number}" for number in numbers))
 
 
-def load_array(
-    where: Location, store: Store, path: str, name: str, remedy: str
-) -> tuple["zarr.Array[Any]", NDArray[Any]]:
+def load_array(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[Any]", NDArray[Any]]:
     """Read an array of any shape, and name what is missing or damaged."""
-    return retried(_load, where, store, path, name, remedy, what=f"reading {name}")
+    return retried(_load, store, path, name, remedy, what=f"reading {name}")
 
 
-def _load(
-    where: Location, store: Store, path: str, name: str, remedy: str
-) -> tuple["zarr.Array[Any]", NDArray[Any]]:
+def _load(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[Any]", NDArray[Any]]:
     try:
-        try:
-            array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
-        except FileNotFoundError:
-            refuse_if_listed(where, path, "zarr.json")
-            array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
+        array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
         return array, np.asarray(array[...])
     except FileNotFoundError as error:
         if (root := getattr(store, "root", None)) is not None and not Path(root).exists():
@@ -136,9 +113,3 @@ def _load(
     except (ValueError, RuntimeError, TypeError, AttributeError, LookupError) as error:
         # Zarr raises the last three for metadata that are JSON, but of no array.
         raise StoreError(f"{name} is damaged ({error}); {remedy}") from error
-
-
-def _is_absent(values: NDArray[Any]) -> NDArray[np.bool_]:
-    if values.dtype.kind == "f":
-        return np.asarray(np.isnan(values))
-    return np.asarray(values == absent(values.dtype))

@@ -13,7 +13,7 @@ from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.sparse_products import csr_fault
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 from dspectral.store.digests import digest_of
-from dspectral.store.patient import PatientStore
+from dspectral.store.location import Files
 from dspectral.types import CSRRows
 
 
@@ -118,7 +118,7 @@ def write_block(
     return info
 
 
-def _write_labels(where: Location, store: PatientStore, info: BlockInfo, labels: CSRRows) -> int:
+def _write_labels(where: Location, store: Files, info: BlockInfo, labels: CSRRows) -> int:
     """Write labels beside the rows of a block; return their digest."""
     if labels.shape[0] != info.n_rows:
         raise ValueError(f"there are {labels.shape[0]} rows of labels for {info.n_rows} rows")
@@ -134,9 +134,9 @@ def _encoding(n_rows: int, n_columns: int) -> dict[str, Any]:
     return {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [n_rows, n_columns]}
 
 
-def find_block(where: Location, name: str, *, sure: bool = False) -> BlockInfo | None:
+def find_block(where: Location, name: str) -> BlockInfo | None:
     """Return the content of a block's mark, or None if the block is not finished."""
-    mark = where.attributes(name, sure=sure)
+    mark = where.attributes(name)
     if not mark:  # Zarr makes the group with its first array; the mark comes last
         return None
     n_rows, n_columns = mark["shape"]
@@ -150,7 +150,7 @@ def check_sums(where: Location, info: BlockInfo) -> None:
     """Read the sums that lie beside the rows of a block, which readers of rows do not read."""
     store = where.open()
     sums = [read_array(where, store, info.name, part) for part in ("column_sums", "document_frequency")]
-    mark = where.attributes(info.name, sure=True) or {}
+    mark = where.attributes(info.name) or {}
     if digest_of(*sums) != mark.get("digests", [None, None])[1]:
         raise StoreError(_not_as_written(where, info.name, "its sums are not those that were written"))
 

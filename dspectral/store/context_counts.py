@@ -25,8 +25,7 @@ from dspectral.store.arrays import Location, StoreError
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.draft import Draft, begin, finish
-from dspectral.store.full_disk import named_when_full
-from dspectral.store.lock import is_local
+from dspectral.store.location import is_local, named_when_full
 from dspectral.types import CSRRows, FloatArray
 
 # Measured on counts of contexts (bytes an entry, ns an entry written and read): lz4 1.8, 2, 1.3; zstd 1.5, 3, 2.

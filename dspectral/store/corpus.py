@@ -197,7 +197,7 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None
 
 
 def _verify(where: Location, block: SentenceBlock, *, n_types: int) -> None:
-    mark = where.attributes(block.name, sure=True)
+    mark = where.attributes(block.name)
     if not mark or SentenceBlock.of(block.name, mark) != block:
         raise StoreError(
             f"corpus {where.url}, block {block.name}: its mark and the root of the corpus do not agree; "

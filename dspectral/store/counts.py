@@ -232,7 +232,7 @@ def open_store(
     """
     # One read of the root says what is there in the usual case; the rest is for the sentence of the error.
     where = Location.of(url, storage_options)
-    attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None, sure=True) or {}
+    attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None) or {}
     if is_hdf5(where) or attributes.get("encoding-type") == "anndata":
         blocks_left((), without, url)
         return open_anndata(where, layer=layer)
@@ -266,7 +266,7 @@ def open_finished(where: Location) -> CountStore | None:
 
 def sealed_head(where: Location, key: str, kind: str) -> dict[str, Any] | None:
     """Return what the root of a store or corpus says, None if it is not finished."""
-    head: dict[str, Any] | None = (where.attributes(sure=True) or {}).get(key)
+    head: dict[str, Any] | None = (where.attributes() or {}).get(key)
     if head is not None and head["format"] != FORMAT:
         raise StoreError(
             f"{kind} {where.url} has format {head['format']}, but this version reads {FORMAT}; build the {kind} again"
@@ -304,7 +304,7 @@ def blocks_left(blocks: Sequence[BlockInfo], without: Sequence[str], url: str) -
 
 
 def _verify(where: Location, block: BlockInfo) -> None:
-    found = find_block(where, block.name, sure=True)
+    found = find_block(where, block.name)
     if found is None:
         raise StoreError(
             f"store {where.url}, block {block.name}: its finished mark is missing; build the store again"

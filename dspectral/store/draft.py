@@ -25,9 +25,9 @@ from dspectral.store.counts import (
     totals_path,
 )
 from dspectral.store.digests import digest_of, sealed
+from dspectral.store.location import without_secrets
 from dspectral.store.lock import locked, unlock
 from dspectral.store.plans import as_json, check_same_settings, write_plan
-from dspectral.store.secrets import without_secrets
 
 
 class Draft(NamedTuple):
@@ -107,7 +107,7 @@ def _admit(where: Location, *, append: bool) -> CountStore | None:
     if finished is not None and not append:
         raise StoreError(f"there is a finished store at {store} already: append=True adds to it")
     if finished is None:
-        if CORPUS_KEY in (there := where.attributes(zarr_format=None, sure=True) or {}):
+        if CORPUS_KEY in (there := where.attributes(zarr_format=None) or {}):
             raise StoreError(f"there is a finished corpus at {store} already: open_corpus opens it")
         if there:
             raise StoreError(f"there is something else at {store}: choose another place, or remove it")
@@ -219,7 +219,7 @@ def _next_generation(where: Location) -> tuple[str, bool]:
 def _is_unfinished(where: Location) -> bool:
     generation, _ = _next_generation(where)
     # Without a plan nothing of this generation was written, and a corpus counts as finished by a key of its own.
-    return where.attributes(f"plans/{generation}", sure=True) is not None and CORPUS_KEY not in (
+    return where.attributes(f"plans/{generation}") is not None and CORPUS_KEY not in (
         where.attributes() or {}
     )
 

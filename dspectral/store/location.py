@@ -1,26 +1,111 @@
-"""Where a store is: its groups, their attributes and listings, asked again where an answer fails for a moment."""
+"""Where a store is: its groups, their attributes and listings, its files, and its address without secrets."""
 
+import asyncio
+import errno
 import json
-from typing import Any, Literal, NamedTuple, cast
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from uuid import uuid4
 
 import fsspec
+import numpy as np
 import zarr
-from zarr.errors import ContainsGroupError
+from numpy.typing import NDArray
+from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.sync import sync
+from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.keeping import UnknownContentError
 from dspectral.engine.kept_parts import Folder
 from dspectral.engine.retrying import retried
-from dspectral.store.patient import PatientFsspecStore, PatientLocalStore, PatientStore
-from dspectral.store.secrets import without_secrets
+from dspectral.store.array_files import METADATA, group_metadata
 
-METADATA = ("zarr.json", ".zgroup", ".zattrs", ".zarray")
-"""Files that make a folder a group or an array of Zarr."""
 GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}
 """What the metadata of a group may hold."""
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of the system: no space left, a quota used up, a file as long as it may be."""
+_USER = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_QUERY = re.compile(
+    r"(?i)([?&;](?:[\w.-]*(?:key|secret|token|password|passwd|pwd|credential|signature)[\w.-]*|sig|sas|auth)=)[^&;#\s]+"
+)
 
 
 class StoreError(ValueError):
     """A store, or a block of one, is missing, unfinished or damaged; the message names it."""
+
+
+class _Groups:
+    """What makes the groups above an array in one round of requests."""
+
+    # A store is opened for one block or one table: nobody removes a group between two of its arrays.
+    _made: frozenset[str] = frozenset()
+
+    def make_groups(self, path: str) -> None:
+        """Make the groups above a path that are not there."""
+        folders = path.split("/")[:-1]
+        keys = {"/".join([*folders[:depth], METADATA]) for depth in range(len(folders) + 1)} - self._made
+        write, content = cast(Any, self).set_if_not_exists, group_metadata()
+
+        async def make() -> None:
+            await asyncio.gather(*(write(key, as_buffer(content)) for key in sorted(keys)))
+
+        if keys:
+            sync(make())
+        self._made |= keys
+
+
+class LocalFiles(_Groups, LocalStore):
+    """A folder of this machine, or one that is shared with others.
+
+    Files of arrays are read and written in the thread that asks, as Zarr's one loop would hand each of them to a thread
+    of its own and back: most of the time of a small array, and where all threads of a pass would wait.
+    """
+
+    def is_there(self, key: str) -> bool:
+        """Report whether there is a file."""
+        return (self.root / key).exists()
+
+    def write_files(self, files: dict[str, bytes]) -> None:
+        """Write files, each aside and then renamed, so that a writer who is killed leaves no half one."""
+        self._check_writable()
+        for key, content in files.items():
+            with named_when_full(f"{self}/{key}"):
+                _replace(self.root / key, content)
+
+    def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
+        """Read whole files; None stands for one that is not there."""
+        return [_content(f"{self.root}/{key}") for key in keys]
+
+
+class RemoteFiles(_Groups, FsspecStore):
+    """A place that fsspec knows."""
+
+    def is_there(self, key: str) -> bool:
+        """Report whether there is a file."""
+        return sync(self.exists(key))
+
+    def write_files(self, files: dict[str, bytes]) -> None:
+        """Write files at once."""
+
+        async def write() -> None:
+            await asyncio.gather(*(self.set(key, as_buffer(content)) for key, content in files.items()))
+
+        sync(write())
+
+    def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
+        """Read whole files at once; None stands for one that is not there."""
+
+        async def read() -> list[Any]:
+            return await asyncio.gather(*(self.get(key, default_buffer_prototype()) for key in keys))
+
+        return [None if one is None else np.asarray(one.as_numpy_array()) for one in sync(read())]
+
+
+Files: TypeAlias = LocalFiles | RemoteFiles
+"""A store of Zarr that is open."""
 
 
 class Location(NamedTuple):
@@ -32,6 +117,10 @@ class Location(NamedTuple):
         A local path, or any URL that fsspec knows.
     options : tuple of (str, object), default=()
         Storage options of the file system, as pairs.
+
+    Notes
+    -----
+    Listings, attributes and arrays are each tried again after an error that may pass, not the requests of them.
     """
 
     url: str
@@ -61,7 +150,7 @@ class Location(NamedTuple):
             f"they are read from {without_secrets(self.url)}, which keeps no digests of what it holds"
         )
 
-    def open(self, *, read_only: bool = True) -> PatientStore:
+    def open(self, *, read_only: bool = True) -> Files:
         """Open the Zarr store.
 
         Parameters
@@ -71,20 +160,16 @@ class Location(NamedTuple):
 
         Returns
         -------
-        PatientLocalStore or PatientFsspecStore
+        LocalFiles or RemoteFiles
             The store; nothing is read yet.
         """
-        # Zarr's own local store writes a file aside and renames it, so that a killed writer leaves no half file.
-        if _is_url(self.url):
-            opened = PatientFsspecStore.from_url(
-                self.url, storage_options=dict(self.options), read_only=read_only
-            )
-            return cast(PatientFsspecStore, opened)  # Zarr says that it is one of its own
-        return PatientLocalStore(self.url, read_only=read_only)
+        if "://" in self.url or "::" in self.url:
+            options = dict(self.options)
+            opened = RemoteFiles.from_url(self.url, storage_options=options, read_only=read_only)
+            return cast(RemoteFiles, opened)  # Zarr says that it is one of its own
+        return LocalFiles(self.url, read_only=read_only)
 
-    def attributes(
-        self, path: str = "", *, zarr_format: Literal[2, 3] | None = 3, sure: bool = False
-    ) -> dict[str, Any] | None:
+    def attributes(self, path: str = "", *, zarr_format: Literal[2, 3] | None = 3) -> dict[str, Any] | None:
         """Return the attributes of a group.
 
         Parameters
@@ -93,9 +178,6 @@ class Location(NamedTuple):
             The group's path inside the store; the root by default.
         zarr_format : {2, 3, None}, default=3
             The format that the group must have; None takes both.
-        sure : bool, default=False
-            Whether None is returned only after the group was asked for twice and a listing has none either. Storage
-            over a network says at times that something is not there which is.
 
         Returns
         -------
@@ -107,17 +189,10 @@ class Location(NamedTuple):
         StoreError
             If there is something else, or the group's metadata is damaged.
         """
-        said = f"{self.url}, {path}" if path else self.url
-        return retried(self._attributes, path, zarr_format, sure, what=f"reading the metadata of {said}")
+        at = f"{self.url}, {path}" if path else self.url
+        return retried(self._attributes, path, zarr_format, at, what=f"reading the metadata of {at}")
 
-    def _attributes(self, path: str, zarr_format: Literal[2, 3] | None, sure: bool) -> dict[str, Any] | None:
-        found = self._group_attributes(path, zarr_format)
-        if found is None and sure:
-            refuse_if_listed(self, path, *(("zarr.json",) if zarr_format == 3 else ()))
-            return self._group_attributes(path, zarr_format)
-        return found
-
-    def _group_attributes(self, path: str, zarr_format: Literal[2, 3] | None) -> dict[str, Any] | None:
+    def _attributes(self, path: str, zarr_format: Literal[2, 3] | None, at: str) -> dict[str, Any] | None:
         if zarr_format != 2 and (written := self._written_attributes(path)) is not None:
             return written
         # Zarr says what is wrong, and reads what other programs have written.
@@ -129,16 +204,15 @@ class Location(NamedTuple):
         except FileNotFoundError:
             return None
         except ValueError as error:  # of Zarr and of JSON
-            at = f"{self.url}, {path}" if path else self.url
             raise StoreError(f"{at} is not a group of Zarr with readable metadata: {error}") from error
         return dict(group.attrs.asdict())
 
     def _written_attributes(self, path: str) -> dict[str, Any] | None:
         """Return the attributes of a group of format 3 in a folder of this machine, None for everything else."""
         store = self.open()
-        if not isinstance(store, PatientLocalStore):
+        if not isinstance(store, LocalFiles):
             return None
-        (content,) = store.read_files(f"{path}/zarr.json" if path else "zarr.json")
+        (content,) = store.read_files(f"{path}/{METADATA}" if path else METADATA)
         try:
             metadata = {} if content is None else json.loads(content.tobytes())
         except ValueError:
@@ -158,11 +232,13 @@ class Location(NamedTuple):
         attributes : dict
             Names and values that JSON knows.
         """
-        retried(self._mark, path, attributes, what=f"writing the metadata of {self.url}, {path}")
 
-    def _mark(self, path: str, attributes: dict[str, Any]) -> None:
-        group = self._group(path)
-        group.update_attributes(attributes)  # one write, where attrs.update is one for each key
+        def write() -> None:
+            with named_when_full(f"{self.url}/{path}"):
+                # One write, where attrs.update is one for each key.
+                self._group(path).update_attributes(attributes)
+
+        retried(write, what=f"writing the metadata of {self.url}, {path}")
 
     def names(self, path: str = "") -> list[str]:
         """List what lies directly under a path, in alphabetical order.
@@ -208,18 +284,82 @@ class Location(NamedTuple):
 
     def _group(self, path: str = "") -> zarr.Group:
         """Open a group to write to it; it is made if need be."""
-        try:
-            return zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
-        except ContainsGroupError as error:  # it was not found at first, and then it was
-            raise OSError(f"{self.url}, {path}: the group was not found for a moment") from error
+        return zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
 
 
-def _is_url(url: str) -> bool:
-    return "://" in url or "::" in url
+def is_local(system: Any) -> bool:
+    """Report whether a file system of fsspec is that of this machine."""
+    return "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol)
 
 
-def refuse_if_listed(where: Location, path: str, *names: str) -> None:
-    """Raise an error that may pass if something is listed that was not found when it was asked for."""
-    there = {*where.names(path)}.intersection(names or METADATA)
-    if there:
-        raise OSError(f"{where.url}, {path}: {min(there)} is listed, but was not found")
+def as_buffer(content: bytes) -> Buffer:
+    """Return bytes as Zarr's stores take them."""
+    return default_buffer_prototype().buffer.from_bytes(content)
+
+
+@contextmanager
+def named_when_full(place: str) -> Iterator[None]:
+    """Name the file for which there is no room, while the body writes it.
+
+    >>> with named_when_full("counts/zarr.json"):
+    ...     raise OSError(errno.ENOSPC, "No space left on device")
+    Traceback (most recent call last):
+    ...
+    OSError: [Errno 28] No space left on device, free some and call it again: 'counts/zarr.json'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        raise OSError(error.errno, f"{error.strerror}, free some and call it again", place) from error
+
+
+def without_secrets(value: Any) -> Any:
+    """Return a value whose addresses name no user, password, key, token or signature.
+
+    Parameters
+    ----------
+    value : object
+        A text, or dicts, lists and tuples with texts in them; anything else is returned as it is.
+
+    Returns
+    -------
+    object
+        The same with ``***`` in the place of what stands before ``@`` in an address, and of what the parameters of
+        its query hold whose names speak of keys, secrets, tokens, passwords, credentials or signatures.
+
+    Examples
+    --------
+    >>> without_secrets("s3://KEY:SECRET@bucket/a.txt")
+    's3://***@bucket/a.txt'
+    >>> without_secrets(["https://host/a.txt?X-Amz-Signature=abc&part=1"])
+    ['https://host/a.txt?X-Amz-Signature=***&part=1']
+    """
+    if isinstance(value, str):
+        return _QUERY.sub(r"\g<1>***", _USER.sub("***", value)) if "://" in value else value
+    if isinstance(value, dict):
+        return {key: without_secrets(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [without_secrets(one) for one in value]
+    if isinstance(value, tuple) and type(value) is tuple:
+        return tuple(without_secrets(one) for one in value)
+    return value
+
+
+def _replace(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    aside = file.with_name(f"{file.name}.{uuid4().hex}.partial")
+    try:
+        aside.write_bytes(content)
+        aside.replace(file)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def _content(path: str) -> NDArray[np.uint8] | None:
+    try:
+        return np.fromfile(path, dtype=np.uint8)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None

@@ -16,7 +16,7 @@ import fsspec
 from filelock import FileLock, Timeout
 
 from dspectral.engine.retrying import retried
-from dspectral.store.arrays import Location, StoreError
+from dspectral.store.location import Location, StoreError, is_local
 
 LOCK, HOLDER = "writer.lock", "writer.json"
 """Files in a store while it is written: the lock of the file system, and who holds it."""
@@ -42,7 +42,7 @@ def locked(where: Location) -> Iterator[None]:
         }
     ).encode()
     if not is_local(system):
-        if not _create(where, system, holder, content):
+        if not _create(system, holder, content):
             helps = f"; if it was killed, remove {holder} to go on where it was, or discard_unfinished(force=True)"
             raise _at_work(where, system, holder, helps)
         try:
@@ -77,16 +77,11 @@ def unlock(where: Location) -> None:
         LOGGER.warning("%s of %s could not be removed", HOLDER, where.url, exc_info=True)
 
 
-def is_local(system: Any) -> bool:
-    """Report whether a file system of fsspec is that of this machine."""
-    return "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol)
-
-
-def _create(where: Location, system: Any, holder: str, content: bytes) -> bool:
+def _create(system: Any, holder: str, content: bytes) -> bool:
     """Create the object of a writer, unless there is one; return whether it is this one's."""
     try:
         with _CREATING:  # file systems in memory look, then write
-            if _read(where, system, holder) is not None:
+            if _read(system, holder) is not None:
                 return False
             retried(lambda: system.pipe_file(holder, content, mode="create"), what=f"writing {holder}")
     except Exception as error:
@@ -101,25 +96,19 @@ def _create(where: Location, system: Any, holder: str, content: bytes) -> bool:
         if not (isinstance(error, FileExistsError) or any(sign in texts for sign in signs)):
             raise
     # An attempt that seemed to fail may have written it; without an exclusive create the last of several has.
-    return _read(where, system, holder) == content
+    return _read(system, holder) == content
 
 
-def _read(where: Location, system: Any, holder: str) -> bytes | None:
+def _read(system: Any, holder: str) -> bytes | None:
     """Return what the writer at work has written, None where there is none."""
-
-    def read() -> bytes | None:
-        try:
-            return bytes(system.cat_file(holder))
-        except FileNotFoundError:
-            if HOLDER in where.names():
-                raise OSError(f"{holder} is listed, but was not found") from None
-            return None
-
-    return retried(read, what=f"reading {holder}")
+    try:
+        return bytes(retried(system.cat_file, holder, what=f"reading {holder}"))
+    except FileNotFoundError:
+        return None
 
 
 def _at_work(where: Location, system: Any, holder: str, helps: str = "") -> StoreError:
-    content = _read(where, system, holder)  # none, or nothing yet, where it is about to be written
+    content = _read(system, holder)  # none, or nothing yet, where it is about to be written
     who = "process {pid} on {host}, since {since}".format(**json.loads(content)) if content else "just begun"
     return StoreError(
         f"another writer is at work at {where.url} ({who}): call again when it has ended{helps}"

@@ -16,7 +16,7 @@ def write_plan(
 ) -> bool:
     """Write the plan, unless the same one is there."""
     path, plan = f"plans/{generation:04d}", as_json({"format": FORMAT, **provenance})
-    found = where.attributes(path, sure=True)
+    found = where.attributes(path)
     if not found:  # no group, or one without attributes, whose writing was cut short
         if stamps:
             where.mark(f"scratch/{generation:04d}/{STAMPS}", {STAMPS: stamps})

@@ -7,9 +7,11 @@ import zarr
 from numpy.typing import NDArray
 from zarr.abc.store import Store
 
+from dspectral.engine.retrying import retried
 from dspectral.store.array_files import CHUNK, compressors_of
 from dspectral.store.arrays import Location, StoreError, load_array
 from dspectral.store.digests import digest_of, is_sealed, sealed
+from dspectral.store.location import named_when_full
 
 FOLDER = "arrays-"
 """Beginning of the name of the group with a record's arrays; its generation follows."""
@@ -30,7 +32,7 @@ class Record(NamedTuple):
         """Read an array, its checksums verified."""
         path = f"{_folder(self.attributes['generation'])}/{number}"
         name, remedy = f"{self.where.url}: array {path}", "save it again"
-        array, values = load_array(self.where, self.where.open(), path, name, remedy)
+        array, values = load_array(self.where.open(), path, name, remedy)
         # Any number may stand in a record, NaN too: only the store knows which chunks are there.
         if lacks := array.nchunks - array.nchunks_initialized:
             raise StoreError(f"{name} lacks {lacks} chunk(s); {remedy}")
@@ -41,11 +43,9 @@ class Record(NamedTuple):
 
 def read_record(where: Location) -> Record | None:
     """Return the attributes of the group at a place, or None where there is no group."""
-    try:
-        group = zarr.open_group(where.open(), mode="r", zarr_format=3)
-    except FileNotFoundError:
+    attributes = where.attributes()
+    if attributes is None:
         return None
-    attributes = dict(group.attrs.asdict())
     # A group of another library has neither of these, and no seal.
     if attributes.keys() & {"generation", UNFINISHED} and not is_sealed(attributes):
         raise StoreError(f"the attributes of {where.url} were changed after they were written; save it again")
@@ -63,13 +63,19 @@ def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[N
         where.mark("", sealed({UNFINISHED: True}))
     store, folder = where.open(read_only=False), _folder(generation)
     for number, values in enumerate(arrays):
-        _write(store, f"{folder}/{number}", values)
-    group = zarr.open_group(store, mode="a", zarr_format=3)
+        path = f"{folder}/{number}"
+        with named_when_full(f"{where.url}/{path}"):
+            retried(_write, store, path, values, what=f"writing {path} of {where.url}")
     # The attributes name the generation of the arrays that count: before this one write they are the old ones, after
     # it the new ones. Only then are the old ones in nobody's way.
     # Digests of the arrays and a seal of everything: a shape or a number that was edited makes another model.
     content = {**attributes, "generation": generation, "digests": [digest_of(values) for values in arrays]}
-    group.attrs.put(sealed(content))
+
+    def finish() -> None:
+        zarr.open_group(store, mode="a", zarr_format=3).attrs.put(sealed(content))
+
+    with named_when_full(where.url):
+        retried(finish, what=f"writing the metadata of {where.url}")
     where.remove(*(name for name in where.names() if name.startswith(FOLDER) and name != folder))
 
 

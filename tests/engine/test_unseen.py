@@ -10,7 +10,7 @@ from distributed import Client, LocalCluster
 
 from dspectral import TruncatedSVD, build_store, open_store, write_counts
 from dspectral.datasets import low_rank_counts
-from dspectral.engine.unseen import not_seen
+from dspectral.engine.retrying import not_seen
 from tests.schedulers import forked_workers
 
 

@@ -1,4 +1,4 @@
-"""A file system in memory whose reads and writes fail, or find nothing, for a moment: a seeded share of them."""
+"""A file system in memory whose reads and writes fail for a moment: a seeded share of them."""
 
 import threading
 from typing import ClassVar
@@ -16,25 +16,15 @@ class FlakyFileSystem(MemoryFileSystem):
     pseudo_dirs: ClassVar[list] = [""]
     cachable = False
     fails = 0.0
-    misses = 0.0
     n_faults = 0
-    path = ""
-    missing: ClassVar[set] = set()
-    n_looks = 0
     _random = np.random.default_rng(0)
     _lock = threading.Lock()
 
     @classmethod
-    def reset(cls, *, fails=0.0, misses=0.0, seed=0):
-        """Set the share of calls that fail, and of reads that find nothing."""
-        cls.fails, cls.misses, cls.n_faults = fails, misses, 0
+    def reset(cls, *, fails=0.0, seed=0):
+        """Set the share of calls that fail."""
+        cls.fails, cls.n_faults = fails, 0
         cls._random = np.random.default_rng(seed)
-        cls.miss("", set())
-
-    @classmethod
-    def miss(cls, path, missing):
-        """Let looks of some numbers, from 0, not find one path."""
-        cls.path, cls.missing, cls.n_looks = path, missing, 0
 
     @classmethod
     def _strip_protocol(cls, path):
@@ -43,42 +33,32 @@ class FlakyFileSystem(MemoryFileSystem):
     def unstrip_protocol(self, name):
         return f"flaky://{name.lstrip('/')}"
 
-    def _fault(self, path, *, reads):
+    def _fault(self, path):
         with self._lock:
-            if reads and path.endswith(self.path or "nowhere"):
-                type(self).n_looks += 1
-                if self.n_looks - 1 in self.missing:
-                    raise FileNotFoundError(path)
-            drawn = self._random.random()
-            fails, misses = drawn < self.fails, reads and self.fails <= drawn < self.fails + self.misses
-            misses = misses and not path.endswith(
-                ".txt"
-            )  # a source that is not there is an error, and at once
-            type(self).n_faults += bool(fails or misses)
+            fails = self._random.random() < self.fails
+            type(self).n_faults += fails
         if fails:
             raise OSError(f"injected: {path}")
-        if misses:
-            raise FileNotFoundError(path)
 
     def cat_file(self, path, start=None, end=None, **kwargs):
-        self._fault(path, reads=True)
+        self._fault(path)
         return super().cat_file(path, start, end, **kwargs)
 
     def _open(self, path, mode="rb", **kwargs):
-        self._fault(path, reads="r" in mode)
+        self._fault(path)
         return super()._open(path, mode, **kwargs)
 
     def info(self, path, **kwargs):
-        self._fault(path, reads=True)
+        self._fault(path)
         return super().info(path, **kwargs)
 
     def pipe_file(self, path, value, mode="overwrite", **kwargs):
-        self._fault(path, reads=False)
+        self._fault(path)
         # No exclusive create: what is there is replaced.
         MemoryFileSystem.pipe_file(self, path, value, **kwargs)
 
     def ls(self, path, detail=True, **kwargs):
-        self._fault(path, reads=False)
+        self._fault(path)
         return super().ls(path, detail, **kwargs)
 
 

@@ -13,8 +13,8 @@ from zarr.storage import LocalStore
 from dspectral.store.arrays import Location, StoreError, read_array
 from dspectral.store.blocks import find_block, read_block, write_block
 from dspectral.store.counts import open_store
+from dspectral.store.location import LocalFiles
 from dspectral.store.matrix import write_counts
-from dspectral.store.patient import PatientLocalStore
 from tests.strategies import zipf_counts
 
 ROWS = zipf_counts(60, 40, 9)
@@ -69,7 +69,7 @@ def test_a_block_counts_only_once_it_has_its_mark(tmp_path):
 
 
 def test_the_mark_is_the_last_write_and_one_alone(tmp_path, monkeypatch):
-    written, original, of_arrays = [], LocalStore.set, PatientLocalStore.write_files
+    written, original, of_arrays = [], LocalStore.set, LocalFiles.write_files
 
     async def spy(self, key, value):
         written.append(key)
@@ -80,7 +80,7 @@ def test_the_mark_is_the_last_write_and_one_alone(tmp_path, monkeypatch):
         of_arrays(self, files)
 
     monkeypatch.setattr(LocalStore, "set", spy)
-    monkeypatch.setattr(PatientLocalStore, "write_files", spy_on_arrays)
+    monkeypatch.setattr(LocalFiles, "write_files", spy_on_arrays)
     write_block(Location(str(tmp_path)), "a", ROWS)
     assert len(written) == 11
     assert written[-1] == "a/zarr.json"

@@ -7,7 +7,6 @@ import pytest
 
 from dspectral.engine import listening, retrying
 from dspectral.engine.events import Retried
-from dspectral.store import patient
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.counts import open_store
 from dspectral.store.from_text.build import build_store
@@ -26,7 +25,6 @@ TEXT = "".join(f"word{i % 7} and word{i % 11}\n" for i in range(90))
 def storage(monkeypatch):
     """No pauses, so many attempts that all of them do not fail, and one thread: the same calls fail each time."""
     monkeypatch.setattr(retrying.time, "sleep", lambda _: None)
-    monkeypatch.setattr(patient, "FIRST_PAUSE", 0.0)
     FlakyFileSystem.reset()
     with dask.config.set({"scheduler": "sync", "dspectral.retries": 9}):
         yield
@@ -39,16 +37,14 @@ def put(url, text=TEXT):
         file.write(text)
 
 
-@pytest.mark.parametrize(
-    "shares", [{"fails": 0.1}, {"misses": 0.1}, {"fails": 0.05, "misses": 0.05}], ids=str
-)
-def test_stores_on_flaky_storage_are_what_they_are_on_a_good_one(shares, tmp_path):
+@pytest.mark.filterwarnings("ignore:Exception ignored in")  # requests of Zarr beside one that failed
+def test_stores_on_flaky_storage_are_what_they_are_on_a_good_one(tmp_path):
     put("flaky://text.txt")
     counts = zipf_counts(40, 20, 5, seed=0)
     good = [build_store("flaky://text.txt", str(tmp_path / "text"), hashing=SMALL, block_bytes=500)]
     good.append(write_counts(counts, str(tmp_path / "counts"), block_rows=10))
     corpus = build_corpus("flaky://text.txt", str(tmp_path / "corpus"), block_bytes=900)
-    FlakyFileSystem.reset(seed=1, **shares)
+    FlakyFileSystem.reset(seed=1, fails=0.1)
     heard = []
     with listening(heard.append):
         stores = [build_store("flaky://text.txt", "flaky://text", hashing=SMALL, block_bytes=500)]
@@ -63,51 +59,17 @@ def test_stores_on_flaky_storage_are_what_they_are_on_a_good_one(shares, tmp_pat
         assert (words.words, words.n_tokens) == (corpus.words, corpus.n_tokens)
     assert FlakyFileSystem.n_faults > 50
     retries = [event for event in heard if isinstance(event, Retried)]
-    assert {event.error.split(":")[0] for event in retries} >= (
-        {"injected"} if shares.get("fails") else set()
-    )
-    assert retries
+    assert {event.error.split(":")[0] for event in retries} == {"injected"}
 
 
 @pytest.mark.parametrize("gone", ["zarr.json", "data/zarr.json", "data/c/0"])
-def test_what_is_verified_to_be_absent_is_named_and_only_that(gone):
+def test_what_is_absent_is_named(gone):
     store = write_counts(np.eye(3), "flaky://counts")
-    FlakyFileSystem.reset(misses=0.2, seed=3)
-    for _ in range(9):
-        store.check()
-    FlakyFileSystem.reset()
     FlakyFileSystem("flaky").rm_file(f"/counts/{store.blocks[0].name}/{gone}")
     with pytest.raises(
         StoreError, match=r"block blocks/0000-000000.*(missing|lacks a chunk).*build the store again"
     ):
         store.check()
-
-
-def test_a_root_that_is_not_found_for_a_moment_is_no_reason_to_build_again():
-    write_counts(np.eye(3), "flaky://counts")
-    FlakyFileSystem.reset(misses=0.3, seed=4)
-    for _ in range(9):
-        with pytest.raises(StoreError, match="there is a finished store at"):
-            write_counts(2 * np.eye(3), "flaky://counts")
-    FlakyFileSystem.reset()
-    assert np.array_equal(open_store("flaky://counts").counts.compute().toarray(), np.eye(3))
-
-
-@pytest.mark.parametrize("n_missed", [1, 2, 4])
-def test_a_finished_root_is_never_written_anew_however_often_it_is_not_found(n_missed):
-    write_counts(np.eye(3), "flaky://counts")
-    where, root = Location.of("flaky://counts"), Location.of("flaky://counts").attributes()
-    FlakyFileSystem.miss("/counts/zarr.json", set())
-    where.mark("scratch/0001", {"a": 0})
-    where.remove("scratch")
-    n_looks = FlakyFileSystem.n_looks
-    assert n_looks > 1
-    for first in range(n_looks):
-        FlakyFileSystem.miss("/counts/zarr.json", {*range(first, first + n_missed)})
-        where.mark("scratch/0001", {"a": first})
-        where.remove("scratch")
-        FlakyFileSystem.miss("", set())
-        assert where.attributes() == root
 
 
 def test_storage_that_fails_for_good_is_given_up_with_its_own_error():

@@ -13,7 +13,7 @@ import dask
 import numpy as np
 import pytest
 
-from dspectral.store import patient
+from dspectral.store import location
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.blocks import find_block, read_block
 from dspectral.store.counts import open_store
@@ -127,7 +127,7 @@ def test_a_killed_count_of_a_vocabulary_goes_on_where_it_was(tmp_path, text, spa
 
 def test_a_full_disk_is_reported_and_costs_no_finished_block(tmp_path, monkeypatch):
     store, log = tmp_path / "store", tmp_path / "log"
-    original, left = patient._replace, [35]
+    original, left = location._replace, [35]
 
     def full(path, content):
         left[0] -= 1
@@ -136,7 +136,7 @@ def test_a_full_disk_is_reported_and_costs_no_finished_block(tmp_path, monkeypat
         original(path, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(patient, "_replace", full)
+        patch.setattr(location, "_replace", full)
         with pytest.raises(OSError, match="No space left"):
             write("matrix", store, log)
     check_resumed(tmp_path, store, log)

@@ -23,9 +23,8 @@ from dspectral.store.from_text.long_documents import RECORD_BYTES, Longest
 from dspectral.store.from_text.parquet import row_groups
 from dspectral.store.from_text.records import csv_records
 from dspectral.store.from_text.streams import fresh_stamp, open_bytes, refuse_if_there, stamp_of
-from dspectral.store.location import Location, StoreError
+from dspectral.store.location import Location, StoreError, without_secrets
 from dspectral.store.plans import changed_text
-from dspectral.store.secrets import without_secrets
 
 COMPRESSIONS = ("gz", "bz2", "zst")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}

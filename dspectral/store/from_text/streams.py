@@ -12,7 +12,7 @@ from typing import IO, Any
 import fsspec
 
 from dspectral.engine.retrying import retried
-from dspectral.store.secrets import without_secrets
+from dspectral.store.location import without_secrets
 
 # The first that is there: what follows may change without the content, as the ETag of Google's storage does.
 _ETAGS = ("generation", "ETag", "etag", "md5Hash", "Content-MD5", "CRC")
