@@ -9,6 +9,7 @@ from tempfile import mkdtemp
 from typing import ParamSpec, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
+from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.events import Certified, FitBegan, FitEnded, client_in_force, emit, has_listeners
 from dspectral.engine.kept_parts import keep, says_keep
 
@@ -45,7 +46,11 @@ def fit_in_force() -> Fit | None:
 
 @contextmanager
 def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Iterator[Fit]:
-    """Emit that a fit begins and ends; the passes of the body are its passes."""
+    """Emit that a fit begins and ends; the passes of the body are its passes.
+
+    BLAS has one thread in all of it: between passes matrices are small, threads would spin, and the bits of a model
+    would depend on how many there are.
+    """
     outer = _FIT.get()
     fit = Fit(name, n_passes, owner)
     client = client_in_force() if has_listeners() else None
@@ -53,7 +58,8 @@ def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Ite
     tokens = _FIT.set(fit), _COUNTS.set(None)
     start, error = time.perf_counter(), ""
     try:
-        yield fit
+        with blas_in_one_thread():
+            yield fit
         certificate = getattr(owner, "certificate_", None)
         if certificate is not None:
             found = float(certificate.absolute), float(certificate.relative)

@@ -3,11 +3,12 @@
 from threading import Barrier, Thread
 
 import dask
+import joblib
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dspectral import summarize
+from dspectral import HybridLSI, SketchedPCA, TruncatedSVD, summarize
 from dspectral.engine import (
     blas,
     blas_in_one_thread,
@@ -77,3 +78,24 @@ def test_blas_gets_its_threads_back_after_an_error():
     with pytest.raises(ZeroDivisionError), blas_in_one_thread():
         raise ZeroDivisionError
     assert blas_threads() == {2}
+
+
+MODELS = [
+    SketchedPCA(20, solver="gram"),
+    SketchedPCA(20, solver="frequent_directions"),
+    TruncatedSVD(20, solver="krylov"),
+    TruncatedSVD(20, solver="nystrom"),
+    HybridLSI(20, alpha=0.3),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_bits_of_a_model_do_not_depend_on_the_number_of_blas_threads(model):
+    rng = np.random.default_rng(0)
+    rows = rng.poisson(0.5, (1500, 600)).astype(float)
+    labels = np.arange(1500) % 5
+    digests = set()
+    for n_threads in (1, 2, 4):
+        with threadpool_limits(n_threads, user_api="blas"):
+            digests.add(joblib.hash(vars(model.fit(rows, labels))))
+    assert len(digests) == 1

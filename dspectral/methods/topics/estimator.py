@@ -180,16 +180,14 @@ class Topics(
         rows = self._weighted(counts)
         self.random_state_ = resolve_seed(self.random_state)
         svd = TruncatedSVD(n_topics, random_state=self.random_state_).fit(rows)
-        with engine.blas_in_one_thread():
-            there = svd.singular_values_ > np.finfo(np.float32).eps * svd.singular_values_.max(initial=0.0)
+        there = svd.singular_values_ > np.finfo(np.float32).eps * svd.singular_values_.max(initial=0.0)
         self.singular_values_ = np.asarray(svd.singular_values_[there], dtype=np.float64)
         axes = Axes(svd.components_[there], self.singular_values_, np.eye(int(there.sum())))
         n_rows = rows.shape[0]
         numbers = engine.row_numbers(rows)
         step = -(-n_rows // MOST_ROTATED)
         sample = engine.summarize(rows, numbers, of=partial(Sample.of, axes=axes, step=step), name="sample")
-        with engine.blas_in_one_thread():
-            axes = axes._replace(rotation=varimax(sample.coordinates / axes.sizes))
+        axes = axes._replace(rotation=varimax(sample.coordinates / axes.sizes))
         of = partial(TopicSums.of, axes=axes, n_nearest=min(n_nearest, n_rows))
         self._keep(axes, engine.summarize(rows, numbers, of=of, name="topics"), n_rows, documents)
         self.n_passes_ = svd.n_passes_ + 2
