@@ -11,27 +11,28 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral import engine
-from dspectral.decomposition.estimators import TruncatedSVD
+from dspectral.decomposition.spectrum import Plan, reads_of, spectrum
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
-from dspectral.inputs.rows import LazyOutputMixin, checked_rows
+from dspectral.inputs.rows import LazyOutputMixin, checked_rows, row_dtype
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import Terms, TopTermsMixin, names_of_columns
 from dspectral.methods.topics.rotation import Axes, Sample, TopicSums, shares, varimax
-from dspectral.preprocessing.weighting import TfidfWeighting
 from dspectral.registry import saved
 from dspectral.store.rows import OpenedCounts
 from dspectral.store.vocabulary import Vocabulary, VocabularySettings
-from dspectral.store.weighted_rows import counts_of, weigh_rows
+from dspectral.store.weighted_rows import counts_of, frequencies_of
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.text.terms import TermTable
-from dspectral.text.weighting import TermFrequency, Weighting
+from dspectral.text.weighting import TermFrequency, Weighting, inverse_document_frequency
 from dspectral.types import CSRRows, Documents, FloatArray, Rows
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+N_PASSES = 5
+"""Number of times that the decomposition reads the rows."""
 MOST_ROTATED = 1 << 15
 """Most rows that the rotation is found on."""
 
@@ -107,9 +108,9 @@ class Topics(
 
     Notes
     -----
-    Two passes more than :class:`TruncatedSVD`: one for a sample of at most 32,768 rows, on which the rotation is found,
-    and one for words and documents, which leaves 8 k (d + 20) bytes a block. Texts in memory become counts of exact
-    words, in memory; for more text than that build a store, and give it to ``fit``.
+    Two passes more than :class:`TruncatedSVD`, three over counts that are no store: one for a sample of at most 32,768
+    rows, on which the rotation is found, and one for words and documents, which leaves 8 k (d + 20) bytes a block.
+    Texts in memory become counts of exact words; for more text than memory build a store, and give it to ``fit``.
 
     References
     ----------
@@ -176,13 +177,16 @@ class Topics(
         n_topics = check_integer("n_topics", self.n_topics, at_least=1)
         n_nearest = check_integer("n_top_documents", self.n_top_documents, at_least=1)
         documents = as_documents(X) if _are_texts(X) else None
-        counts = self._learn_columns(X if documents is None else documents, terms)
+        counts, n_counted = self._learn_columns(X if documents is None else documents, terms)
         rows = self._weighted(counts)
         self.random_state_ = resolve_seed(self.random_state)
-        svd = TruncatedSVD(n_topics, random_state=self.random_state_).fit(rows)
-        there = svd.singular_values_ > np.finfo(np.float32).eps * svd.singular_values_.max(initial=0.0)
-        self.singular_values_ = np.asarray(svd.singular_values_[there], dtype=np.float64)
-        axes = Axes(svd.components_[there], self.singular_values_, np.eye(int(there.sum())))
+        plan = Plan(n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=row_dtype(rows.dtype))
+        engine.expect_passes(reads_of(rows, plan) + 2, anew=True)
+        found = spectrum(rows, plan)
+        sizes = np.sqrt(found.values)
+        there = sizes > np.finfo(np.float32).eps * sizes.max(initial=0.0)
+        self.singular_values_ = sizes[there]
+        axes = Axes(found.axes[there], self.singular_values_, np.eye(int(there.sum())))
         n_rows = rows.shape[0]
         numbers = engine.row_numbers(rows)
         step = -(-n_rows // MOST_ROTATED)
@@ -190,7 +194,7 @@ class Topics(
         axes = axes._replace(rotation=varimax(sample.coordinates / axes.sizes))
         of = partial(TopicSums.of, axes=axes, n_nearest=min(n_nearest, n_rows))
         self._keep(axes, engine.summarize(rows, numbers, of=of, name="topics"), n_rows, documents)
-        self.n_passes_ = svd.n_passes_ + 2
+        self.n_passes_ = n_counted + found.n_passes + 2
         return self
 
     def _keep(self, axes: Axes, sums: TopicSums, n_rows: int, documents: Documents | None) -> None:
@@ -283,8 +287,8 @@ class Topics(
         """The weighting of counts that was learned."""
         return Weighting(self.tf, self.idf_, self.columns_, "l2")
 
-    def _learn_columns(self, X: Any, terms: "Terms | None") -> Any:
-        """Keep the columns within the limits, their weights and names; return the counts."""
+    def _learn_columns(self, X: Any, terms: "Terms | None") -> tuple[Any, int]:
+        """Keep the columns within the limits, their weights and names; return the counts and the passes made."""
         for name in ("min_df", "max_df"):
             check_real(name, getattr(self, name), at_least=0)
         check_option("tf", self.tf, ("count", "binary", "sqrt", "log", "sublinear"))
@@ -297,16 +301,20 @@ class Topics(
             X = encode_documents(X, vocabulary.term_index())
         elif terms is None and isinstance(X, OpenedCounts):
             terms = getattr(X, "kept_terms", None) or X.vocabulary
-        weights = TfidfWeighting().fit(X)
-        frequency, n_rows = weights.document_frequency_, weights.n_documents_
+        rows = checked_rows(self, X, reset=True)
+        known = isinstance(X, OpenedCounts)
+        if known:
+            frequency, n_rows = X.document_frequency, X.n_rows
+        else:
+            n_rows, frequency = engine.summarize(rows, of=frequencies_of, name="count")
         least, most = VocabularySettings(
             min_document_frequency=self.min_df, max_document_frequency=self.max_df
         ).limits(n_rows)
         kept = (frequency >= max(least, 1)) & (frequency <= most)
         names: dict[int, str] = {}
         if terms is not None:
-            known = names_of_columns(terms, len(frequency))
-            names = dict(zip(known.columns.tolist(), known.names, strict=True))
+            named = names_of_columns(terms, len(frequency))
+            names = dict(zip(named.columns.tolist(), named.names, strict=True))
             stop = set(self.stop_words)
             kept[[column for column, word in names.items() if word in stop]] = False
         self.columns_ = np.flatnonzero(kept)
@@ -317,17 +325,14 @@ class Topics(
                 f"are in {least:g} to {most:g} of {n_rows} documents: lower min_df={self.min_df} or raise "
                 f"max_df={self.max_df}"
             )
-        self.idf_ = weights.idf_[self.columns_]
-        return checked_rows(self, X, reset=True)
+        self.idf_ = inverse_document_frequency(frequency[self.columns_], n_rows)
+        return rows, 0 if known else 1
 
     def _weighted(self, counts: Any) -> Any:
         """Return the weighted rows: lazily for lazy counts."""
-        dtype = np.float32 if counts.dtype == np.float32 else np.float64
-        n_columns = counts.shape[1]
-        rows = engine.map_rows(
-            counts, counts_of, n_columns=n_columns, dtype=dtype, sparse_output=True, name="check"
-        )
-        return weigh_rows(rows, self.weighting, n_columns=len(self.columns_), dtype=dtype)
+        of = partial(_weigh, weighting=self.weighting)
+        n_columns, dtype = len(self.columns_), row_dtype(counts.dtype)
+        return engine.map_rows(counts, of, n_columns=n_columns, dtype=dtype, sparse_output=True, name="weigh")
 
     def _counted(self, documents: Documents) -> CSRRows:
         """Count the words of new texts as those of ``fit`` were counted."""
@@ -389,6 +394,10 @@ def _vocabulary_settings(X: object) -> VocabularySettings | None:
     return VocabularySettings(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
 
 
+def _weigh(rows: Rows, *, weighting: Weighting) -> CSRRows:
+    return weighting.apply(counts_of(rows))
+
+
 def _shares_of(rows: Rows, *, weighting: Weighting, axes: Axes) -> FloatArray:
     """Return the topic shares of one block of counts, shape (n, k)."""
-    return shares(axes.cosines(axes.coordinates(weighting.apply(counts_of(rows)))))
+    return shares(axes.cosines(axes.coordinates(_weigh(rows, weighting=weighting))))
