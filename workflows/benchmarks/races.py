@@ -1,4 +1,4 @@
-"""Race dspectral against the libraries that do the same: SVD, sketches, stores, text, words, tags and labels.
+"""Race dspectral against the libraries that do the same: SVD, text, words and labels.
 
 Contenders of a race work on the same data, in turn, each in a process of its own and on one thread, as often as asked
 for; who is not installed is a row that says so. Measured are CPU and wall seconds, the peak memory of the process (and

@@ -14,8 +14,7 @@ from .._form import form
 from .._form.options import number
 from .._form.plots import COLOURS, new_plot
 from .._form.table import number as shown
-from ._roofline.limits import Rate, machine, measure
-from ._roofline.loops import LOOPS, Loop
+from ._roofline import LOOPS, Loop, Rate, machine, measure
 
 GAP = "share_of_limit"
 UNITS = {"bytes per second": "GB/s", "flops per second": "Gflop/s"}

@@ -21,12 +21,9 @@ RACES: dict[str, Race] = {
     "svd-topics": matrices.TOPICS,
     "svd-text": matrices.TEXT,
     "svd-wide-text": matrices.WIDE_TEXT,
-    "store-write": matrices.WRITE,
-    "store-read": matrices.READ,
     "hashing": words.HASHING,
     "vocabulary": words.VOCABULARY,
     "embeddings": words.EMBEDDINGS,
-    "hmm": words.HMM,
     "labels": matrices.LABELS,
 }
 

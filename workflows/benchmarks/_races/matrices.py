@@ -1,11 +1,10 @@
-"""Races over rows: truncated SVD, counts on disk, and many labels.
+"""Races over rows: truncated SVD and many labels.
 
 Of SVD, ours reads the store on disk, pass by pass; the others hold the same matrix in memory, in single precision,
-and gensim is handed it in chunks. Text hashed to columns has a flat spectrum. BPCells is a bit-packed format made for
-counts on disk. Labels are of documents drawn from known states.
+and gensim is handed it in chunks. Text hashed to columns has a flat spectrum. Labels are of documents drawn from known
+states.
 """
 
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -183,104 +182,6 @@ def _of_text(*bits: int) -> Race:
 
 TEXT = _of_text(10, 16, 18, 18)
 WIDE_TEXT = _of_text(12, 18, 20, 20)
-
-
-BLOCK_ROWS = 8_192
-"""Rows that are written, or read, at a time."""
-
-
-def make_counts(folder: Path, s: Settings) -> str:
-    """Write counts of planted topics for those who hold them."""
-    topics = min(50, s["columns"])
-    counts = dspectral.datasets.low_rank_counts(s["rows"], s["columns"], topics, seed=s["seed"])
-    matrix = sparse.csr_matrix(counts.compute())
-    sparse.save_npz(folder / "counts.npz", matrix, compressed=False)
-    return f"{s['rows']:,} x {s['columns']:,}, {matrix.nnz:,} entries"
-
-
-def size_and_sum(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
-    """Return the bytes of an entry on disk, and how far the sum of all that was read is from the truth."""
-    matrix = sparse.load_npz(folder / "counts.npz")
-    wrong = abs(float(matrix.sum(dtype=np.float64)) - float(found["total"]))
-    return {"bytes_per_entry": float(found["size"]) / matrix.nnz, "sum_differs_by": wrong}
-
-
-def _write_ours(library: ModuleType, matrix: Any, place: str) -> Any:
-    return library.write_counts(matrix, place, block_rows=BLOCK_ROWS)
-
-
-def _read_ours(_library: ModuleType, store: Any) -> float:
-    return sum(float(store.counts.blocks[i].compute().data.sum()) for i in range(store.n_blocks))
-
-
-def _write_bpcells(library: ModuleType, matrix: Any, place: str) -> Any:
-    return library.DirMatrix.from_scipy_sparse(matrix.astype(np.uint32), place)
-
-
-def _read_bpcells(_library: ModuleType, store: Any) -> float:
-    starts = range(0, store.shape[0], BLOCK_ROWS)
-    return sum(float(store[start : start + BLOCK_ROWS, :].data.sum()) for start in starts)
-
-
-def written(library: ModuleType, folder: Path, _s: Settings, *, write: Any, read: Any) -> Callable[[], Any]:
-    """Write a matrix that is in memory; reading it is for the score alone."""
-    matrix, place = sparse.load_npz(folder / "counts.npz"), str(Path(tempfile.mkdtemp(dir=folder), "counts"))
-
-    def run() -> Any:
-        return place, partial(read, library, write(library, matrix, place))
-
-    return run
-
-
-def read_again(library: ModuleType, folder: Path, s: Settings, *, write: Any, read: Any) -> Callable[[], Any]:
-    """Read a matrix that was written before."""
-    place, reading = written(library, folder, s, write=write, read=read)()
-
-    def run() -> Any:
-        total = reading()
-        return place, lambda: total
-
-    return run
-
-
-def sizes_and_sums(found: tuple[str, Callable[[], float]]) -> Found:
-    """Return the bytes on disk, and the sum of all entries."""
-    place, read = found
-    size = sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file())
-    return {"size": np.array(size), "total": np.array(read())}
-
-
-def _store_contenders(prepare: Callable[..., Any]) -> dict[str, Contender]:
-    libraries = {
-        "dspectral": ("dspectral", _write_ours, _read_ours),
-        "BPCells": ("bpcells.experimental", _write_bpcells, _read_bpcells),
-    }
-    return {
-        name: Contender(module, partial(prepare, write=write, read=read), sizes_and_sums)
-        for name, (module, write, read) in libraries.items()
-    }
-
-
-STORE_SIZES = {
-    "toy": {"rows": 300, "columns": 200},
-    "small": {"rows": 20_000, "columns": 10_000},
-    "middle": {"rows": 200_000, "columns": 50_000},
-    "full": {"rows": 1_000_000, "columns": 100_000},
-}
-WRITE = Race(
-    "Write sparse counts to disk, compressed.",
-    STORE_SIZES,
-    make_counts,
-    _store_contenders(written),
-    size_and_sum,
-)
-READ = Race(
-    "Read all of the counts from disk, in pieces.",
-    STORE_SIZES,
-    make_counts,
-    _store_contenders(read_again),
-    size_and_sum,
-)
 
 MOST_SCORED = 500
 """Further documents whose labels are ranked, as a part of what is measured."""

@@ -1,1 +1,0 @@
-"""Hot loops and what bounds them, for the program ``roofline``."""
