@@ -30,7 +30,7 @@ def test_a_file_with_one_importer_is_found_through_names_that_packages_offer():
 
 def test_the_journeys_run_through_files_of_the_tree_that_is_measured():
     found = measure_house.journeys(ROOT)
-    assert "decomposition/estimators.py" in found["fit"]
+    assert "decomposition/estimators.py" in found["a fit"]
     assert "store/from_text/build.py" in found["build_store"]
 
 

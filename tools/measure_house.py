@@ -17,8 +17,8 @@ from pkgutil import walk_packages
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST: dict[str, int] = json.loads((ROOT / "tools" / "budget.json").read_text(encoding="utf-8"))
-"""The largest allowed value of each figure."""
+BUDGET: dict[str, list[int]] = json.loads((ROOT / "tools" / "budget.json").read_text(encoding="utf-8"))
+"""Of each figure the largest allowed value, which only falls, and the one to reach."""
 JOURNEYS = """
 import json, sys, tempfile, threading
 from pathlib import Path
@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory() as folder:
     store = dspectral.open_store(f"{folder}/store.zarr")
     dspectral.TruncatedSVD(100).fit(store.tfidf())
     fit = files(lambda: dspectral.TruncatedSVD(100).fit(store.tfidf()))
-print(json.dumps({"fit": fit, "build_store": build}))
+print(json.dumps({"a fit": fit, "build_store": build}))
 """
 
 
@@ -130,24 +130,23 @@ def knobs() -> int:
     return arguments + sum(len(recipe._fields) for recipe in recipes)
 
 
-def figures(root: Path) -> Iterator[tuple[str, Any, int]]:
-    """Yield each figure with its value and the most that it may be."""
+def figures(root: Path, *, run: bool = True) -> Iterator[tuple[str, int]]:
+    """Yield each figure of the budget with its value; those of journeys only if they may be run."""
     texts = {folder: sources(root, folder) for folder in ("dspectral", "tests", "workflows", "tools")}
-    house, paths = texts["dspectral"], journeys(root)
+    house, paths = texts["dspectral"], journeys(root) if run else {}
     values: dict[str, Any] = {
         **{f"lines of {folder}/": n_lines(of) for folder, of in texts.items()},
         "lines of workflows/benchmarks/": n_lines(texts["workflows"], "workflows/benchmarks"),
         "files of dspectral/": len([path for path in house if path.endswith(".py")]),
-        "files that a fit runs through": len(paths["fit"]),
-        "files that build_store runs through": len(paths["build_store"]),
+        **{f"files that {name} runs through": len(files) for name, files in paths.items()},
         "files with one importer": len(single_importers(house)),
         "names in an __all__": sum(exported().values()),
         "arguments and recipe fields": knobs(),
     }
-    for name, most in MOST.items():
+    for name in BUDGET:
         folder = name.removeprefix("lines of ")
-        values.setdefault(name, n_lines(house, folder if "/" in folder else folder + "/"))
-        yield name, values[name], most
+        if "runs through" not in name or run:
+            yield name, values[name] if name in values else n_lines(house, folder)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -162,9 +161,10 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     root = arguments.tree.resolve()
     sys.path.insert(0, str(root))
-    print("| | there | at most |\n|---|---|---|")
-    for name, value, most in figures(root):
-        print(f"| {name} | {value}{' **over**' if value > most else ''} | {most} |")
+    print("| | there | at most | to reach |\n|---|---|---|---|")
+    for name, value in figures(root):
+        most, aim = BUDGET[name]
+        print(f"| {name} | {value}{' **over**' if value > most else ''} | {most} | {aim} |")
     if arguments.details:
         texts = sources(root, "dspectral")
         for journey, files in journeys(root).items():
