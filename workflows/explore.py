@@ -1,10 +1,12 @@
-"""Explore text of any size: one page with its words, classes, directions and documents.
+"""Explore text of any size: one page with its words, classes, topics and documents.
 
-Words are counted, laid out on a map and grouped into classes; documents get latent directions and nearest
-neighbors. Everything is found out of core, and written into one HTML page that needs no other file.
+Words are counted, laid out on a map and grouped into classes; documents get topics and nearest neighbors.
+Everything is found out of core, and written into one HTML page that needs no other file; the topics also go to
+``topics.json``, with their words and the row numbers of their most typical documents.
 """
 
 import argparse
+import json
 
 from dspectral.exploring import Exploration, Sizes, explore
 
@@ -35,6 +37,8 @@ def main(argv: list[str] | None = None) -> None:
         describe(run, found)
         run.note(found.sentence())
         run.attach("explore.html", found.html())
+        topics = [{"words": topic.words, "documents": topic.documents} for topic in found.topics]
+        run.attach("topics.json", json.dumps(topics, indent=1, ensure_ascii=False) + "\n")
     print(f"page: {arguments.out / 'explore.html'}")
 
 
@@ -59,7 +63,7 @@ def options() -> argparse.ArgumentParser:
 
 SIZE_HELP = {
     "n_words": "words with vectors and classes, the most frequent ones",
-    "n_components": "directions of documents",
+    "n_components": "topics of documents",
     "n_clusters": "Brown classes",
     "n_dimensions": "length of a word's vector",
     "n_listed": "words whose nearest words are listed",
@@ -78,14 +82,6 @@ def describe(run: form.Run, found: Exploration) -> None:
     """Add rows: what the text is, and how long each stage took."""
     for metric, value in found.size.items():
         run.row(data=found.name, method="explore", metric=metric, value=value)
-    if found.directions is not None:
-        run.row(
-            data=found.name,
-            method="explore",
-            metric="certificate",
-            value=found.directions.certificate.relative,
-            n_components=len(found.directions.singular_values),
-        )
     if found.classes is not None:
         run.row(
             data=found.name,

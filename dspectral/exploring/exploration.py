@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -112,8 +113,8 @@ def explore(
     >>> found = explore(texts=["the cat sat on the mat", "the dog sat", "a cat and a dog"])
     >>> found
     Exploration('3 texts': 3 documents, 14 words)
-    >>> found.missing["directions"]
-    'there are 3 documents with words, of which 0 are in several documents but not in most: a direction needs 4 of each'
+    >>> found.missing["topics"]
+    'there are 3 documents with words, of which 0 are in several documents but not in most: a topic needs 4 of each'
     """
     sizes = Sizes() if sizes is None else sizes
     sizes.check()
@@ -132,10 +133,10 @@ def explore(
         words = FrequentWords.of(corpus, min_count=least, n_words=sizes.n_words)
         if not words.n_tokens:
             raise ValueError(f"no word at all in {'the texts' if n_texts else ', '.join(paths)}")
-        found = Exploration("", {}, {}, steps.no_words())
-        fill(found, words, folder, sizes, stages, seed=seed, text=text)
-    found.name = _title(paths) if texts is None else f"{n_texts:,} texts"
-    found.settings |= {"sources": paths if texts is None else None} | _settings(reading, least, seed)
+        title = _title(paths) if texts is None else f"{n_texts:,} texts"
+        found = _found(title, words, folder, sizes, stages, seed=seed, text=text)
+    shown = None if texts is not None else [_shown(path) for path in paths]
+    found.settings |= {"sources": shown} | _settings(reading, least, seed)
     found.stages, found.seconds = stages.finished, time.perf_counter() - start
     found.peak_memory_bytes = peak_memory_bytes()
     return found
@@ -217,13 +218,19 @@ def _written(texts: Iterable[str], folder: str) -> tuple[list[str], int]:
     return [path], n
 
 
+def _shown(source: str) -> str:
+    """Return a source as the page names it: where a file lies on this machine is nobody else's business."""
+    local = Path(source).is_absolute() or source.startswith(("file:", "local:", "~"))
+    return source.rstrip("/").rpartition("/")[2] if local else source
+
+
 def _title(paths: list[str]) -> str:
     names = [path.rstrip("/").rpartition("/")[2] for path in paths]
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-def fill(
-    found: Exploration,
+def _found(
+    title: str,
     words: FrequentWords,
     folder: str,
     sizes: Sizes,
@@ -231,8 +238,8 @@ def fill(
     *,
     seed: int,
     text: PlannedText,
-) -> None:
-    """Do everything that follows the count of words, and put it into the findings."""
+) -> Exploration:
+    """Do everything that follows the count of words."""
     with stages.stage("Count documents and sentences", TOKENS):
         n_documents, n_sentences = count_filled(words)
     with stages.stage("Count the words of each document", TOKENS):
@@ -246,10 +253,10 @@ def fill(
         "types": words.n_types,
         "bytes": _n_bytes(words.corpus.provenance["sources"]),
     }
-    found.size, found.settings = size, {"sizes": sizes._asdict()}
-    found.vocabulary = steps.describe_vocabulary(words, store)
+    found = Exploration(title, size, {"sizes": sizes._asdict()}, steps.describe_vocabulary(words, store))
     _explore_documents(found, words, store, sizes, seed, stages, text)
     _explore_words(found, words, sizes, seed, stages)
+    return found
 
 
 def _explore_documents(
@@ -261,24 +268,24 @@ def _explore_documents(
     stages: Stages,
     text: PlannedText,
 ) -> None:
-    """Add directions and documents."""
-    n_documents, used = found.size["documents"], steps.words_for_directions(store)
-    # A fourth of the words at most, or directions would be single words.
+    """Add topics and documents."""
+    n_documents, used = found.size["documents"], steps.words_for_topics(store)
+    # A fourth of the words at most, or topics would be single words.
     k = min(sizes.n_components, int(used.sum()) // 4)
     if not k:
-        found.missing["directions"] = (
+        found.missing["topics"] = (
             f"there are {n_documents} documents with words, of which {used.sum()} are in several documents but not "
-            "in most: a direction needs 4 of each"
+            "in most: a topic needs 4 of each"
         )
         return
-    with stages.stage("Find the directions of documents", ROWS):
-        fitted = steps.find_directions(store, used, k, seed=seed)
-    stages.correct(fitted.svd.n_passes_)
-    with stages.stage("Find typical and nearest documents", ROWS, 3):
-        chosen = steps.choose_documents(store, fitted.space, sizes.n_documents, seed=seed)
+    with stages.stage("Find the topics of documents", ROWS):
+        topics = steps.fit_topics(store, words.words, k, seed=seed)
+    stages.correct(topics.n_passes_)
+    with stages.stage("Find the nearest documents", ROWS, 2):
+        chosen = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
     with stages.stage("Read the documents that are shown", TEXT):
-        found.documents = steps.read_texts(words, *chosen, text)
-    found.directions = steps.describe_directions(fitted, words.words, chosen[0], found.documents)
+        found.documents = steps.read_texts(words, topics, *chosen, text)
+    found.topics = steps.describe_topics(topics, found.documents)
 
 
 def _explore_words(found: Exploration, words: FrequentWords, sizes: Sizes, seed: int, stages: Stages) -> None:

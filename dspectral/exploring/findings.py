@@ -10,7 +10,6 @@ from typing import NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.decomposition.spectrum import Certificate
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.types import FloatArray
@@ -93,8 +92,8 @@ class Sizes(NamedTuple):
     ----------
     n_words : int, default=20000
         Number of words, the most frequent ones, that are columns of documents, and have vectors and classes.
-    n_components : int, default=48
-        Number of latent directions.
+    n_components : int, default=50
+        Number of topics.
     n_clusters : int, default=100
         Number of Brown classes.
     n_dimensions : int, default=100
@@ -113,7 +112,7 @@ class Sizes(NamedTuple):
     """
 
     n_words: int = 20_000
-    n_components: int = 48
+    n_components: int = 50
     n_clusters: int = 100
     n_dimensions: int = 100
     n_listed: int = 4_000
@@ -132,7 +131,7 @@ class Sizes(NamedTuple):
             check_integer(name, size, at_least=1)
 
     def reduced(self, *, n_documents: int, n_words: int) -> Self:
-        """Return what a short text allows: 4 documents and 4 words a direction, 8 words a class, 4 words a dimension.
+        """Return what a short text allows: 4 documents and 4 words a topic, 8 words a class, 4 words a dimension.
 
         Parameters
         ----------
@@ -251,46 +250,35 @@ class Vocabulary(NamedTuple):
     """Words and how often they occur.
 
     `words`: frequent words in order of falling count, the first ``"<?>"``; `counts, document_frequency` (n_words,);
-    `telling`: words that cluster in few documents, the most telling first; `ranks, rank_counts, rank_words`: some ranks
-    of all types, evenly on a logarithmic scale, and counts and words there.
+    `ranks, rank_counts, rank_words`: some ranks of all types, evenly on a logarithmic scale, their counts and words.
     """
 
     words: list[str]
     counts: NDArray[np.int64]
     document_frequency: NDArray[np.int64]
-    telling: NDArray[np.int64]
     ranks: NDArray[np.int64]
     rank_counts: NDArray[np.int64]
     rank_words: list[str]
 
 
-class End(NamedTuple):
-    """One end of a direction: words with their weights relative to the largest, and the most typical documents."""
+class Topic(NamedTuple):
+    """One topic of the documents.
 
-    words: list[tuple[str, float]]
-    documents: list[int]
-
-
-class Directions(NamedTuple):
-    """Latent directions of the documents.
-
-    `ends`: positive and negative end of each direction that is shown; `singular_values` (k,): singular
-    values; `energy`: squared Frobenius norm of the weighted documents; `certificate`: bound on the error of
-    each squared singular value; `most_documents`: words in more documents were left out.
+    `words`: the words that tell it from the others, the first ones most; `share`: its share of the text; `documents`:
+    numbers of the ten most typical documents; `shown`: a few of them whose excerpts differ.
     """
 
-    ends: list[tuple[End, End]]
-    singular_values: NDArray[np.float64]
-    energy: float
-    certificate: Certificate
-    most_documents: int
+    words: list[str]
+    share: float
+    documents: list[int]
+    shown: list[int]
 
 
 class Documents(NamedTuple):
     """Some documents and their nearest.
 
     `texts`: source and beginning of each document that is shown, by its number; `nearest`: nearest documents of some,
-    with their cosines; `sample`: documents drawn at random, of twice as many those of which the directions hold most.
+    with their cosines; `sample`: documents drawn at random.
     """
 
     texts: dict[int, tuple[str, str]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from bokeh.embed import json_item
 from bokeh.resources import Resources
@@ -24,16 +24,16 @@ from dspectral.exploring.findings import (
     TOKENS,
     Branch,
     Classes,
-    Directions,
     Documents,
     Stage,
+    Topic,
     Vocabulary,
     WordSpace,
     leaves,
     scaled_bytes,
     scaled_seconds,
 )
-from dspectral.exploring.pictures import COLORS, NO_GROUP, map_plot, spectrum_plot, zipf_plot
+from dspectral.exploring.pictures import COLORS, NO_GROUP, map_plot, zipf_plot
 from dspectral.types import JSON
 
 N_FREQUENT = 60
@@ -67,8 +67,8 @@ class Exploration:
         Settings with which it was made, sizes after the rule for short texts among them.
     vocabulary : Vocabulary
         Frequent words.
-    directions : Directions or None
-        Latent directions, if the text has enough documents.
+    topics : list of Topic
+        Topics of the documents, that of the largest share first; none if the text has too few documents or words.
     documents : Documents or None
         Documents that are shown.
     space : WordSpace or None
@@ -89,7 +89,7 @@ class Exploration:
     size: dict[str, int | None]
     settings: dict[str, Any]
     vocabulary: Vocabulary
-    directions: Directions | None = None
+    topics: list[Topic] = dataclasses.field(default_factory=list)
     documents: Documents | None = None
     space: WordSpace | None = None
     classes: Classes | None = None
@@ -171,6 +171,10 @@ class Exploration:
 
 def write_page(found: Exploration) -> str:
     """Return the page of an exploration."""
+    numbers = {word: i for i, word in enumerate(found.vocabulary.words)}
+    telling = list(dict.fromkeys(numbers[topic.words[0]] for topic in found.topics))
+    # The word that the page shows first is the most telling one on the map.
+    n_shown = 0 if found.space is None else len(found.space.points) or len(found.space.near)
     bokeh = Resources(mode="inline", components=["bokeh"])
     return ENVIRONMENT.get_template("page.html").render(
         found=found,
@@ -186,8 +190,8 @@ def write_page(found: Exploration) -> str:
         bokeh=Markup("\n".join(bokeh.js_raw)),  # noqa: S704
         versions=_versions(),
         arguments=_arguments(found.settings),
-        certified="" if found.directions is None else _certified(found),
-        first_word=_first_word(found),
+        telling=telling,
+        first_word=next((i for i in telling if i <= n_shown), min(1, n_shown)),
     )
 
 
@@ -213,8 +217,6 @@ def page_data(found: Exploration) -> dict[str, Any]:
             "codes": classes.codes[:n],
             "colors": [_color(group) for group in classes.groups[:n].tolist()],
         }
-    if found.directions is not None:
-        plots["spectrum"] = json_item(spectrum_plot(found.directions))
     if found.documents is not None:
         shown = found.documents
         rows = shown.nearest.keys() | {row for near in shown.nearest.values() for row, _ in near}
@@ -247,25 +249,6 @@ def marked(text: str, words: Collection[str]) -> Markup:
             parts += [escape(cut[at : word.start()]), Markup("<b>{}</b>").format(word[0])]
             at = word.end()
     return Markup().join([*parts, escape(cut[at:])])
-
-
-def _certified(found: Exploration) -> str:
-    """Return in a sentence what the spectrum holds, and what its certificate says."""
-    directions = cast("Directions", found.directions)
-    share = 100 * float((directions.singular_values**2).sum()) / directions.energy
-    bound = 100 * directions.certificate.relative
-    return (
-        f"{len(directions.singular_values)} directions hold {share:.1f} % of the energy (the sum of all squared "
-        f"weights). Each bar is from below; the certificate, computed from the same passes, says that none is "
-        f"more than {bound:.1f} % of the energy too low. The bound is wide where a spectrum is flat, as that of "
-        "short documents is."
-    )
-
-
-def _first_word(found: Exploration) -> int:
-    """Return the number of the word that the page shows first: the most telling one on the map, or 1."""
-    listed = 0 if found.space is None else len(found.space.points) or len(found.space.near)
-    return next((i for i in found.vocabulary.telling.tolist() if i <= listed), min(1, listed))
 
 
 def _arguments(settings: dict[str, Any]) -> str:

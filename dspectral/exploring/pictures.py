@@ -7,7 +7,7 @@ from bokeh.models import ColumnDataSource, CustomJSTickFormatter, DataRange1d, H
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from dspectral.exploring.findings import Classes, Directions, Vocabulary, WordSpace
+from dspectral.exploring.findings import Classes, Vocabulary, WordSpace
 from dspectral.types import FloatArray
 
 COLORS = (
@@ -74,27 +74,6 @@ def zipf_plot(vocabulary: Vocabulary) -> figure:
     plot.add_tools(HoverTool(renderers=[points], tooltips=tip))
     for axis in plot.axis:
         axis.formatter = CustomJSTickFormatter(code="return tick.toLocaleString('en')")
-    return plot
-
-
-def spectrum_plot(directions: Directions) -> figure:
-    """Draw the share of each direction, and how far the certificate says that it may be below the truth."""
-    squares = directions.singular_values**2
-    share = 100 * squares / directions.energy
-    rank = np.arange(1, len(share) + 1)
-    plot = quiet_figure(
-        height=260,
-        tools="",
-        x_axis_label="direction",
-        y_axis_label="% of the documents' energy",
-        x_range=(0.3, len(share) + 0.7),
-        y_range=DataRange1d(start=0),
-    )
-    source = ColumnDataSource({"rank": rank, "share": share, "sum": np.cumsum(share)})
-    bars = plot.vbar("rank", top="share", width=0.72, source=source, color=ACCENT, alpha=0.85)
-    tip = TOOLTIP.format("direction @rank<br><b>@share{0.00} %</b> of the energy<br>@sum{0.0} % up to here")
-    plot.add_tools(HoverTool(renderers=[bars], tooltips=tip))
-    plot.xgrid.grid_line_alpha = 0
     return plot
 
 

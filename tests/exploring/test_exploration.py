@@ -64,21 +64,22 @@ def test_the_page_says_what_the_text_is(found, page):
         "bytes": sum(len(text) + 1 for text in two_subjects()),
     }
     assert "240 documents with 2,640 words, 36 of them different" in page.text
-    assert {"words", "map", "classes", "directions", "documents", "made"} <= set(page.ids)
+    assert {"words", "map", "classes", "topics", "documents", "made"} <= set(page.ids)
     assert {f"plot-{name}" for name in page.data["plots"]} <= set(page.ids)
     assert "dspectral.explore(texts=texts, seed=0)" in page.text
-    assert page.data["plots"].keys() == {"zipf", "map", "spectrum"}
+    assert page.data["plots"].keys() == {"zipf", "map"}
 
 
-def test_a_direction_tells_the_two_subjects_apart(found):
-    # Each subject is on one end of a direction, with documents of its own.
-    for ends in found.directions.ends[:2]:
-        for end in ends:
-            nouns = {word for word, _ in end.words} & {*SEA, *GARDEN}
-            assert nouns <= set(SEA) or nouns <= set(GARDEN)
-            for row in end.documents:
-                said = set(re.findall(r"\w+", found.documents.texts[row][1]))
-                assert said & nouns
+def test_a_topic_is_of_one_subject(found):
+    assert len(found.topics) == 4
+    assert sum(topic.share for topic in found.topics) == pytest.approx(1)
+    for topic in found.topics:
+        nouns = {*topic.words} & {*SEA, *GARDEN}
+        assert nouns <= set(SEA) or nouns <= set(GARDEN)
+        assert len(topic.documents) == 10
+        assert set(topic.shown) <= set(topic.documents)
+        for row in topic.shown:
+            assert set(re.findall(r"\w+", found.documents.texts[row][1])) & nouns
     for row, near in found.documents.nearest.items():
         assert [other % 2 == row % 2 for other, _ in near].count(False) == 0
 
@@ -120,7 +121,8 @@ def test_text_that_looks_like_a_page_stays_text(tmp_path):
     assert page.tags.count("script") == clean.tags.count("script") == 3
     assert page.tags.count("title") == 1
     assert "<b>name.txt" in page.text
-    assert f"dspectral.explore({str(path)!r}, seed=0)" in page.text
+    assert f"dspectral.explore({path.name!r}, seed=0)" in page.text
+    assert str(tmp_path) not in made.html()
     assert any("<script>alert(1)</script>" in text for _, text in page.data["documents"].values())
     assert "49" not in page.data["words"]
 
@@ -149,7 +151,8 @@ def test_cuts_into_blocks_change_no_words_and_no_documents(found, tmp_path):
     assert made.size["tokens"] == found.size["tokens"]
     assert made.vocabulary.words == found.vocabulary.words
     assert made.documents.sample == found.documents.sample
-    np.testing.assert_allclose(made.directions.singular_values, found.directions.singular_values, rtol=1e-4)
+    shares = [[topic.share for topic in one.topics] for one in (made, found)]
+    np.testing.assert_allclose(*shares, rtol=1e-4)
     assert {row: text for row, (_, text) in made.documents.texts.items()}.items() <= dict(
         enumerate(two_subjects())
     ).items()
@@ -158,10 +161,10 @@ def test_cuts_into_blocks_change_no_words_and_no_documents(found, tmp_path):
 @pytest.mark.parametrize(
     ("texts", "left_out"),
     [
-        (["word"], {"directions", "words"}),
-        (["a b", "", "c"], {"directions", "words"}),
+        (["word"], {"topics", "words"}),
+        (["a b", "", "c"], {"topics", "words"}),
         ([f"w{i % 40}" for i in range(400)], {"words"}),
-        (two_subjects(3), {"directions"}),
+        (two_subjects(3), {"topics"}),
     ],
 )
 def test_a_short_text_gives_a_page_that_says_what_is_left_out(texts, left_out):
@@ -209,10 +212,9 @@ def test_the_page_is_saved_and_scratch_is_left_empty(tmp_path):
 
 
 def test_documents_in_memory_are_bounded_whatever_the_text(found):
-    # Two ends of each direction, the sample, and a few neighbors of each: no term with the number of documents.
+    # The typical ones of each topic, the sample, and a few neighbors of each: no term with the number of documents.
     many = dspectral.explore(texts=two_subjects(3_000), sizes=SMALL)
-    asked = 2 * 4 * 12 + 10
-    assert len(many.documents.texts) <= asked + (2 * 4 * 3 + 10) * 10
+    assert len(many.documents.texts) <= 4 * 10 + 10 + (4 * 3 + 10) * 10
     assert len(many.documents.sample) == len(found.documents.sample) == 10
 
 

@@ -14,12 +14,11 @@ from dspectral.exploring.documents import (
     nearest_documents,
     points_of,
     read_documents,
-    typical_documents,
 )
 from dspectral.exploring.findings import Branch, class_tree, groups_of, leaves
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.pictures import roomy
-from dspectral.exploring.steps import nearest_words, telling, word_map
+from dspectral.exploring.steps import nearest_words, word_map
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.store.from_text.planned_text import Reading, plan_text
 from tests.exploring.texts import two_subjects
@@ -101,7 +100,7 @@ def counted(rng, n, d, path):
     return rows.toarray(), write_counts(rows.astype(np.float32), path, block_rows=7)
 
 
-def test_typical_and_nearest_documents_are_those_of_a_plain_search(tmp_path):
+def test_nearest_documents_are_those_of_a_plain_search(tmp_path):
     rng = np.random.default_rng(0)
     rows, store = counted(rng, 50, 20, str(tmp_path / "store"))
     axes = np.linalg.qr(rng.standard_normal((20, 3)))[0].astype(np.float32)
@@ -109,29 +108,13 @@ def test_typical_and_nearest_documents_are_those_of_a_plain_search(tmp_path):
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     points = rows @ axes / np.where(norms > 0, norms, 1)
     sizes = rows.sum(axis=1)
-    scores = (points * (sizes / (sizes + 8))[:, None]).T
-    best = typical_documents(store, space, 4)
-    np.testing.assert_array_equal(
-        best.rows, np.argsort(-np.concatenate([scores, -scores]), axis=1, kind="stable")[:, :4]
-    )
     chosen = np.array([3, 20, 41])
-    unit, held = points_of(store, space, chosen)
-    lengths = np.linalg.norm(points[chosen], axis=1)
-    np.testing.assert_allclose(held, lengths * (sizes / (sizes + 8))[chosen], rtol=1e-5)
+    unit = points_of(store, space, chosen)
     cosines = unit @ (points / np.linalg.norm(points, axis=1, keepdims=True)).T
     cosines[:, sizes < 3] = -2
     near = nearest_documents(store, space, unit, 5)
     np.testing.assert_array_equal(near.rows, np.argsort(-cosines, axis=1, kind="stable")[:, :5])
     assert near.rows[:, 0].tolist() == chosen.tolist()
-
-
-def test_words_spread_at_random_tell_nothing():
-    rng = np.random.default_rng(0)
-    spread = np.bincount(rng.integers(0, 500, 400), minlength=500)
-    frequency = np.array([(spread > 0).sum(), 20])
-    found = telling(np.array([400, 400]), frequency, 500)
-    assert found[0] < 0.05 * found[1]
-    assert telling(np.array([0]), np.array([0]), 0) == [0]
 
 
 def test_nearest_words_are_never_the_word_itself_nor_the_rare_ones():

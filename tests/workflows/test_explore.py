@@ -23,6 +23,9 @@ def test_a_page_and_a_report_are_written(text, tmp_path, capsys):
     assert report["passes"] == sum(row["passes"] for row in report["rows"] if "passes" in row)
     page = (tmp_path / "out" / "explore.html").read_text(encoding="utf-8")
     assert "<h1>garden.txt</h1>" in page
+    topics = json.loads((tmp_path / "out" / "topics.json").read_text(encoding="utf-8"))
+    assert [set(topic) for topic in topics] == [{"words", "documents"}] * 4
+    assert all(len(topic["documents"]) == 10 for topic in topics)
     printed = capsys.readouterr().out
     assert f"page: {tmp_path / 'out' / 'explore.html'}" in printed
     assert "240 documents with 2,640 words" in printed
