@@ -111,20 +111,6 @@ def test_joined_blocks_give_the_bits_of_one_large_block(store, of):
         assert np.array_equal(a, b)
 
 
-def test_each_block_is_read_once(store):
-    read = []
-
-    def noted(rows):
-        read.append(rows.shape[0])
-        return rows
-
-    rows = map_rows(store, noted, n_columns=N_COLUMNS, dtype=np.float32, sparse_output=True)
-    with dask.config.set(scheduler="sync"):
-        _, (one,) = begun(lambda: summarize(rows, of=SKETCH))
-    assert read == [BLOCK_ROWS] * 10
-    assert one.n_blocks < 10
-
-
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
 def test_what_is_refused_names_its_own_block_and_row(store, scheduler):
     def spoiled(rows):

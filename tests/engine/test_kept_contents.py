@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral import SketchedPCA, TfidfWeighting, build_store, keep, summarize
+from dspectral import build_store, keep, summarize
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine.keeping import digest
 from dspectral.engine.kept_parts import DAMAGED, decoded, encoded, records_of
@@ -43,13 +43,6 @@ def test_builds_keep_nothing_since_they_go_on_by_themselves(tmp_path):
     with keep(tmp_path / "kept"):  # counting the texts of a bag is a pass, of content that is not known
         assert build_store(texts, str(tmp_path / "a")).n_rows == 40
     assert partials(tmp_path / "kept") == []
-
-
-def test_every_fit_that_makes_passes_says_its_argument():
-    for method in (SketchedPCA.fit, TfidfWeighting.partial_fit):
-        assert inspect.signature(method).parameters["keep"].kind is inspect.Parameter.KEYWORD_ONLY
-        assert method.__doc__.index("keep : str or Path, optional") < method.__doc__.index("Returns")
-    assert "keep" not in inspect.signature(build_store).parameters
 
 
 def same(a, b):

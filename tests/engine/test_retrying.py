@@ -47,6 +47,12 @@ def of_botocore(status):
     return error
 
 
+def of_requests(status):
+    error = RuntimeError("answered")
+    error.response = SimpleNamespace(status_code=status)
+    return error
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -58,6 +64,7 @@ def of_botocore(status):
         BlockingIOError(errno.EAGAIN, "again"),
         of_status(503),
         of_botocore(429),
+        of_requests(502),
         type("HTTPClientError", (Exception,), {"__module__": "botocore.exceptions"})("cut"),
     ],
     ids=repr,
@@ -126,12 +133,6 @@ def test_a_number_of_retries_that_is_none_is_refused_by_its_name(value):
         retrying.retried(len, [], what="measuring")
 
 
-def test_a_response_of_requests_is_judged_by_its_status():
-    error = RuntimeError("answered")
-    error.response = SimpleNamespace(status_code=502)
-    assert retrying.is_transient(error)
-
-
 def flaky_block(block, *, folder, error):
     """Fail at the first attempt to read each block, in whatever process."""
     mark = folder / f"{float(block[0, 0])}"
@@ -167,12 +168,6 @@ def test_a_block_that_is_wrong_is_read_once(rows, tmp_path):
     with pytest.raises(ValueError, match=r"damaged"), dask.config.set(scheduler="sync"):
         fitted(wrong)
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_items_of_a_list_are_tried_again():
-    read = Flaky(ConnectionResetError("gone"))
-    with dask.config.set(scheduler="sync"):
-        assert run_tasks(read, ["a", "b"], name="read") == ["a", "b"]
 
 
 def test_workers_tell_of_what_they_tried_again_and_keep_to_the_number_of_the_client(rows, tmp_path):

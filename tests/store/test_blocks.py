@@ -10,7 +10,7 @@ import zarr
 from scipy import sparse
 from zarr.storage import LocalStore
 
-from dspectral.store.arrays import Location, StoreError, read_array
+from dspectral.store.arrays import Location, StoreError
 from dspectral.store.blocks import find_block, read_block, write_block
 from dspectral.store.counts import open_store
 from dspectral.store.location import LocalFiles
@@ -18,16 +18,11 @@ from dspectral.store.matrix import write_counts
 from tests.strategies import zipf_counts
 
 ROWS = zipf_counts(60, 40, 9)
-PARTS = ("data", "indices", "indptr", "column_sums", "document_frequency")
 
 
 @pytest.fixture
 def store(tmp_path):
     return write_counts(ROWS, str(tmp_path / "counts.zarr"), block_rows=20)
-
-
-def chunk_of(store, part, block=1):
-    return Path(store.where.url) / store.blocks[block].name / part / "c" / "0"
 
 
 def test_a_block_is_read_as_it_was_written(tmp_path):
@@ -48,16 +43,6 @@ def test_a_block_without_entries_is_read_back(tmp_path, shape):
     where = Location(str(tmp_path))
     info = write_block(where, "empty", sparse.csr_array(shape, dtype=np.float32))
     assert read_block(where, info).shape == shape
-
-
-def test_the_sums_of_a_block_are_those_of_its_rows(tmp_path):
-    where = Location(str(tmp_path))
-    write_block(where, "a", ROWS)
-    dense = ROWS.toarray()
-    assert np.array_equal(read_array(where, where.open(), "a", "column_sums"), dense.sum(axis=0, dtype=float))
-    assert np.array_equal(
-        read_array(where, where.open(), "a", "document_frequency"), (dense != 0).sum(axis=0)
-    )
 
 
 def test_a_block_counts_only_once_it_has_its_mark(tmp_path):
@@ -93,31 +78,26 @@ def test_another_program_can_open_a_block(store):
     assert np.array_equal(anndata.io.read_elem(group).toarray(), ROWS[:20].toarray())
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_a_flipped_byte_is_found_and_named(store, part):
-    chunk = chunk_of(store, part)
-    content = bytearray(chunk.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    chunk.write_bytes(content)
-    with pytest.raises(
-        StoreError, match=rf"{re.escape(store.where.url)}, block .*-000001: {part} is damaged"
-    ):
+DAMAGE = {
+    "flipped": (lambda content: content[:-9] + bytes([content[-9] ^ 0xFF]) + content[-8:], "is damaged"),
+    "cut": (lambda content: content[:-1], "is damaged"),
+    "gone": (None, "lacks a chunk"),
+}
+
+
+@pytest.mark.parametrize("part", ["data", "indices", "indptr", "column_sums", "document_frequency"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_part_is_named_and_never_computed_with(store, part, damage):
+    change, said = DAMAGE[damage]
+    chunk = Path(store.where.url) / store.blocks[1].name / part / "c" / "0"
+    content = chunk.read_bytes()
+    chunk.unlink() if change is None else chunk.write_bytes(change(content))
+    said = rf"{re.escape(store.where.url)}, block .*-000001: {part} {said}"
+    with pytest.raises(StoreError, match=said):
         store.check()
-
-
-@pytest.mark.parametrize("part", ["data", "indices", "indptr"])
-def test_a_damaged_block_is_never_computed_with(store, part):
-    chunk = chunk_of(store, part)
-    chunk.write_bytes(chunk.read_bytes()[:-1])
-    with pytest.raises(StoreError, match=f"-000001: {part}"):
-        store.counts.compute(scheduler="sync")
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_a_missing_chunk_is_found_and_named(store, part):
-    chunk_of(store, part).unlink()
-    with pytest.raises(StoreError, match=rf"-000001: {part} lacks a chunk"):
-        store.check()
+    if part in ("data", "indices", "indptr"):
+        with pytest.raises(StoreError, match=said):
+            store.counts.compute(scheduler="sync")
 
 
 def test_parts_of_two_blocks_do_not_pass_for_one(store):
@@ -138,10 +118,6 @@ def test_a_missing_block_is_named_when_it_is_read_or_checked(store):
         opened.counts.compute()
     with pytest.raises(StoreError, match=r"-000001: its finished mark is missing"):
         opened.check()
-
-
-def test_a_whole_store_passes_its_check(store):
-    store.check()
 
 
 def test_damaged_metadata_is_named(store):

@@ -148,8 +148,3 @@ def test_lists_of_tokens_and_a_corpus_are_taken_alike(path, tmp_path):
 def test_lists_that_are_no_sentences_are_refused(X, message):
     with pytest.raises(ValueError, match=message):
         as_corpus(X)
-
-
-def test_min_count_must_be_positive():
-    with pytest.raises(ValueError, match="min_count is 0"):
-        as_corpus([["a"]], min_count=0)

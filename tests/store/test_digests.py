@@ -43,10 +43,6 @@ def name(store, i, part):
     return f"{store.where.url}/{store.blocks[i].name}/{part}"
 
 
-def test_a_sound_store_is_checked_without_a_word(store):
-    open_store(store.where.url).check()
-
-
 def test_blocks_that_changed_places_are_refused(store, tmp_path):
     for part in ("data", "indices", "indptr"):
         shutil.move(name(store, 0, part), tmp_path / "aside")
@@ -58,10 +54,23 @@ def test_blocks_that_changed_places_are_refused(store, tmp_path):
         store.counts.compute()
 
 
-def test_a_block_that_is_listed_twice_is_refused(store):
-    first, second, _ = zarr.open_group(store.where.url).attrs["dspectral"]["blocks"]
-    edit_root(store, reseal=False, blocks=[first, second, second])
-    with pytest.raises(StoreError, match=r"the root of store .* was changed after it was written"):
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_columns": 7},
+        {"blocks": lambda blocks: [blocks[0], blocks[1], blocks[1]]},
+        {"format": 1},
+        {"format": 3},
+        {SEAL: None},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_root_that_was_edited_or_is_of_another_format_does_not_open(store, change):
+    ((key, value),) = change.items()
+    if callable(value):
+        value = value(zarr.open_group(store.where.url).attrs["dspectral"][key])
+    edit_root(store, reseal=False, **{key: value})
+    with pytest.raises(StoreError, match=r"was changed after it was written|build the store again"):
         open_store(store.where.url)
 
 
@@ -131,24 +140,11 @@ def test_indices_that_point_outside_are_refused_where_no_digest_tells(store, par
         TruncatedSVD(2).fit(open_store(store.where.url))
 
 
-def test_another_number_of_columns_in_the_root_is_refused(store):
-    edit_root(store, reseal=False, n_columns=7)
-    with pytest.raises(StoreError, match="was changed after it was written"):
-        open_store(store.where.url)
-
-
 def test_a_matrix_in_memory_with_a_bad_index_is_refused():
     rows = sparse.csr_array(np.eye(5))
     rows.indices[2] = 99
     with pytest.raises(ValueError, match="column 99 is not one of its 5 columns"):
         TruncatedSVD(2).fit(rows)
-
-
-@pytest.mark.parametrize("change", [{"format": 1}, {"format": 3}, {SEAL: None}])
-def test_a_store_of_another_format_or_without_its_seal_does_not_open(store, change):
-    edit_root(store, reseal=False, **change)
-    with pytest.raises(StoreError, match="build the store again"):
-        open_store(store.where.url)
 
 
 def test_a_corpus_is_checked_as_a_store_is(tmp_path):
@@ -178,21 +174,16 @@ def test_words_that_were_edited_are_refused(tmp_path):
         _ = open_corpus(corpus.where.url).words
 
 
-def test_a_model_whose_numbers_were_edited_is_refused(tmp_path):
+def test_a_model_whose_numbers_or_arrays_were_edited_is_refused(tmp_path):
     path = str(tmp_path / "model")
     save(TruncatedSVD(2).fit(np.random.default_rng(0).random((9, 5))), path)
+    (array,) = (tmp_path / "model").glob("arrays-*/0")
+    values = zarr.open_array(str(array), mode="a")
+    values[...] = values[...] * 2
+    with pytest.raises(StoreError, match="array arrays-0000/0 is not what was written"):
+        load(path)
     group = zarr.open_group(path, mode="a")
     head = group.attrs["dspectral_model"]
     group.attrs["dspectral_model"] = {**head, "attributes": {**head["attributes"], "n_features_in_": 4}}
     with pytest.raises(StoreError, match="were changed after they were written"):
         load(path)
-
-
-def test_a_model_whose_arrays_changed_places_is_refused(tmp_path):
-    path = tmp_path / "model"
-    save(TruncatedSVD(2).fit(np.random.default_rng(0).random((9, 5))), str(path))
-    (array,) = path.glob("arrays-*/0")
-    values = zarr.open_array(str(array), mode="a")
-    values[...] = values[...] * 2
-    with pytest.raises(StoreError, match="array arrays-0000/0 is not what was written"):
-        load(str(path))

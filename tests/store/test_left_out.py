@@ -36,11 +36,6 @@ def test_a_damaged_block_is_named_and_the_others_are_read_without_it(damaged):
     assert name in store._repr_html_()
     assert np.array_equal(store.counts.compute().toarray(), rows.toarray())
     assert np.array_equal(store.labels.compute().toarray(), np.eye(4)[kept % 4])
-
-
-def test_sums_are_those_of_the_blocks_that_are_left(damaged):
-    url, name, rows, _ = damaged
-    store = open_store(url, without=[name])
     assert np.array_equal(store.column_sums, rows.sum(axis=0))
     assert np.array_equal(store.document_frequency, (rows != 0).sum(axis=0))
     assert store.energy == rows.multiply(rows).sum()

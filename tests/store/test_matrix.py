@@ -17,7 +17,6 @@ from scipy import sparse
 from dspectral.store import matrix
 from dspectral.store.arrays import StoreError
 from dspectral.store.counts import open_store
-from dspectral.store.draft import discard_unfinished
 from dspectral.store.matrix import write_counts
 from dspectral.text.weighting import Weighting
 from tests.store.contents import contents, with_entry
@@ -217,23 +216,6 @@ def test_rows_of_another_width_or_hashing_are_not_appended(url):
         write_counts(ROWS, f"{url}-other", append=True)
 
 
-def test_an_append_that_fails_leaves_the_store_as_it_was(url):
-    write_counts(ROWS, url, block_rows=20)
-    before = contents(url)
-    bad = with_entry(ROWS.toarray(), 30, 3, np.nan)
-    with pytest.raises(ValueError, match="row block 1: row 10, column 3"):
-        write_counts(bad, url, block_rows=20, append=True)
-    store = open_store(url)
-    assert (store.n_rows, store.generation) == (60, 0)
-    assert np.array_equal(store.counts.compute().toarray(), ROWS.toarray())
-    assert before.items() <= contents(url).items()
-    with pytest.raises(StoreError, match=r"its matrix differ.*discard_unfinished"):
-        write_counts(ROWS, url, block_rows=30, append=True)
-    discard_unfinished(url)
-    assert contents(url) == before
-    assert write_counts(ROWS, url, block_rows=30, append=True).n_rows == 120
-
-
 def test_the_plan_of_an_unfinished_store_must_be_the_same(url):
     bad = with_entry(ROWS.toarray(), 50, 3, np.nan)
     with pytest.raises(ValueError, match="is nan"):
@@ -279,11 +261,3 @@ def test_files_that_killed_writers_left_are_in_nobodys_way(url):
             path.touch()
         store = write_counts(ROWS, url, block_rows=20, append=append)
         assert np.array_equal(store.counts[-60:].compute().toarray(), ROWS.toarray())
-
-
-def test_a_store_in_memory_is_written_and_opened():
-    store = write_counts(ROWS, "memory://ours/counts.zarr", block_rows=20)
-    assert np.array_equal(open_store(store.where.url).counts.compute().toarray(), ROWS.toarray())
-    more = write_counts(ROWS, "memory://ours/counts.zarr", append=True)
-    assert (more.n_rows, open_store("memory://ours/counts.zarr").n_rows) == (120, 120)
-    store.check()

@@ -3,9 +3,7 @@
 import errno
 import multiprocessing
 import os
-import shutil
 import signal
-import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -139,29 +137,6 @@ def test_a_full_disk_is_reported_and_costs_no_finished_block(tmp_path, monkeypat
         patch.setattr(location, "_replace", full)
         with pytest.raises(OSError, match="No space left"):
             write("matrix", store, log)
-    check_resumed(tmp_path, store, log)
-
-
-def test_a_disk_that_is_really_full_costs_no_finished_block(tmp_path):
-    disk, log = tmp_path / "disk", tmp_path / "log"
-    disk.mkdir()
-    mount, umount = shutil.which("mount"), shutil.which("umount")
-    if mount is None or umount is None:
-        pytest.skip("there is no mount command")
-    options = ["-t", "tmpfs", "-o", "size=160k", "tmpfs", str(disk)]
-    mounted = subprocess.run([mount, *options], capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"a file system of 160 kB cannot be mounted: {mounted.stderr.decode().strip()}")
-    try:
-        with pytest.raises(OSError, match="No space left"):
-            write("matrix", disk / "store", log)
-        subprocess.run([mount, "-o", "remount,size=8m", str(disk)], check=True)
-        check_resumed(tmp_path, disk / "store", log)
-    finally:
-        subprocess.run([umount, str(disk)], check=True)
-
-
-def check_resumed(tmp_path, store, log):
     done = finished_blocks(store)
     assert 0 < len(done) < N_BLOCKS
     for info in done:
@@ -200,15 +175,10 @@ def expected(tmp_path_factory, text):
         return make_stores(folder / "sync", text, generated(folder / "log"))
 
 
-def test_four_threads_write_the_same_bytes(tmp_path, text, expected):
-    with dask.config.set(scheduler="threads", num_workers=4):
-        assert make_stores(tmp_path / "threads", text, generated(tmp_path / "log")) == expected
-
-
-@pytest.mark.parametrize("n_processes", [2, 4])
-def test_processes_write_the_same_bytes(tmp_path, text, expected, n_processes):
-    with scheduled("processes", n_processes):
-        assert make_stores(tmp_path / "processes", text, generated(tmp_path / "log")) == expected
+@pytest.mark.parametrize(("kind", "n"), [("threads", 4), ("processes", 2)])
+def test_every_scheduler_writes_the_same_bytes(tmp_path, text, expected, kind, n):
+    with scheduled(kind, n):
+        assert make_stores(tmp_path / kind, text, generated(tmp_path / "log")) == expected
 
 
 def test_a_cluster_writes_the_same_bytes_also_when_a_worker_is_killed(tmp_path, text, expected):

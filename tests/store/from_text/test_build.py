@@ -100,16 +100,6 @@ def test_other_settings_are_not_appended(text, url):
     assert contents(url) == before
 
 
-def test_an_append_of_text_that_is_not_utf8_leaves_the_store_as_it_was(text, url, tmp_path):
-    build_store(text[0], url, hashing=HASHING)
-    before = contents(url)
-    (tmp_path / "bad.txt").write_bytes(b"good\nb\xffad\n")
-    with pytest.raises(ValueError, match=r"bad\.txt"):
-        build_store(str(tmp_path / "bad.txt"), url, hashing=HASHING, append=True)
-    assert before.items() <= contents(url).items()
-    assert np.array_equal(open_store(url).counts.compute().toarray(), hashed(LINES[:60]))
-
-
 def test_a_store_of_no_document_is_refused(tmp_path, url):
     (tmp_path / "nothing.txt").write_bytes(b"")
     for settings in ({"hashing": HASHING}, {"vocabulary": VocabularySettings()}):
@@ -138,10 +128,3 @@ def test_a_finished_or_another_unfinished_store_is_in_the_way(text, url, tmp_pat
         build_store(str(tmp_path / "bad.txt"), f"{url}-2", hashing=HASHING, errors="replace")
     with pytest.raises(StoreError, match=r"its .*sources.* differ"):
         write_counts(sparse.eye_array(3), f"{url}-2")
-
-
-def test_text_and_store_may_be_in_memory(text):
-    store = build_store(text, "memory://built/counts.zarr", vocabulary=VocabularySettings(), block_bytes=500)
-    opened = open_store("memory://built/counts.zarr")
-    assert opened.vocabulary.terms == store.vocabulary.terms
-    assert opened.counts.compute().shape == (90, len(store.vocabulary.terms))

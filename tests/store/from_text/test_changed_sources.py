@@ -111,18 +111,6 @@ def test_a_source_that_was_edited_at_the_same_size_is_named_and_refused(tmp_path
     assert same_rows(kind, store, NEW + OLD, tmp_path)
 
 
-def test_an_edit_that_keeps_the_time_of_the_file_is_seen(tmp_path, stopped_at):
-    source, store = tmp_path / "a.txt", str(tmp_path / "store")
-    put(source, OLD)
-    build, before = builder("vocabulary", str(source), store), source.stat()
-    stopped_at("blocks/0000-000002", build)
-    put(source, NEW)
-    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert (source.stat().st_mtime_ns, source.stat().st_size) == (before.st_mtime_ns, before.st_size)
-    with pytest.raises(StoreError, match=r"a\.txt changed since"):
-        build()
-
-
 def test_other_sizes_are_named_file_by_file(tmp_path, stopped_at):
     files, store = [str(tmp_path / f"{name}.txt") for name in "abcde"], str(tmp_path / "store")
     for source in files:

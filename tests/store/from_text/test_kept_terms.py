@@ -174,7 +174,6 @@ def letters(text):
     return list(text.replace(" ", ""))
 
 
-@pytest.mark.skipif("tokenizer" not in HashingSettings._fields, reason="there is one rule of tokens alone")
 def test_terms_are_the_tokens_of_a_tokenizer_of_the_users_own():
     settings = HashingSettings(ngram_range=(1, 1))._replace(tokenizer=letters).checked()
     sample = TermSample.of(Documents.of(["ab a"]), settings, 9)

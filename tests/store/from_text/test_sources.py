@@ -201,16 +201,10 @@ def test_a_missing_extra_is_named_with_what_installs_it(tmp_path, monkeypatch, n
         plan_spans(path, field="text")
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.txt.gz"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.tsv", "a.csv", "a.csv.gz", "a.jsonl"])
 def test_empty_files_have_no_documents(tmp_path, name):
     path = written(tmp_path / name, gzip.compress(b"") if name.endswith("gz") else b"")
-    assert documents(path, field="text" if "tsv" in name else None) == []
-
-
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.csv.gz"])
-def test_empty_files_of_records_have_no_documents(tmp_path, name):
-    path = written(tmp_path / name, gzip.compress(b"") if name.endswith("gz") else b"")
-    assert documents(path, field="text") == []
+    assert documents(path, field=None if "txt" in name else "text") == []
 
 
 def test_a_span_pickles_and_is_json(tmp_path):
