@@ -249,7 +249,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
         "check_decision_proba_consistency": ONE_LABEL,
         "check_estimator_sparse_array": COLUMNS,
         "check_estimator_sparse_matrix": COLUMNS,
-    },
+    }
 }
 """Checks of scikit-learn that cannot apply, by estimator, with the reason. Every other check passes."""
 NO_CHECKS = {

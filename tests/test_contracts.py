@@ -6,6 +6,7 @@ import pickle
 import warnings
 from functools import cache
 
+import dask
 import dask.array as da
 import joblib
 import numpy as np
@@ -21,6 +22,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import dspectral
 from tests.contracts import CASES, EXPECTED_FAILURES, NO_CHECKS
+from tests.test_persistence import assert_same
+from tools import same_bits
 
 SEEDED = [name for name in CASES if "random_state" in inspect.signature(getattr(dspectral, name)).parameters]
 TRANSFORMERS = [name for name in CASES if hasattr(getattr(dspectral, name), "transform")]
@@ -113,7 +116,9 @@ def test_joblib_brings_back_the_same_model(name):
 def test_saving_brings_back_the_same_model(name, tmp_path):
     model = fitted(name)
     dspectral.save(model, str(tmp_path / "model"))
-    np.testing.assert_array_equal(result(name, dspectral.load(str(tmp_path / "model"))), result(name, model))
+    loaded = dspectral.load(str(tmp_path / "model"))
+    assert_same(loaded, model)
+    np.testing.assert_array_equal(result(name, loaded), result(name, model))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -173,6 +178,8 @@ def test_output_is_a_frame_where_pandas_is_asked_for(name):
         return
     assert list(frame.columns) == list(model.get_feature_names_out())
     np.testing.assert_array_equal(frame.to_numpy(), plain)
+    if name != "VectorQuantizer":  # lazy rows stay lazy, whatever is asked for
+        assert isinstance(model.transform(da.from_array(as_array(X), chunks=(10, -1))), da.Array)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if is_classifier(CASES[name].make())])
@@ -189,14 +196,7 @@ def test_a_classifier_knows_its_classes_scores_and_gives_dense_probabilities(nam
 
 
 KINDS = [
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
+    *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)),
     "bool",
     "float16",
     "float32",
@@ -220,6 +220,38 @@ def test_rows_of_any_type_give_the_same_in_memory_and_lazily(name, dtype):
     csr_blocks = da.from_array(dense, chunks=(10, -1)).map_blocks(sparse.csr_array)
     lazily = CASES[name].make().fit(csr_blocks, y)
     np.testing.assert_allclose(numbers(result(name, lazily, dense)), numbers(expected), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in OF_KIND["rows"] if name != "VectorQuantizer"])
+def test_threads_give_the_bits_of_one_thread_and_each_block_is_read_once_a_pass(name):
+    X, y = CASES[name].data()
+    reads, bits = [], []
+
+    def read(block):
+        reads.append(len(block))
+        return block
+
+    rows = da.from_array(as_array(X), chunks=(5, -1)).map_blocks(read, meta=np.empty((0, 0)))
+    for scheduler in ("sync", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            model = CASES[name].make().fit(rows, y)
+        bits.append(same_bits.bits(model))
+    assert bits[0] == bits[1]
+    if name != "Topics":  # whose documents' own rows are read again
+        assert len(reads) == 2 * 8 * model.n_passes_
+
+
+@pytest.mark.parametrize("name", OF_KIND["sentences"])
+def test_threads_give_the_bits_of_one_thread_over_a_corpus(name, tmp_path):
+    X, _ = CASES[name].data()
+    (tmp_path / "text").write_text("".join(" ".join(sentence) + "\n" for sentence in X))
+    corpus = dspectral.build_corpus(str(tmp_path / "text"), str(tmp_path / "corpus"), block_bytes=200)
+    assert corpus.n_blocks > 3
+    bits = []
+    for scheduler in ("sync", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            bits.append(same_bits.bits(CASES[name].make().fit(corpus)))
+    assert bits[0] == bits[1]
 
 
 @cache

@@ -74,7 +74,10 @@ LIGHT = [
         "dspectral.decomposition.frequent_directions, dspectral.store.from_text.text_files, dspectral.engine",
         {"sklearn", "pandas", "pyarrow", "matplotlib"},
     ),
-    ("dspectral.decomposition.estimators, dspectral.methods.embeddings", {"numba", "matplotlib", "bokeh"}),
+    (
+        "dspectral.decomposition.estimators, dspectral.methods.embeddings, dspectral.plotting",
+        {"numba", "matplotlib", "bokeh"},
+    ),
 ]
 """What one process imports in turn, and what must not be there afterwards."""
 

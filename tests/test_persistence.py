@@ -19,7 +19,6 @@ import dspectral
 from dspectral import (
     IntentClassifier,
     NgramHashing,
-    SentenceRecipe,
     SentenceRepresentation,
     SketchedPCA,
     TfidfWeighting,
@@ -27,11 +26,9 @@ from dspectral import (
     load,
     save,
 )
-from dspectral.methods.sentences.mean_vectors import WordVectorRepresentation
 from dspectral.store.arrays import Location, StoreError
 from dspectral.store.records import read_record, write_record
 from dspectral.text.hashing import HashingSettings
-from dspectral.types import Documents
 from tests.strategies import zipf_counts
 
 TEXTS = ["play some jazz", "play loud rock", "book cheap flight", "book my flight", "what weather today"] * 4
@@ -100,26 +97,6 @@ def test_partial_fit_continues_where_the_saved_model_was(path, solver):
     assert_same(load(path).partial_fit(X[200:]), model.partial_fit(X[200:]))
 
 
-def test_a_sentence_representation_comes_back_whole(path):
-    recipe = SentenceRecipe(n_passes=2)
-    model = SentenceRepresentation(2, n_features=1024, ngram_range=(1, 2), recipe=recipe).fit(TEXTS)
-    save(model, path)
-    loaded = load(path)
-    assert_same(loaded, model)
-    assert_same(loaded.transform(TEXTS).toarray(), model.transform(TEXTS).toarray())
-
-
-def test_word_vectors_come_back_whole(path):
-    words = Documents.of(["jazz", "rock", "flight"])
-    model = WordVectorRepresentation(
-        words, np.array([[1, 0.1], [1, 0], [0, 1]], dtype=np.float32), n_features=64
-    )
-    save(model, path)
-    loaded = load(path)
-    assert_same(loaded, model)
-    assert_same(loaded.transform(TEXTS).toarray(), model.transform(TEXTS).toarray())
-
-
 class MyPCA(SketchedPCA):
     """A user's own, with a method and no parameters of its own."""
 
@@ -169,9 +146,7 @@ def test_a_subclass_is_found_where_it_is_imported_or_given(path):
     assert_same(load(path), model)
     assert_same(load(path).first(), model.first())
     edited(path, lambda head: head.update({"class": "elsewhere.MyPCA"}))
-    with pytest.raises(
-        ValueError, match=r"names the class 'elsewhere\.MyPCA', which is not imported: .*classes="
-    ):
+    with pytest.raises(ValueError, match=r"names the class 'elsewhere\.MyPCA', which is not imported"):
         load(path)
     assert type(load(path, classes=[MyPCA])) is MyPCA
 
@@ -206,6 +181,7 @@ def elsewhere(tmp_path_factory):
     return {**json.loads(found.stdout), "known": known.singular_values_.tobytes().hex()}
 
 
+@pytest.mark.slow
 def test_a_subclass_in_a_pipeline_that_is_not_imported_is_named_in_another_process(elsewhere):
     assert "names the class 'tests.test_persistence.MyPCA', which is not imported" in elsewhere["refused"]
 
@@ -382,11 +358,6 @@ def test_a_random_state_outside_of_its_key_is_refused(path, pca, kind, position)
         load(path)
 
 
-def test_a_path_without_anything_has_no_model(path):
-    with pytest.raises(ValueError, match=r"there is no model at .*: save writes one"):
-        load(path)
-
-
 def edited(path, change):
     where = Location(path)
     record = read_record(where)
@@ -404,10 +375,6 @@ def exists(path, number):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda head: head.update({"class": "os.system"}),
-            "names the class 'os.system', which is not imported",
-        ),
         (lambda head: head.update({"class": "Certificate"}), "names the class 'Certificate'"),
         (
             lambda head: head["attributes"]["certificate_"].update({"class": "Popen"}),
@@ -440,10 +407,12 @@ def test_a_damaged_array_is_named(tmp_path, pca):
         load(str(tmp_path / "model"))
 
 
+@pytest.mark.slow
 def test_a_model_loads_in_another_process(elsewhere):
     assert elsewhere["bits"] == elsewhere["known"]
 
 
+@pytest.mark.slow
 def test_every_public_name_is_there_and_import_has_no_effects(elsewhere):
     assert set(dspectral.__all__) <= set(dir(dspectral))
     assert not any(elsewhere["effects"].values()), elsewhere["effects"]

@@ -16,17 +16,7 @@ VALIDATION = ("/sklearn/",)
 
 
 class Outcome(NamedTuple):
-    """What a call ended in.
-
-    Attributes
-    ----------
-    value : object
-        Its result; None where it raised.
-    error : Exception or None
-        What it raised.
-    fault : str or None
-        What is wrong with how it ended.
-    """
+    """What a call ended in: its result, what it raised, and what is wrong with how it ended."""
 
     value: Any
     error: Exception | None

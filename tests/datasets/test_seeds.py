@@ -1,14 +1,27 @@
-"""Every generator of data takes a seed of any kind, and refuses what is none."""
+"""Generators of data: seeds of any kind, the same bits under every scheduler, and rows of the law that they state."""
 
 import inspect
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.sparse.linalg import svds
 
 from dspectral import datasets
+from dspectral.datasets import (
+    gaussian_rows,
+    labelled_counts,
+    low_rank_axes,
+    low_rank_counts,
+    low_rank_rows,
+    sample_labelled_documents,
+    state_parameters,
+)
+from dspectral.datasets.counts import topic_parameters
 from dspectral.datasets.standard_library import LabelledDocuments
+from tests.schedulers import scheduled
 
 DOCUMENTS = LabelledDocuments([f"text number {i} here" for i in range(12)], list("aabbccaabbcc"), [])
 DRAW = {
@@ -80,3 +93,151 @@ def test_parts_that_belong_together_are_of_one_draw():
 def test_each_block_of_one_seed_is_drawn_by_itself():
     rows = datasets.gaussian_rows(8, 3, block_rows=4, seed=0).compute()
     assert len(np.unique(rows)) == rows.size
+
+
+def small(**changes):
+    settings = {"row_length": 30, "block_rows": 400, "seed": 5} | changes
+    return low_rank_counts(1000, 300, 6, **settings)
+
+
+def test_blocks_are_counts_in_canonical_csr():
+    X = small()
+    assert X.chunks == ((400, 400, 200), (300,))
+    for block in X.blocks:
+        rows = block.compute()
+        assert isinstance(rows, sparse.csr_array)
+        assert (rows.dtype, rows.indices.dtype) == (np.float32, np.int32)
+        assert rows.has_canonical_format
+        assert rows.data.min() >= 1
+        np.testing.assert_array_equal(rows.data, np.rint(rows.data))
+
+
+def test_rows_have_the_length_asked_for_on_average():
+    lengths = small(row_length=50).compute().sum(axis=1)
+    assert lengths.min() >= 1
+    assert abs(lengths.mean() - 50) < 4 * 7 / np.sqrt(1000)
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads", "processes"])
+def test_every_scheduler_draws_the_same_bits(scheduler):
+    X = small()
+    backwards = [X.blocks[i].compute(scheduler="sync") for i in reversed(range(3))]
+    alone = sparse.vstack(backwards[::-1], format="csr")
+    with scheduled(scheduler):
+        together = X.compute()
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
+
+
+def test_a_longer_matrix_begins_with_the_same_blocks():
+    longer = low_rank_counts(1500, 300, 6, row_length=30, block_rows=400, seed=5)
+    assert (longer.blocks[1].compute() != small().blocks[1].compute()).nnz == 0
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.7, 1.0, 1.3])
+@pytest.mark.parametrize("noise", [0.0, 0.4, 1.0])
+def test_columns_are_as_frequent_as_the_true_parameters_say(exponent, noise):
+    X = low_rank_counts(20_000, 40, 4, row_length=20, noise=noise, exponent=exponent, block_rows=5000, seed=1)
+    expected = topic_parameters(40, 4, noise=noise, exponent=exponent).expected_columns()
+    counts = X.compute().sum(axis=0)
+    assert abs(expected.sum() - 1) < 1e-12
+    # Three topics in a row make neighbouring words alike: at most 20 times a Poisson number's variance.
+    assert np.all(np.abs(counts - counts.sum() * expected) <= 5 * np.sqrt(20 * counts.sum() * expected) + 5)
+
+
+def test_without_noise_as_many_directions_stand_out_as_there_are_topics():
+    X = low_rank_counts(3000, 500, 8, row_length=1000, noise=0.0, block_rows=1000, seed=2).compute()
+    values = np.sort(svds(X.astype(float), k=10, return_singular_vectors=False, rng=0))[::-1]
+    assert values[7] > 4 * values[8]
+
+
+def test_topics_share_no_column_and_each_sums_to_one():
+    topics = topic_parameters(103, 10).topics
+    np.testing.assert_allclose(topics.sum(axis=1), 1)
+    assert (topics.T @ topics).nnz == 10 * 10 * 10  # within topics only
+    assert np.count_nonzero(topics.sum(axis=0)) == topics.nnz
+
+
+def test_nothing_is_drawn_before_it_is_computed(monkeypatch):
+    def refuse(*_arguments, **_options):
+        raise AssertionError("computed")
+
+    monkeypatch.setattr(dask.base, "get_scheduler", refuse)
+    assert isinstance(small(), da.Array)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gaussian_rows_are_standard_normal(dtype):
+    X = gaussian_rows(5000, 20, block_rows=1500, dtype=dtype, seed=3)
+    assert X.chunks == ((1500, 1500, 1500, 500), (20,))
+    rows = X.compute()
+    assert rows.dtype == X.dtype == dtype
+    assert abs(rows.mean()) < 5 / np.sqrt(rows.size)
+    assert np.abs(rows.T @ rows / 5000 - np.eye(20)).max() < 0.1
+
+
+def test_low_rank_rows_lie_near_the_true_axes_by_as_much_as_the_noise():
+    axes = low_rank_axes(60, 4, seed=9)
+    np.testing.assert_allclose(axes @ axes.T, np.eye(4), atol=1e-12)
+    rows = low_rank_rows(4000, 60, 4, noise=0.1, seed=9).compute()
+    rest = rows - rows @ axes.T @ axes
+    assert np.isclose(rest.std(), 0.1 * np.sqrt(56 / 60), rtol=0.02)
+    strengths = np.linalg.norm(rows @ axes.T, axis=0) / np.sqrt(4000)
+    np.testing.assert_allclose(strengths, np.hypot([1, 0.75, 0.5, 0.25], 0.1), rtol=0.1)
+
+
+def test_words_and_labels_are_those_of_the_states():
+    parameters = state_parameters(20, 8, 3, seed=1)
+    words, labels, same = sample_labelled_documents(40_000, parameters=parameters, n_labels_each=0.8, seed=2)
+    assert same is parameters
+    expected = parameters.words @ parameters.weights
+    np.testing.assert_allclose(words.sum(axis=0) / words.sum(), expected, atol=0.01)
+    np.testing.assert_allclose(
+        labels.sum(axis=0) / 40_000, 0.8 * parameters.labels @ parameters.weights, atol=0.01
+    )
+    assert set(labels.data) == {1.0}
+
+
+def test_blocks_do_not_depend_on_each_other_and_share_their_states():
+    words, labels = labelled_counts(900, 120, 40, 4, noise=0.0, block_rows=300, seed=3)
+    again = labelled_counts(900, 120, 40, 4, noise=0.0, block_rows=300, seed=3)
+    for ours, theirs in zip((words, labels), again, strict=True):
+        assert (ours.blocks[1].compute() != theirs.compute()[300:600]).nnz == 0
+    for block in range(3):  # without noise a document's words and labels are of its state alone
+        rows = [part.blocks[block].compute() for part in (words, labels)]
+        states = [np.maximum.reduceat(part.indices % 4, part.indptr[:-1]) for part in rows]
+        np.testing.assert_array_equal(*states)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_components": 301}, "n_components is 301.*from 1 to n_columns, 300"),
+        ({"n_components": 0}, "n_components is 0"),
+        ({"noise": 1.5}, "noise is 1.5"),
+        ({"exponent": -1.0}, "exponent is -1.0"),
+        ({"row_length": 0.5}, "row_length is 0.5"),
+        ({"block_rows": 0}, "block_rows is 0"),
+        ({"n_rows": 0}, "n_rows is 0"),
+    ],
+)
+def test_a_parameter_out_of_range_is_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        low_rank_counts(**{"n_rows": 10, "n_columns": 300, "n_components": 3} | changes)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: low_rank_rows(10, 60, 61), "n_components is 61"),
+        (lambda: low_rank_rows(10, 60, 3, noise=-0.1), "noise is -0.1"),
+        (lambda: state_parameters(3, 5, 4), "n_states is 4, but must be from 1 to n_words, 3"),
+        (lambda: state_parameters(3, 0, 2), "n_labels is 0"),
+        (lambda: labelled_counts(10, 8, 3, 4), "n_states is 4, but must be from 1 to 3"),
+        (lambda: labelled_counts(10, 8, 8, 4, noise=2.0), "noise is 2.0"),
+        (lambda: labelled_counts(10, 8, 8, 4, labels_each=0.5), "0.5 labels on average"),
+    ],
+)
+def test_what_cannot_be_drawn_is_an_error(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,17 +1,30 @@
-"""Components, their output and their types: those of scikit-learn, for rows of every kind."""
+"""Components, certificates, growing and parameters of the estimators: those of scikit-learn, for rows of every kind."""
 
 import dask.array as da
 import numpy as np
 import pytest
 import sklearn
 import sklearn.decomposition
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.pipeline import make_pipeline
 
 from dspectral import SketchedPCA, TruncatedSVD, write_counts
 from dspectral.datasets import low_rank_axes, low_rank_counts, low_rank_rows
-from tests.decomposition.rows import DENSE, ROWS, SOLVERS, csr_blocks
+from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.decomposition.spectrum import GRAM_COLUMNS, summary_of
 from tests.reference import optimal_residual, residual
+from tests.strategies import matrices, zipf_counts
+
+SOLVERS = ["frequent_directions", "gram", "nystrom", "krylov"]
+ROWS = zipf_counts(300, 50, 12, n_topics=3)
+DENSE = ROWS.toarray().astype(np.float64)
+
+
+def csr_blocks(rows, size):
+    meta = sparse.csr_array((0, 0), dtype=rows.dtype)
+    return da.from_array(rows.toarray(), chunks=(size, -1)).map_blocks(sparse.csr_array, meta=meta)
 
 
 @pytest.fixture(scope="module", params=["dense", "CSR", "CSC matrix", "Dask dense", "Dask CSR", "store"])
@@ -35,25 +48,22 @@ def exact(face, solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_components_are_those_of_scikit_learns_pca(any_kind, solver):
-    truth = sklearn.decomposition.PCA(3, svd_solver="full").fit(DENSE)
-    found = exact(SketchedPCA, solver).fit(any_kind)
-    np.testing.assert_allclose(np.abs(found.components_ @ truth.components_.T), np.eye(3), atol=1e-3)
-    for name in ("singular_values_", "explained_variance_", "explained_variance_ratio_", "mean_"):
-        np.testing.assert_allclose(getattr(found, name), getattr(truth, name), rtol=1e-4)
-    assert found.energy_ == pytest.approx(np.sum((DENSE - DENSE.mean(axis=0)) ** 2))
-    assert found.n_samples_seen_ == 300
-    assert_transforms_as(found, truth, any_kind)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_components_are_those_of_scikit_learns_truncated_svd(any_kind, solver):
-    truth = sklearn.decomposition.TruncatedSVD(3, algorithm="arpack", random_state=0).fit(DENSE)
-    found = exact(TruncatedSVD, solver).fit(any_kind)
+@pytest.mark.parametrize("face", [SketchedPCA, TruncatedSVD])
+def test_components_are_those_of_scikit_learn(any_kind, face, solver):
+    theirs = sklearn.decomposition
+    centered = face is SketchedPCA
+    truth = theirs.PCA(3, svd_solver="full") if centered else theirs.TruncatedSVD(3, algorithm="arpack")
+    truth.fit(DENSE)
+    found = exact(face, solver).fit(any_kind)
     np.testing.assert_allclose(np.abs(found.components_ @ truth.components_.T), np.eye(3), atol=1e-3)
     for name in ("singular_values_", "explained_variance_", "explained_variance_ratio_"):
-        np.testing.assert_allclose(getattr(found, name), getattr(truth, name), rtol=1e-3)
-    assert found.energy_ == pytest.approx(np.sum(DENSE**2))
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(truth, name), rtol=1e-4 if centered else 1e-3
+        )
+    if centered:
+        np.testing.assert_allclose(found.mean_, truth.mean_, rtol=1e-4)
+    assert found.energy_ == pytest.approx(np.sum((DENSE - centered * DENSE.mean(axis=0)) ** 2))
+    assert found.n_samples_seen_ == 300
     assert_transforms_as(found, truth, any_kind)
 
 
@@ -154,10 +164,6 @@ def test_directions_that_rows_do_not_have_are_zero_after_one_warning(solver, X, 
         assert np.isfinite(model.explained_variance_ratio_).all()
 
 
-def test_columns_have_names():
-    assert SketchedPCA(2).fit(DENSE).get_feature_names_out().tolist() == ["sketchedpca0", "sketchedpca1"]
-
-
 def test_pandas_output_is_for_rows_in_memory_and_lazy_rows_stay_lazy():
     model = SketchedPCA(2).set_output(transform="pandas")
     frame = model.fit_transform(DENSE)
@@ -185,3 +191,169 @@ def test_lazy_projections_are_turned_back_lazily():
     for rows in (DENSE, da.from_array(DENSE)):
         with pytest.raises(ValueError, match="X has 50 columns, but there are 3 components"):
             model.inverse_transform(rows)
+
+
+@pytest.mark.parametrize("width", [GRAM_COLUMNS, GRAM_COLUMNS + 1])
+@pytest.mark.parametrize("n_passes", [1, 3])
+def test_auto_takes_the_solver_that_it_documents(width, n_passes):
+    wide = sparse.random_array((60, width), density=0.01, format="csr", rng=0, dtype=np.float32)
+    found = SketchedPCA(2, n_passes=n_passes).fit(wide)
+    if width == GRAM_COLUMNS:
+        assert (found.solver_, found.n_passes_) == ("gram", 1)
+    else:
+        assert found.solver_ == ("frequent_directions" if n_passes == 1 else "krylov")
+        assert found.n_passes_ == n_passes
+
+
+@pytest.mark.parametrize("face", [SketchedPCA, TruncatedSVD])
+def test_more_components_than_columns_are_refused(face):
+    X = np.random.default_rng(0).standard_normal((9, 4))
+    for rows in (X, da.from_array(X, chunks=(2, -1))):
+        with pytest.raises(ValueError, match=r"^n_components is 6, but X has only 4 "):
+            face(6).fit(rows)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_number_that_is_not_finite_is_named_with_its_place(solver, value):
+    X = DENSE.copy()
+    X[107, 3] = value
+    lazy = da.from_array(X, chunks=(50, -1))
+    for rows in (lazy, lazy.map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0)))):
+        with pytest.raises(ValueError, match=f"^row block 2: row 7, column 3 is {value}, but every entry"):
+            SketchedPCA(2, solver=solver).fit(rows)
+    with pytest.raises(ValueError, match="Input X contains NaN" if np.isnan(value) else "contains infinity"):
+        SketchedPCA(2, solver=solver).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"solver": "exact"}, "solver is 'exact', but it must be one of 'auto', 'frequent_directions', "),
+        ({"n_passes": 0}, "n_passes is 0, but it must be an integer of at least 1"),
+        ({"n_components": 0}, "n_components is 0, but it must be an integer of at least 1"),
+        ({"sketch_size": 1}, "sketch_size is 1, below n_components = 2"),
+        ({"sketch_size": 10.5}, "sketch_size is 10.5, but it must be an integer"),
+    ],
+)
+def test_a_parameter_that_makes_no_sense_is_named(parameters, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        SketchedPCA(**{"n_components": 2, **parameters}).fit(ROWS)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_seed_gives_the_same_bits_and_another_an_answer_as_good(solver):
+    one, same, other = (
+        SketchedPCA(3, solver=solver, n_passes=4, random_state=seed).fit(DENSE) for seed in (0, 0, 1)
+    )
+    assert one.components_.tobytes() == same.components_.tobytes()
+    assert (one.components_.tobytes() != other.components_.tobytes()) == (solver in ("nystrom", "krylov"))
+    allowed = max(one.certificate_.absolute, other.certificate_.absolute)
+    assert np.abs(one.singular_values_**2 - other.singular_values_**2).max() <= allowed
+
+
+@pytest.mark.parametrize("face", [SketchedPCA, TruncatedSVD])
+@pytest.mark.parametrize("solver", ["frequent_directions", "gram"])
+def test_adding_rows_is_merging_and_agrees_with_a_fit_on_all(face, solver):
+    model = face(4, solver=solver, sketch_size=12)
+    first, second = ROWS[:110], ROWS[110:]
+    of = summary_of(model.fit(ROWS)._plan(np.float32), solver)
+    merged = of(first).merge(of(second))
+    grown = face(4, solver=solver, sketch_size=12).partial_fit(first)
+    assert grown.n_samples_seen_ == 110
+    assert grown.partial_fit(second) is grown
+    for found, expected in zip(grown.summary_, merged, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    whole = model.fit(ROWS)
+    assert grown.n_samples_seen_ == whole.n_samples_seen_ == 300
+    assert grown.energy_ == pytest.approx(whole.energy_)
+    np.testing.assert_allclose(grown.mean_, whole.mean_)
+    allowed = grown.certificate_.absolute + whole.certificate_.absolute
+    assert np.abs(grown.singular_values_**2 - whole.singular_values_**2).max() <= allowed
+
+
+def test_added_rows_do_not_change_the_precision():
+    model = SketchedPCA(2, solver="frequent_directions").fit(ROWS).partial_fit(DENSE)
+    assert model.components_.dtype == np.float32
+    assert model.n_samples_seen_ == 600
+
+
+def test_only_one_pass_can_grow():
+    assert not hasattr(TruncatedSVD(solver="krylov"), "partial_fit")
+    assert not hasattr(TruncatedSVD(solver="nystrom"), "partial_fit")
+    wide = sparse.random_array((60, GRAM_COLUMNS + 1), density=0.05, format="csr", rng=0)
+    model = TruncatedSVD(2, n_passes=2).fit(wide)
+    with pytest.raises(ValueError, match=r"solver 'krylov' reads all rows 2 time\(s\) and leaves nothing"):
+        model.partial_fit(wide)
+    assert isinstance(TruncatedSVD(2, n_passes=1).partial_fit(wide).summary_, FrequentDirections)
+
+
+@pytest.mark.parametrize("solver", ["frequent_directions", "gram"])
+def test_added_rows_fill_components_that_were_zero(solver):
+    model = SketchedPCA(3, center=False, solver=solver)
+    for rows, message in (([[4.0, 0, 0]], "only 1 ind"), ([[0, 3.0, 0]], "only 2 ind")):
+        with pytest.warns(UserWarning, match=message):
+            model.partial_fit(rows)
+    np.testing.assert_allclose(model.partial_fit([[0, 0, 2.0]]).singular_values_, [4, 3, 2])
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("solver", SOLVERS)
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(X=matrices(max_rows=40, max_columns=10), seed=st.integers(0, 5))
+def test_what_is_found_is_orthonormal_and_from_below_and_within_the_certificate(solver, center, X, seed):
+    A = X - X.mean(axis=0) if center else X
+    truth = np.linalg.svd(A, compute_uv=False) ** 2
+    if truth[0] <= 1e-7 * max(1.0, float(np.sum(X**2))):
+        return  # no direction at all
+    model = SketchedPCA(1, center=center, solver=solver, n_passes=2, sketch_size=3, random_state=seed)
+    found = model.fit(da.from_array(X, chunks=(7, -1)))
+    rounding = 1e-9 * max(1.0, float(np.sum(X**2)))
+    values, certificate = found.singular_values_**2, found.certificate_
+    np.testing.assert_allclose(found.components_ @ found.components_.T, np.eye(1), atol=1e-10)
+    assert found.components_[0, np.argmax(np.abs(found.components_[0]))] > 0
+    assert values[0] <= truth[0] + rounding
+    assert truth[0] - values[0] <= certificate.absolute + rounding
+    assert certificate.relative == pytest.approx(certificate.absolute / found.energy_)
+    assert 0 <= found.explained_variance_ratio_.sum() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("face", [SketchedPCA, TruncatedSVD])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_certificate_bounds_the_norm_of_what_a_sketch_lost(face, dtype):
+    A = DENSE - DENSE.mean(axis=0) if face is SketchedPCA else DENSE
+    found = face(5, solver="frequent_directions", sketch_size=12).fit(csr_blocks(ROWS.astype(dtype), 40))
+    B = found.summary_.sketch.astype(np.float64)
+    left = np.linalg.norm(A.T @ A - B.T @ B, 2)
+    assert 0.2 * found.certificate_.absolute < left <= found.certificate_.absolute
+    assert found.certificate_.absolute <= found.energy_ / 12
+
+
+@pytest.mark.parametrize("face", [SketchedPCA, TruncatedSVD])
+def test_the_certificate_of_one_product_bounds_the_norm_of_what_is_left(face):
+    A = DENSE - DENSE.mean(axis=0) if face is SketchedPCA else DENSE
+    found = face(12, solver="nystrom", sketch_size=12).fit(csr_blocks(ROWS.astype(np.float64), 40))
+    kept = (found.components_.T * found.singular_values_**2) @ found.components_
+    left = np.linalg.norm(A.T @ A - kept, 2)
+    assert left <= found.certificate_.absolute < found.energy_
+    # The trace of a positive semidefinite matrix is what bounds its norm.
+    assert found.certificate_.absolute == pytest.approx(np.trace(A.T @ A - kept), rel=1e-6)
+
+
+@pytest.mark.parametrize("face", [SketchedPCA, TruncatedSVD])
+@pytest.mark.parametrize(("n_components", "n_passes"), [(1, 2), (4, 2), (4, 4), (12, 3)])
+def test_the_certificate_of_a_krylov_space_bounds_the_error_of_every_squared_singular_value(
+    face, n_components, n_passes
+):
+    A = DENSE - DENSE.mean(axis=0) if face is SketchedPCA else DENSE
+    model = face(n_components, solver="krylov", n_passes=n_passes, sketch_size=12)
+    found = model.fit(csr_blocks(ROWS.astype(np.float64), 40))
+    lost = np.linalg.svd(A, compute_uv=False)[:n_components] ** 2 - found.singular_values_**2
+    assert lost.min() >= -1e-9 * found.energy_
+    assert lost.max() <= found.certificate_.absolute
+
+
+def test_the_certificate_of_a_gram_matrix_is_rounding():
+    found = SketchedPCA(4, solver="gram").fit(csr_blocks(ROWS, 40))
+    truth = np.linalg.svd(DENSE - DENSE.mean(axis=0), compute_uv=False)[:4] ** 2
+    assert np.abs(truth - found.singular_values_**2).max() <= found.certificate_.absolute < 1e-8

@@ -1,4 +1,4 @@
-"""Labels at the door: those that would be taken for others give one sentence."""
+"""Labels and parameters at the door: those that would be taken for others give one sentence."""
 
 import dask
 import numpy as np
@@ -6,8 +6,10 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from dspectral import inputs
 from dspectral.inputs import labelled_streams
 from dspectral.inputs.labels import class_rows
+from dspectral.inputs.parameters import check_integer, check_option, check_real, resolve_seed
 
 
 @pytest.mark.parametrize("make", [list, tuple, np.array, pd.Series, lambda y: np.array(y, dtype=object)])
@@ -48,3 +50,76 @@ def test_rows_and_labels_in_memory_are_cut_alike():
     assert streams.dtype == np.float32
     assert [len(streams.words.items), len(streams.labels.items)] == [1, 1]
     assert streams.labels.read(streams.labels.items[0]).shape == (3, 2)
+
+
+def test_an_integer_is_its_own_seed_and_none_is_another_each_time():
+    assert resolve_seed(0) == 0
+    assert resolve_seed(np.uint32(2**32 - 1)) == 2**32 - 1
+    assert type(resolve_seed(np.int64(3))) is int
+    seeds = {resolve_seed(None) for _ in range(20)}
+    assert len(seeds) == 20
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
+def test_a_generator_gives_its_next_draw(make):
+    one, same = make(3), make(3)
+    first, second = resolve_seed(one), resolve_seed(one)
+    assert first != second
+    assert [resolve_seed(same), resolve_seed(same)] == [first, second]
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (-1, ValueError, "random_state is -1, but a seed must be 0 or more"),
+        (True, TypeError, "random_state is True"),
+        (1.0, TypeError, "random_state is 1.0, but it must be"),
+        ("1", TypeError, "random_state is '1', but it must be"),
+    ],
+)
+def test_what_is_no_seed_is_refused(value, error, message):
+    with pytest.raises(error, match=message):
+        resolve_seed(value)
+
+
+def test_numbers_of_numpy_become_those_of_python():
+    assert (check_integer("k", np.int8(3), at_least=1), type(check_integer("k", np.uint64(3)))) == (3, int)
+    assert (check_real("C", np.float32(0.5)), type(check_real("C", 1))) == (0.5, float)
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "1", None, np.array(1), np.float64(1)])
+def test_what_is_no_integer_is_refused(value):
+    with pytest.raises(TypeError, match=r"^k is .*, but it must be an integer from 1 to 3$"):
+        check_integer("k", value, at_least=1, at_most=3)
+
+
+@pytest.mark.parametrize("value", [True, "1", None, 1j, np.array(1.0)])
+def test_what_is_no_real_number_is_refused(value):
+    with pytest.raises(TypeError, match=r"^C is .*, but it must be a finite number of at least 0\.0$"):
+        check_real("C", value, at_least=0.0)
+
+
+def test_what_is_out_of_range_is_refused_with_the_range():
+    for value in (0, 4):
+        with pytest.raises(ValueError, match=f"k is {value}, but it must be an integer from 1 to 3"):
+            check_integer("k", value, at_least=1, at_most=3)
+    with pytest.raises(ValueError, match="k is 4, but it must be an integer of at most 3"):
+        check_integer("k", 4, at_most=3)
+    for value in (-0.5, np.nan, np.inf):
+        with pytest.raises(ValueError, match=f"C is {value}, but it must be a finite number of at least 0.0"):
+            check_real("C", value, at_least=0.0)
+
+
+def test_an_option_has_the_type_and_the_value_of_one_of_those_allowed():
+    assert check_option("norm", None, ("l2", None)) is None
+    for value in ("L2", 0, False, np.array(["l2"])):
+        with pytest.raises(ValueError, match=r"norm is .*, but it must be one of 'l2', 1"):
+            check_option("norm", value, ("l2", 1))
+
+
+def test_every_public_name_of_the_doors_is_there():
+    assert sorted(inputs.__all__) == dir(inputs)
+    assert all(getattr(inputs, name) is not None for name in inputs.__all__)
+    with pytest.raises(AttributeError, match="checked_row"):
+        inputs.checked_row  # noqa: B018

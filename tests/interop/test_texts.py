@@ -158,11 +158,7 @@ def test_a_parquet_file_of_pyarrow_is_built_into_a_store(tmp_path):
 )
 @pytest.mark.parametrize(
     ("name", "method"),
-    [
-        ("texts.parquet", "write_parquet"),
-        ("texts.csv", "write_csv"),
-        ("texts.jsonl", "write_ndjson"),
-    ],
+    [("texts.parquet", "write_parquet"), ("texts.csv", "write_csv"), ("texts.jsonl", "write_ndjson")],
 )
 def test_files_of_polars_are_built_into_a_store(name, method, tmp_path):
     import polars as pl

@@ -1,6 +1,5 @@
 """Labels beside counts, and labelled text read and written."""
 
-import gzip
 import shutil
 
 import anndata
@@ -9,7 +8,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
@@ -62,12 +61,6 @@ def test_appended_rows_bring_their_labels_and_must_have_some(tmp_path):
     for labels in (None, Y[:, :3]):
         with pytest.raises(StoreError, match="labels to append with"):
             write_counts(X, path, labels=labels, append=True)
-
-
-def test_labels_of_other_rows_are_an_error(tmp_path):
-    X, Y = labelled()
-    with pytest.raises(ValueError, match="there are 25 rows, but labels of 24"):
-        write_counts(X, str(tmp_path / "a"), labels=Y[:24])
 
 
 def test_damaged_labels_are_named(tmp_path):
@@ -169,6 +162,7 @@ BAD = [
     ("1 3 2\n0 1:-1e999\n", {}, "line 2: a value is out of range"),
     ("0 0:1\n0 2147483647:1\n", {"format": "svmlight"}, "line 2: a column is beyond 2147483646, the largest"),
     ("0 0:1\n99999999999999999999 0:1\n", {"format": "svmlight"}, "line 2: a label is beyond 2147483646"),
+    ("1 3 2\n0 1:1\n", {"n_columns": 2.5}, r"n_columns is 2\.5, but it must be an integer"),
     ("1 3 3000000000\n0 1:1\n", {}, "n_labels is 3000000000, but a matrix has at most 2147483647 columns"),
 ]
 
@@ -176,19 +170,14 @@ BAD = [
 @pytest.mark.parametrize(("text", "options", "message"), BAD)
 def test_what_cannot_be_read_is_named_with_its_line(tmp_path, text, options, message):
     (tmp_path / "a.txt").write_text(text)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         build_labelled_store(str(tmp_path / "a.txt"), str(tmp_path / "a"), **options)
-
-
-def test_a_damaged_file_is_named(tmp_path):
-    data = gzip.compress(b"1 3 2\n0 0:1\n" * 1000)
-    (tmp_path / "a.txt.gz").write_bytes(data[:-20])
-    with pytest.raises(ValueError, match=r"a.txt.gz is truncated"):
-        build_labelled_store(str(tmp_path / "a.txt.gz"), str(tmp_path / "a"))
 
 
 def test_labels_must_be_given_to_be_written(tmp_path):
     X, Y = labelled()
+    with pytest.raises(ValueError, match="there are 25 rows, but labels of 24"):
+        write_counts(X, str(tmp_path / "a"), labels=Y[:24])
     with pytest.raises(ValueError, match="there must be labels"):
         write_labelled_text(X, str(tmp_path / "a.txt"))
     with pytest.raises(ValueError, match="there are 25 rows, but labels of 3"):
@@ -196,9 +185,10 @@ def test_labels_must_be_given_to_be_written(tmp_path):
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
+@example(value=0.0, style="zero")  # times any power of ten it is zero
 @given(value=st.floats(-(2.0**100), 2.0**100, width=32), style=st.sampled_from(["r", "e", "f"]))
 def test_numbers_are_read_to_the_last_bit_but_one(value, style):
-    text = {"r": repr(value), "e": f"{value:.12e}", "f": f"{value:.9g}"}[style]
+    text = {"r": repr(value), "e": f"{value:.12e}", "f": f"{value:.9g}", "zero": "0e400"}[style]
     parsed = parse_lines(f"0 0:{text}".encode(), n_columns=1).rows.toarray()[0, 0]
     assert abs(parsed - np.float32(value)) <= np.spacing(np.float32(abs(value)))
 
@@ -240,15 +230,3 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path):
         write_labelled_text(np.array([[np.nan]]), tmp_path / "a.txt", np.ones((1, 1)))
     with pytest.raises(ValueError, match="format is 'libsvm', but it must be 'extreme' or 'svmlight'"):
         write_labelled_text(np.ones((1, 1)), tmp_path / "a.txt", np.ones((1, 1)), format="libsvm")
-
-
-def test_widths_are_whole_numbers(tmp_path):
-    (tmp_path / "a.txt").write_text("1 3 2\n0 1:1\n")
-    with pytest.raises(TypeError, match=r"n_columns is 2\.5, but it must be an integer"):
-        build_labelled_store(tmp_path / "a.txt", tmp_path / "a", n_columns=2.5)
-
-
-def test_zero_times_any_power_of_ten_is_zero(tmp_path):
-    (tmp_path / "a.txt").write_text("1 3 2\n0 1:0e400 2:1e2\n")
-    store = build_labelled_store(tmp_path / "a.txt", tmp_path / "a")
-    assert store.counts.compute().toarray().tolist() == [[0.0, 0.0, 100.0]]

@@ -37,16 +37,6 @@ def test_of_a_word_that_is_there_twice_the_first_counts(tmp_path):
     assert vectors.ravel().tolist() == [1, 2, 4]
 
 
-def test_gensim_reads_what_was_written(tmp_path):
-    models = pytest.importorskip("gensim.models")
-    vectors = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
-    for name in ("v.txt", "v.bin"):
-        write_word2vec(str(tmp_path / name), ["a", "b"], vectors)
-        read = models.KeyedVectors.load_word2vec_format(str(tmp_path / name), binary=name.endswith("bin"))
-        assert read.index_to_key == ["a", "b"]
-        np.testing.assert_array_equal(read.vectors, vectors)
-
-
 @pytest.mark.parametrize("words", [["a", "a"], ["a", ""], ["a", "b c"], ["a"], ["a", " b"]])
 def test_words_that_would_not_come_back_are_refused(words, tmp_path):
     with pytest.raises(ValueError, match="words"):
@@ -56,9 +46,7 @@ def test_words_that_would_not_come_back_are_refused(words, tmp_path):
 def test_a_word_that_is_not_utf8_is_named_or_replaced(tmp_path):
     path = str(tmp_path / "v.txt")
     (tmp_path / "v.txt").write_bytes(b"2 1\na 1\ncaf\xe9 2\n")
-    with pytest.raises(
-        ValueError, match=r"v\.txt, word 2: b'caf\\xe9' is not UTF-8 .* errors='replace' reads"
-    ):
+    with pytest.raises(ValueError, match=r"v\.txt, word 2: b'caf\\xe9' is not UTF-8"):
         read_word2vec(path)
     assert read_word2vec(path, errors="replace")[0] == ["a", "caf\ufffd"]
     with pytest.raises(ValueError, match="errors is 'ignore', but it must be"):

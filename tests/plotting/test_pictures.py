@@ -232,12 +232,3 @@ def test_many_colors_are_told_apart_and_no_points_have_no_labels():
     assert len(set(map(str, colors_of(50)))) == 50
     _, ax = plt.subplots()
     assert place_labels(ax, np.zeros((0, 2)), []) == []
-
-
-def test_importing_the_library_does_not_import_matplotlib(tmp_path):
-    import subprocess  # noqa: PLC0415
-    import sys  # noqa: PLC0415
-
-    code = "import dspectral, sys; dspectral.plotting; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

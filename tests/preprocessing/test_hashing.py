@@ -1,8 +1,17 @@
+"""Texts and text files that a transformer hashes, in memory or block by block."""
+
+import gc
+import gzip
+import pickle
+import tracemalloc
+
+import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from dask.callbacks import Callback
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -10,26 +19,24 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from dspectral import (
-    NgramHashing,
-    TextFiles,
-    TfidfWeighting,
-)
+from dspectral import NgramHashing, TextFiles, TfidfWeighting, TruncatedSVD, build_store, write_counts
+from dspectral.store.from_text import text_files
 from dspectral.text.hashing import HashingSettings
-from tests.preprocessing.texts import HASHING, TEXTS, pipeline, same
+from tests.strategies import n_tasks
+
+WORDS = ["to", "be", "or", "not", "that", "is", "the", "question", "whether", "it"]
+TEXTS = [" ".join(np.random.default_rng(i).choice(WORDS, 3 + i % 7)) for i in range(60)]
+HASHING = NgramHashing(256, (1, 2))
 
 
-class Column:
-    """A column as data sets have them: a length, items and an iterator, but no shape."""
+def pipeline(**parameters):
+    return make_pipeline(HASHING, TfidfWeighting(), TruncatedSVD(3, **parameters))
 
-    def __len__(self):
-        return len(TEXTS)
 
-    def __getitem__(self, i):
-        return TEXTS[i]
-
-    def __iter__(self):
-        return iter(TEXTS)
+def same(one, other):
+    assert one.dtype == other.dtype
+    assert one.shape == other.shape
+    assert (one != other).nnz == 0
 
 
 class Sequence:
@@ -49,18 +56,12 @@ def test_rows_are_those_of_scikit_learn(alternate_sign):
 @pytest.mark.parametrize(
     "make",
     [
-        tuple,
-        iter,
-        lambda texts: (text for text in texts),
         lambda texts: [text.encode() for text in texts],
-        np.array,
         lambda texts: np.array(texts, dtype=object),
-        pd.Series,
         lambda texts: pd.Series(texts, dtype="category"),
         lambda texts: pd.Series(texts, index=range(60, 0, -1)),
         pa.array,
         lambda texts: pa.chunked_array([texts[:10], texts[10:]]),
-        lambda _: Column(),
         lambda _: Sequence(),
     ],
 )
@@ -86,10 +87,7 @@ def test_many_texts_are_hashed_block_by_block(monkeypatch):
         (b"a text", r"X is one string: \[b'a text'\]"),
         ({"text": TEXTS}, "X is a dict, but texts are a list"),
         ({"a", "b"}, "X is a set, but"),
-        (
-            pd.DataFrame({"text": TEXTS}),
-            "X is a DataFrame of 2 dimensions, but texts are .* one column of strings",
-        ),
+        (pd.DataFrame({"text": TEXTS}), "X is a DataFrame of 2 dimensions"),
         (np.zeros((2, 3)), "X is a ndarray of 2 dimensions"),
         (sparse.eye_array(3, format="csr"), "X is a dia_array|csr_array of 2 dimensions"),
         (da.zeros(3), "X is a Array, but"),
@@ -155,3 +153,119 @@ def test_a_pipeline_names_its_columns_and_makes_frames_of_dense_rows():
     assert model.transform(TEXTS).columns.tolist() == ["truncatedsvd0", "truncatedsvd1", "truncatedsvd2"]
     assert model[:-1].get_feature_names_out()[:2].tolist() == ["ngramhashing0", "ngramhashing1"]
     assert sparse.issparse(model[:-1].transform(TEXTS))
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Three files of lines: blocks of 300 bytes cut them into several blocks each."""
+    for i, name in enumerate(("a.txt", "b.txt", "c.txt.gz")):
+        content = "".join(f"{line}\n" for line in TEXTS[20 * i : 20 * i + 20]).encode()
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    return str(tmp_path / "*.txt*")
+
+
+def test_files_are_hashed_lazily_into_the_blocks_of_a_store(text, tmp_path):
+    files = TextFiles(text, block_bytes=300)
+    rows = HASHING.transform(files)
+    store = build_store(text, str(tmp_path / "store"), hashing=HASHING, block_bytes=300)
+    assert isinstance(rows, da.Array)
+    assert rows.chunks == store.counts.chunks
+    assert n_tasks(rows) == len(files.blocks) == store.n_blocks > 6
+    same(rows.compute(), HASHING.transform(TEXTS))
+    assert HASHING.transform(store) is store
+    assert repr(files) == f"TextFiles({text!r})"
+
+
+def test_fields_of_records_and_whole_files_are_documents_too(text, tmp_path):
+    (tmp_path / "table.csv").write_text("text,n\nto be,1\nor not,2\n")
+    rows = HASHING.transform(TextFiles(tmp_path / "table.csv", field="text"))
+    same(rows.compute(), HASHING.transform(["to be", "or not"]))
+    assert HASHING.transform(TextFiles([text.replace("*.txt*", "a.txt")], unit="file")).shape == (1, 256)
+
+
+def test_files_that_are_missing_empty_or_changed_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.txt"):
+        HASHING.transform(TextFiles(str(tmp_path / "*.txt")))
+    path = tmp_path / "a.txt"
+    path.write_text("")
+    with pytest.raises(ValueError, match=r"no document at all in .*a\.txt"):
+        HASHING.transform(TextFiles(path))
+    path.write_text("one\ntwo\n")
+    rows = HASHING.transform(TextFiles(path))
+    path.write_text("one\n")
+    with pytest.raises(ValueError, match=r"a\.txt has changed since its documents were counted"):
+        rows.compute()
+
+
+def test_stores_of_other_columns_are_refused(text, tmp_path):
+    store = build_store(text, str(tmp_path / "store"), hashing=NgramHashing(128))
+    with pytest.raises(ValueError, match=r"hashed with .*n_features=128"):
+        HASHING.transform(store)
+    assert NgramHashing(**store.hashing._asdict()).transform(store) is store
+    with pytest.raises(ValueError, match="the store holds no hashed n-grams: leave NgramHashing out"):
+        HASHING.transform(write_counts(np.eye(4), str(tmp_path / "matrix")))
+
+
+@pytest.mark.parametrize("block_bytes", [300, 1 << 20])
+def test_files_and_a_store_give_one_pipeline_the_same_bits(text, tmp_path, block_bytes):
+    store = build_store(text, str(tmp_path / "store"), hashing=HASHING, block_bytes=block_bytes)
+    of_store = pipeline().fit(store)
+    of_files = pipeline().fit(TextFiles(text, block_bytes=block_bytes))
+    assert of_store[-1].components_.tobytes() == of_files[-1].components_.tobytes()
+    assert of_store[-1].weighting_ == of_files[-1].weighting_
+    of_list = pipeline().fit(TEXTS)
+    np.testing.assert_array_equal(of_list[1].idf_, of_files[1].idf_)
+    np.testing.assert_allclose(of_list[-1].components_, of_files[-1].components_, atol=1e-4)
+
+
+def test_each_pass_hashes_each_block_once_and_no_more_than_a_block_at_a_time(text, monkeypatch):
+    hashed = []
+
+    def counted(documents, settings):
+        hashed.append(len(documents.data))
+        return HASHING.transform([documents.text(i) for i in range(documents.n_documents)])
+
+    monkeypatch.setattr(text_files, "hash_documents", counted)
+    files = TextFiles(text, block_bytes=300)
+    model = pipeline(n_passes=3, solver="krylov").fit(files)
+    assert (
+        len(hashed) == (model[1].n_passes_ + model[2].n_passes_) * len(files.blocks) == 4 * len(files.blocks)
+    )
+    assert max(hashed) <= 300
+
+
+def peak_of_a_fit(path, n_texts):
+    """Return the most bytes of Python and NumPy while a pipeline is fitted, one task at a time, and the blocks.
+
+    Graphs of passes that are over are collected before the next pass: after many tests the collector comes late.
+    """
+    words = np.random.default_rng(0).integers(10**6, size=(n_texts, 40)).astype(str)
+    path.write_text("".join(" ".join(text) + "\n" for text in words))
+    files = TextFiles(path, block_bytes=1 << 16)
+    model = make_pipeline(
+        NgramHashing(1 << 10), TfidfWeighting(), TruncatedSVD(1, n_passes=2, solver="krylov")
+    )
+    with dask.config.set(scheduler="sync"), Callback(start=lambda _graph: gc.collect()):
+        model.fit(files)  # compiles
+        tracemalloc.start()
+        model.fit(files)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return peak, len(files.blocks)
+
+
+def test_memory_is_that_of_blocks_and_not_of_the_text(tmp_path):
+    few, _ = peak_of_a_fit(tmp_path / "few.txt", 500)
+    many, n_blocks = peak_of_a_fit(tmp_path / "many.txt", 4000)
+    text_and_rows = (tmp_path / "many.txt").stat().st_size + 4000 * 8 * 114
+    assert n_blocks > 16
+    assert many < few + text_and_rows / 6
+
+
+def test_the_tasks_of_lazy_rows_hold_settings_and_no_estimator(text):
+    rows = HASHING.transform(TextFiles(text))
+    for lazy in (rows, TfidfWeighting().fit(rows).transform(rows)):
+        tasks = pickle.dumps(dict(lazy.__dask_graph__()))
+        assert b"HashingSettings" in tasks
+        assert b"sklearn" not in tasks
+        assert b"preprocessing" not in tasks

@@ -70,22 +70,6 @@ def test_it_is_scikit_learns_transformer(seed, dtype, norm, use_idf, sublinear_t
         np.testing.assert_allclose(ours.idf_, theirs.idf_, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("kind", "dtype"),
-    [(kind, t) for t in ("i1", "i8", "u2", "?", "f4", "f8") for kind in (np.asarray, sparse.csr_array)]
-    + [(np.asarray, "f2")],  # SciPy has no sparse rows of it
-)
-def test_every_type_gives_the_same_in_memory_and_lazily(kind, dtype):
-    X = COUNTS.toarray().astype(dtype)
-    here, there = TfidfWeighting().fit(kind(X)), TfidfWeighting().fit(lazy(kind(X)))
-    np.testing.assert_array_equal(here.idf_, there.idf_)
-    found, expected = there.transform(lazy(kind(X))), here.transform(kind(X))
-    assert isinstance(found, da.Array)
-    assert found.dtype == found.compute().dtype == expected.dtype
-    np.testing.assert_array_equal(as_array(found), as_array(expected))
-    assert (there.n_documents_, there.n_passes_, there.n_features_in_) == (90, 1, 40)
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_entries_that_are_not_finite_are_refused_in_memory_and_lazily(bad):
     X = COUNTS.toarray()

@@ -75,10 +75,6 @@ def test_rows_are_canonical_csr_of_small_types():
     assert np.all(rows.data != 0)
 
 
-def test_no_documents_make_no_rows():
-    assert hash_documents(Documents.of([]), HashingSettings()).shape == (0, 2**18)
-
-
 def test_large_counts_are_exact():
     rows = hash_documents(Documents.of(["word " * 100_000]), HashingSettings(ngram_range=(1, 1)))
     assert np.abs(rows.data).tolist() == [100_000]

@@ -56,21 +56,6 @@ def test_a_large_vocabulary_is_counted_as_by_scikit_learn():
     assert found == by_scikit_learn(documents, (1, 3), lowercase=True)
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
-@given(texts.documents(), texts.ngram_ranges(), st.data())
-def test_any_cuts_of_the_documents_merge_to_the_same_table(documents, ngram_range, data):
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(documents)), max_size=4)))
-    blocks = [documents[a:b] for a, b in zip([0, *cuts], [*cuts, None], strict=True)]
-    tables = [TermTable.of(Documents.of(block), ngram_range) for block in blocks]
-    whole = TermTable.of(Documents.of(documents), ngram_range)
-    assert_same_table(tables[0].merge(*tables[1:]), whole)
-    split = data.draw(st.integers(0, len(tables)))
-    if 0 < split < len(tables):
-        left, right = tables[0].merge(*tables[1:split]), tables[split].merge(*tables[split + 1 :])
-        assert_same_table(left.merge(right), whole)
-        assert_same_table(right.merge(left), whole)
-
-
 @settings(deadline=None, derandomize=True, max_examples=50)
 @given(texts.documents(), st.sampled_from([1, 2, 3, 7, 64]))
 def test_partitions_merge_to_the_whole_and_are_the_same_for_every_table(documents, n_partitions):

@@ -167,6 +167,7 @@ def test_no_name_in_any_module_of_the_environment_leads_to_a_function(monkeypatc
     assert found == []
 
 
+@pytest.mark.slow
 def test_a_tokenizer_is_found_where_it_is_given_to_load(tmp_path):
     dspectral.save(NgramHashing(64, tokenizer=pieces), str(tmp_path / "m"))
     command = (

@@ -87,6 +87,7 @@ def _in_one_block(seed):
     return sentences, SpectralBrownClustering(3).fit(_stored(sentences, 1 << 20))
 
 
+@pytest.mark.slow
 def test_other_processes_give_the_same_clusters(tmp_path):
     corpus = _stored(brown_model_sentences(80, seed=1).sentences, 800, str(tmp_path))
     assert corpus.n_blocks > 2

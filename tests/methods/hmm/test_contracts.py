@@ -8,14 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 import dspectral
-from dspectral import (
-    EMHMM,
-    AnchorHMM,
-    AnchorRecipe,
-    RefinementHMM,
-    RefinementRecipe,
-    VectorQuantizer,
-)
+from dspectral import EMHMM, AnchorHMM, AnchorRecipe, RefinementHMM, RefinementRecipe, VectorQuantizer
 from dspectral.datasets import refinement_sequences
 from dspectral.methods.hmm.inference import log_likelihoods, viterbi
 
@@ -74,22 +67,20 @@ def test_posteriors_paths_and_scores_are_those_of_the_chain(name):
 
 
 @pytest.mark.parametrize("name", STATES)
-@pytest.mark.parametrize("scheduler", ["sync", "threads"])
-def test_a_corpus_in_a_store_is_decoded_and_scored_as_lists_are(name, scheduler, tmp_path):
+def test_a_corpus_in_a_store_is_decoded_and_scored_as_lists_are(name, tmp_path):
     (tmp_path / "text").write_text("\n".join(map(" ".join, WORDS)) + "\n")
     path, store = str(tmp_path / "text"), str(tmp_path / "corpus")
     corpus = dspectral.build_corpus(path, store, block_bytes=80)
     assert corpus.n_blocks > 2
     model = fitted(name)
-    with dask.config.set(scheduler=scheduler):
-        for ours, expected in (
-            (model.predict(corpus), model.predict(WORDS)),
-            (model.predict_proba(corpus), model.predict_proba(WORDS)),
-            (model.decode(corpus)[1], model.decode(WORDS)[1]),
-        ):
-            for one, other in zip(ours, expected, strict=True):
-                np.testing.assert_array_equal(one, other)
-        assert model.score(corpus) == pytest.approx(model.score(WORDS))
+    for ours, expected in (
+        (model.predict(corpus), model.predict(WORDS)),
+        (model.predict_proba(corpus), model.predict_proba(WORDS)),
+        (model.decode(corpus)[1], model.decode(WORDS)[1]),
+    ):
+        for one, other in zip(ours, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert model.score(corpus) == pytest.approx(model.score(WORDS))
 
 
 def test_an_unknown_word_is_type_0_and_without_smoothing_a_sentence_with_one_is_impossible():
@@ -156,6 +147,8 @@ def test_recipes_are_searched_cloned_and_saved_like_other_parameters(tmp_path):
         ("AnchorHMM", "recipe", "cca"),
         ("AnchorHMM", "recipe", AnchorRecipe(reselect=2.5)),
         ("AnchorHMM", "recipe", AnchorRecipe(count_transform=0.0)),
+        ("EMHMM", "n_states", 0),
+        ("EMHMM", "n_iter", 0),
         ("EMHMM", "tol", "small"),
         ("EMHMM", "smoothing", -1.0),
         ("RefinementHMM", "n_em_iter", 1.5),
@@ -180,3 +173,33 @@ def test_a_quantizer_takes_a_matrix_or_a_table_and_gives_a_column():
         quantizer.transform([frames[:, :2]])
     with pytest.raises(TypeError, match="a corpus, a store or a lazy array"):
         quantizer.transform(dask.array.from_array(frames))
+
+
+SENTENCES = [["a", "x", "a", "y"], ["b", "x"], ["a", "y", "b", "x"], ["b", "y", "a"]] * 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_em_never_lowers_the_likelihood_and_each_pass_is_counted(seed):
+    model = EMHMM(3, n_iter=30, tol=-1.0, random_state=seed).fit(SENTENCES)
+    assert np.all(np.diff(model.log_likelihoods_) > -1e-9)
+    assert model.n_passes_ == 30
+    assert EMHMM(3, n_iter=100, tol=1e-3, random_state=seed).fit(SENTENCES).n_passes_ < 100
+
+
+def test_words_of_two_kinds_in_turn_get_two_states_in_turn():
+    model = EMHMM(2).fit(SENTENCES)
+    states = model.predict([["a", "y", "b", "x"], [], ["never"], ["x"]])
+    assert states[0].tolist() in ([0, 1, 0, 1], [1, 0, 1, 0])
+    assert [len(s) for s in states] == [4, 0, 1, 1]
+    assert model.predict([]) == []
+
+
+def test_more_states_than_words_and_identical_sentences_are_fitted():
+    model = EMHMM(5, n_iter=5).fit([["a", "a"]] * 4)
+    assert np.isfinite(model.log_likelihoods_).all()
+    assert len(model.predict([["a", "b", "a"]])[0]) == 3
+
+
+def test_sentences_without_words_are_refused():
+    with pytest.raises(ValueError, match="there is no word"):
+        EMHMM().fit([[], []])

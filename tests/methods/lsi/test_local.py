@@ -1,11 +1,16 @@
+"""Local LSI against the plain algorithm, class by class, and what it asks of rows and labels."""
+
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import cross_val_score
 from sklearn.svm import LinearSVC
 
 from dspectral import LocalLSI, write_counts
@@ -13,8 +18,20 @@ from dspectral.linalg.block_sums import scaled_rows
 from dspectral.methods.lsi import LocalRecipe, local_regions
 from dspectral.methods.lsi.linear_svm import products
 from dspectral.methods.lsi.local import INITIAL_C
-from tests.methods.lsi.local_rows import CLASSES, NAMES, PLAIN, ROWS, SEVERAL, D, K, L, N, lazy
 from tests.strategies import cuts
+
+N, D, K, L = 90, 30, 4, 3
+RNG = np.random.default_rng(0)
+CLASSES = RNG.integers(L, size=N)
+ROWS = RNG.poisson(0.3 + (np.arange(D) % L == CLASSES[:, None]), (N, D)) / 3.0
+SEVERAL = (RNG.random((N, L)) < 0.4) | (np.arange(L) == CLASSES[:, None])
+PLAIN = {"method": "rds", "C": 1.0}
+NAMES = np.array(["red", "green", "blue"])
+
+
+def lazy(rows, chunks):
+    return da.from_array(rows, chunks=(chunks, -1)).map_blocks(sparse.csr_array)
+
 
 RECIPE = LocalRecipe(a=3.0, b=-0.1, tol=1e-9)
 EXACT = {"method": "rds", "C": 0.7, "recipe": RECIPE}
@@ -74,16 +91,6 @@ def test_no_cut_changes_the_answer(cut, sparse_blocks, method):
     np.testing.assert_allclose(scores.compute(), whole.decision_function(ROWS), atol=1e-4)
     np.testing.assert_allclose(found.transform(rows).compute(), whole.transform(ROWS), atol=1e-6)
     np.testing.assert_array_equal(found.predict(rows).compute(), whole.predict(ROWS))
-
-
-@pytest.mark.parametrize("method", ["rds", "lrw"])
-def test_schedulers_give_the_same_bits(method):
-    rows, found = lazy(ROWS, 20), []
-    for scheduler in ("sync", "threads"):
-        with dask.config.set(scheduler=scheduler):
-            found.append(LocalLSI(K, method=method, recipe=LocalRecipe(tol=0.1)).fit(rows, CLASSES))
-    np.testing.assert_array_equal(found[1].coef_, found[0].coef_)
-    np.testing.assert_array_equal(found[1].components_[1], found[0].components_[1])
 
 
 @pytest.mark.parametrize("group_rows", [1 << 20, 40])
@@ -182,3 +189,94 @@ def test_kernels_multiply_rows_of_any_numbers_in_double_precision(dtype):
         np.testing.assert_allclose(
             products(rows, expected.T), counts.astype(np.float64) @ expected.T, rtol=1e-6
         )
+
+
+@pytest.mark.parametrize(
+    ("settings", "labels", "sentence"),
+    [
+        ({}, ["x"] * N, "are in one class, 'x'"),
+        ({"n_components": 31}, CLASSES, "n_components is 31"),
+        ({"n_components": 0}, CLASSES, "n_components is 0, but it must be an integer of at least 1"),
+        ({"method": "gds"}, CLASSES, "method is 'gds', but it must be one of 'rds', 'lrw'"),
+        ({"recipe": LocalRecipe(a=0.0)}, CLASSES, "a is 0.0, but must be above 0"),
+        ({"gamma": np.nan}, CLASSES, "gamma is nan, but it must be a finite number"),
+        ({"C": -1.0}, CLASSES, "C is -1.0, but must be above 0"),
+        ({}, CLASSES[:9], "classes for 9 documents, but X has 90"),
+        ({}, None, "requires y"),
+        ({"recipe": {"tol": 0.1}}, CLASSES, "recipe is .*, but it must be a LocalRecipe or None"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(settings, labels, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        LocalLSI(**{"n_components": 2, **settings}).fit(ROWS, labels)
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+@pytest.mark.parametrize("method", ["rds", "lrw"])
+def test_a_class_that_none_or_all_are_in_has_a_constant_score(method, lazily):
+    rows = lazy(ROWS, 40) if lazily else ROWS
+    members = np.column_stack([SEVERAL, np.zeros(N), np.ones(N)])
+    with pytest.warns(UserWarning, match=r"(none|all) of the documents are in class [34]") as told:
+        local = LocalLSI(2, method=method).fit(rows, members)
+    assert len(told) == 2
+    scores = local.decision_function(ROWS)
+    np.testing.assert_array_equal(scores[:, 3:], np.tile(local.intercept_[3:], (N, 1)))
+    np.testing.assert_array_equal(local.predict(ROWS)[:, 3:], np.tile([0, 1], (N, 1)))
+    assert local.region_sizes_[3:].tolist() == [0, 0]
+    np.testing.assert_allclose(
+        scores[:, :3], LocalLSI(2, method=method).fit(ROWS, SEVERAL).decision_function(ROWS)
+    )
+
+
+def test_folds_that_lack_a_class_or_hold_one_document_of_it_are_learned_from():
+    labels = np.array(["common"] * 44 + ["other"] * 44 + ["rare"] * 2)
+    with pytest.warns(UserWarning, match="least populated class"):
+        scores = cross_val_score(LocalLSI(2, **PLAIN), ROWS, labels, cv=4, error_score="raise")
+    assert np.isfinite(scores).all()
+    one = LocalLSI(2, **PLAIN).fit(ROWS[:89], labels[:89])
+    assert [len(axes) for axes in one.components_] == [2, 2, 1]
+
+
+def test_by_itself_it_weighs_documents_and_takes_no_more_components_than_there_are():
+    local = LocalLSI().fit(ROWS, CLASSES)
+    assert local.relevancy_ is not None
+    assert {len(axes) for axes in local.components_} == {25}
+    few = LocalLSI(method="rds").fit(ROWS[:, :9], CLASSES)
+    assert {len(axes) for axes in few.components_} == {9}
+    pairs = LocalLSI(method="rds").fit(ROWS[:4], [0, 0, 1, 1])
+    assert {len(axes) for axes in pairs.components_} == {2}
+
+
+def test_too_few_directions_are_a_warning_and_spaces_have_what_there_is():
+    rows = np.tile([[1.0, 2.0, 0.0]], (6, 1))
+    with pytest.warns(UserWarning, match=r"n_components is 2, but no class has more than 1 independent"):
+        local = LocalLSI(2, **PLAIN).fit(rows, [0, 0, 0, 1, 1, 1])
+    assert local.transform(rows).shape == (6, 2)
+
+
+def test_predictions_are_dense_where_the_indicator_was_and_names_come_from_its_columns():
+    frame = pd.DataFrame(SEVERAL, columns=NAMES)
+    local = LocalLSI(2, **PLAIN).fit(ROWS, frame)
+    assert local.classes_.tolist() == NAMES.tolist()
+    found = local.predict(ROWS)
+    assert (type(found), found.dtype) == (np.ndarray, np.bool_)
+    assert sparse.issparse(LocalLSI(2, **PLAIN).fit(ROWS, sparse.csr_array(SEVERAL)).predict(ROWS))
+    expected = np.mean((found == SEVERAL).all(axis=1))
+    assert local.score(ROWS, SEVERAL) == expected
+    assert local.score(lazy(ROWS, 40), da.from_array(SEVERAL, chunks=(15, -1))) == expected
+
+
+@pytest.mark.parametrize("method", ["rds", "lrw"])
+def test_numbers_that_are_none_are_named(method):
+    rows = ROWS.copy()
+    rows[50, 3] = np.nan
+    with pytest.raises(ValueError, match=r"row block \d: row \d+, column 3"):
+        LocalLSI(2, method=method).fit(lazy(rows, 40), CLASSES)
+    with pytest.raises(ValueError, match="NaN"):
+        LocalLSI(2, method=method).fit(rows, CLASSES)
+
+
+def test_too_few_passes_are_said(monkeypatch):
+    monkeypatch.setattr("dspectral.methods.lsi.local.MAX_ITER", 3)
+    with pytest.warns(ConvergenceWarning, match="stopped after 3 passes"):
+        LocalLSI(K, recipe=LocalRecipe(tol=1e-12)).fit(ROWS, CLASSES)

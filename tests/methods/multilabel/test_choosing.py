@@ -123,21 +123,6 @@ def test_few_documents_get_the_settings_that_win_elsewhere(dependent):
     assert np.isfinite(scores).all()
 
 
-def test_each_block_is_read_as_often_as_is_said_where_that_is_chosen(dependent):
-    words, labels = dependent
-    reads = []
-
-    def counted(block):
-        reads.append(1)
-        return sparse.csr_array(block)
-
-    meta = sparse.csr_array((0, 0), dtype=np.float32)
-    lazy = da.from_array(words.toarray(), chunks=(400, -1)).map_blocks(counted, meta=meta, dtype=np.float32)
-    model = MomentMultiLabelClassifier(K).fit(lazy, labels)
-    assert model.n_passes_ == 3 + model.n_em_iter_
-    assert len(reads) == 3 * model.n_passes_
-
-
 def test_gains_are_the_area_and_the_precision_of_the_first_label():
     rng = np.random.default_rng(0)
     scores, truth = rng.integers(5, size=(50, 7)) / 4.0, rng.random((50, 7)) < 0.3
@@ -155,9 +140,3 @@ def test_a_candidate_must_win_by_more_than_chance():
     assert first_of_the_best(gains) == 0
     gains[2] += 0.1 + 0.01 * rng.standard_normal(400)
     assert first_of_the_best(gains) == 2
-
-
-@pytest.mark.parametrize("name", ["smoothing", "n_em_iter", "n_states"])
-def test_another_word_is_refused(dependent, name):
-    with pytest.raises(TypeError, match=f"{name} is 'automatic'"):
-        MomentMultiLabelClassifier(**{"n_states": K, name: "automatic"}).fit(*dependent)

@@ -1,9 +1,6 @@
 """Sentences in scikit-learn's tools: columns of texts, clones, searches, tiny folds, seeds and saved models."""
 
-import io
-
 import dask.array as da
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,8 +18,6 @@ from dspectral import (
     SentenceRepresentation,
     TextFiles,
     WordVectorRepresentation,
-    load,
-    save,
 )
 from dspectral.text.hashing import hash_documents
 from dspectral.types import Documents
@@ -34,29 +29,12 @@ WORDS = ["jazz", "rock", "flight", "book"]
 VECTORS = np.array([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.2, 0.9]])
 
 
-class Column:
-    """What a data set gives for one of its columns."""
-
-    def __init__(self, values):
-        self.values = values
-
-    def __len__(self):
-        return len(self.values)
-
-    def __getitem__(self, i):
-        return self.values[i]
-
-
 @pytest.mark.parametrize(
     ("X", "sentence"),
     [
         ("play jazz", "X is one string"),
-        (b"play jazz", "X is one string"),
         (pd.DataFrame({"text": TEXTS}), "DataFrame of 2 dimensions"),
         (["play", 3], "document 1 is 3"),
-        (["play", None], "document 1 is None"),
-        ([["play"], ["jazz"]], r"document 0 is \['play'\]"),
-        ({"text": TEXTS}, "X is a dict"),
     ],
 )
 def test_what_is_no_list_of_texts_is_one_sentence(X, sentence):
@@ -105,8 +83,6 @@ def test_names_of_features_are_those_of_the_columns():
     names = SENT.get_feature_names_out()
     assert len(set(names)) == len(names) == SENT.transform(TEXTS).shape[1]
     assert names[SENT.n_features] == "component0"
-    with pytest.raises(ValueError, match="sparse"):
-        clone(SENT).set_output(transform="pandas").fit(TEXTS).transform(TEXTS)
 
 
 def test_a_clone_keeps_a_fitted_representation_and_leaves_the_original_alone():
@@ -153,19 +129,11 @@ def test_a_wrong_parameter_is_named(parameters, error, sentence):
         IntentClassifier(SENT, **parameters).fit(TEXTS, LABELS)
 
 
-@pytest.mark.parametrize(
-    ("parameter", "value", "name"),
-    [
-        ("n_components", "ten", "n_components is 'ten'"),
-        ("min_document_frequency", "ten", "min_document_frequency is 'ten'"),
-        ("weight", "ten", "weight is 'ten'"),
-        ("recipe", SentenceRecipe(n_passes="ten"), "n_passes is 'ten'"),
-        ("recipe", {"n_passes": 1}, "a SentenceRecipe, or None"),
-    ],
-)
-def test_a_parameter_of_the_wrong_type_is_named(parameter, value, name):
-    with pytest.raises(TypeError, match=name):
-        clone(SENT).set_params(**{parameter: value}).fit(TEXTS)
+@pytest.mark.parametrize("name", ["min_document_frequency", "weight", "recipe", "n_passes"])
+def test_a_parameter_of_the_wrong_type_is_named(name):
+    value = SentenceRecipe(n_passes="ten") if name == "n_passes" else "ten"
+    with pytest.raises(TypeError, match=f"{name} is 'ten'"):
+        clone(SENT).set_params(**{"recipe" if name == "n_passes" else name: value}).fit(TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -193,20 +161,6 @@ def test_an_intent_with_one_sentence_takes_part_in_tiny_sets(n, plus):
     assert model.classes_.tolist() == sorted(set(labels[:n]))
     assert set(model.predict(texts)) <= set(labels)
     assert np.isfinite(model.decision_function(texts)).all()
-
-
-@pytest.mark.parametrize("plus", [False, True])
-def test_models_come_back_from_disk_whichever_representation_they_hold(tmp_path, plus):
-    given = WordVectorRepresentation(WORDS, VECTORS, n_features=256)
-    learned = SentenceRepresentation(2, n_features=256)
-    for i, representation in enumerate((SENT, given, learned)):
-        model = IntentClassifier(representation, plus=plus, C=1.0).fit(TEXTS, LABELS)
-        save(model, str(tmp_path / str(i)))
-        file = io.BytesIO()
-        joblib.dump(model, file)
-        file.seek(0)
-        for other in (load(str(tmp_path / str(i))), joblib.load(file)):
-            np.testing.assert_array_equal(other.decision_function(TEXTS), model.decision_function(TEXTS))
 
 
 def test_word_vectors_are_taken_with_words_as_strings_or_packed():

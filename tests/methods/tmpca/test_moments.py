@@ -116,18 +116,6 @@ def test_pieces_of_any_size_give_the_same_roots_of_texts_and_arrays(cut, most):
     assert (ours[empty] == 0).all()
 
 
-@pytest.mark.parametrize("below", [0, 1])
-def test_an_empty_block_changes_nothing(below):
-    trees, axes = Trees(8, 2, D, table_of()), bases(below, 2)
-    whole = level_moments(Sentences.of([[1, 2, 3], [4]]), trees=trees, axes=axes)
-    nothing = level_moments(Sentences.of([]), trees=trees, axes=axes)
-    assert nothing.n_rows == 0
-    for one, two in zip(nothing.merge(whole), whole, strict=True):
-        np.testing.assert_array_equal(one, two)
-    assert level_moments(np.zeros((0, 8 * D)), trees=Trees(8, 2, D), axes=axes).n_rows == 0
-    assert roots(Sentences.of([]), trees=trees, axes=bases(3, 2)).shape == (0, 2)
-
-
 def test_a_number_that_is_not_finite_is_named():
     block = np.ones((3, 4 * D))
     block[2, 4] = np.nan

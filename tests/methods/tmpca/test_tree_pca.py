@@ -1,16 +1,58 @@
-"""TMPCA: against scikit-learn at one level and a transcription at many, over texts, arrays, cuts and schedulers."""
+"""TMPCA against scikit-learn and a transcription, over texts, arrays and corpora, and what it refuses."""
 
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.decomposition import PCA, TruncatedSVD
 
-from dspectral import TreePCA, WordEmbedding, read_word2vec, write_word2vec
-from tests.methods.tmpca.sentences import arrays, texts, vectors
+from dspectral import TreePCA, WordEmbedding, build_corpus, read_word2vec, write_word2vec
+from dspectral.engine import Blocks
+from dspectral.types import Sentences
 from tests.reference import tree_pca
+
+WORDS = ["<?>", "the", "cat", "sat", "on", "a", "mat", "not", "good", "bad"]
+
+
+def vectors(d=4, seed=0):
+    return WORDS, np.random.default_rng(seed).standard_normal((len(WORDS), d))
+
+
+def texts(n=40, most=12, seed=1):
+    rng = np.random.default_rng(seed)
+    return [[WORDS[i] for i in rng.integers(1, len(WORDS), size=rng.integers(0, most))] for _ in range(n)]
+
+
+def arrays(n=50, length=8, d=4, seed=2):
+    """Correlated neighbours, a mean that is not zero, and variances that fall."""
+    rng = np.random.default_rng(seed)
+    shared = rng.standard_normal((n, 1, d))
+    return (shared + rng.standard_normal((n, length, d))) * 0.7 ** np.arange(d) + 1.0
+
+
+class Counted:
+    """A corpus that counts how often each block is read."""
+
+    def __init__(self, sentences, n_blocks):
+        self.words = WORDS
+        ids = [[WORDS.index(word) for word in sentence] for sentence in sentences]
+        self.counts = np.bincount(Sentences.of(ids).ids, minlength=len(WORDS))
+        size = -(-len(ids) // n_blocks)
+        self.parts = [Sentences.of(ids[i : i + size]) for i in range(0, len(ids), size)]
+        self.reads = [0] * len(self.parts)
+
+    @property
+    def sentences(self):
+        return Blocks(self.read, list(range(len(self.parts))))
+
+    def read(self, number):
+        self.reads[number] += 1
+        return self.parts[number]
 
 
 def padded(sentences, length, pair):
@@ -142,3 +184,138 @@ def test_a_level_with_few_directions_gives_zeros_and_says_how_many_there_are():
         assert np.isfinite(tree.transform(X)).all()
         assert np.isfinite(tree.explained_variance_ratio_).all()
         assert not tree.transform(X)[:, int(ranks[-1]) :].any()
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "text.txt").write_text("\n".join(" ".join(words) for words in texts(300)) + "\n")
+    return build_corpus(str(folder / "text.txt"), str(folder / "corpus.zarr"), block_bytes=500)
+
+
+def test_a_corpus_is_read_by_blocks_and_gives_what_lists_give(corpus):
+    tree = TreePCA(length=8, vectors=vectors()).fit(corpus)
+    lists = clone(tree).fit(texts(300))
+    assert corpus.n_blocks > 5
+    for ours, theirs in zip(tree.components_, lists.components_, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    lazy = tree.transform(corpus)
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == (300, 4)
+    assert len(lazy.chunks[0]) == corpus.n_blocks
+    np.testing.assert_allclose(lazy.compute(), lists.transform(texts(300)), atol=1e-9)
+
+
+LEVEL_2 = 8 * 4 * (100 + 600 // 4)
+"""Bytes that the second level takes of 100 texts of 6 tokens, 4 components and length 16, at most."""
+
+
+@pytest.mark.parametrize(
+    ("length", "limit", "n_passes"),
+    [(2, 0, 1), (16, 0, 4), (16, LEVEL_2 - 1, 4), (16, LEVEL_2, 3), (16, 1 << 20, 2), (4, 1 << 20, 2)],
+)
+@pytest.mark.parametrize("whiten", [False, True])
+def test_each_block_is_read_once_for_each_level_that_is_not_kept(length, limit, n_passes, whiten):
+    counted = Counted([sentence[:6] for sentence in texts(300, seed=3) if len(sentence) >= 6][:100], 5)
+    assert len(counted.counts) == len(WORDS)
+    how = {"length": length, "vectors": vectors(), "whiten": whiten}
+    with dask.config.set({"scheduler": "sync", "dspectral.memory-limit": limit}):
+        tree = TreePCA(**how).fit(counted)
+    assert counted.reads == [n_passes] * 5
+    assert tree.n_passes_ == n_passes
+    with dask.config.set({"dspectral.memory-limit": 0}):
+        other = TreePCA(**how).fit(counted)
+    for ours, theirs in zip(tree.components_, other.components_, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+def with_nan():
+    X = arrays()
+    X[3, 2, 1] = np.nan
+    return X
+
+
+@pytest.mark.parametrize(
+    ("tree", "X", "sentence"),
+    [
+        (TreePCA(length=48), texts(), "length is 48, but it must be a power of arity = 2: 32 or 64"),
+        (TreePCA(length=1), texts(), "length is 1, but it must be a power of arity = 2: 2, for"),
+        (TreePCA(length=2, arity=3), texts(), "length is 2, but it must be a power of arity = 3: 3, for"),
+        (TreePCA(arity=1), texts(), "arity is 1, but it must be an integer of at least 2"),
+        (TreePCA(9, length=8), arrays(), "n_components is 9, but it must be from 1 to 8: arity = 2"),
+        (TreePCA(0, length=8), arrays(), "n_components is 0"),
+        (TreePCA(length=8), arrays(n=0), "there is no sentence"),
+        (TreePCA(length=8), with_nan(), "row block 0: sentence 3, position 2, dimension 1 is nan"),
+        (TreePCA(length=8), arrays(length=7), r"X has shape \(50, 7, 4\)"),
+        (TreePCA(length=8), arrays()[0], r"X has shape \(8, 4\)"),
+        (TreePCA(length=8), da.from_array(arrays(), chunks=(-1, 4, -1)), "cut within sentences"),
+        (TreePCA(length=8), arrays().astype(str), "it must be one of numbers"),
+        (TreePCA(length=8), texts(), "n_components is None and there are no vectors"),
+        (TreePCA(4, length=8), [], "no word in the 0 sentence"),
+        (TreePCA(4, length=8), [[], []], "no word in the 2 sentence"),
+        (TreePCA(4, length=8), ["the cat"], "sentence 0 is 'the cat', but it must be a list of"),
+        (TreePCA(length=8, vectors=3), texts(), "vectors is a int"),
+        (TreePCA(length=8, vectors=(["a"], np.ones((2, 2)))), texts(), "vectors has 1 words, but a matrix"),
+        (TreePCA(length=8, vectors=(["cat"], [[np.nan]])), texts(), "the vector of 'cat' has NaN"),
+    ],
+)
+def test_what_cannot_be_fitted_is_said_in_a_sentence(tree, X, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        tree.fit(X)
+
+
+def test_what_cannot_be_transformed_is_said_in_a_sentence():
+    tree = TreePCA(length=8).fit(arrays())
+    with pytest.raises(ValueError, match="vectors have 3 dimensions, but TreePCA was fitted on 4"):
+        tree.transform(arrays(d=3))
+    with pytest.raises(ValueError, match="sentence 3, position 2"):
+        tree.transform(with_nan())
+    tree = TreePCA(length=8, vectors=vectors()).fit(texts())
+    with pytest.raises(ValueError, match="sentence 1 is 'cat'"):
+        tree.transform([["a"], "cat"])
+    with pytest.raises(ValueError, match="n_rows must say of each of the 5 blocks"):
+        tree.transform(Counted(texts(), 5))
+    assert tree.transform([]).shape == (0, 4)
+    assert tree.transform(np.array([["the", "cat"]], dtype=object)).shape == (1, 4)
+
+
+def test_names_of_features_and_the_tags_say_what_comes_out_and_goes_in():
+    tree = TreePCA(3, length=8).fit(arrays())
+    assert tree.get_feature_names_out().tolist() == ["treepca0", "treepca1", "treepca2"]
+    tags = tree.__sklearn_tags__().input_tags
+    assert (tags.three_d_array, tags.two_d_array) == (True, False)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint16", "bool", "float16", "float64"])
+def test_numbers_of_any_type_give_the_same_in_memory_and_lazily_in_two_axes_or_three(dtype):
+    X = np.random.default_rng(0).integers(0, 2, size=(40, 4, 3)).astype(dtype)
+    expected = TreePCA(length=4).fit_transform(X.astype(float))
+    np.testing.assert_allclose(TreePCA(length=4).fit_transform(X), expected)
+    flat = X.reshape(40, 12)
+    for rows in (flat, pd.DataFrame(flat)):
+        np.testing.assert_allclose(TreePCA(length=4).fit_transform(rows), expected)
+    for rows in (da.from_array(X, chunks=(15, -1, -1)), da.from_array(flat, chunks=(15, -1))):
+        tree = TreePCA(length=4).fit(rows)
+        np.testing.assert_allclose(np.abs(tree.transform(rows).compute()), np.abs(expected), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("X", "sentence"),
+    [
+        ("the cat", "X is of type str"),
+        (sparse.eye_array(4), "X is a dia_array, but it must be a corpus"),
+        (arrays()[:, :, 0], r"X has shape \(50, 8\)"),
+        (da.ones((5, 8, 2))[da.ones(5) > 0], "blocks of unknown size"),
+    ],
+)
+def test_other_containers_are_refused_in_one_sentence(X, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        TreePCA(length=16 if getattr(X, "shape", None) == (50, 8) else 8, vectors=vectors()).fit(X)
+
+
+def test_a_clone_keeps_a_fitted_embedding_and_shares_a_table():
+    embedding = WordEmbedding(4, window=2).fit(texts(300))
+    tree = clone(TreePCA(length=4, vectors=embedding))
+    assert tree.vectors.vectors_ is embedding.vectors_
+    pair = vectors()
+    assert clone(TreePCA(vectors=pair)).vectors is pair
