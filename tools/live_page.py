@@ -63,7 +63,7 @@ def photograph_dashboard(browser: str, target: Path, width: int = 1400, height: 
 
 def _is_lost(scheduler: Any, pids: dict[str, int]) -> bool:
     """Whether tasks run again; once, the worker that holds the summary of most blocks is killed."""
-    for _root, one in scheduler.plugins[NAME].records.running_passes():
+    for _root, one in scheduler.plugins[NAME].record.running_passes():
         if one.begun.name == "sketch" and sum(one.done[:1]) > N_BLOCKS // 2:
             keys = ((group, i) for group in reversed(one.begun.merge_groups) for i in range(N_BLOCKS))
             merges = (scheduler.tasks[key] for key in keys if key in scheduler.tasks)

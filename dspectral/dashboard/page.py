@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
 from bokeh.document import Document
@@ -14,8 +13,8 @@ from bokeh.plotting import figure
 from distributed import Scheduler
 from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 
-from dspectral.dashboard import words
-from dspectral.dashboard.records import FitState, Records
+from dspectral.dashboard import cards
+from dspectral.watch.record import FitState, Record
 
 BLUE, ORANGE, GRAY = "#3b78c2", "#e07b00", "#57606a"
 HEIGHT = 210
@@ -137,23 +136,18 @@ class Card:
     """One fit in full."""
 
     def __init__(self) -> None:
-        self.head, self.passes, self.tree = _text(), _text(), _text()
+        self.text = _text()
         self.pictures = Pictures()
         self.root = column(
-            self.head,
-            self.passes,
-            self.tree,
+            self.text,
             self.pictures.root,
             sizing_mode="stretch_width",
             styles={"border-bottom": "1px solid #d0d7de", "padding": "4px 14px 14px"},
         )
 
-    def update(self, records: Records, root: FitState, now: float) -> None:
+    def update(self, record: Record, root: FitState, now: float) -> None:
         """Show a fit."""
-        members = records.family(root)
-        _say(self.head, words.head(records, root, now))
-        _say(self.passes, words.pass_bars(members))
-        _say(self.tree, words.tree(words.newest_pass(members)))
+        _say(self.text, cards.card(record, root, now))
         self.pictures.update(root, now)
         self.root.visible = True
 
@@ -161,8 +155,8 @@ class Card:
 class Page:
     """All cards, and what is over."""
 
-    def __init__(self, records: Records) -> None:
-        self._records = records
+    def __init__(self, record: Record) -> None:
+        self._record = record
         self._empty, self._over = _text(), _text()
         self._cards: list[Card] = []
         self._column = column(sizing_mode="stretch_width")
@@ -176,30 +170,30 @@ class Page:
     def update(self) -> None:
         """Show what is new."""
         now = time.time()
-        shown = shown_fits(self._records)
+        shown = shown_fits(self._record)
         self._empty.visible = not any(root.is_running for root in shown)
-        _say(self._empty, words.LAST if shown else words.NOTHING)
+        _say(self._empty, str(cards.MACROS.last() if shown else cards.MACROS.nothing()))
         if len(self._cards) < len(shown):
             self._cards += [Card() for _ in range(len(shown) - len(self._cards))]
             self._column.children = [card.root for card in self._cards]
         for card, root in zip(self._cards, shown, strict=False):
-            card.update(self._records, root, now)
+            card.update(self._record, root, now)
         for card in self._cards[len(shown) :]:
             card.root.visible = False
-        _say(self._over, words.ended(self._records))
+        _say(self._over, cards.finished(self._record))
 
 
-def shown_fits(records: Records) -> list[FitState]:
+def shown_fits(record: Record) -> list[FitState]:
     """Return the fits that are shown in full."""
-    roots = records.roots()
+    roots = record.roots()
     running = [root for root in roots if root.is_running][::-1]
     over = sorted((root for root in roots if root.until is not None), key=lambda root: root.until or 0.0)
     return running[:MOST_CARDS] or over[-1:]
 
 
-def show(records: Records, _scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
+def show(record: Record, _scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
     """Fill a document, as Bokeh's server asks for each visitor."""
-    page = Page(records)
+    page = Page(record)
     page.update()
     doc.title = "Dask: spectral"
     doc.add_root(page.root)
@@ -210,8 +204,7 @@ def show(records: Records, _scheduler: Scheduler, extra: dict[str, Any], doc: Do
 
 
 def _text(html: str = "") -> Div:
-    style = files("dspectral.dashboard").joinpath("page.css").read_text(encoding="utf-8")
-    return Div(text=html, sizing_mode="stretch_width", stylesheets=[style])
+    return Div(text=html, sizing_mode="stretch_width", stylesheets=[str(cards.MACROS.style())])
 
 
 def _say(text: Div, html: str) -> None:

@@ -10,9 +10,9 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import TaskGroup
 from tornado.ioloop import IOLoop, PeriodicCallback
 
-from dspectral.dashboard.records import FitState, Memory, PassState, Records
 from dspectral.engine.cluster.clients import DONE
 from dspectral.engine.events import TOPIC
+from dspectral.watch.record import FitState, Memory, PassState, Record
 
 NAME = "dspectral-dashboard"
 """Name of the plugin on the scheduler."""
@@ -29,31 +29,31 @@ class SpectralPlugin(SchedulerPlugin):
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.name = NAME
-        self.records = Records()
+        self.record = Record()
         self._scheduler = scheduler
         self._interpreters: dict[str, int] = {}
         for at, message in scheduler.get_events(TOPIC):
-            self.records.hear(message, at)
+            self.record.hear_message(message, at)
 
     def log_event(self, topic: str, msg: object) -> None:
         """Hear a message that is written to the event log."""
         if topic == TOPIC:
-            self.records.hear(msg, time.time())
+            self.record.hear_message(msg, time.time())
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_facts: str) -> None:  # noqa: ARG002
         """Count a worker that left."""
-        self.records.lose_worker(worker)
+        self.record.lose_worker(worker)
         self._interpreters.pop(worker, None)
 
     def remove_client(self, *_args: Scheduler | str, **_facts: Scheduler | str) -> None:
         """Let fits be over whose client is gone."""
         if not any(name != "fire-and-forget" for name in self._scheduler.clients):
-            self.records.leave(time.time())
+            self.record.leave(time.time())
 
     def look(self) -> None:
         """Count the tasks of the passes that run, and measure the workers; nothing is done where no pass runs."""
         at = time.time()
-        for root, one in self.records.running_passes():
+        for root, one in self.record.running_passes():
             groups = (one.begun.block_group, *one.begun.merge_groups) if one.begun else ()
             one.count([_done(self._scheduler.task_groups.get(name)) for name in groups], at)
             root.note_rate(one, at)
@@ -64,7 +64,7 @@ class SpectralPlugin(SchedulerPlugin):
         memory = {address: int(state.memory.process) for address, state in workers.items()}
         # The law is for what comes on top of interpreters with their packages. Those are loaded by the first tasks, so
         # that an interpreter is known once its worker has merged: by the least that it needed since then.
-        for address in self.records.merging & memory.keys():
+        for address in self.record.merging & memory.keys():
             self._interpreters[address] = min(
                 memory[address], self._interpreters.get(address, memory[address])
             )
@@ -106,7 +106,7 @@ def install(form: int = FORM, dask_scheduler: Scheduler = None) -> str:
     if PATH.strip("/") not in variables["pages"]:
         # All pages hold this very list, so that each of them has a link to ours.
         variables["pages"].insert(-1, PATH.strip("/"))
-    show = partial(page.show, plugin.records)
+    show = partial(page.show, plugin.record)
     app = ours.BokehApplication({PATH: show}, dask_scheduler, dashboard.prefix, variables)
     dask_scheduler.http_application.add_application(app)
     app.initialize(IOLoop.current())

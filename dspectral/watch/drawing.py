@@ -13,7 +13,9 @@ from rich.progress import Task
 from rich.table import Column
 from rich.text import Text
 
-from dspectral.watch.record import Ended, Heading, Phase, rate_of
+from dspectral.engine.events import pass_label
+from dspectral.watch.record import FitState, Record
+from dspectral.watch.task_counts import Phase
 
 
 class Rows:
@@ -31,13 +33,13 @@ class Rows:
         """All rows, from top to bottom."""
         return self._bars.tasks
 
-    def keep(self, headings: list[Heading], phases: list[Phase], since: float) -> None:
+    def keep(self, headings: list[str], phases: list[Phase], since: float) -> None:
         """Let there be these rows, and draw them in a terminal."""
         # Keys hold the time of the beginning: a phase of the next fit is another row, with a clock of its own,
         # even if it has the same name. The order of the dict is that of the rows.
-        wanted: dict[tuple[str, float], Heading | Phase] = {("", one.since): one for one in headings[:1]}
+        wanted: dict[tuple[str, float], str | Phase] = {("", since): headings[0]} if headings else {}
         wanted |= {(phase.name, since): phase for phase in phases}
-        wanted |= {(one.text, one.since): one for one in headings[1:]}
+        wanted |= {(text, since): text for text in headings[1:]}
         for key in self._ids.keys() - wanted.keys():
             self._bars.remove_task(self._ids.pop(key))
         for key, one in wanted.items():
@@ -47,7 +49,7 @@ class Rows:
             if isinstance(one, Phase):
                 self._fill(self._ids[key], one)
             else:
-                self._bars.update(self._ids[key], description="  " * bool(key[0]) + one.text)
+                self._bars.update(self._ids[key], description="  " * bool(key[0]) + one)
         if self.is_live and bool(wanted) != self._is_drawn:
             (self._bars.start if wanted else self._bars.stop)()
             self._is_drawn = bool(wanted)
@@ -107,14 +109,53 @@ def _bars(stream: TextIO) -> Drawn:
     )
 
 
+def headings_of(record: Record) -> tuple[list[str], float | None]:
+    """Return the lines around the bars, that of the fits first, and since when there is something to say."""
+    fits = [fit for fit in record.fits.values() if fit.begun and fit.is_running]
+    passes = [one for _root, one in record.running_passes()]
+    labels = [pass_label(one.begun.number, one.begun.n_passes) for one in passes[:1] if one.begun]
+    lines = [": ".join(filter(None, (" > ".join(fit.name for fit in fits), *labels)))] if fits else []
+    lines += [
+        f"certificate {fit.certificate:.3g} of the energy" for fit in fits if fit.certificate is not None
+    ]
+    for one in passes:
+        lost = f"{_plural(one.lost_workers, 'worker')} lost, " if one.lost_workers else ""
+        lines += [f"{lost}{_plural(one.n_redone, 'task')} run again"] if one.n_redone else []
+    lines += [f"waits: {one.waits}" for one in passes if one.waits]
+    lines += [f"{record.n_retried} attempts failed and were repeated"] if record.n_retried else []
+    loops = record.compiling()
+    lines += [f"compiling {loop} (once, kept for later runs)" for loop in loops]
+    return lines, min([fit.since for fit in fits] or loops.values(), default=None)
+
+
+def line_of_end(fit: FitState) -> str:
+    """Return one line about a fit that is over."""
+    if fit.ended is None:
+        return ""
+    parts = [_plural(fit.ended.n_passes, "pass", "es")] if fit.ended.n_passes else []
+    parts += [] if fit.certificate is None else [f"certificate {fit.certificate:.3g} of the energy"]
+    parts += [f"ended by {fit.ended.error}"] if fit.ended.error else []
+    return f"{': '.join(filter(None, (fit.name, ', '.join(parts))))}, {fit.ended.seconds:.1f} s"
+
+
+def _plural(n: int, word: str, ending: str = "s") -> str:
+    return f"{n} {word}{ending * (n != 1)}"
+
+
 def count_of(phase: Phase) -> str:
     """Return the tasks of a phase, and their speed, in few words.
 
-    >>> count_of(Phase("hash-block", 11, 245)), count_of(Phase("hash-block", 11, 245, again=6))
-    ('11/245', '11/245, 6 of them again')
+    >>> count_of(Phase("hash-block", 11, 245, again=6))
+    '11/245, 6 of them again'
+    >>> count_of(Phase("sketch-block", 1, 2, 0, 12345.6, 2.5e6))
+    '1/2, 12,346 rows/s, 2.5 MB/s'
     """
     again = f"{phase.again} of them again" if phase.again else ""
-    return ", ".join(part for part in (f"{phase.done}/{phase.total}", again, rate_of(phase)) if part)
+    rows = f"{phase.rows_per_second:,.0f} rows/s" if phase.rows_per_second else ""
+    rate = phase.bytes_per_second or 0
+    units = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+    size = next((f"{rate / scale:.1f} {unit}/s" for unit, scale in units if rate >= scale), f"{rate:.0f} B/s")
+    return ", ".join(filter(None, (f"{phase.done}/{phase.total}", again, rows, size if rate else "")))
 
 
 def times(task: bars.Task) -> str:
@@ -172,9 +213,9 @@ class Notebook:
         self._cell: int | None = None
         self._handle: Any = None
         self._shown = ""
-        self._ended: list[Ended] = []
+        self._ended: list[str] = []
 
-    def show(self, rows: list[Task], ended: list[Ended]) -> None:
+    def show(self, rows: list[Task], ended: list[str]) -> None:
         """Show rows, and add fits that ended."""
         if (rows or ended) and self._shell.execution_count != self._cell:
             # Another cell has an output of its own; that of the last one stays.
@@ -190,13 +231,13 @@ class Notebook:
             self._handle.update(self._display.HTML(html))
 
 
-def html_of(rows: list[Task], ended: list[Ended]) -> str:
+def html_of(rows: list[Task], ended: list[str]) -> str:
     """Return what is shown in a notebook."""
     if not rows and not ended:
         return ""
     n_hidden = max(0, len(ended) - N_ENDED)
     lines = [f"and {n_hidden} earlier"] if n_hidden else []
-    lines += [escape(f"\N{CHECK MARK} {one.text}, {one.seconds:.1f} s") for one in ended[n_hidden:]]
+    lines += [escape(f"\N{CHECK MARK} {line}") for line in ended[n_hidden:]]
     lines += [_row(row, is_first=number == 0) for number, row in enumerate(rows)]
     return f'<div style="{_STYLE}">' + "".join(f"<div>{line}</div>" for line in lines) + "</div>"
 

@@ -1,318 +1,389 @@
-"""What runs, as events tell it, and the tasks of everything else that Dask computes."""
+"""The record of fits and their passes, reduced from events; terminal, notebook and dashboard draw from it."""
 
-import re
+import itertools
+import math
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple, TypeAlias
-
-from dask.callbacks import Callback
+from collections import deque
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any, NamedTuple, get_args
 
 from dspectral.engine import events as of
-from dspectral.engine.cluster.clients import DONE, Client, Scheduler
-from dspectral.engine.events import pass_label
-from dspectral.engine.pass_events import group_of
+from dspectral.engine import projected_memory
+from dspectral.engine.merge_tree import merges_of
+from dspectral.watch.task_counts import Phase, phase_name
 
-Counts: TypeAlias = Mapping[str, tuple[int, int]]
-"""Tasks done and tasks in all, by task group, in the order of their first appearance."""
+MOST_POINTS = 240
+"""Points that a series keeps: more than that would not be seen in a picture."""
+MOST_PASSES = 48
+"""Passes that are kept of a fit; the oldest go first."""
+MOST_FITS = 64
+"""Fits that are kept, with those that other fits called."""
+MOST_LOOPS = 64
+"""Loops that are compiled at once, at most."""
+MOST_ENDED = 4096
+"""Fits that are over and wait to be listed, at most."""
+WINDOW = 6.0
+"""Seconds over which a rate is taken."""
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(of.Event)}
+COUNTED = ("BlocksDone", "Redone", "Retried", "Waiting")
+"""Messages that a scheduler leaves aside: it counts its tasks itself."""
 
 
-class Phase(NamedTuple):
-    """Tasks of one kind within the computation that runs.
+class Memory(NamedTuple):
+    """Bytes of all worker processes, of their interpreters with packages, and what the pass adds to these by law."""
 
-    `name`: name of the tasks, without Dask's token; `done`: most tasks that were done at any time; `total`:
-    number of tasks; `again`: tasks among ``done`` whose results were lost with a worker, and which run once
-    more; `rows_per_second, bytes_per_second`: speed since the phase began.
+    processes: int
+    interpreters: int | None
+    law: int | None
+
+
+class Series:
+    """Points in time. Where they are many, every second one is dropped, and fewer are kept from then on.
+
+    >>> series = Series(most=4)
+    >>> for i in range(7):
+    ...     series.add(i, i * i)
+    >>> series.points
+    [(0, 0), (2, 4), (4, 16), (6, 36)]
     """
 
-    name: str
-    done: int
-    total: int
-    again: int = 0
-    rows_per_second: float | None = None
-    bytes_per_second: float | None = None
+    def __init__(self, most: int = MOST_POINTS) -> None:
+        self.points: list[tuple[float, ...]] = []
+        self._most, self._step, self._n_since = most, 1, 0
+
+    def add(self, *point: float) -> None:
+        """Add a point; the last one added is always kept."""
+        if self.points and self._n_since % self._step:
+            self.points[-1] = point
+        else:
+            self.points.append(point)
+        self._n_since += 1
+        if len(self.points) > self._most:
+            del self.points[1:-1:2]
+            self._step, self._n_since = 2 * self._step, 0
 
 
-class LocalTasks(Callback):
-    """Counts the tasks of Dask's schedulers within this process, of one computation at a time as they do."""
+class PassState:
+    """One pass over blocks; lists of counts have one entry a level, blocks first."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._done: Counter[str] = Counter()
-        self._total: Counter[str] = Counter()
-        super().__init__()
+    def __init__(self, fit: str, run: str, since: float) -> None:
+        self.fit, self.run, self.since = fit, run, since
+        self.order = math.inf
+        self.begun: of.PassBegan | None = None
+        self.ended: of.PassEnded | None = None
+        self.totals: list[int] = []
+        self.most: list[int] = []
+        self.again: list[int] = []
+        self.n_blocks = self.n_merges = self.n_redone = self.lost_workers = self.summary_bytes = 0
+        self.waits = ""
+        self.best = (0, 0, 0.0)
+        self.rates: list[float] = []
+        self._now: list[int] = []
+        self._n_computed = 0
+        self._recent: deque[tuple[float, int]] = deque(maxlen=32)
 
-    def phases(self) -> list[Phase]:
-        """Return what runs now; an empty list if nothing does."""
-        with self._lock:
-            return phases_of({group: (self._done[group], total) for group, total in self._total.items()}, {})
+    def begin(self, begun: of.PassBegan, order: int) -> None:
+        """Take in what a pass will do."""
+        self.begun, self.order = begun, order
+        merges = merges_of(begun.n_blocks, begun.fan_in) if begun.merge_groups else []
+        self.totals = [begun.n_blocks, *merges]
+        self.most, self.again, self._now = ([0] * len(self.totals) for _ in range(3))
 
-    def _start_state(self, _graph: Mapping[Hashable, object], state: dict[str, Any]) -> None:
-        with self._lock:
-            self._done.clear()
-            # After optimization: tasks that were fused are one here, and end as one.
-            self._total = Counter(group_of(key) for key in (*state["ready"], *state["waiting"]))
+    @property
+    def is_running(self) -> bool:
+        """Whether it has begun and not ended."""
+        return self.begun is not None and self.ended is None
 
-    def _posttask(self, key: Hashable, *_others: Any) -> None:
-        with self._lock:
-            self._done[group_of(key)] += 1
+    @property
+    def done(self) -> list[int]:
+        """Number of tasks of each level that were done at any time; all of them after a pass without an error."""
+        return self.totals if self.ended is not None and not self.ended.error else self.most
 
-    def _finish(self, *_others: Any) -> None:
-        with self._lock:
-            self._total.clear()
+    @property
+    def share(self) -> float:
+        """Share of the tasks that are done and need not run again, in [0, 1]."""
+        n_again = sum(self.again) if self.ended is None else 0
+        return (sum(self.done) - n_again) / max(sum(self.totals), 1)
 
+    def count(self, done: Sequence[int | None], at: float) -> None:
+        """Take in how many tasks of each level are done now; fewer than before were lost, and run again."""
+        if not any(number is not None for number in done):
+            return
+        self._n_computed += max(0, (done[0] or 0) - self._now[0])
+        for level, number in zip(range(len(self.totals)), done, strict=False):
+            if number is None:
+                continue
+            again = max(0, self.most[level] - number)
+            self.n_redone += max(0, again - self.again[level])
+            self.again[level], self._now[level] = again, number
+            self.most[level] = max(number, self.most[level])
+        self._recent.append((at, self._n_computed))
 
-class ClusterTasks:
-    """Asks the scheduler of a cluster for the tasks of all its groups."""
+    def rate(self) -> float | None:
+        """Return how many blocks a second were computed lately, those that were lost before among them."""
+        if len(self._recent) < 2 or self._now[0] >= self.totals[0]:
+            return None
+        at, done = self._recent[-1]
+        since, before = next(point for point in self._recent if at - point[0] <= WINDOW)
+        return (done - before) / (at - since) if at > since else None
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self._most: dict[str, int] = {}
-
-    def phases(self) -> list[Phase]:
-        """Return what runs now; an empty list if nothing does, or if the scheduler is gone."""
-        try:
-            counts = self.client.run_on_scheduler(scheduler_counts)
-        except (OSError, RuntimeError, TimeoutError):
-            return []  # the computation itself says what is wrong
-        # Results are lost with a worker, and `done` falls: the most that was done stays on the bar, and what is
-        # missing runs again.
-        self._most = {group: max(done, self._most.get(group, 0)) for group, (done, _total) in counts.items()}
-        return phases_of(counts, self._most)
-
-
-def scheduler_counts(dask_scheduler: Scheduler) -> dict[str, tuple[int, int]]:
-    """Return tasks done and in all of each group on a scheduler that still has something to do."""
-    counts: dict[str, tuple[int, int]] = {}
-    for name, group in dask_scheduler.task_groups.items():
-        done = sum(group.states.get(state, 0) for state in DONE)
-        counts[str(name)] = (done, sum(group.states.values()))
-    if all(done == total for done, total in counts.values()):
-        return {}
-    return counts
-
-
-def phases_of(counts: Counts, most: Mapping[str, int]) -> list[Phase]:
-    """Add up groups that are one phase.
-
-    >>> found = phases_of({"sketch": (5, 80), "merge-level-2": (0, 20), "merge-level-1": (3, 40)}, {"sketch": 12})
-    >>> [phase[:4] for phase in found]
-    [('sketch', 12, 80, 7), ('merge', 3, 60, 0)]
-    """
-    found: dict[str, Phase] = {}
-    for group, (done, total) in counts.items():
-        name = phase_name(group)
-        before = found.get(name, Phase(name, 0, 0))
-        reached = max(done, most.get(group, 0))
-        sums = (before.done + reached, before.total + total, before.again + reached - done)
-        found[name] = Phase(name, *sums)
-    # What many tasks have in common, and what puts the result together, is no work.
-    work = [one for one in found.values() if one.name != "shared" and not one.name.startswith("finalize")]
-    return sorted(work, key=lambda one: one.name == "merge")
-
-
-def phase_name(group: str) -> str:
-    """Return what a group's tasks do: its name without Dask's token, merges without their level.
-
-    Tasks that many others have in common, ``shared-...``, are called ``shared``: they are no work.
-
-    >>> phase_name("sketch-0123456789abcdef0123456789abcdef"), phase_name("merge-level-2"), phase_name("shared-a")
-    ('sketch', 'merge', 'shared')
-    """
-    name = re.sub(r"-[0-9a-f]{32}$", "", group)
-    return re.sub(r"^merge-level-\d+$", "merge", re.sub(r"^shared-.*", "shared", name))
-
-
-class Heading(NamedTuple):
-    """A line above the bars.
-
-    `text`: text of the line; `since`: when it began, as ``time.monotonic`` has it.
-    """
-
-    text: str
-    since: float
-
-
-class Ended(NamedTuple):
-    """A fit that is over.
-
-    `text`: one line that says what was done; `seconds`: wall time that it took.
-    """
-
-    text: str
-    seconds: float
-
-
-class _Pass:
-    """A pass that runs."""
-
-    def __init__(self, began: of.PassBegan) -> None:
-        self.began, self.since = began, time.monotonic()
-        self.n_blocks = self.n_merges = self.n_again = 0
-
-    def phases(self) -> list[Phase]:
-        began = self.began
-        seconds = max(time.monotonic() - self.since, 1e-9)
+    def phases(self, now: float) -> list[Phase]:
+        """Return blocks and merges as they were reported to this process."""
+        if self.begun is None:
+            return []
         # Rows of blocks that are done are not known: blocks are about as large as each other, and their share of all
         # rows is near enough for a speed.
-        share = self.n_blocks / max(began.n_blocks, 1)
-        rows = None if began.n_rows is None else began.n_rows * share / seconds
-        size = None if began.n_bytes is None else began.n_bytes * share / seconds
-        name = phase_name(began.block_group)
-        found = [Phase(name, self.n_blocks, began.n_blocks, self.n_again, rows, size)]
-        return [*found, Phase("merge", self.n_merges, began.n_merges)] if began.n_merges else found
+        share = self.n_blocks / max(self.begun.n_blocks, 1) / max(now - self.since, 1e-9)
+        speeds = (None if n is None else n * share for n in (self.begun.n_rows, self.begun.n_bytes))
+        name = phase_name(self.begun.block_group)
+        blocks = Phase(name, self.n_blocks, self.begun.n_blocks, self.n_redone, *speeds)
+        n_merges = self.begun.n_merges
+        return [blocks, Phase("merge", self.n_merges, n_merges)] if n_merges else [blocks]
+
+    def law(self, n_threads: int, *, with_blocks: bool) -> int | None:
+        """Return the bytes that a pass needs by :func:`dspectral.projected_memory`."""
+        if self.begun is None or not self.summary_bytes or self.begun.fan_in < 2:
+            return None
+        if with_blocks and self.begun.n_bytes is None:
+            return None
+        block = -(-(self.begun.n_bytes or 0) // max(self.begun.n_blocks, 1))
+        return projected_memory(
+            summary_bytes=self.summary_bytes,
+            n_blocks=self.begun.n_blocks,
+            work_bytes=max(block, self.begun.fan_in * self.summary_bytes) if with_blocks else 0,
+            fan_in=self.begun.fan_in,
+            n_workers=max(n_threads, 1),
+        )
 
 
-class Passes:
-    """Keeps what events say, for the thread that shows it."""
+class FitState:
+    """One fit or build, or a pass that belongs to none; without a name as long as only a worker's message is here."""
+
+    def __init__(self, token: str, since: float) -> None:
+        self.token, self.since = token, since
+        self.name = self.parent = ""
+        self.n_passes: int | None = None
+        self.begun: of.FitBegan | None = None
+        self.ended: of.FitEnded | None = None
+        self.certificate: float | None = None
+        self.until: float | None = None
+        self.left = False
+        self.passes: dict[str, PassState] = {}
+        self.lost_workers = 0
+        self.rates, self.bounds, self.held = Series(), Series(), Series()
+        self.memory: Memory | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has begun and not ended."""
+        return bool(self.name) and self.until is None
+
+    def plan(self, one: PassState) -> float | None:
+        """Return the blocks a second of earlier passes over as many blocks, or else the median of this one."""
+        n_blocks = one.begun.n_blocks if one.begun else 0
+        times = [
+            other.ended.seconds
+            for other in self.passes.values()
+            if other.ended and not other.ended.error and other.begun and other.begun.n_blocks == n_blocks
+        ]
+        if sum(times) > 0:
+            return n_blocks * len(times) / sum(times)
+        return median(one.rates) if one.rates else None
+
+    def note_rate(self, one: PassState, at: float) -> None:
+        """Keep the rate of a pass."""
+        rate = one.rate()
+        if rate is not None:
+            if not one.rates:  # no line leads from one pass to the next
+                self.rates.add(at, math.nan, math.nan)
+            one.rates = [*one.rates[-MOST_POINTS:], rate]
+            self.rates.add(at, rate, self.plan(one) or math.nan)
+
+
+class Record:
+    """Facts about fits, gathered from events.
+
+    Messages to a scheduler are sent without waiting, so one may pass another: each event sets facts of its own, and
+    none depends on those before it. Events come from the threads that compute: who reads holds the `lock`.
+
+    `fits`: fits by their tokens; `ended`: outermost fits that are over, for who lists them and takes them out;
+    `n_unknown`: number of messages that were not understood; `merging`: addresses of the workers that have merged
+    summaries, and so hold all packages that this takes.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._fits: dict[str, tuple[of.FitBegan, float]] = {}
-        self._passes: dict[str, _Pass] = {}
-        self._certificates: dict[str, float] = {}
-        self._compiling: dict[str, float] = {}
-        self._lost: dict[str, of.Redone] = {}
-        self._waiting: dict[str, str] = {}
-        self._n_retried = 0
-        self._ended: list[Ended] = []
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            of.FitBegan: self._on_fit_began,
-            of.FitEnded: self._on_fit_ended,
-            of.PassBegan: self._on_pass_began,
-            of.PassEnded: self._on_pass_ended,
-            of.BlocksDone: self._on_blocks_done,
-            of.Merged: self._on_merged,
-            of.Redone: self._on_redone,
-            of.Certified: self._on_certified,
-            of.Compiling: self._on_compiling,
-            of.Compiled: self._on_compiled,
-            of.Retried: self._on_retried,
-            of.Waiting: self._on_waiting,
-        }
+        self.lock = threading.RLock()
+        self.fits: dict[str, FitState] = {}
+        self.ended: deque[FitState] = deque(maxlen=MOST_ENDED)
+        self.n_retried = self.n_unknown = 0
+        self.merging: set[str] = set()
+        self._runs: dict[str, PassState] = {}
+        self._loops: dict[tuple[str, str, str], tuple[int, float | None]] = {}
+        self._numbers = itertools.count()
 
-    def hear(self, event: of.Event) -> None:
-        """Take an event in."""
-        # Events come from the threads that compute, and the lines are asked for by the one that shows them.
-        with self._lock:
-            self._handlers[type(event)](event)
-
-    def phases(self) -> list[Phase]:
-        """Return the tasks of the passes that run."""
-        with self._lock:
-            return [phase for one in self._passes.values() for phase in one.phases()]
-
-    def headings(self) -> list[Heading]:
-        """Return what is to be said above the bars."""
-        with self._lock:
-            return [*self._fit_heading(), *self._notes()]
-
-    def ended(self) -> list[Ended]:
-        """Return the fits that ended since the last call."""
-        with self._lock:
-            found, self._ended = self._ended, []
-            return found
-
-    def _fit_heading(self) -> list[Heading]:
-        if not self._fits:
-            return []
-        name = " > ".join(fit.name for fit, _since in self._fits.values())
-        places = [pass_label(one.began.number, one.began.n_passes) for one in self._passes.values()]
-        text = ": ".join(part for part in (name, *places[:1]) if part)
-        return [Heading(text, min(since for _fit, since in self._fits.values()))]
-
-    def _notes(self) -> list[Heading]:
-        since = min((since for _fit, since in self._fits.values()), default=0.0)
-        notes = [f"certificate {value:.3g} of the energy" for value in self._certificates.values()]
-        notes += [_words_of(event) for event in self._lost.values()]
-        notes += [f"waits: {why}" for why in self._waiting.values()]
-        notes += [f"{self._n_retried} attempts failed and were repeated"] if self._n_retried else []
-        loops = [
-            (f"compiling {loop} (once, kept for later runs)", at) for loop, at in self._compiling.items()
-        ]
-        return [*(Heading(note, since) for note in notes), *(Heading(*loop) for loop in loops)]
-
-    def _on_fit_began(self, event: of.FitBegan) -> None:
-        self._fits[event.fit] = event, time.monotonic()
-
-    def _on_fit_ended(self, event: of.FitEnded) -> None:
-        began, _since = self._fits.pop(event.fit, (None, 0.0))
-        # Popped whoever ends, also a fit within another: only what runs may have a line.
-        certificate = self._certificates.pop(event.fit, None)
-        self._lost = {run: lost for run, lost in self._lost.items() if lost.fit != event.fit}
-        # A fit within another is a step of it, and leaves no line of its own.
-        if began is None or began.parent in self._fits:
+    def hear_message(self, message: object, at: float) -> None:
+        """Take in an event as a scheduler has it."""
+        name = message.get("event") if isinstance(message, Mapping) else None
+        if not isinstance(message, Mapping) or name in COUNTED:
             return
-        self._n_retried = 0
-        passes = f"{event.n_passes} pass{'es' * (event.n_passes != 1)}" if event.n_passes else ""
-        bound = "" if certificate is None else f"certificate {certificate:.3g} of the energy"
-        failure = f"ended by {event.error}" if event.error else ""
-        text = ", ".join(part for part in (passes, bound, failure) if part)
-        self._ended.append(Ended(": ".join(part for part in (event.name, text) if part), event.seconds))
+        try:
+            kind = KINDS[str(name)]
+            values = (message[field] for field in kind._fields)
+            event = kind(*(tuple(value) if isinstance(value, list) else value for value in values))
+            self.hear(event, at, int(message["order"]), message["sender"], message.get("worker", ""))
+        except (KeyError, TypeError):
+            of.LOGGER.debug("a message of another version: %s", name)
+            self.n_unknown += 1
 
-    def _on_pass_began(self, event: of.PassBegan) -> None:
-        self._passes[event.run] = _Pass(event)
+    def hear(
+        self,
+        event: of.Event,
+        at: float | None = None,
+        order: int | None = None,
+        sender: str = "",
+        worker: str = "",
+    ) -> None:
+        """Take in an event: of this process, or with the time and the order of a message."""
+        at = time.monotonic() if at is None else at
+        with self.lock:
+            order = next(self._numbers) if order is None else order
+            match event:
+                case of.FitBegan() | of.FitEnded() | of.Certified():
+                    self._on_fit(event, at)
+                case of.PassBegan():
+                    one = self._pass(event.fit, event.run, at)
+                    one.begin(event, order)
+                    fit = self.fits[one.fit]
+                    fit.name = fit.name or event.of or event.name
+                    fit.n_passes = event.n_passes or fit.n_passes
+                case of.PassEnded():
+                    one = self._pass(event.fit, event.run, at)
+                    one.ended = event
+                    if not event.fit:
+                        self.fits[one.fit].until = at
+                case of.Merged():
+                    self.merging.add(worker)
+                    self._on_merged(event, at)
+                case of.Compiling() | of.Compiled():
+                    key = (sender, event.module, event.loop)
+                    if self._loops.get(key, (-1, None))[0] < order:
+                        self._loops[key] = (order, at if isinstance(event, of.Compiling) else None)
+                    while len(self._loops) > MOST_LOOPS:
+                        del self._loops[next(iter(self._loops))]
+                case _:
+                    self._on_counted(event)
 
-    def _on_pass_ended(self, event: of.PassEnded) -> None:
-        self._passes.pop(event.run, None)
-        self._waiting.pop(event.run, None)
+    def running_passes(self) -> list[tuple[FitState, PassState]]:
+        """Return what runs, each pass with the outermost fit that it is for."""
+        found = [(self.root_of(self.fits[one.fit]), one) for one in self._runs.values() if one.is_running]
+        return [(root, one) for root, one in found if root.is_running]
 
-    def _on_blocks_done(self, event: of.BlocksDone) -> None:
-        one = self._passes.get(event.run)
-        self._waiting.pop(event.run, None)
-        if one is not None:
-            # The thread that asks a cluster and the end of a pass both tell: an older count may come behind a newer
-            # one.
-            one.n_blocks, one.n_merges = max(one.n_blocks, event.n_blocks), max(one.n_merges, event.n_merges)
+    def roots(self) -> list[FitState]:
+        """Return the fits that no other fit called."""
+        known = (fit for fit in self.fits.values() if fit.name and self.root_of(fit) is fit)
+        return sorted(known, key=lambda fit: fit.since)
 
-    def _on_merged(self, event: of.Merged) -> None:
-        if event.relative is not None and event.fit:
-            self._certificates[event.fit] = event.relative
+    def family(self, root: FitState) -> list[FitState]:
+        """Return a fit, and all fits that it called."""
+        members = [fit for fit in self.fits.values() if fit is not root and self.root_of(fit) is root]
+        return [root, *sorted(members, key=lambda fit: fit.since)]
 
-    def _on_redone(self, event: of.Redone) -> None:
-        one = self._passes.get(event.run)
-        if one is not None:
-            one.n_again += event.n_tasks
-            self._lost[event.run] = event._replace(n_tasks=one.n_again)
+    def root_of(self, fit: FitState) -> FitState:
+        """Return the outermost fit that called a fit."""
+        seen = {fit.token}
+        while fit.parent in self.fits and fit.parent not in seen:
+            fit = self.fits[fit.parent]
+            seen.add(fit.token)
+        return fit
 
-    def _on_certified(self, event: of.Certified) -> None:
-        self._certificates[event.fit] = event.relative
+    def compiling(self) -> dict[str, float]:
+        """Return the loops that are compiled now, and since when."""
+        return {key[2]: since for key, (_order, since) in sorted(self._loops.items()) if since is not None}
 
-    def _on_compiling(self, event: of.Compiling) -> None:
-        self._compiling[event.loop] = time.monotonic()
+    def lose_worker(self, address: str) -> None:
+        """Count a worker that left the cluster while fits run."""
+        self.merging.discard(address)
+        for root in self.roots():
+            root.lost_workers += root.is_running
 
-    def _on_compiled(self, event: of.Compiled) -> None:
-        self._compiling.pop(event.loop, None)
+    def leave(self, at: float) -> None:
+        """Mark all running fits as ended, because no client is left."""
+        for fit in self.fits.values():
+            if fit.is_running:
+                fit.left, fit.until = True, at
+        self._loops.clear()
 
-    def _on_retried(self, _event: of.Retried) -> None:
-        self._n_retried += 1
+    def _fit(self, token: str, at: float) -> FitState:
+        if token not in self.fits:
+            self.fits[token] = FitState(token, at)
+            while len(self.fits) > MOST_FITS:
+                self._forget(token)
+        return self.fits[token]
 
-    def _on_waiting(self, event: of.Waiting) -> None:
-        self._waiting[event.run] = event.why
+    def _forget(self, newest: str) -> None:
+        """Drop a fit: the oldest whose outermost fit is over, else the oldest that is over, else the oldest."""
+        others = (fit for token, fit in self.fits.items() if token != newest)
+        fit = min(others, key=lambda fit: (self.root_of(fit).is_running, fit.is_running))
+        for run in self.fits.pop(fit.token).passes:
+            self._runs.pop(run, None)
 
+    def _pass(self, fit: str, run: str, at: float) -> PassState:
+        if run not in self._runs:
+            # A pass outside any fit is shown as if it were one.
+            one = self._runs[run] = PassState(fit or run, run, at)
+            owner = self._fit(one.fit, at)
+            owner.passes[run] = one
+            while len(owner.passes) > MOST_PASSES:
+                oldest = next(iter(owner.passes))
+                del owner.passes[oldest]
+                self._runs.pop(oldest, None)
+        return self._runs[run]
 
-def _words_of(lost: of.Redone) -> str:
-    workers = (
-        f"{lost.lost_workers} worker{'s' * (lost.lost_workers != 1)} lost, " if lost.lost_workers else ""
-    )
-    return f"{workers}{lost.n_tasks} task{'s' * (lost.n_tasks != 1)} run again"
+    def _on_fit(self, event: of.FitBegan | of.FitEnded | of.Certified, at: float) -> None:
+        fit = self._fit(event.fit, at)
+        if isinstance(event, of.FitBegan):
+            fit.begun, fit.name, fit.parent = event, event.name, event.parent
+            fit.n_passes = event.n_passes if fit.n_passes is None else fit.n_passes
+        elif isinstance(event, of.Certified):
+            self._bound(fit, at, event.relative)
+        else:
+            fit.ended, fit.name, fit.until, fit.left = event, event.name, at, False
+            if fit.begun is None:
+                fit.since = at - event.seconds
+            # A fit within another is a step of it, and is not listed.
+            elif fit.parent not in self.fits or not self.fits[fit.parent].is_running:
+                self.ended.append(fit)
+                self.n_retried = 0
 
+    def _on_merged(self, event: of.Merged, at: float) -> None:
+        one = self._pass(event.fit, event.run, at)
+        one.summary_bytes = max(one.summary_bytes, event.summary_bytes)
+        # That of the summary of most rows is the one that says most of the whole.
+        place = (event.n_rows or 0, event.level)
+        if event.relative is not None and place >= one.best[:2]:
+            one.best = (*place, event.relative)
+            self._bound(self.fits[one.fit], at, event.relative)
 
-def rate_of(phase: Phase) -> str:
-    """Return rows and bytes a second in few words.
+    def _bound(self, fit: FitState, at: float, relative: float) -> None:
+        fit.certificate = relative
+        self.root_of(fit).bounds.add(at, relative)
 
-    >>> rate_of(Phase("sketch-block", 1, 2, 0, 12345.6, 2.5e6))
-    '12,346 rows/s, 2.5 MB/s'
-    """
-    rows = f"{phase.rows_per_second:,.0f} rows/s" if phase.rows_per_second else ""
-    return ", ".join(part for part in (rows, _size(phase.bytes_per_second)) if part)
-
-
-def _size(rate: float | None) -> str:
-    if not rate:
-        return ""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if rate >= scale:
-            return f"{rate / scale:.1f} {unit}/s"
-    return f"{rate:.0f} B/s"
+    def _on_counted(self, event: of.BlocksDone | of.Redone | of.Retried | of.Waiting) -> None:
+        if isinstance(event, of.Retried):
+            self.n_retried += 1
+            return
+        one = self._runs.get(event.run)
+        if one is None:
+            return
+        if isinstance(event, of.Waiting):
+            one.waits = event.why
+        elif isinstance(event, of.Redone):
+            one.n_redone += event.n_tasks
+            one.lost_workers = event.lost_workers
+        else:
+            one.waits = ""
+            # The thread that asks a cluster and the end of a pass both count: an older count may come behind a newer.
+            one.n_blocks = max(one.n_blocks, event.n_blocks)
+            one.n_merges = max(one.n_merges, event.n_merges)

@@ -11,8 +11,9 @@ from typing import Self, TextIO
 from dspectral.engine import listening
 from dspectral.engine.cluster.clients import Client
 from dspectral.engine.events import LOGGER, client_in_force
-from dspectral.watch.drawing import Notebook, Rows, line_of, notebook_shell
-from dspectral.watch.record import ClusterTasks, Heading, LocalTasks, Passes, Phase
+from dspectral.watch.drawing import Notebook, Rows, headings_of, line_of, line_of_end, notebook_shell
+from dspectral.watch.record import Record
+from dspectral.watch.task_counts import ClusterTasks, LocalTasks, Phase
 
 QUIET_SECONDS = 0.5
 """Seconds for which a fit runs before it is shown, but in a notebook."""
@@ -50,7 +51,8 @@ class Progress:
         summaries: bool = True,
     ) -> None:
         self._client, self._stream = client, stream
-        self._quiet_seconds, self._summaries = quiet_seconds, summaries
+        self._quiet_seconds = QUIET_SECONDS if quiet_seconds is None else quiet_seconds
+        self._summaries = summaries
         self._steps: list[tuple[str, float]] = []
         self._stack: ExitStack | None = None
 
@@ -68,7 +70,7 @@ class Progress:
             if _SHOWN:
                 return
             _SHOWN.append(self)
-        self._passes, self._local = Passes(), LocalTasks()
+        self._record, self._local = Record(), LocalTasks()
         self._cluster: ClusterTasks | None = None
         shell = notebook_shell() if self._stream is None else None
         self._notebook = Notebook(shell) if shell is not None else None
@@ -78,7 +80,7 @@ class Progress:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
         self._stack = ExitStack()
-        self._stack.enter_context(listening(self._passes.hear, everywhere=True))
+        self._stack.enter_context(listening(self._record.hear, everywhere=True))
         self._stack.enter_context(self._local)
         self._thread.start()
 
@@ -114,47 +116,43 @@ class Progress:
         try:
             while not self._ended.wait(INTERVAL):
                 self._look()
-            self._show([], [], time.monotonic())
+            self._show([], [], 0.0, 0.0)
         except (OSError, ValueError):
             # The terminal is gone or the stream is closed: what is computed does not end with it.
             LOGGER.debug("progress can no longer be shown", exc_info=True)
 
     def _look(self) -> None:
         """Look once at all that runs, and show it."""
-        phases, now = self._phases(), time.monotonic()
-        headings = [Heading(name, since) for name, since in self._steps[-1:]] + self._passes.headings()
-        # Tasks without a fit, such as a user's own `compute`, have no beginning that was told: it is when they were
+        now = time.monotonic()
+        with self._record.lock:
+            headings, since = headings_of(self._record)
+            phases = [phase for _root, one in self._record.running_passes() for phase in one.phases(now)]
+        phases = phases or self._local.phases() or self._cluster_phases()
+        for name, begun in self._steps[-1:]:
+            headings, since = [name, *headings], begun
+        # Tasks without a fit, such as a user's own `compute`, have no event of their beginning: it is when they were
         # first seen.
-        self._busy_since = (self._busy_since or now) if phases and not headings else None
-        if not headings and self._busy_since is not None:
-            headings = [Heading("", self._busy_since)]
-        quiet = QUIET_SECONDS if self._quiet_seconds is None else self._quiet_seconds
-        if self._notebook is None and (not headings or now - headings[0].since < quiet):
-            headings, phases = [], []
-        self._show(headings, phases if headings else [], now)
+        self._busy_since = (self._busy_since or now) if since is None and (headings or phases) else None
+        since = self._busy_since if since is None else since
+        if since is None or (self._notebook is None and now - since < self._quiet_seconds):
+            self._show([], [], now, now)
+        else:
+            self._show(headings or [""], phases, since, now)
 
-    def _show(self, headings: list[Heading], phases: list[Phase], now: float) -> None:
-        ended = self._passes.ended()
+    def _show(self, headings: list[str], phases: list[Phase], since: float, now: float) -> None:
+        with self._record.lock:
+            ended = [(line_of_end(fit), fit.ended.seconds) for fit in self._record.ended if fit.ended]
+            self._record.ended.clear()
+        self._rows.keep(headings, phases, since)
         if self._notebook is not None:
-            self._rows.keep(headings, phases, headings[0].since if headings else now)
-            self._notebook.show(self._rows.tasks, ended)
+            self._notebook.show(self._rows.tasks, [line for line, _seconds in ended])
             return
-        quiet = QUIET_SECONDS if self._quiet_seconds is None else self._quiet_seconds
-        self._rows.keep(headings, phases, headings[0].since if headings else now)
-        for one in ended:
-            if self._summaries and one.seconds >= quiet:
-                self._rows.say(f"{one.text}, {one.seconds:.1f} s")
+        for line, seconds in ended:
+            if self._summaries and seconds >= self._quiet_seconds:
+                self._rows.say(line)
         if headings and not self._rows.is_live and now >= self._next_line:
             self._rows.say(line_of(self._rows.tasks))
-            age = (now - headings[0].since) / 10
-            self._next_line = now + min(max(LINE_SECONDS[0], age), LINE_SECONDS[1])
-
-    def _phases(self) -> list[Phase]:
-        """Return the tasks of the passes, or of whatever else Dask computes."""
-        passes = self._passes.phases()
-        if passes:
-            return passes
-        return self._local.phases() or self._cluster_phases()
+            self._next_line = now + min(max(LINE_SECONDS[0], (now - since) / 10), LINE_SECONDS[1])
 
     def _cluster_phases(self) -> list[Phase]:
         # Asked for by name: a process that has not loaded it has no client.

@@ -48,7 +48,7 @@ def installed(client):
 
 
 def forget(client):
-    installed(client).records.__init__()
+    installed(client).record.__init__()
 
 
 def fetched(link):
@@ -122,13 +122,13 @@ def test_a_fit_is_kept_with_its_passes_tasks_and_certificate(client, rows):
     (one,) = fit.passes.values()
     assert (fit.name, fit.n_passes, fit.is_running) == ("TruncatedSVD", 1, False)
     assert one.done == one.totals == [8, 4, 2, 1]
-    assert fit.certified.relative == fit.bounds.points[-1][1] == model.certificate_.relative
+    assert fit.certificate == fit.bounds.points[-1][1] == model.certificate_.relative
     assert one.summary_bytes > 12 * 8
 
 
 def wait_for(client, ready):
     """What the scheduler knows once it is ready: messages are sent without waiting."""
-    records = installed(client).records
+    records = installed(client).record
     heard = threading.Event()
     for _ in range(6000):  # a minute, which only ends a test that hangs
         if ready(records.roots()):
@@ -171,7 +171,7 @@ def test_a_page_that_comes_late_shows_what_was_told_before():
     ):
         client.log_event(TOPIC, as_message(FitBegan("f1", "TruncatedSVD", "", 3)))
         dashboard.add_page(client)
-        (fit,) = installed(client).records.roots()
+        (fit,) = installed(client).record.roots()
         assert (fit.name, fit.n_passes) == ("TruncatedSVD", 3)
 
 

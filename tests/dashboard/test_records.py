@@ -5,9 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from dspectral.dashboard import words
+from dspectral.dashboard import cards
 from dspectral.dashboard.page import Page, shown_fits
-from dspectral.dashboard.records import MOST_FITS, MOST_PASSES, Records, Series
 from dspectral.engine import as_message, projected_memory
 from dspectral.engine.events import (
     BlocksDone,
@@ -21,6 +20,7 @@ from dspectral.engine.events import (
     PassEnded,
     Redone,
 )
+from dspectral.watch.record import MOST_FITS, MOST_PASSES, Record, Series
 
 
 def began(fit, run, number=1, *, of="TruncatedSVD", n_passes=2, n_blocks=8, name="sketch", n_bytes=8000):
@@ -50,12 +50,12 @@ def a_fit(fit="f"):
 
 
 def heard(events, *, at=100.0, records=None, shuffled=None):
-    records = records or Records()
+    records = records or Record()
     messages = [as_message(event) for event in events]
     if shuffled is not None:
         np.random.default_rng(shuffled).shuffle(messages)
     for i, message in enumerate(messages):
-        records.hear(message, at + i)
+        records.hear_message(message, at + i)
     return records
 
 
@@ -66,8 +66,7 @@ def facts(records):
             fit.name,
             fit.n_passes,
             fit.is_running,
-            fit.certified,
-            [(one.run, one.done, one.share, one.is_running, one.best) for one in words.passes_of([fit])],
+            [(one.run, one.done, one.share, one.is_running, one.best) for one in cards.passes_of([fit])],
         )
         for fit in records.roots()
     ]
@@ -89,10 +88,10 @@ def test_the_order_in_which_messages_come_does_not_matter(seed):
 
 def test_passes_stand_in_the_order_of_the_sender_and_not_in_that_of_arrival():
     first, second = (as_message(one) for one in (began("f", "r1", 1), began("f", "r2", 2)))
-    records = Records()
-    records.hear(second, 1.0)
-    records.hear(first, 2.0)
-    assert [one.run for one in words.passes_of(records.roots())] == ["r1", "r2"]
+    records = Record()
+    records.hear_message(second, 1.0)
+    records.hear_message(first, 2.0)
+    assert [one.run for one in cards.passes_of(records.roots())] == ["r1", "r2"]
 
 
 def test_several_fits_run_beside_each_other():
@@ -112,13 +111,12 @@ def test_a_fit_within_another_is_shown_with_that():
     records = heard([*outer, *inner])
     (root,) = records.roots()
     assert [fit.name for fit in records.family(root)] == ["IntentClassifier", "SentenceRepresentation"]
-    head = words.head(records, root, 110.0)
+    head = cards.card(records, root, 110.0)
     assert "IntentClassifier &gt; SentenceRepresentation" in head
     assert "pass 1 of 2" in head
-    bars = words.pass_bars(records.family(root))
-    assert "SentenceRepresentation: 1 &lt;b&gt;, 0%" in bars
-    assert "<b>" not in bars.replace('<b class="', "")
-    assert bars.count("to come") == 2 * 1  # in the label and in its title
+    assert "SentenceRepresentation: 1 &lt;b&gt;, 0%" in head
+    assert "<b>" not in head
+    assert head.count("to come") == 2 * 1  # in the label and in its title
 
 
 def test_a_pass_outside_any_fit_is_shown_as_one():
@@ -142,9 +140,9 @@ def test_what_a_lost_worker_had_done_is_counted_again():
     one.count([3, 2, 0, 0], 4.0)
     assert one.n_redone == 8
     assert root.lost_workers == 1
-    head = words.head(records, root, 5.0)
+    head = cards.card(records, root, 5.0)
     assert "1 worker, 8 tasks run again" in head
-    assert "3 again" in words.tree(one)
+    assert "3 again" in head
     one.count([None, None, None, None], 5.0)
     assert one.done == [6, 3, 1, 0]
 
@@ -197,23 +195,23 @@ def test_the_certificate_is_that_of_the_summary_of_most_rows():
 def test_loops_are_compiled_from_one_message_to_the_other():
     start, end = as_message(Compiling("<loop>", "m")), as_message(Compiled("<loop>", "m", 1.0))
     records = heard(a_fit()[:2])
-    records.hear(start, 1.0)
-    assert records.compiling() == ["<loop>"]
-    assert "&lt;loop&gt; (once" in words.head(records, records.roots()[0], 2.0)
-    records.hear(end, 2.0)
-    assert records.compiling() == []
-    late = Records()
-    late.hear(end, 1.0)
-    late.hear(start, 2.0)
-    assert late.compiling() == []
+    records.hear_message(start, 1.0)
+    assert list(records.compiling()) == ["<loop>"]
+    assert "&lt;loop&gt; (once" in cards.card(records, records.roots()[0], 2.0)
+    records.hear_message(end, 2.0)
+    assert not records.compiling()
+    late = Record()
+    late.hear_message(end, 1.0)
+    late.hear_message(start, 2.0)
+    assert not late.compiling()
 
 
 def test_a_failure_is_named():
     records = heard([*a_fit()[:2], PassEnded("f", "f1", "sketch", 2.0, "OSError")])
-    assert "bar bad" in words.pass_bars(records.roots())
+    assert "bar bad" in cards.card(records, records.roots()[0], 9.0)
     heard([FitEnded("f", "TruncatedSVD", 1, 3.0, "OSError")], records=records)
-    assert "OSError" in words.head(records, records.roots()[0], 9.0)
-    assert "<b>OSError</b>" in words.ended(records)
+    assert "OSError" in cards.card(records, records.roots()[0], 9.0)
+    assert "<b>OSError</b>" in cards.finished(records)
 
 
 def test_fits_whose_client_left_are_over():
@@ -221,24 +219,24 @@ def test_fits_whose_client_left_are_over():
     records.leave(130.0)
     (fit,) = records.roots()
     assert (fit.is_running, records.running_passes()) == (False, [])
-    assert "its client left" in words.head(records, fit, 140.0)
+    assert "its client left" in cards.card(records, fit, 140.0)
     heard(a_fit()[-1:], records=records, at=150.0)
-    assert "finished in 9.5 s" in words.head(records, fit, 160.0)
+    assert "finished in 9.5 s" in cards.card(records, fit, 160.0)
 
 
 def test_what_another_version_tells_is_counted_and_shown():
     records = heard(a_fit()[:2])
     message = as_message(FitBegan("g", "G", "", 1))
     del message["parent"]
-    records.hear(message, 1.0)
-    records.hear({"event": "Pondering"}, 1.0)
+    records.hear_message(message, 1.0)
+    records.hear_message({"event": "Pondering"}, 1.0)
     assert records.n_unknown == 2
-    assert "2 messages of another version" in words.head(records, records.roots()[0], 2.0)
+    assert "2 messages of another version" in cards.card(records, records.roots()[0], 2.0)
 
 
 def test_what_is_no_event_of_ours_and_what_the_scheduler_counts_itself_is_left_alone():
     records = heard([BlocksDone("f", "r", 1, 1), Redone("f", "r", 1, 1)])
-    records.hear("hello", 1.0)
+    records.hear_message("hello", 1.0)
     assert (records.fits, records.n_unknown) == ({}, 0)
 
 
@@ -267,15 +265,15 @@ def test_points_that_are_many_are_thinned_and_the_last_one_stays():
 
 def test_a_large_tree_is_drawn_with_few_shapes():
     records = heard([FitBegan("f", "F", "", 1), began("f", "r", n_blocks=100_000)])
-    ((_root, one),) = records.running_passes()
+    ((root, one),) = records.running_passes()
     one.count([50_000, 20_000, 3, 0], 1.0)
-    drawn = words.tree(one)
+    drawn = cards.card(records, root, 2.0)
     assert "50,000 of 100,000" in drawn
     assert drawn.count("<rect") < 400
 
 
 def test_the_page_shows_each_running_fit_and_a_table_of_the_others():
-    records = Records()
+    records = Record()
     page = Page(records)
     page.update()
     assert "show_dashboard" in page._empty.text

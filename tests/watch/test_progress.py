@@ -5,6 +5,7 @@ import itertools
 import re
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import dask
@@ -16,8 +17,9 @@ import dspectral
 from dspectral.engine import events
 from dspectral.engine.events import emit, emit_to_all
 from dspectral.watch import Progress, progress, showing
-from dspectral.watch.drawing import html_of
-from dspectral.watch.record import Ended, Passes, Phase, rate_of
+from dspectral.watch.drawing import count_of, headings_of, html_of, line_of_end
+from dspectral.watch.record import Record
+from dspectral.watch.task_counts import Phase
 from tests.watch.terminals import Terminal, plain, wait_for
 
 
@@ -163,7 +165,7 @@ def test_builds_are_shown(tmp_path):
 
 
 def test_what_events_say_becomes_headings_phases_and_an_end():
-    seen = Passes()
+    seen = Record()
     seen.hear(events.FitBegan("f", "TruncatedSVD", "", None))
     seen.hear(events.FitBegan("g", "Inner", "f", None))
     seen.hear(began(fit="g"))
@@ -172,18 +174,19 @@ def test_what_events_say_becomes_headings_phases_and_an_end():
     seen.hear(events.Merged("g", "r", 1, 100, 10, 2.0, 0.125))
     seen.hear(events.Compiling("_hash", "dspectral.text.hashing"))
     seen.hear(events.Redone("g", "r", 6, 1))
-    assert [one.text for one in seen.headings()] == [
+    assert headings_of(seen)[0] == [
         "TruncatedSVD > Inner: pass 2 of 4",
         "certificate 0.125 of the energy",
         "1 worker lost, 6 tasks run again",
         "compiling _hash (once, kept for later runs)",
     ]
-    blocks, merges = seen.phases()
+    ((_root, one),) = seen.running_passes()
+    blocks, merges = one.phases(time.monotonic())
     assert blocks[:4] == ("sketch-block", 20, 80, 6)
     assert blocks.bytes_per_second == pytest.approx(blocks.rows_per_second * 10_000, rel=0.1)
     assert merges[:4] == ("merge", 3, 79, 0)
     seen.hear(events.Redone("g", "r", 2, 1))
-    assert "8 tasks run again" in seen.headings()[2].text
+    assert "8 tasks run again" in headings_of(seen)[0][2]
     for event in (
         events.PassEnded("g", "r", "sketch", 1.0, ""),
         events.Compiled("_hash", "dspectral.text.hashing", 1.0),
@@ -191,10 +194,9 @@ def test_what_events_say_becomes_headings_phases_and_an_end():
         events.FitEnded("f", "TruncatedSVD", 4, 2.5, "ValueError"),
     ):
         seen.hear(event)
-    assert seen.headings() == []
-    assert seen.phases() == []
-    assert seen.ended() == [Ended("TruncatedSVD: 4 passes, ended by ValueError", 2.5)]
-    assert seen.ended() == []
+    assert headings_of(seen) == ([], None)
+    assert seen.running_passes() == []
+    assert [line_of_end(fit) for fit in seen.ended] == ["TruncatedSVD: 4 passes, ended by ValueError, 2.5 s"]
 
 
 def test_compilation_and_lost_workers_are_seen_in_a_line():
@@ -214,15 +216,15 @@ def test_compilation_and_lost_workers_are_seen_in_a_line():
 @pytest.mark.parametrize(
     ("rows", "size", "words"),
     [
-        (None, None, ""),
-        (0.0, 0.0, ""),
-        (1234.5, None, "1,234 rows/s"),
-        (None, 3.2e9, "3.2 GB/s"),
-        (None, 12, "12 B/s"),
+        (None, None, "1/2"),
+        (0.0, 0.0, "1/2"),
+        (1234.5, None, "1/2, 1,234 rows/s"),
+        (None, 3.2e9, "1/2, 3.2 GB/s"),
+        (None, 12, "1/2, 12 B/s"),
     ],
 )
 def test_rates_are_scaled_and_left_out_where_unknown(rows, size, words):
-    assert rate_of(Phase("a", 1, 2, 0, rows, size)) == words
+    assert count_of(Phase("a", 1, 2, 0, rows, size)) == words
 
 
 class Shell:
@@ -280,7 +282,7 @@ def test_a_terminal_of_ipython_is_no_notebook(notebook):
 
 
 def test_the_display_is_bounded_and_escapes_what_it_shows():
-    html = html_of([], [Ended(f"<fit {i}>", 1.0) for i in range(11)])
+    html = html_of([], [f"<fit {i}>, 1.0 s" for i in range(11)])
     assert "and 3 earlier" in html
     assert html.count("&lt;fit") == 8
     assert "<fit" not in html

@@ -8,8 +8,8 @@ import dask
 import pytest
 
 from dspectral.engine import run_tasks
-from dspectral.watch import drawing, record, showing
-from dspectral.watch.record import Heading, Phase
+from dspectral.watch import drawing, showing, task_counts
+from dspectral.watch.task_counts import Phase
 from tests.watch.terminals import Terminal, plain, wait_for
 
 
@@ -24,12 +24,12 @@ def shown(*phases, step="fit", seconds=0.0):
     """The rows of a step of some seconds whose phases begin now, and its line."""
     rows = drawing.Rows(io.StringIO())
     since = time.monotonic() - seconds
-    rows.keep([Heading(step, since)], list(phases), since)
+    rows.keep([step], list(phases), since)
     return rows, drawing.line_of(rows.tasks)
 
 
 def test_phases_are_counted_while_they_run():
-    counted, seen = record.LocalTasks(), []
+    counted, seen = task_counts.LocalTasks(), []
     with counted, dask.config.set(scheduler="sync"):
         run_tasks(lambda _item: seen.append(counted.phases()), [0, 1, 2], name="hash-block")
     assert seen == [[Phase("hash-block", done, 3)] for done in range(3)]
@@ -105,12 +105,12 @@ def test_the_groups_of_a_scheduler_are_counted_and_named():
         f"shared-sketch-{token}": {"memory": 1},
         f"sketch-{token}": states,
     }
-    found = record.ClusterTasks(Cluster(scheduler(**groups))).phases()
+    found = task_counts.ClusterTasks(Cluster(scheduler(**groups))).phases()
     assert found == [Phase("sketch", 7, 10), Phase("merge", 0, 7)]
 
 
 def test_what_a_lost_worker_takes_along_does_not_count_backwards():
-    counted = record.ClusterTasks(
+    counted = task_counts.ClusterTasks(
         Cluster(
             scheduler(hash={"memory": 11, "waiting": 234}),
             scheduler(hash={"memory": 5, "waiting": 240}),
@@ -127,14 +127,14 @@ def test_what_a_lost_worker_takes_along_does_not_count_backwards():
 
 
 def test_a_scheduler_with_all_done_shows_nothing():
-    assert record.ClusterTasks(Cluster(scheduler(sum={"memory": 3, "erred": 1}))).phases() == []
+    assert task_counts.ClusterTasks(Cluster(scheduler(sum={"memory": 3, "erred": 1}))).phases() == []
 
 
 def test_a_scheduler_that_is_gone_shows_nothing():
     def refuse(_function):
         raise OSError("closed")
 
-    assert record.ClusterTasks(SimpleNamespace(run_on_scheduler=refuse)).phases() == []
+    assert task_counts.ClusterTasks(SimpleNamespace(run_on_scheduler=refuse)).phases() == []
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_line_names_every_phase(phases, line):
 def test_a_phase_that_begins_again_is_another_pass():
     rows, _line = shown(Phase("sketch", 80, 80))
     since = rows.tasks[0].start_time
-    rows.keep([Heading("fit", since)], [Phase("sketch", 2, 80)], since)
+    rows.keep(["fit"], [Phase("sketch", 2, 80)], since)
     assert "sketch 2/80, 2 %" in drawing.line_of(rows.tasks)
 
 
