@@ -142,6 +142,7 @@ def test_the_command_of_the_wheel_lists_the_programs_without_importing_them(pyth
     assert light.stdout.endswith("set()\n")
 
 
+@pytest.mark.slow
 def test_a_program_of_the_wheel_runs_with_workers_in_an_empty_folder(python, tmp_path):
     (tmp_path / "lines.txt").write_text("the cat sat\non the mat\nno more\n" * 9)
     given = ["--text", "lines.txt", "--store", "s.zarr", "--columns-bits", "8", "--block-bytes", "60"]

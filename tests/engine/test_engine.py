@@ -71,6 +71,7 @@ def test_every_scheduler_gives_the_same_bits(scheduler, counts, name, expected):
     assert bits(ESTIMATORS[name].fit(counts)) == expected[name]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_changes_nothing(tmp_path, expected):
     with scheduled("distributed"):
         for name, estimator in ESTIMATORS.items():
@@ -79,6 +80,7 @@ def test_a_killed_worker_changes_nothing(tmp_path, expected):
             assert marker.exists()
 
 
+@pytest.mark.slow
 def test_blocks_that_a_cluster_holds_already_are_taken_from_there(expected):
     with scheduled("distributed"):
         for name, estimator in ESTIMATORS.items():

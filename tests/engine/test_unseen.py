@@ -37,6 +37,7 @@ def elsewhere(tmp_path_factory):
         os.chdir(before)
 
 
+@pytest.mark.slow
 def test_a_store_that_a_worker_does_not_see_is_not_called_damaged(elsewhere):
     _, address = elsewhere
     with dask.config.set(scheduler="sync"):
@@ -49,6 +50,7 @@ def test_a_store_that_a_worker_does_not_see_is_not_called_damaged(elsewhere):
     assert "build the store again" not in said
 
 
+@pytest.mark.slow
 def test_a_text_that_a_worker_does_not_see_is_named_with_the_worker(elsewhere):
     folder, address = elsewhere
     (folder / "text.txt").write_text("the cat sat\na dog ran\n", encoding="utf-8")

@@ -181,6 +181,7 @@ def test_every_scheduler_writes_the_same_bytes(tmp_path, text, expected, kind, n
         assert make_stores(tmp_path / kind, text, generated(tmp_path / "log")) == expected
 
 
+@pytest.mark.slow
 def test_a_cluster_writes_the_same_bytes_also_when_a_worker_is_killed(tmp_path, text, expected):
     with scheduled("distributed"):
         assert make_stores(tmp_path / "cluster", text, generated(tmp_path / "log")) == expected

@@ -184,10 +184,6 @@ def burn(seconds):
     return os.getpid()
 
 
-def variable(name):
-    return os.environ.get(name)
-
-
 @pytest.mark.parametrize(("limit", "kept"), [("auto", True), ("0", True), ("2GB", True), ("600MB", False)])
 def test_workers_with_memory_to_spare_keep_what_arrays_leave_in_their_heap(limit, kept):
     name = "MALLOC_MMAP_THRESHOLD_"
@@ -195,28 +191,20 @@ def test_workers_with_memory_to_spare_keep_what_arrays_leave_in_their_heap(limit
         assert (name in dask.config.get("distributed.nanny.pre-spawn-environ")) == kept
 
 
-def test_a_worker_has_the_environment_that_it_is_told(tmp_path, monkeypatch):
-    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    with forked_workers(), form.run(arguments(tmp_path, "--workers", "1")):
-        assert run_tasks(variable, ["MALLOC_TRIM_THRESHOLD_"], name="ask") == [str(16 << 20)]
-
-
-def profile_cycle(_item):
-    return get_worker().periodic_callbacks["profile-cycle"].callback_time
-
-
-def test_a_worker_does_not_keep_a_profile_of_every_second(tmp_path):
-    with forked_workers(), form.run(arguments(tmp_path, "--workers", "1")):
-        assert run_tasks(profile_cycle, [0], name="ask") == [60_000]
+def setting(name):
+    """What a worker has in its environment, or the interval of its profiles."""
+    return os.environ.get(name) if name else get_worker().periodic_callbacks["profile-cycle"].callback_time
 
 
 def fail(_item):
     raise ValueError("the river is dry")
 
 
-def test_worker_processes_do_the_work_and_are_measured(tmp_path, capfd):
+def test_worker_processes_have_their_settings_do_the_work_and_are_measured(tmp_path, capfd, monkeypatch):
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
     with forked_workers(), form.run(arguments(tmp_path, "--workers", "2", "--memory-limit", "1GB")):
         pids = run_tasks(burn, [0.3] * 4, name="burn")
+        assert run_tasks(setting, ["MALLOC_TRIM_THRESHOLD_", ""], name="ask") == [str(16 << 20), 60_000]
     report = json.loads((tmp_path / "report.json").read_text())
     assert os.getpid() not in pids
     assert report["cpu_seconds"] >= 4 * 0.3

@@ -12,6 +12,7 @@ from workflows._parts.class_chain import ClassChain
 from workflows.benchmarks import large_corpus
 
 
+@pytest.mark.slow
 def test_every_stage_is_reported_at_every_size_and_more_text_tells_more(tmp_path, capsys):
     options = words("--tokens 4000 40000 --types 400 --classes 10 --clusters 10 --min-count 3")
     options += ["--components", "8", "--states", "3", "--workers", "1", "--scratch", str(tmp_path)]

@@ -54,6 +54,7 @@ def test_every_method_is_scored_at_every_rank(files, tmp_path):
     assert load(str(tmp_path / "model")).method == "lrw"
 
 
+@pytest.mark.slow
 def test_cross_validation_chooses_and_workers_give_the_same_figures(tmp_path):
     asked = words("--n-components 4 --methods hybrid --alpha 0.2 0.9 --folds 2 --C 0.1 10")
     options, figures = [*options_for(tmp_path, several=True), *asked], []

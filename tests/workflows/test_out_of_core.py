@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
+
 from tests.schedulers import forked_workers
 from tests.workflows.programs import words
 from workflows.benchmarks import out_of_core
 
 
+@pytest.mark.slow
 def test_each_part_is_sketched_and_decomposed_and_told(tmp_path):
     options = ["--rows", "400", "--columns", "3000", "--row-length", "10", "--block-rows", "400"]
     options += ["--sketch-size", "12", "--factors", "1", "3", "--components", "4", "--passes", "3"]
@@ -24,6 +27,7 @@ def test_each_part_is_sketched_and_decomposed_and_told(tmp_path):
     assert found["x1", "frequent_directions", "allowed_memory_bytes_of_all_workers"] > 0
 
 
+@pytest.mark.slow
 def test_the_larger_parts_may_be_decomposed_alone(tmp_path):
     options = words("--rows 400 --columns 3000 --row-length 10 --block-rows 400 --passes 3")
     options += ["--sketch-size", "12", "--factors", "1", "2", "--components", "4", "--sketch-up-to", "1"]

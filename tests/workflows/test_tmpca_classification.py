@@ -7,7 +7,7 @@ from scipy import sparse
 from dspectral import TreePCA, load, write_word2vec
 from tests.workflows.programs import words
 from workflows import tmpca_classification
-from workflows._parts.labelled_texts import content, read_texts, splits
+from workflows._parts.labelled_texts import read_texts, splits
 from workflows._parts.text_classifiers import SupportVectors
 from workflows.tmpca_scaling import exponent
 
@@ -155,7 +155,18 @@ def test_vectors_of_little_text_are_warned_of_and_held_against_words_alone(tmp_p
     assert "an SVM on words alone on 0.0%" in report["answer"]
 
 
-def test_a_loss_against_words_alone_is_a_warning_also_with_vectors_that_were_given(tmp_path, vectors):
+def test_by_default_no_machine_gets_long_dense_rows_and_a_loss_against_words_is_a_warning(
+    tmp_path, vectors, monkeypatch
+):
+    widths = []
+
+    class Watched(SupportVectors):
+        def fit(self, rows, labels):
+            if not sparse.issparse(rows):
+                widths.append(rows.shape[1])
+            return super().fit(rows, labels)
+
+    monkeypatch.setitem(tmpca_classification.MACHINES, "svm", Watched)
     train, test = questions(tmp_path / "train.tsv", 200, 1), questions(tmp_path / "test.tsv", 90, 2)
     out = tmp_path / "out"
     options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "8"]
@@ -164,6 +175,7 @@ def test_a_loss_against_words_alone_is_a_warning_also_with_vectors_that_were_giv
     assert rows["tmpca+svm", "1", "error_rate"]["over_words"] > 0.3
     assert any(note.startswith("Warning: on these texts words alone are better") for note in report["notes"])
     assert not any("learned from" in note for note in report["notes"])  # vectors were given
+    assert widths == [6, 6, 6]  # as long as a vector: of the mean, PCA and the root
 
 
 def test_a_question_is_classified_by_its_question_word_unless_stop_words_are_asked_for(tmp_path):
@@ -191,12 +203,6 @@ def test_a_question_is_classified_by_its_question_word_unless_stop_words_are_ask
         assert errors["english"][method] > 0.4
 
 
-def test_every_word_of_a_question_is_kept_by_default():
-    question = ["what", "is", "the", "name", "of", "how", "many", "of", "them", "?"]
-    stop_words = tmpca_classification.options().parse_args(["--train", "x.tsv"]).stop_words
-    assert content([question], stop_words) == [question]
-
-
 def test_the_nodes_of_all_levels_and_the_pooled_ones_are_features_too(tmp_path, vectors):
     train, test = write_tsv(tmp_path / "train.tsv", 200, 1), write_tsv(tmp_path / "test.tsv", 100, 2)
     options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "9", "--arity", "3"]
@@ -205,24 +211,6 @@ def test_the_nodes_of_all_levels_and_the_pooled_ones_are_features_too(tmp_path, 
     _, rows = rows_of(tmp_path / "out")
     for method in methods:
         assert rows[method, "1", "error_rate"]["value"] <= 0.1
-
-
-def test_no_machine_whose_time_grows_with_dense_features_gets_thousands_of_them_by_default(
-    tmp_path, vectors, monkeypatch
-):
-    widths = []
-
-    class Watched(SupportVectors):
-        def fit(self, rows, labels):
-            if not sparse.issparse(rows):
-                widths.append(rows.shape[1])
-            return super().fit(rows, labels)
-
-    monkeypatch.setitem(tmpca_classification.MACHINES, "svm", Watched)
-    train, test = write_tsv(tmp_path / "train.tsv", 100, 1), write_tsv(tmp_path / "test.tsv", 20, 2)
-    options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "8"]
-    tmpca_classification.main([*options, "--out", str(tmp_path / "out")])
-    assert widths == [6, 6, 6]  # as long as a vector: of the mean, PCA and the root
 
 
 def test_the_column_of_the_label_may_have_another_name(tmp_path, vectors):
