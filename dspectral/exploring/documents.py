@@ -72,11 +72,7 @@ class Best(NamedTuple):
         return Best.of(scores, rows, self.n)
 
 
-Numbered = tuple[BlockInfo, int]
-"""A block and the number of its first document."""
-
-
-def numbered(store: CountStore) -> list[Numbered]:
+def numbered(store: CountStore) -> list[tuple[BlockInfo, int]]:
     """Return each block with the number of its first document."""
     firsts = np.cumsum([0, *store.block_rows])[:-1].tolist()
     return list(zip(store.blocks, firsts, strict=True))
@@ -110,7 +106,7 @@ def nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: i
     return parts[0].merge(*parts[1:])
 
 
-def _nearest(item: Numbered, *, space: Space, queries: FloatArray, n: int) -> Best:
+def _nearest(item: tuple[BlockInfo, int], *, space: Space, queries: FloatArray, n: int) -> Best:
     block, first = item
     points = space.points(block)
     fine = np.flatnonzero(points.any(axis=1))
@@ -132,9 +128,6 @@ EXCERPT = 260
 """Characters of an excerpt, about."""
 WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
 
-Wanted = tuple[Span, NDArray[np.int64]]
-"""A span of text, and numbers of documents in it."""
-
 
 def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: PlannedText) -> list[tuple[str, str]]:
     """Read the beginnings of some documents, in one pass over the files that hold them.
@@ -145,7 +138,7 @@ def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: PlannedText) -
     for block in corpus.blocks:  # a block is named by its span and its number in the span
         n_documents[int(block.name.split("-")[-2])] += block.n_sentences
     firsts = np.cumsum(n_documents) - n_documents
-    items: list[Wanted] = []
+    items: list[tuple[Span, NDArray[np.int64]]] = []
     for span, first, n in zip(text.spans, firsts.tolist(), n_documents.tolist(), strict=True):
         inside = rows[(rows >= first) & (rows < first + n)] - first
         if len(inside):
@@ -154,7 +147,7 @@ def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: PlannedText) -
     return [one for part in run_tasks(read, items, name="read-excerpts") for one in part]
 
 
-def _read(item: Wanted, *, reading: Reading) -> list[tuple[str, str]]:
+def _read(item: tuple[Span, NDArray[np.int64]], *, reading: Reading) -> list[tuple[str, str]]:
     span, wanted = item
     source = "" if span.also else span.url.rpartition("/")[2]
     found: list[tuple[str, str]] = []

@@ -25,14 +25,16 @@ from dspectral.exploring.findings import (
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.page import Exploration
 from dspectral.inputs.parameters import check_integer
+from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.store.corpus import Corpus
-from dspectral.store.counts import CountStore
 from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.corpus_build import build_corpus
 from dspectral.store.from_text.long_documents import MOST_BYTES, Longest
 from dspectral.store.from_text.planned_text import PlannedText, Reading, plan_text
 
 LEAST_CLUSTERS = 2
+KIND = ("unit", "field", "encoding", "delimiter")
+"""Fields of :class:`Reading` that say what a source is."""
 
 
 def explore(
@@ -133,7 +135,9 @@ def explore(
         words = FrequentWords.of(corpus, min_count=least, n_words=sizes.n_words)
         if not words.n_tokens:
             raise ValueError(f"no word at all in {'the texts' if n_texts else ', '.join(paths)}")
-        title = _title(paths) if texts is None else f"{n_texts:,} texts"
+        name = paths[0].rstrip("/").rpartition("/")[2]
+        title = name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
+        title = title if texts is None else f"{n_texts:,} texts"
         found = _found(title, words, folder, sizes, stages, seed=seed, text=text)
     shown = None if texts is not None else [_shown(path) for path in paths]
     found.settings |= {"sources": shown} | _settings(reading, least, seed)
@@ -165,46 +169,13 @@ def _files(
         raise ValueError("give either sources, paths of text files, or texts, an iterable of strings")
     if texts is None:
         return paths, 0
-    with stages.stage("Write the texts to scratch", "memory"):
-        return _written(texts, folder)
-
-
-def _counted(paths: list[str], folder: str, reading: Reading, stages: Stages) -> Corpus:
-    """Build the corpus of which all else is made."""
-    with stages.stage("Count and number the words", TEXT, 2):
-        return build_corpus(
-            paths,
-            f"{folder}/corpus.zarr",
-            # Every type has a number of its own here; which are rare is decided when all are counted.
-            min_count=1,
-            lowercase=True,
-            tokens="words",
-            unit=reading.unit,
-            field=reading.field,
-            encoding=reading.encoding,
-            delimiter=reading.delimiter,
-            block_bytes=reading.block_bytes,
-            errors=reading.errors,
-            max_document_bytes=reading.longest.n_bytes,
-            long_documents=reading.longest.treatment,
-            source_options=reading.options,
-        )
-
-
-def _settings(reading: Reading, least: int, seed: int) -> dict[str, Any]:
-    """Return what the page says of how the text was read; options of file systems may hold secrets."""
-    kind = {name: getattr(reading, name) for name in ("unit", "field", "encoding", "delimiter")}
-    known = {name: value for name, value in kind.items() if value is not None}
-    sizes = {"block_bytes": reading.block_bytes, "errors": reading.errors, **reading.longest.record()}
-    return {"min_count": least, "seed": seed, **sizes, **known}
-
-
-def _written(texts: Iterable[str], folder: str) -> tuple[list[str], int]:
-    """Write texts as lines, whatever they are iterated from; return the file and their number."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"texts is {texts!r:.60}, but it must be an iterable of strings")
     path, n, n_filled = f"{folder}/texts.txt", 0, 0
-    with fsspec.open(path, "wt", encoding="utf-8", newline="\n") as file:
+    with (
+        stages.stage("Write the texts to scratch", "memory"),
+        fsspec.open(path, "wt", encoding="utf-8", newline="\n") as file,
+    ):
         for text in texts:
             if not isinstance(text, str):
                 raise TypeError(f"text {n} is {text!r:.60}, but texts must be strings")
@@ -218,15 +189,38 @@ def _written(texts: Iterable[str], folder: str) -> tuple[list[str], int]:
     return [path], n
 
 
+def _counted(paths: list[str], folder: str, reading: Reading, stages: Stages) -> Corpus:
+    """Build the corpus of which all else is made."""
+    with stages.stage("Count and number the words", TEXT, 2):
+        return build_corpus(
+            paths,
+            f"{folder}/corpus.zarr",
+            # Every type has a number of its own here; which are rare is decided when all are counted.
+            min_count=1,
+            lowercase=True,
+            tokens="words",
+            **_named(reading, *KIND, "block_bytes", "errors"),
+            max_document_bytes=reading.longest.n_bytes,
+            long_documents=reading.longest.treatment,
+            source_options=reading.options,
+        )
+
+
+def _named(reading: Reading, *names: str) -> dict[str, Any]:
+    return {name: getattr(reading, name) for name in names}
+
+
+def _settings(reading: Reading, least: int, seed: int) -> dict[str, Any]:
+    """Return what the page says of how the text was read; options of file systems may hold secrets."""
+    known = {name: value for name, value in _named(reading, *KIND).items() if value is not None}
+    sizes = {"block_bytes": reading.block_bytes, "errors": reading.errors, **reading.longest.record()}
+    return {"min_count": least, "seed": seed, **sizes, **known}
+
+
 def _shown(source: str) -> str:
     """Return a source as the page names it: where a file lies on this machine is nobody else's business."""
     local = Path(source).is_absolute() or source.startswith(("file:", "local:", "~"))
     return source.rstrip("/").rpartition("/")[2] if local else source
-
-
-def _title(paths: list[str]) -> str:
-    names = [path.rstrip("/").rpartition("/")[2] for path in paths]
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def _found(
@@ -241,71 +235,45 @@ def _found(
 ) -> Exploration:
     """Do everything that follows the count of words."""
     with stages.stage("Count documents and sentences", TOKENS):
-        n_documents, n_sentences = count_filled(words)
+        n_documents, n_sentences, have_neighbors = count_filled(words)
     with stages.stage("Count the words of each document", TOKENS):
         store = steps.count_documents(words, f"{folder}/documents.zarr")
     # Small text has no room for the sizes that were asked for: from here on they are those that it has.
     sizes = sizes.reduced(n_documents=n_documents, n_words=len(words.words) - 1)
+    n_bytes = [span["n_bytes"] for span in words.corpus.provenance["sources"]]
     size = {
         "documents": n_documents,
         "sentences": n_sentences,
         "tokens": words.n_tokens,
         "types": words.n_types,
-        "bytes": _n_bytes(words.corpus.provenance["sources"]),
+        "bytes": None if None in n_bytes else sum(n_bytes),
     }
-    found = Exploration(title, size, {"sizes": sizes._asdict()}, steps.describe_vocabulary(words, store))
-    _explore_documents(found, words, store, sizes, seed, stages, text)
-    _explore_words(found, words, sizes, seed, stages)
-    return found
-
-
-def _explore_documents(
-    found: Exploration,
-    words: FrequentWords,
-    store: CountStore,
-    sizes: Sizes,
-    seed: int,
-    stages: Stages,
-    text: PlannedText,
-) -> None:
-    """Add topics and documents."""
-    n_documents, used = found.size["documents"], steps.words_for_topics(store)
-    # A fourth of the words at most, or topics would be single words.
-    k = min(sizes.n_components, int(used.sum()) // 4)
-    if not k:
+    found = Exploration(title, size, {"sizes": sizes._asdict()}, steps.describe_vocabulary(words))
+    topics, n_usable = steps.plan_topics(store, words.words, sizes.n_components, seed=seed)
+    if topics.n_topics:
+        with stages.stage("Find the topics of documents", ROWS):
+            topics.fit(store, terms=words.words)
+        stages.correct(topics.n_passes_)
+        with stages.stage("Find the nearest documents", ROWS, 2):
+            chosen = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
+        with stages.stage("Read the documents that are shown", TEXT):
+            found.documents = steps.read_texts(words, topics, *chosen, text)
+        found.topics = steps.describe_topics(topics, found.documents)
+    else:
         found.missing["topics"] = (
-            f"there are {n_documents} documents with words, of which {used.sum()} are in several documents but not "
+            f"there are {n_documents} documents with words, of which {n_usable} are in several documents but not "
             "in most: a topic needs 4 of each"
         )
-        return
-    with stages.stage("Find the topics of documents", ROWS):
-        topics = steps.fit_topics(store, words.words, k, seed=seed)
-    stages.correct(topics.n_passes_)
-    with stages.stage("Find the nearest documents", ROWS, 2):
-        chosen = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
-    with stages.stage("Read the documents that are shown", TEXT):
-        found.documents = steps.read_texts(words, topics, *chosen, text)
-    found.topics = steps.describe_topics(topics, found.documents)
-
-
-def _explore_words(found: Exploration, words: FrequentWords, sizes: Sizes, seed: int, stages: Stages) -> None:
-    """Add word vectors, their map, and classes."""
     if sizes.n_clusters < LEAST_CLUSTERS:
         n_words, least = len(words.words) - 1, 8 * LEAST_CLUSTERS
         found.missing["words"] = f"there are {n_words} words, and vectors and classes need at least {least}"
-        return
-    if not words.has_neighbors():
+    elif not have_neighbors:
         found.missing["words"] = "no word stands beside another one: every sentence is one word"
-        return
-    with stages.stage("Learn the vectors of words", TOKENS):
-        embedding = steps.learn_vectors(words, sizes.n_dimensions, seed=seed)
-    with stages.stage("Find the nearest words and lay out the map", "vectors"):
-        found.space = steps.place_words(embedding, sizes, seed=seed)
-    with stages.stage("Find the classes of words", TOKENS):
-        found.classes = steps.find_classes(words, sizes.n_clusters, seed=seed)
-
-
-def _n_bytes(spans: list[dict[str, Any]]) -> int | None:
-    """Return the size of the sources as they are stored; None where one does not say it."""
-    sizes = [span["n_bytes"] for span in spans]
-    return None if None in sizes else sum(sizes)
+    else:
+        with stages.stage("Learn the vectors of words", TOKENS):
+            embedding = WordEmbedding(sizes.n_dimensions, window=5, random_state=seed).fit(words.sentences())
+        with stages.stage("Find the nearest words and lay out the map", "vectors"):
+            found.space = steps.place_words(embedding, sizes, seed=seed)
+        with stages.stage("Find the classes of words", TOKENS):
+            found.classes = steps.find_classes(words, sizes.n_clusters, seed=seed)
+    return found

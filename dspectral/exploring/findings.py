@@ -249,13 +249,12 @@ TEXT, TOKENS, ROWS = "text", "tokens", "documents' words"
 class Vocabulary(NamedTuple):
     """Words and how often they occur.
 
-    `words`: frequent words in order of falling count, the first ``"<?>"``; `counts, document_frequency` (n_words,);
+    `words`: frequent words in order of falling count, the first ``"<?>"``; `counts` (n_words,);
     `ranks, rank_counts, rank_words`: some ranks of all types, evenly on a logarithmic scale, their counts and words.
     """
 
     words: list[str]
     counts: NDArray[np.int64]
-    document_frequency: NDArray[np.int64]
     ranks: NDArray[np.int64]
     rank_counts: NDArray[np.int64]
     rank_words: list[str]

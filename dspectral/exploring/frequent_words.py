@@ -58,7 +58,9 @@ class FrequentWords(NamedTuple):
         chosen = chosen[chosen > 0][:n_words]  # types are in order of falling count
         numbers = np.where(is_word, 0, -1).astype(np.int32)
         numbers[chosen] = np.arange(1, len(chosen) + 1)
-        places = Places(numbers, *(_among(tokens, few) for few in (ENDS, frozenset("."), TITLES)))
+        sets = (ENDS, frozenset("."), TITLES)
+        among = (np.fromiter((token in few for token in tokens), np.bool_, len(tokens)) for few in sets)
+        places = Places(numbers, *among)
         types = np.concatenate([[0], chosen])
         words = [RARE, *(tokens[i] for i in chosen.tolist())]
         n_types = int((is_word & (counts > 0))[1:].sum())
@@ -70,13 +72,6 @@ class FrequentWords(NamedTuple):
         counts = self.corpus.counts[self.types]
         counts[0] = self.n_tokens - int(counts[1:].sum())
         return np.asarray(counts)
-
-    def has_neighbors(self) -> bool:
-        """Report whether some sentence has two words; blocks are read until one is found."""
-        return any(
-            bool((np.diff(self.sentences().sentences.read(block).offsets) > 1).any())
-            for block in self.corpus.blocks
-        )
 
     def sentences(self) -> TokenCorpus:
         """Return the sentences of frequent words, cut from the documents; nothing is read yet."""
@@ -90,10 +85,6 @@ class FrequentWords(NamedTuple):
         """
         count = partial(count_block, numbers=self.places.numbers, n_words=len(self.words))
         return Blocks(Sealed(count, self.corpus.where), self.corpus.blocks)
-
-
-def _among(tokens: list[str], few: frozenset[str]) -> NDArray[np.bool_]:
-    return np.fromiter((token in few for token in tokens), np.bool_, len(tokens))
 
 
 def read_cut(where: Location, block: SentenceBlock, *, places: Places) -> Sentences:
@@ -139,15 +130,16 @@ def count_block(
     return rows
 
 
-def count_filled(words: FrequentWords) -> tuple[int, int]:
-    """Count the documents and the sentences that hold a word, in one pass."""
+def count_filled(words: FrequentWords) -> tuple[int, int, bool]:
+    """Count the documents and the sentences that hold a word, and report whether a sentence has two, in one pass."""
     count = partial(_count_filled, where=words.corpus.where, places=words.places)
     counted = run_tasks(count, words.corpus.blocks, name="count-sentences")
-    return sum(one for one, _ in counted), sum(one for _, one in counted)
+    n_documents, n_sentences, pairs = (sum(part) for part in zip(*counted, strict=True))
+    return n_documents, n_sentences, pairs > 0
 
 
-def _count_filled(block: SentenceBlock, *, where: Location, places: Places) -> tuple[int, int]:
+def _count_filled(block: SentenceBlock, *, where: Location, places: Places) -> tuple[int, int, bool]:
     documents = read_sentences(where, block)
     words = np.concatenate([[0], np.cumsum(places.numbers[documents.ids] >= 0)])[documents.offsets]
-    n_sentences = int((np.diff(cut(documents, places).offsets) > 0).sum())
-    return int((np.diff(words) > 0).sum()), n_sentences
+    lengths = np.diff(cut(documents, places).offsets)
+    return int((np.diff(words) > 0).sum()), int((lengths > 0).sum()), bool((lengths > 1).any())

@@ -1,7 +1,6 @@
 """An exploration as one HTML page that needs no other file."""
 
 import dataclasses
-import json
 import platform
 import tempfile
 import webbrowser
@@ -34,10 +33,9 @@ from dspectral.exploring.findings import (
     scaled_seconds,
 )
 from dspectral.exploring.pictures import COLORS, NO_GROUP, map_plot, zipf_plot
-from dspectral.types import JSON
 
 N_FREQUENT = 60
-PACKAGES = ("numpy", "scipy", "dask", "zarr", "scikit-learn", "numba", "bokeh")
+PACKAGES = ("dspectral", "numpy", "scipy", "dask", "zarr", "scikit-learn", "numba", "bokeh")
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
@@ -45,11 +43,12 @@ ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-ENVIRONMENT.filters |= {
-    "thousands": lambda number: f"{number:,}",
-    "size": scaled_bytes,
-    "time": scaled_seconds,
+ENVIRONMENT.policies["json.dumps_kwargs"] = {
+    "separators": (",", ":"),
+    "ensure_ascii": False,
+    "allow_nan": False,
 }
+ENVIRONMENT.filters |= {"thousands": "{:,}".format, "size": scaled_bytes, "time": scaled_seconds}
 
 
 @dataclass(repr=False)
@@ -181,14 +180,14 @@ def write_page(found: Exploration) -> str:
         vocabulary=found.vocabulary,
         frequent=range(1, min(N_FREQUENT, len(found.vocabulary.words) - 1) + 1),
         n_listed=0 if found.space is None else len(found.space.near),
-        color=_color,
+        color=lambda group: NO_GROUP if group < 0 else COLORS[group % len(COLORS)],
         marked=marked,
         excerpt=excerpt,
         names=_names,
         groups=[] if found.classes is None else _groups(found.classes.tree),
-        data=Markup(script_json(page_data(found))),  # noqa: S704
+        data=page_data(found),
         bokeh=Markup("\n".join(bokeh.js_raw)),  # noqa: S704
-        versions=_versions(),
+        versions=[("Python", platform.python_version()), *((name, version(name)) for name in PACKAGES)],
         arguments=_arguments(found.settings),
         telling=telling,
         first_word=next((i for i in telling if i <= n_shown), min(1, n_shown)),
@@ -212,11 +211,7 @@ def page_data(found: Exploration) -> dict[str, Any]:
         if len(space.points):
             plots["map"] = json_item(map_plot(vocabulary, space, classes))
     if classes is not None:
-        n = len(data["words"])
-        data |= {
-            "codes": classes.codes[:n],
-            "colors": [_color(group) for group in classes.groups[:n].tolist()],
-        }
+        data["codes"] = classes.codes[: len(data["words"])]
     if found.documents is not None:
         shown = found.documents
         rows = shown.nearest.keys() | {row for near in shown.nearest.values() for row, _ in near}
@@ -224,16 +219,6 @@ def page_data(found: Exploration) -> dict[str, Any]:
         data["nearest"] = shown.nearest
         data["sample"] = shown.sample
     return data | {"plots": plots}
-
-
-def script_json(value: JSON) -> str:
-    r"""Return JSON that may stand in a script element: no ``<`` is in it, so that no text can end the element.
-
-    >>> script_json(["</script>"])
-    '["\\u003c/script>"]'
-    """
-    compact = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return compact.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def marked(text: str, words: Collection[str]) -> Markup:
@@ -259,10 +244,6 @@ def _arguments(settings: dict[str, Any]) -> str:
     return ", ".join([first, *given])
 
 
-def _color(group: int) -> str:
-    return NO_GROUP if group < 0 else COLORS[group % len(COLORS)]
-
-
 def _names(found: Exploration, branch: Branch, n: int) -> list[str]:
     """Return words that stand for a branch: the first of a class, or one of each of the largest classes below."""
     if branch.branches:
@@ -274,11 +255,3 @@ def _names(found: Exploration, branch: Branch, n: int) -> list[str]:
 def _groups(branch: Branch) -> list[Branch]:
     """Return the branches that have colors, from left to right."""
     return [branch] if branch.group >= 0 else [one for part in branch.branches for one in _groups(part)]
-
-
-def _versions() -> list[tuple[str, str]]:
-    return [
-        ("Python", platform.python_version()),
-        ("dspectral", version("dspectral")),
-        *((package, version(package)) for package in PACKAGES),
-    ]

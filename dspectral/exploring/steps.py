@@ -81,7 +81,6 @@ SHARES = (0.1, 0.2, 0.5)
 """Shares of the documents: words in more of them say little about one."""
 MOST_FEWEST = 5
 """Documents that a word of a topic must be in, in long text."""
-N_TOPIC_WORDS = 10
 N_TYPICAL = 3
 N_NEAREST = 5
 SPARE = 4
@@ -107,7 +106,7 @@ def _same(rows: CSRRows) -> CSRRows:
     return rows
 
 
-def describe_vocabulary(words: FrequentWords, store: CountStore) -> Vocabulary:
+def describe_vocabulary(words: FrequentWords) -> Vocabulary:
     """Return the frequencies of words; nothing is read but sums."""
     types = np.flatnonzero((words.places.numbers >= 0) & (words.corpus.counts > 0))
     types = types[types > 0]
@@ -120,38 +119,27 @@ def describe_vocabulary(words: FrequentWords, store: CountStore) -> Vocabulary:
     return Vocabulary(
         words.words,
         words.counts,
-        store.document_frequency,
         ranks,
         words.corpus.counts[chosen],
         [tokens[i] for i in chosen.tolist()],
     )
 
 
-def topic_limits(store: CountStore) -> tuple[int, float]:
-    """Return in how many documents a word of a topic must be, and in which share of them it may be.
+def plan_topics(store: CountStore, words: list[str], most: int, *, seed: int) -> tuple[Topics, int]:
+    """Return topics to fit, as many as a text has room for and at most some, and the number of words they may have.
 
-    The share is the smallest of some that keeps half of the words.
+    Of some shares of the documents that a word may be in, the smallest counts that keeps half of the words.
     """
-    fewest = min(MOST_FEWEST, max(2, store.n_rows // 100))
-    several = store.document_frequency[store.document_frequency >= fewest]
-    fits = (share for share in SHARES if 2 * (several <= share * store.n_rows).sum() > len(several))
-    return fewest, next(fits, SHARES[-1])
-
-
-def words_for_topics(store: CountStore) -> NDArray[np.bool_]:
-    """Return which words are in several documents, but in few enough to tell them apart."""
-    fewest, share = topic_limits(store)
-    frequency = store.document_frequency
-    return np.asarray((frequency >= fewest) & (frequency <= share * store.n_rows))
-
-
-def fit_topics(store: CountStore, words: list[str], k: int, *, seed: int) -> Topics:
-    """Find the topics of the documents."""
-    fewest, share = topic_limits(store)
     # Numbers are marks of a list or table more often than they tell something.
-    numbers = [word for word in words if not any(map(str.isalpha, word))]
-    topics = Topics(k, min_df=fewest, max_df=share, stop_words=numbers, random_state=seed)
-    return topics.fit(store, terms=words)
+    is_word = np.array([any(map(str.isalpha, word)) for word in words])
+    numbers = [words[i] for i in np.flatnonzero(~is_word).tolist()]
+    fewest = min(MOST_FEWEST, max(2, store.n_rows // 100))
+    several = store.document_frequency[is_word & (store.document_frequency >= fewest)]
+    fits = ((share, int((several <= share * store.n_rows).sum())) for share in SHARES)
+    share, n = next(((share, n) for share, n in fits if 2 * n > len(several)), (SHARES[-1], 0))
+    # A fourth of the words at most, or topics would be single words.
+    k = min(most, n // 4)
+    return Topics(k, min_df=fewest, max_df=share, stop_words=numbers, random_state=seed), n
 
 
 def choose_documents(
@@ -221,9 +209,7 @@ def _unlike(
 def describe_topics(topics: Topics, documents: Documents) -> list[Topic]:
     """Return the topics that have words, that of the largest share first."""
     found = []
-    parts = zip(
-        topics.top_words(N_TOPIC_WORDS), topics.topic_shares_.tolist(), topics.top_documents(), strict=True
-    )
+    parts = zip(topics.top_words(), topics.topic_shares_.tolist(), topics.top_documents(), strict=True)
     for words, share, typical in parts:
         rows = [document.row for document in typical]
         if words:
@@ -231,11 +217,6 @@ def describe_topics(topics: Topics, documents: Documents) -> list[Topic]:
                 Topic(words, share, rows, _unlike(rows, documents.texts, words, most=0.5)[:N_TYPICAL])
             )
     return found
-
-
-def learn_vectors(words: FrequentWords, n_dimensions: int, *, seed: int) -> WordEmbedding:
-    """Learn the vectors of the frequent words from their neighbors within sentences."""
-    return WordEmbedding(n_dimensions, window=5, random_state=seed).fit(words.sentences())
 
 
 def place_words(embedding: WordEmbedding, sizes: Sizes, *, seed: int) -> WordSpace:

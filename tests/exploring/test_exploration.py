@@ -96,7 +96,7 @@ def test_near_words_and_classes_are_of_a_kind(found, page):
     data = page.data
     assert data["words"] == words
     assert data["near"] == found.space.near.tolist()
-    assert len(data["codes"]) == len(data["colors"]) == len(words)
+    assert len(data["codes"]) == len(words)
 
 
 def test_the_page_asks_nothing_of_the_network(found, page):
@@ -165,6 +165,7 @@ def test_cuts_into_blocks_change_no_words_and_no_documents(found, tmp_path):
         (["a b", "", "c"], {"topics", "words"}),
         ([f"w{i % 40}" for i in range(400)], {"words"}),
         (two_subjects(3), {"topics"}),
+        ([f"{i % 29} {i % 7} {i % 5} a" for i in range(90)], {"topics"}),
     ],
 )
 def test_a_short_text_gives_a_page_that_says_what_is_left_out(texts, left_out):

@@ -52,7 +52,7 @@ def test_sentences_are_cut_at_punctuation_but_not_after_a_title(corpus):
         ["hen"],
         ["the", "hen", "sat"],
     ]
-    assert count_filled(words) == (3, 5)
+    assert count_filled(words) == (3, 5, True)
     assert (words.n_tokens, words.n_types) == (12, 7)
 
 
