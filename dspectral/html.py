@@ -69,8 +69,10 @@ def names(values: Sequence[object], shown: int = SHOWN) -> str:
     >>> names(["a", "b", "c"], shown=2)
     '3: a, b, ...'
     """
-    first = ", ".join(_shortened(str(value)) for value in values[:shown])
-    return f"{len(values):,}: {first}{', ...' if len(values) > shown else ''}"
+    first = (
+        text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in map(str, values[:shown])
+    )
+    return f"{len(values):,}: {', '.join(first)}{', ...' if len(values) > shown else ''}"
 
 
 def card(title: str, facts: Facts, picture: str = "") -> str:
@@ -113,11 +115,9 @@ def spectrum_picture(values: ArrayLike, *, bound: float | None = None, what: str
         text += f" (the first {len(drawn)} are drawn)"
     line = ""
     if bound is not None and 0 < bound < drawn.max():
-        y = _PLOT_HEIGHT - bound * scale
-        line = (
-            f'<line x1="0" x2="{_PLOT_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="{_ORANGE}" '
-            'stroke-width="1.5" stroke-dasharray="5 3"/>'
-        )
+        y = f"{_PLOT_HEIGHT - bound * scale:.1f}"
+        line = f'<line x1="0" x2="{_PLOT_WIDTH}" y1="{y}" y2="{y}" stroke="{_ORANGE}" stroke-width="1.5" '
+        line += 'stroke-dasharray="5 3"/>'
         text += "; dashed: what the certificate leaves open"
     return (
         f'<svg role="img" viewBox="0 0 {_PLOT_WIDTH} {_PLOT_HEIGHT + 2}" width="100%" '
@@ -130,10 +130,4 @@ def spectrum_picture(values: ArrayLike, *, bound: float | None = None, what: str
 def _shown(value: object) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
-    if isinstance(value, int | float | np.integer | np.floating):
-        return number(float(value))
-    return str(value)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return number(float(value)) if isinstance(value, int | float | np.integer | np.floating) else str(value)

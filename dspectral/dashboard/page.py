@@ -19,10 +19,14 @@ from dspectral.watch.record import FitState, Record
 BLUE, ORANGE, GRAY = "#3b78c2", "#e07b00", "#57606a"
 HEIGHT = 210
 """Pixels of a picture."""
+MOST_CARDS = 4
+"""Fits that are shown in full; the newest go first."""
+INTERVAL = 700
+"""Milliseconds between two updates of a page that somebody looks at."""
 
 
-class Pictures:
-    """Pictures side by side, or below each other where the window is narrow."""
+class Card:
+    """One fit in full: text, and pictures side by side, or below each other where the window is narrow."""
 
     def __init__(self) -> None:
         self._sources = {
@@ -32,14 +36,19 @@ class Pictures:
         }
         self._seconds, self._decades = Range1d(start=0, end=1), Range1d(start=1e-3, end=1)
         self._plots = {"rates": self._rates(), "bounds": self._bounds(), "held": self._held()}
-        self.root = row(
-            *self._plots.values(),
+        self._text = _text()
+        wrapped = {"flex-wrap": "wrap", "margin-top": "10px"}
+        self.root = column(
+            self._text,
+            row(*self._plots.values(), sizing_mode="stretch_width", styles=wrapped),
             sizing_mode="stretch_width",
-            styles={"flex-wrap": "wrap", "margin-top": "10px"},
+            styles={"border-bottom": "1px solid #d0d7de", "padding": "4px 14px 14px"},
         )
 
-    def update(self, root: FitState, now: float) -> None:
+    def update(self, record: Record, root: FitState, now: float) -> None:
         """Show another fit, or what is new of the same."""
+        _say(self._text, cards.card(record, root, now))
+        self.root.visible = True
         until = (root.until or now) - root.since
         bounds = [point for point in root.bounds.points if point[1] > 0]
         if bounds and root.is_running:
@@ -126,32 +135,6 @@ def _same(old: Any, new: list[float]) -> bool:
     )
 
 
-MOST_CARDS = 4
-"""Fits that are shown in full; the newest go first."""
-INTERVAL = 700
-"""Milliseconds between two updates of a page that somebody looks at."""
-
-
-class Card:
-    """One fit in full."""
-
-    def __init__(self) -> None:
-        self.text = _text()
-        self.pictures = Pictures()
-        self.root = column(
-            self.text,
-            self.pictures.root,
-            sizing_mode="stretch_width",
-            styles={"border-bottom": "1px solid #d0d7de", "padding": "4px 14px 14px"},
-        )
-
-    def update(self, record: Record, root: FitState, now: float) -> None:
-        """Show a fit."""
-        _say(self.text, cards.card(record, root, now))
-        self.pictures.update(root, now)
-        self.root.visible = True
-
-
 class Page:
     """All cards, and what is over."""
 
@@ -203,8 +186,8 @@ def show(record: Record, _scheduler: Scheduler, extra: dict[str, Any], doc: Docu
     doc.add_periodic_callback(page.update, INTERVAL)
 
 
-def _text(html: str = "") -> Div:
-    return Div(text=html, sizing_mode="stretch_width", stylesheets=[str(cards.MACROS.style())])
+def _text() -> Div:
+    return Div(sizing_mode="stretch_width", stylesheets=[str(cards.MACROS.style())])
 
 
 def _say(text: Div, html: str) -> None:

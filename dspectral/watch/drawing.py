@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from datetime import timedelta
 from html import escape
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from rich import progress as bars
 from rich.console import Console, RenderableType
@@ -174,12 +174,11 @@ def line_of(rows: list[bars.Task]) -> str:
     first, *rest = rows
     parts = []
     for row in rest:
-        if row.total is None:
-            parts.append(row.description.strip())
-        else:
-            told = (f"{row.fields['count']}, {row.percentage:.0f} %", times(row))
-            parts.append(f"{row.description.strip()} {', '.join(part for part in told if part)}")
-    return f"[{times(first)}] " + ": ".join(part for part in (first.description, " · ".join(parts)) if part)
+        counts = (
+            (f" {row.fields['count']}, {row.percentage:.0f} %", times(row)) if row.total is not None else ()
+        )
+        parts.append(row.description.strip() + ", ".join(filter(None, counts)))
+    return f"[{times(first)}] " + ": ".join(filter(None, (first.description, " · ".join(parts))))
 
 
 N_ENDED = 8
@@ -188,17 +187,8 @@ _STYLE = "max-width:44em;font:13px/1.5 system-ui,sans-serif;overflow-wrap:anywhe
 _BAR = "display:inline-block;width:9em;max-width:30%;height:.7em;background:#8883;border-radius:.2em"
 
 
-class Shell(Protocol):
-    """The part of a notebook's shell that is used here.
-
-    `execution_count`: number of the cell that runs.
-    """
-
-    execution_count: int
-
-
-def notebook_shell() -> Shell | None:
-    """Return the shell of the notebook in which this process runs."""
+def notebook_shell() -> Any:
+    """Return the shell of the notebook in which this process runs, or None."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     return shell if getattr(shell, "kernel", None) is not None else None
@@ -207,7 +197,7 @@ def notebook_shell() -> Shell | None:
 class Notebook:
     """A display below the cell that runs."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._display = sys.modules["IPython"].display
         self._cell: int | None = None
@@ -249,5 +239,5 @@ def _row(row: Task, *, is_first: bool) -> str:
     share = f"{row.percentage:.0f}%"
     filled = f"display:block;width:{share};height:100%;background:#3b78c2;border-radius:.2em"
     bar = f'<span style="{_BAR}"><span style="{filled}"></span></span>'
-    told = ", ".join(part for part in (row.fields["count"], times(row)) if part)
-    return f"{bar} {share} {text} {escape(told)}"
+    counts = ", ".join(filter(None, (row.fields["count"], times(row))))
+    return f"{bar} {share} {text} {escape(counts)}"

@@ -1,6 +1,7 @@
 import asyncio
 import threading
 import warnings
+from types import SimpleNamespace
 from urllib.request import urlopen
 
 import dask
@@ -76,7 +77,9 @@ def test_nothing_is_sent_and_nothing_is_changed_unless_somebody_asks(client, row
 
 def test_the_page_is_on_a_running_scheduler_and_linked_from_all_others(client):
     link = dspectral.show_dashboard(client)
-    status, page = fetched(link)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        status, page = fetched(link)
     assert status == 200
     assert 'href="spectral"' in page
     assert "static/js/bokeh" in page
@@ -206,48 +209,37 @@ def test_a_scheduler_that_cannot_load_the_page_is_named_in_a_sentence(client, mo
     assert problem == "the scheduler cannot show the page: No module named 'dspectral.dashboard.page'"
 
 
-def test_a_scheduler_without_dspectral_is_named_in_a_sentence(client):
+@pytest.mark.parametrize(
+    ("error", "match"),
+    [
+        (ModuleNotFoundError("No module named 'dspectral'"), "has no dspectral, or another version"),
+        (None, r"did not take it \(TimeoutError: no answer within 0.1 s\)"),
+    ],
+)
+def test_a_scheduler_that_cannot_or_does_not_answer_is_named(client, error, match):
     class Elsewhere:
         asynchronous = False
         loop = client.loop
 
         async def run_on_scheduler(self, *_args):
-            raise ModuleNotFoundError("No module named 'dspectral'")
+            if error is None:
+                await asyncio.sleep(60)
+            raise error
 
-    with pytest.warns(UserWarning, match="the scheduler has no dspectral, or another version"):
+    with dask.config.set({"dspectral.wait-warning": "100 ms"}), pytest.warns(UserWarning, match=match):
         assert dspectral.show_dashboard(Elsewhere()) is None
 
 
-def test_a_scheduler_that_does_not_answer_is_not_waited_for_without_end(client):
-    class Stopped:
-        asynchronous = False
-        loop = client.loop
-
-        async def run_on_scheduler(self, *_args):
-            await asyncio.sleep(60)
-
-    with (
-        dask.config.set({"dspectral.wait-warning": "100 ms"}),
-        pytest.warns(UserWarning, match=r"did not take it \(TimeoutError: no answer within 0.1 s\)"),
-    ):
-        assert dspectral.show_dashboard(Stopped()) is None
-
-
-def test_without_a_client_there_is_nothing_to_show():
-    with (
-        dask.config.set(scheduler="threads"),
-        pytest.raises(ValueError, match="client is None, and no client is in force"),
-    ):
-        dspectral.show_dashboard()
-
-
-class Asynchronous:
-    asynchronous = True
-
-
-def test_an_asynchronous_client_is_refused():
-    with pytest.raises(ValueError, match="client is asynchronous"):
-        dspectral.show_dashboard(Asynchronous())
+@pytest.mark.parametrize(
+    ("client", "match"),
+    [
+        (None, "client is None, and no client is in force"),
+        (SimpleNamespace(asynchronous=True), "client is asynchronous"),
+    ],
+)
+def test_no_client_and_an_asynchronous_one_are_refused(client, match):
+    with dask.config.set(scheduler="threads"), pytest.raises(ValueError, match=match):
+        dspectral.show_dashboard(client)
 
 
 def test_a_scheduler_preloads_the_page():
@@ -263,10 +255,3 @@ def test_a_scheduler_preloads_the_page():
 def test_a_worker_that_preloads_the_page_says_that_it_has_none():
     with pytest.warns(UserWarning, match="dspectral.dashboard is for schedulers, not for workers"):
         dashboard.dask_setup(object())
-
-
-def test_no_warning_comes_from_the_page(client):
-    link = dspectral.show_dashboard(client)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert fetched(link)[0] == 200

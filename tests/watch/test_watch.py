@@ -36,13 +36,6 @@ def test_phases_are_counted_while_they_run():
     assert counted.phases() == []
 
 
-def test_a_slow_step_is_shown_with_its_phases(impatient):
-    stream = io.StringIO()
-    with showing.Progress(None, stream) as shown, shown.step("hash"):
-        run_tasks(lambda _item: wait_for(stream.getvalue), [0], name="hash-block")
-    assert "[0:00:00] hash: hash-block 0/1, 0 %\n" in stream.getvalue()
-
-
 def test_lines_come_now_and_then_where_there_is_no_terminal(impatient):
     stream = io.StringIO()
     with showing.Progress(None, stream) as shown, shown.step("hash"):
@@ -126,15 +119,13 @@ def test_what_a_lost_worker_takes_along_does_not_count_backwards():
     assert counted.phases() == [Phase("hash", 1, 8)]  # another computation
 
 
-def test_a_scheduler_with_all_done_shows_nothing():
-    assert task_counts.ClusterTasks(Cluster(scheduler(sum={"memory": 3, "erred": 1}))).phases() == []
-
-
-def test_a_scheduler_that_is_gone_shows_nothing():
+def test_a_scheduler_with_all_done_and_one_that_is_gone_show_nothing():
     def refuse(_function):
         raise OSError("closed")
 
-    assert task_counts.ClusterTasks(SimpleNamespace(run_on_scheduler=refuse)).phases() == []
+    done = Cluster(scheduler(sum={"memory": 3, "erred": 1}))
+    for client in (done, SimpleNamespace(run_on_scheduler=refuse)):
+        assert task_counts.ClusterTasks(client).phases() == []
 
 
 @pytest.mark.parametrize(
