@@ -30,11 +30,7 @@ PASSED, FAILED = 0, 1
 
 
 class Mutation(NamedTuple):
-    """One wrong line.
-
-    `name`: what is wrong with it, in a few words; `file`: path in the tree; `old, new`: text that is in the
-    file exactly once, and what replaces it; `tests`: tests that must notice it, as pytest takes them.
-    """
+    """One wrong line: its name, a text that is in the file exactly once, what replaces it, and tests that notice it."""
 
     name: str
     file: str

@@ -229,10 +229,7 @@ def fitted(name: str, X: Any, y: Any = None, **parameters: Any) -> Any:
 
 
 class Counted(NamedTuple):
-    """Counts of words in documents of four classes.
-
-    `rows` (n, d): ; `classes` (n,): ; `several` (n, 4): ones.
-    """
+    """Counts of words (n, d) in documents of four classes (n,), and ones where a document has several (n, 4)."""
 
     rows: sparse.csr_array
     classes: NDArray[np.int64]

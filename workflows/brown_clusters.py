@@ -23,6 +23,7 @@ from ._form import form
 from ._form.plots import from_zero, new_plot
 from ._parts import entities
 from ._parts.text_options import add_text_options, reading
+from ._parts.word_lists import name_of
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -113,13 +114,7 @@ def clustered(
 def report(run: form.Run, method: str, m: int, information: float, cpu_seconds: float) -> None:
     """Add the rows of one clustering; the seconds are those of counting, start, sweeps and tree together."""
     values = {"average_mutual_information_bits": information, "cpu_seconds": cpu_seconds}
-    for metric, value in values.items():
-        run.row(data=name_of(run), method=method, metric=metric, value=value, n_clusters=m)
-
-
-def name_of(run: form.Run) -> str:
-    """Name the corpus by its first file."""
-    return Path(run.arguments.corpus[0]).name.split(".")[0]
+    run.rows(values, data=name_of(run.arguments.corpus[0]), method=method, n_clusters=m)
 
 
 def tag(run: form.Run, model: SpectralBrownClustering) -> None:
@@ -133,10 +128,8 @@ def tag(run: form.Run, model: SpectralBrownClustering) -> None:
         with run.measure(f"named entities, {method}"):
             scored = entities.score(train, dev, test, known)
         data = Path(arguments.ner_train).parent.name or "entities"
-        run.row(
-            data=data, method=method, metric="f1", value=scored.f1, penalty=scored.penalty,
-            n_clusters=model.n_clusters,
-        )  # fmt: skip
+        fields = {"penalty": scored.penalty, "n_clusters": model.n_clusters}
+        run.rows({"f1": scored.f1}, data=data, method=method, **fields)
 
 
 def plot(run: form.Run, models: list[SpectralBrownClustering]) -> None:
@@ -146,7 +139,9 @@ def plot(run: form.Run, models: list[SpectralBrownClustering]) -> None:
         plot_brown_tree(models[0]).figure,
         "The tree of the classes: bit strings, and the most frequent words of each class; a large tree is cut.",
     )
-    figure, axes = new_plot(name_of(run), x="exchange sweeps", y="average mutual information, bits")
+    figure, axes = new_plot(
+        name_of(run.arguments.corpus[0]), x="exchange sweeps", y="average mutual information, bits"
+    )
     for model in models:
         axes.plot(
             range(len(model.history_)), model.history_, marker="o", label=f"{model.n_clusters} clusters"

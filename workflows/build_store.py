@@ -121,8 +121,7 @@ def describe(run: form.Run, store: CountStore, documents_per_second: float) -> N
         "documents_per_second": documents_per_second,
     }
     method = "vocabulary" if run.arguments.vocabulary else "hashing"
-    for metric, value in metrics.items():
-        run.row(data=run.arguments.store, method=method, metric=metric, value=value)
+    run.rows(metrics, data=run.arguments.store, method=method)
     figure, axes = new_plot("Rows of each block", x="block", y="rows")
     axes.stairs(sizes, np.arange(len(sizes) + 1) - 0.5, fill=True)
     axes.xaxis.get_major_locator().set_params(integer=True)

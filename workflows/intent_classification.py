@@ -31,9 +31,9 @@ from dspectral import (
 from dspectral.store import CountStore
 
 from ._form import form
-from ._form.tsv import read_tsv
 from ._parts.intent_scores import Labelled, Scores, Task
 from ._parts.labelled_documents import name_of
+from ._parts.labelled_texts import read_tsv
 
 PENALTIES, WEIGHTS = (0.3, 1.0, 3.0), (0.5, 1.0)
 """What cross-validation chooses from for each method, and for the counts alone also one penalty more."""
@@ -91,10 +91,7 @@ def add_choices(parser: argparse.ArgumentParser) -> None:
 
 
 def classify(run: form.Run, task: Task) -> SentenceRepresentation:
-    """Fit and score every method, for every share of the unlabelled text and every draw of labels.
-
-    Returns the representation learned from all of the text.
-    """
+    """Score every method at every share and draw; return the representation of all of the text."""
     arguments = run.arguments
     shares = sorted({*arguments.shares, 1.0})
     with run.measure("sketch all of the text"):

@@ -160,15 +160,8 @@ def classify(run: form.Run, method: str, task: Task, test: Documents) -> list[Fo
         found.append(Found(method, k, {**metrics, "cpu_seconds": used.cpu_seconds}, {"C": C, **settings}))
     found.reverse()
     for one in found:
-        for metric, value in one.metrics.items():
-            run.row(
-                data=name_of(arguments.train),
-                method=method,
-                metric=metric,
-                value=value,
-                n_components=one.n_components,
-                **one.settings,
-            )
+        settings = {"n_components": one.n_components, **one.settings}
+        run.rows(one.metrics, data=name_of(arguments.train), method=method, **settings)
     if model is not None:
         run.save(lambda path: dspectral.save(model, path))
     run.note(f"{method}: {len(asked)} trials took {choosing.cpu_seconds:.0f} CPU seconds")

@@ -201,8 +201,7 @@ def learn(
         "peak_memory_bytes": used.peak_memory_bytes,
     }
     shown: Any = {"n_states": n_states, "passes": n_passes, **settings, **decided(model, method, settings)}
-    for metric, value in metrics.items():
-        run.row(data=name_of(arguments.train), method=method, metric=metric, value=value, **shown)
+    run.rows(metrics, data=name_of(arguments.train), method=method, **shown)
     if isinstance(model, MomentMultiLabelClassifier):
         run.save(lambda path: dspectral.save(model, path))
     return [Scored(method, n_states, metrics)]

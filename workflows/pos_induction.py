@@ -97,15 +97,8 @@ def fitted(run: form.Run, data: TaggedSentences, method: str, seed: int) -> tupl
     states = np.concatenate(states_of(model, data.words))
     tags = list(chain(*data.tags))
     values = {metric: score(tags, states) for metric, score in METRICS.items()}
-    for metric, value in {**values, "cpu_seconds": used.cpu_seconds}.items():
-        run.row(
-            data=name_of(run),
-            method=method,
-            metric=metric,
-            value=value,
-            n_states=model_size(model),
-            seed=seed,
-        )
+    found = {**values, "cpu_seconds": used.cpu_seconds}
+    run.rows(found, data=name_of(run), method=method, n_states=model_size(model), seed=seed)
     return model, values["many_to_one"]
 
 
@@ -136,25 +129,13 @@ def anchors(run: form.Run, data: TaggedSentences, method: str, model: AnchorHMM)
     for state, anchor in enumerate(model.anchors_):
         tokens = float(seen[state].total())
         tag = seen[state].most_common(1)[0][0] if tokens else ""
-        run.detail(
-            data=name_of(run),
-            method=method,
-            metric="tokens",
-            value=tokens,
-            state=state,
-            anchor=anchor,
-            tag=tag,
-        )
+        fields = {"state": state, "anchor": anchor, "tag": tag}
+        run.detail(data=name_of(run), method=method, metric="tokens", value=tokens, **fields)
 
 
 def name_of(run: form.Run) -> str:
     """Name the data."""
-    return run.arguments.name or folder_of(run.arguments.corpus[0])
-
-
-def folder_of(path: str) -> str:
-    """Return the name of a file's folder."""
-    return Path(path).parent.name or "corpus"
+    return run.arguments.name or Path(run.arguments.corpus[0]).parent.name or "corpus"
 
 
 def plot(run: form.Run, scores: dict[str, list[float]]) -> None:

@@ -128,12 +128,10 @@ def choose_views(run: form.Run, task: Task) -> Views:
     for views in arguments.views:
         values = []
         with run.measure(f"choose views: {views}"):
+            recipe = RefinementRecipe(*views, tol=0.0)
             for m in arguments.refinements:
                 model = RefinementHMM(
-                    m,
-                    n_em_iter=arguments.polish,
-                    recipe=RefinementRecipe(*views, tol=0.0),
-                    random_state=arguments.seed,
+                    m, n_em_iter=arguments.polish, recipe=recipe, random_state=arguments.seed
                 )
                 fitted(model, inner)
                 run.passes += model.n_passes_
@@ -199,15 +197,9 @@ def score(run: form.Run, task: Task, method: Method, scores: dict[str, dict[str,
         run.save(lambda path: dspectral.save(model, path))
     for metric, values in own.items():
         scores.setdefault(method.name, {}).setdefault(metric, []).append(float(np.mean(values)))
-        run.row(
-            data=task.name,
-            method=method.name,
-            metric=metric,
-            value=float(np.mean(values)),
-            spread=float(np.std(values, ddof=1)) if len(values) > 1 else 0.0,
-            refinements=method.n_refinements,
-            seeds=method.n_seeds,
-        )
+        spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        fields = {"spread": spread, "refinements": method.n_refinements, "seeds": method.n_seeds}
+        run.rows({metric: float(np.mean(values))}, data=task.name, method=method.name, **fields)
 
 
 def fitted(model: RefinementHMM, task: Task, *, head: bool = False) -> RefinementHMM:

@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> None:
         if arguments.store:
             sketch_store(run, open_store(arguments.store, without=arguments.without))
             return
-        name = f"gaussian {arguments.rows} x {arguments.columns}"
+        name = gaussian(arguments)
         with run.measure("draw the rows"):
             drawn = gaussian_rows(arguments.rows, arguments.columns, seed=arguments.seed)
             rows = np.asarray(drawn.compute())
@@ -54,14 +54,13 @@ def main(argv: list[str] | None = None) -> None:
                 summary, seconds = timed(partial(sketch, rows, batches, arguments), arguments.repeats)
             run.passes += 1
             values = {
-                "error": float(np.linalg.norm(exact - gram_of(summary), 2)),
+                "error": float(np.linalg.norm(exact - Moments.of(summary.sketch).gram, 2)),
                 "certificate": summary.error,
                 "bound": bound(energy, arguments),
                 "seconds": seconds,
                 "seconds_over_product": seconds / plain,
             }
-            for metric, value in values.items():
-                run.row(data=name, method=arguments.shrink, metric=metric, value=value, batches=batches)
+            run.rows(values, data=name, method=arguments.shrink, batches=batches)
         plot(run)
         plot_tree(run, rows)
 
@@ -107,8 +106,7 @@ def sketch_store(run: form.Run, store: CountStore) -> None:
         "seconds": used.seconds,
     }
     name = Path(arguments.store).name
-    for metric, value in values.items():
-        run.row(data=name, method=arguments.shrink, metric=metric, value=value, batches=len(store.blocks))
+    run.rows(values, data=name, method=arguments.shrink, batches=len(store.blocks))
     shares = {metric: values[metric] / store.energy for metric in ("error", "certificate", "bound")}
     figure, _ = new_bars(name, x="share of the energy of the rows", values=shares)
     run.plot(
@@ -146,9 +144,9 @@ def sketch(rows: NDArray[np.float64], batches: int, arguments: argparse.Namespac
     return summarize(blocks, of=of, name="sketch")
 
 
-def gram_of(summary: FrequentDirections) -> NDArray[np.float64]:
-    """Return the Gram matrix of a sketch."""
-    return Moments.of(summary.sketch).gram
+def gaussian(arguments: argparse.Namespace) -> str:
+    """Name the random rows."""
+    return f"gaussian {arguments.rows} x {arguments.columns}"
 
 
 def bound(energy: float, arguments: argparse.Namespace) -> float:
@@ -201,14 +199,8 @@ def plot_tree(run: form.Run, rows: NDArray[np.float64]) -> None:
         certificates = certificates_of_levels(np.array_split(rows, most), fan_in, arguments)
     run.passes += 1
     for level, value in enumerate(certificates):
-        run.detail(
-            data=f"gaussian {arguments.rows} x {arguments.columns}",
-            method=arguments.shrink,
-            metric="certificate_share",
-            value=value,
-            batches=most,
-            level=level,
-        )
+        fields = {"metric": "certificate_share", "batches": most, "level": level}
+        run.detail(data=gaussian(arguments), method=arguments.shrink, value=value, **fields)
     axes = plot_merge_tree(most, fan_in=fan_in, certificates=certificates)
     run.plot(
         "merge_tree",

@@ -300,8 +300,6 @@ def spectrum_of(embedding: WordEmbedding) -> Any:
 def neighbours(words: list[str], vectors: FloatArray, n_words: int = 3, k: int = 3) -> str:
     """Return, as text, the nearest words to some that are frequent, but say something.
 
-    Shapes: `vectors` (n, d).
-
     >>> neighbours(["river", "water", "knife"], np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), n_words=1, k=1)
     'nearest to “river”: water'
     """

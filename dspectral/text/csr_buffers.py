@@ -22,10 +22,9 @@ GROUP = 4096  # n-grams, and at most as many documents: its keys fit the second 
 class RowBuffers(NamedTuple):
     """Buffers that the rows of a block are gathered in, reused from group to group.
 
-    `codes`: ; `begins, ends`: the hash of each n-gram of one group of documents, and its place in the text of
-    the words; `keys, spare`: the cells of the group; `ngrams` (n_documents + 1,): how many n-grams the
-    documents before each have; `data` (n_ngrams,): ; `indices` (n_ngrams,): ; `indptr` (n_documents + 1,):
-    the CSR arrays.
+    `codes, begins, ends`: the hash of each n-gram of one group of documents, and its place in the text of the
+    words; `keys, spare`: the cells of the group; `ngrams` (n_documents + 1,): how many n-grams the documents
+    before each have; `data, indices` (n_ngrams,), `indptr` (n_documents + 1,): the CSR arrays.
     """
 
     codes: NDArray[np.uint32]

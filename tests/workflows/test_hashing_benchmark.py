@@ -46,7 +46,7 @@ def test_both_methods_are_timed_on_one_thread_and_two(tmp_path, text):
 
 
 def test_matrices_that_differ_are_a_fault(tmp_path, text, monkeypatch):
-    wrong = sparse.csr_array((5, 1 << 18))
+    wrong = sparse.csr_array((4, 1 << 18))
     monkeypatch.setattr(hashing, "hash_documents", lambda _documents, _settings: wrong)
     with pytest.raises(RuntimeError, match=r"differ in \d+ entries, first in document \[0\]"):
         run(tmp_path, "--text", text)

@@ -19,31 +19,32 @@ It ends in ``if __name__ == "__main__": main()``, which ``python -m`` and worker
 """
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import dask
 from distributed import Client, KilledWorker
 
 from dspectral import ClusterError, keep
-from dspectral.engine import listening
+from dspectral.engine import RunPlan, listening, only_planned, plan
 from dspectral.store import without_secrets
 from dspectral.watch import Progress
 
 from .messages import LOST, in_options, sentence
 from .options import Parser, bits, memory_limit, positive, share
 from .page import page
-from .planning import planned
 from .plots import png
 from .report import Plot, Report, plain
-from .schedulers import scheduler
+from .schedulers import scheduler, worker_settings
 from .table import print_table
 from .usage import Meter, Used
 
@@ -54,6 +55,7 @@ QUIET_SECONDS = 3.0
 EXPECTED = (ValueError, OSError, ImportError, MemoryError, KilledWorker, ClusterError, *LOST)
 """Errors that come of what was asked for: a sentence says what; ``--debug`` shows where."""
 
+PLAN = "plan.json"
 NOT_SHOWN = ("workflow", "description", "prog", "options")
 """What a namespace holds besides the values of options."""
 
@@ -83,12 +85,7 @@ def parser(name: str, description: str | None, *, fits: bool = True) -> Parser:
 
 
 class Run:
-    """One run of a workflow, from its start to its report; made by :func:`run`.
-
-    `arguments`: as parsed; `client`: none where the threads of this process do the work; `passes`: passes
-    over the data; `report`: what was gathered so far; `meter`: measures this process and the workers;
-    `saves`: what :meth:`save` was given; `attached`: what :meth:`attach` was given, by the file's name.
-    """
+    """One run of a workflow, from its start to its report; made by :func:`run`."""
 
     def __init__(self, arguments: argparse.Namespace, client: Client | None, progress: Progress) -> None:
         self.arguments = arguments
@@ -104,6 +101,13 @@ class Run:
     def row(self, *, data: str, method: str, metric: str, value: float | str | None, **fields: Any) -> None:
         """Add a row to the report; ``fields`` say under which settings it holds."""
         self.report.rows.append({"data": data, "method": method, "metric": metric, "value": value, **fields})
+
+    def rows(
+        self, values: Mapping[str, float | str | None], *, data: str, method: str, **fields: Any
+    ) -> None:
+        """Add a row for each metric of some values, all under the same settings."""
+        for metric, value in values.items():
+            self.row(data=data, method=method, metric=metric, value=value, **fields)
 
     def detail(
         self, *, data: str, method: str, metric: str, value: float | str | None, **fields: Any
@@ -266,3 +270,41 @@ def publish(folder: Path, out: Path) -> None:
         if target.is_dir():
             shutil.rmtree(target)
         path.replace(target)
+
+
+class Planned(Exception):  # noqa: N818  no error: it ends a program that is only planned
+    """Holds the plan of the first fit or build: what follows needs its result."""
+
+
+@contextmanager
+def planned(arguments: argparse.Namespace) -> Iterator[None]:
+    """Plan the first fit or build of the body, print the plan, and write it to ``plan.json``."""
+
+    def planner(function: Callable[..., Any], *given: Any, **keywords: Any) -> NoReturn:
+        owner = given[0] if given and hasattr(given[0], "fit") else None
+        what = function if owner is None else getattr(owner, function.__name__)
+        rest = given if owner is None else given[1:]
+        limit = arguments.memory_limit if arguments.workers else None
+        raise Planned(plan(what, *rest, workers=arguments.workers, memory_limit=limit, **keywords))
+
+    # Workers are only asked where they are there already: none is started for a plan.
+    where = scheduler(arguments) if arguments.scheduler else worker_settings(arguments.memory_limit)
+    settings = {} if arguments.scheduler else {"scheduler": "threads"}
+    try:
+        with where, dask.config.set(settings), only_planned(planner):
+            yield
+    except Planned as found:
+        _show(found.args[0], arguments)
+    else:
+        print("there is nothing to plan: the program fits and builds nothing from its data")
+
+
+def _show(found: RunPlan, arguments: argparse.Namespace) -> None:
+    print(found)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    content = json.dumps(plain([found.as_dict()]), indent=2, allow_nan=False)
+    (arguments.out / PLAN).write_text(content + "\n", encoding="utf-8")
+    print(f"plan: {arguments.out / PLAN}; nothing was run")
+    if found.refusal:
+        print(f"{arguments.prog}: error: {in_options(found.refusal, arguments.options)}", file=sys.stderr)
+        raise SystemExit(2)

@@ -23,10 +23,7 @@ MOST = 4
 
 @dataclass
 class Plot:
-    """One picture.
-
-    `name`: the file's name, without its ending; `caption`: A sentence under it; `png`: the file.
-    """
+    """One picture: the file's name without its ending, a sentence under it, and the file."""
 
     name: str
     caption: str
@@ -35,14 +32,7 @@ class Plot:
 
 @dataclass
 class Report:
-    """Everything that a run leaves behind, except the model.
-
-    `workflow, description`: its name, and the sentence that opens its page; `arguments`: what was asked for;
-    `used`: ``seconds``, ``cpu_seconds``, ``passes``, ``peak_memory_bytes`` and ``memory``; `rows`: each with
-    ``data``, ``method``, ``metric`` and ``value``; `details`: more of the same, for the report's file and a
-    folded part of its page only; `notes`: sentences that a reader should know; `answer`: what was found, in a
-    sentence; `plots`: .
-    """
+    """Everything that a run leaves behind, except the model; `details` are rows that are not printed."""
 
     workflow: str
     description: str

@@ -21,12 +21,7 @@ HERE = "this process"
 
 @dataclass
 class Used:
-    """What a stretch of work took; filled when it ends.
-
-    `seconds`: wall clock; `cpu_seconds`: user and system time of this process, its descendants and all
-    workers; `peaks`: largest resident memory in bytes of this process and of each worker, by its address;
-    `workers_lost`: workers that ended meanwhile.
-    """
+    """What a stretch of work took, filled when it ends; `peaks` are bytes, by the worker's address."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0

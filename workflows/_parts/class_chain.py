@@ -47,10 +47,7 @@ class ClassChain:
         return int(word[1:], 16) % self.n_classes
 
     def draw(self, n_sentences: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Draw sentences.
-
-        Shapes: returns (n_sentences, SENTENCE_TOKENS).
-        """
+        """Draw sentences, shape (n_sentences, SENTENCE_TOKENS)."""
         n_own = (self.n_types - np.arange(self.n_classes) + self.n_classes - 1) // self.n_classes
         states = generator.integers(self.n_classes, size=n_sentences)
         found = np.empty((n_sentences, SENTENCE_TOKENS), dtype=np.int64)
@@ -74,11 +71,7 @@ class ClassChain:
 
 
 class Part(NamedTuple):
-    """A file of the text.
-
-    `chain`: the model; `path`: the file; `number`: its place in the text, and its own seed; `n_tokens`:
-    tokens of the file.
-    """
+    """A file of the text: its model, its path, its place in the text, which is its seed, and its tokens."""
 
     chain: ClassChain
     path: Path

@@ -46,12 +46,7 @@ def read_tagged(path: str) -> list[Tagged]:
 
 
 class Known(NamedTuple):
-    """What a tagger is told of words beside the labelled sentences; words are in lower case.
-
-    `codes`: bit strings of words; `vectors`: vectors of words, each number of which is a feature; `prefixes`:
-    bits of a string that are a feature each; `window`: words on each side whose strings and vectors are
-    features.
-    """
+    """Bit strings and vectors of words in lower case, the prefixes that are features, and words on each side."""
 
     codes: Mapping[str, str] = {}
     vectors: Mapping[str, Sequence[float]] = {}
@@ -125,9 +120,7 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
 
 
 def entity_counts(true: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-    """Return, for each sentence, twice the entities that are right, and those that are there or were found.
-
-    Shapes: returns (n_sentences, 2).
+    """Return twice the entities that are right, and those that are there or were found, shape (n_sentences, 2).
 
     >>> entity_counts([["B-per", "O"], ["B-loc"]], [["B-per", "O"], ["O"]])
     array([[2, 2],
@@ -143,12 +136,7 @@ def _ratio(counts: NDArray[np.int64]) -> float:
 
 
 class Scored(NamedTuple):
-    """How well entities were found.
-
-    `f1`: F1 of the test side; `penalty`: L2 penalty, chosen on the development side; `f1_dev`: F1 of the
-    development side, with that penalty; `counts` (n_sentences, 2): of each sentence of the test side, twice
-    the entities that are right, and those that are there or were found.
-    """
+    """How well entities were found on either side, at the L2 penalty chosen; `counts` as in `entity_counts`."""
 
     f1: float
     penalty: float

@@ -85,17 +85,13 @@ class Scores:
             if method == "auto":
                 fields |= {"settings": most_frequent_first(self.chosen[part])}
             accuracy, accuracy_error = mean_and_error(draws)
-            self.run.row(
-                data=self.task.name,
-                method=method,
-                metric="accuracy",
-                value=accuracy,
-                value_error=accuracy_error,
-                unlabeled=part,
-                labelled=labelled,
-                draws=len(draws),
-                **fields,
-            )
+            fields = {
+                "value_error": accuracy_error,
+                "unlabeled": part,
+                "labelled": labelled,
+                "draws": len(draws),
+            } | fields
+            self.run.rows({"accuracy": accuracy}, data=self.task.name, method=method, **fields)
         for (method, part), draws in self.right.items():
             if part == 1.0:
                 self._report_intents(method, np.mean(draws, axis=0))
@@ -105,15 +101,12 @@ class Scores:
     def _report_intents(self, method: str, right: NDArray[np.float64]) -> None:
         intents = self.task.test.intents
         for intent in np.unique(intents):
-            value = float(right[intents == intent].mean())
-            self.run.detail(
-                data=self.task.name,
-                method=method,
-                metric="recall",
-                value=value,
-                unlabeled=1.0,
-                intent=str(intent),
-            )
+            fields = {
+                "value": float(right[intents == intent].mean()),
+                "unlabeled": 1.0,
+                "intent": str(intent),
+            }
+            self.run.detail(data=self.task.name, method=method, metric="recall", **fields)
 
     def _answer(self) -> None:
         found, none = (mean_and_error(self.right[method, 1.0])[0] for method in ("sent", "none"))

@@ -20,10 +20,7 @@ FILES = "jsonl or TSV, .sgm files of Reuters-21578, or a folder for each label"
 
 
 class Side(NamedTuple):
-    """Training or test documents.
-
-    `path`: of their text, as jsonl; `labels`: .
-    """
+    """Training or test documents: the path of their text, as jsonl, and the labels of each."""
 
     path: str
     labels: list[tuple[str, ...]]

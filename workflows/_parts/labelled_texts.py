@@ -1,62 +1,29 @@
 """Labelled texts as tab-separated files, cut into words, and their n-gram forms."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
+import fsspec
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.model_selection import StratifiedKFold
-
-from .._form.tsv import read_tsv
 
 _PARTED = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
 _DIGIT = re.compile(r"\d")
 QUESTION_WORDS = frozenset(("how", "what", "when", "where", "which", "who", "whom", "whose", "why"))
 """Stop words that say what a question asks for."""
-KEPT = frozenset(
-    (
-        "against",
-        "although",
-        "but",
-        "cannot",
-        "enough",
-        "few",
-        "however",
-        "least",
-        "less",
-        "more",
-        "most",
-        "much",
-        "never",
-        "no",
-        "none",
-        "nor",
-        "not",
-        "nothing",
-        "only",
-        "too",
-        "very",
-        "well",
-        "without",
-        "yet",
-    )
-)
+KEPT = frozenset((
+    "against", "although", "but", "cannot", "enough", "few", "however", "least", "less", "more", "most", "much",
+    "never", "no", "none", "nor", "not", "nothing", "only", "too", "very", "well", "without", "yet",
+))  # fmt: skip
 """Stop words that turn or weigh what is said."""
 
 
 class Texts(NamedTuple):
-    """Texts, each a list of words, with their labels.
-
-    Attributes
-    ----------
-    words : list of list of str
-    labels : ndarray of str
-    folds : ndarray of str or None
-        Which fold of a cross-validation each belongs to, where the file says so.
-    """
+    """Texts, each a list of words, with their labels, and the fold of each where the file says so."""
 
     words: list[list[str]]
     labels: NDArray[Any]
@@ -84,6 +51,30 @@ def words_of(text: str, *, zero_digits: bool = False) -> list[str]:
     """
     text = _PARTED.sub(r"\1", text.lower())
     return _WORD.findall(_DIGIT.sub("0", text) if zero_digits else text)
+
+
+def read_tsv(path: str, columns: Collection[str]) -> list[dict[str, str]]:
+    r"""Read the rows of a TSV whose header has at least these columns; also .gz and the like, URLs.
+
+    >>> with fsspec.open("memory://drinks.tsv", "w") as file:
+    ...     _ = file.write("text\tlabel\nhot tea\tdrink\n")
+    >>> read_tsv("memory://drinks.tsv", {"text", "label"})
+    [{'text': 'hot tea', 'label': 'drink'}]
+    """
+    rows = []
+    with fsspec.open(path, "rt", encoding="utf-8", compression="infer", newline="\n") as file:
+        header = next(iter(file), "").rstrip("\r\n").split("\t")
+        missing = set(columns) - set(header)
+        if missing:
+            raise ValueError(f"{path} has no column {' and '.join(sorted(missing))}, but {', '.join(header)}")
+        for number, line in enumerate(file, start=2):
+            fields = line.rstrip("\r\n").split("\t")
+            if len(fields) != len(header):
+                raise ValueError(
+                    f"{path}, line {number} has {len(fields)} columns, but the header {len(header)}"
+                )
+            rows.append(dict(zip(header, fields, strict=True)))
+    return rows
 
 
 def read_texts(path: str, *, label: str = "label", zero_digits: bool = False) -> Texts:

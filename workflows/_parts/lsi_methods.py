@@ -22,12 +22,7 @@ ROUGH, FINE = 1e-3, 1e-4
 
 
 class F1Scores(NamedTuple):
-    """F1 over all classes.
-
-    `weighted`: mean over classes, each weighing as many documents as it has; `micro`: F1 of the true and
-    false positives and the false negatives of all classes together; `macro`: mean over classes, where a class
-    that is neither true nor found anywhere has an F1 of 0.
-    """
+    """F1 over all classes, averaged in three ways; of a class that is neither true nor found it is 0."""
 
     weighted: float
     micro: float
@@ -35,14 +30,7 @@ class F1Scores(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """Weighted documents and their classes.
-
-    Attributes
-    ----------
-    rows : csr_array, shape (n, d)
-    members : csr_array, shape (n, L)
-        1 where a document is in a class.
-    """
+    """Weighted documents, shape (n, d), and 1 where one is in a class, shape (n, L)."""
 
     rows: sparse.csr_array
     members: sparse.csr_array
@@ -53,10 +41,7 @@ class Documents(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What is to be classified.
-
-    `train`: ; `exclusive`: whether each document has one class; `term_similarity`: ; `seed`: .
-    """
+    """What is to be classified; `exclusive` says that each document has one class."""
 
     train: Documents
     exclusive: bool
@@ -65,10 +50,7 @@ class Task(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """Settings that share a decomposition, on one fold.
-
-    `method`: ; `settings`: of the decomposition; `n_components`: ; `C`: ; `fold, n_folds`: .
-    """
+    """Settings that share a decomposition, on one fold."""
 
     method: str
     settings: dict[str, float]

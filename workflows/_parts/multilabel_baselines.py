@@ -61,10 +61,7 @@ class Gradient(NamedTuple):
 
 
 class LowRank:
-    """Labels near ``X W H'`` with ridge penalties.
-
-    `W, H` (n_words, rank): ; `n_passes`: .
-    """
+    """Labels near ``X W H'`` with ridge penalties."""
 
     def __init__(
         self, n_states: int, *, iterations: int = 10, steps: int = 5, penalty: float = 10.0, seed: int = 0

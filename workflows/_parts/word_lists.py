@@ -12,10 +12,7 @@ PARTS = ["all", "first", "second"]
 
 
 class WordList(NamedTuple):
-    """A list, or a part of one: pairs with a score, or questions.
-
-    `name`: ; `part`: one of ``PARTS``; `pairs`: ; `questions`: .
-    """
+    """A list, or a part of one: pairs with a score, or questions."""
 
     name: str
     part: str

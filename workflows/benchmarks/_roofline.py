@@ -324,25 +324,6 @@ def transposition(size: int, seed: int) -> tuple[Run, Run]:
     return Run(call, amount), copying(int(amount / 2))
 
 
-ROWS = 200
-"""Rows of a sketch."""
-
-
-def stack_flops(n: int, kept: int, d: int) -> float:
-    """Count what replacing n rows by fewer takes: their Gram matrix, its eigenpairs, the rows."""
-    return 2.0 * n * n * d + 10.0 / 3.0 * n**3 + 2.0 * kept * n * d
-
-
-def shrink(size: int, seed: int) -> tuple[Run, Run]:
-    """Make a sketch of a sketch and the next rows of a dense block."""
-    d, rows = max(16, size // 4), min(ROWS, max(2, size // 64))
-    draw = np.random.default_rng(seed).standard_normal
-    stack = [draw((rows, d), dtype=np.float32), draw((5 * rows, d), dtype=np.float32)]
-    shrink_stack = kernel("decomposition.shrinking:shrink_stack")
-    amount = stack_flops(6 * rows, rows, d) if 6 * rows <= d else stack_flops(d, rows, 6 * rows)
-    return Run(lambda: shrink_stack(stack, rows), amount), multiplying(np.float32, size)
-
-
 STATES, SENTENCE = 12, 20
 """Of the hidden Markov model, and words of a sentence."""
 
@@ -394,12 +375,6 @@ LOOPS = {
         "16 bytes x nnz: value and index, 4 bytes each, are read once and written once",
         "a copy of as many bytes",
         transposition,
-    ),
-    "shrink": Loop(
-        "flop",
-        "2 n^2 d (Gram matrix) + 10/3 n^3 (eigenpairs) + 2 l n d (rows), n = 6 l rows stacked",
-        "a product of square matrices in single precision",
-        shrink,
     ),
     "Viterbi": Loop(
         "flop",

@@ -67,8 +67,8 @@ def compare(run: form.Run, name: str, family: Family, scratch: str) -> None:
         found = {way: fits.found(way, grid, read, data) for way, grid in family.ways.items()}
         fields = {"data": data, "family": name, "half": half}
         for way, one in found.items():
-            for metric, value in {**one.scores, "cpu_seconds": one.cpu_seconds}.items():
-                run.row(method=way, metric=metric, value=value, settings=one.settings, **fields)
+            values = {**one.scores, "cpu_seconds": one.cpu_seconds}
+            run.rows(values, method=way, settings=one.settings, **fields)
         default, tuned = found["default"], found["tuned"]
         reached = {metric: default.scores[metric] / best for metric, best in tuned.scores.items()}
         times = {"cpu_seconds": default.cpu_seconds / max(tuned.cpu_seconds, 1e-9)}

@@ -6,26 +6,23 @@ and on two threads that take a half each, in turn, and the median counts. Each g
 that suits it: scikit-learn decoded strings, dspectral the bytes of a block.
 """
 
-import argparse
-import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
-import fsspec
 from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from dspectral import NgramHashing
-from dspectral.datasets import standard_library_documents
 from dspectral.text import hash_documents
 from dspectral.types import Documents
 
 from .._form import form
 from .._form.plots import COLOURS, new_plot
+from ._races.words import documents
 
 SPEEDUP = "speedup_over_scikit_learn_one_thread"
 LEAST_SECONDS = 0.2
@@ -33,11 +30,7 @@ LEAST_SECONDS = 0.2
 
 
 class Contestant(NamedTuple):
-    """One method and how many threads it has.
-
-    `method`: ; `threads`: ; `hash_part`: one part of the documents to a matrix; `parts`: as many as there are
-    threads.
-    """
+    """One method, which hashes a part of the documents on each of its threads."""
 
     method: str
     threads: int
@@ -71,36 +64,15 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=form.positive, default=5, help="of each timing")
     parser.add_argument("--columns-bits", type=form.bits, default=18, help="2 to this power columns")
     with form.run(parser.parse_args(argv)) as run:
-        texts = read_texts(run.arguments)
+        texts = documents({"text": run.arguments.text, "documents": run.arguments.documents})
+        if len(texts) < 2:
+            raise ValueError(f"{len(texts)} document(s), but two threads need at least 2")
         settings = NgramHashing(n_features=1 << run.arguments.columns_bits)
         with run.measure("check that the matrices are equal"):
             check_equal(texts, settings)
         contestants = line_up(texts, settings)
         times = race(run, contestants)
         report(run, len(texts), times)
-
-
-def read_texts(arguments: argparse.Namespace) -> list[str]:
-    """Read the documents: one per line, or those of the standard library."""
-    lines = file_lines(arguments.text) if arguments.text else iter(standard_library_documents().texts)
-    texts = list(itertools.islice(lines, arguments.documents))
-    if len(texts) < 2:
-        raise ValueError(f"{len(texts)} document(s), but two threads need at least 2")
-    return texts
-
-
-def file_lines(patterns: list[str]) -> Iterator[str]:
-    """Yield the lines of all files."""
-    files = fsspec.open_files(patterns, mode="rb", compression="infer")
-    if not files:
-        raise FileNotFoundError(f"no file matches {' or '.join(patterns)}")
-    for opened in files:
-        with opened as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield line.rstrip(b"\r\n").decode()
-                except UnicodeDecodeError as error:
-                    raise ValueError(f"{opened.path}, line {number}, is not UTF-8: {error.reason}") from error
 
 
 def vectorizer(settings: NgramHashing) -> HashingVectorizer:

@@ -8,7 +8,7 @@ and how much of the classes the clusters tell, says whether more text was worth 
 import argparse
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,8 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     if not arguments.workers and not arguments.scheduler:
         parser.error("peak memory is each worker's own: give --workers N or --scheduler ADDRESS")
-    with ExitStack() as stack:
-        run = stack.enter_context(form.run(arguments))
-        scratch = arguments.scratch or Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="dspectral-"))
-        )
+    place = nullcontext(arguments.scratch) if arguments.scratch else form.scratch_folder(None)
+    with form.run(arguments) as run, place as scratch:
         chain = ClassChain(arguments.types, arguments.classes, arguments.seed)
         for n_tokens in sorted(arguments.tokens):
             learn(run, chain, n_tokens, scratch)
@@ -85,18 +82,21 @@ def learn_from(run: form.Run, chain: ClassChain, text: list[str], path: str, n_t
         report(run, method, corpus, used)
         if method in SCORES:
             metric, score = SCORES[method]
-            row(run, method, corpus, metric, score(model, chain))
+            rows(run, method, corpus, {metric: score(model, chain)})
 
 
 def report(run: form.Run, method: str, corpus: Corpus, used: Used) -> None:
     """Add what a stage took."""
     peak = max((peak for name, peak in used.peaks.items() if name != "this process"), default=0)
-    row(run, method, corpus, "seconds", used.seconds)
-    row(run, method, corpus, "cpu_seconds", used.cpu_seconds)
-    row(run, method, corpus, "tokens_per_second", corpus.n_tokens / used.seconds)
-    row(run, method, corpus, "peak_memory_bytes", peak)
     client = used.peaks.get("this process", 0)
-    row(run, method, corpus, "client_memory_bytes", client)
+    values = {
+        "seconds": used.seconds,
+        "cpu_seconds": used.cpu_seconds,
+        "tokens_per_second": corpus.n_tokens / used.seconds,
+        "peak_memory_bytes": peak,
+        "client_memory_bytes": client,
+    }
+    rows(run, method, corpus, values)
     # At once: hours of work would be lost with a stage that fails, as a report is written of a whole run alone.
     print(
         f"{method}, {corpus.n_tokens:,} tokens: {used.seconds:.1f} s, {used.cpu_seconds:.1f} CPU s, largest worker "
@@ -105,16 +105,9 @@ def report(run: form.Run, method: str, corpus: Corpus, used: Used) -> None:
     )
 
 
-def row(run: form.Run, method: str, corpus: Corpus, metric: str, value: float) -> None:
-    """Add one figure."""
-    run.row(
-        data="drawn",
-        method=method,
-        metric=metric,
-        value=value,
-        tokens=corpus.n_tokens,
-        types=len(corpus.words),
-    )
+def rows(run: form.Run, method: str, corpus: Corpus, values: dict[str, float]) -> None:
+    """Add figures of one size."""
+    run.rows(values, data="drawn", method=method, tokens=corpus.n_tokens, types=len(corpus.words))
 
 
 def neighbors_of_own_class(model: WordEmbedding, chain: ClassChain) -> float:

@@ -11,27 +11,17 @@ Where pandas is installed, scikit-learn imports it, and its 60 MB count for whoe
 
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.linalg import svds
-
-from dspectral import open_store, write_counts
-from dspectral.datasets import low_rank_counts
-from dspectral.engine import map_rows
-from dspectral.linalg import sparse_products
-from dspectral.store import CountStore
 
 from .._form import form
 from .._form.plots import COLOURS, new_plot
+from ._races.matrices import energy_lost, make_topics
+from ._races.racing import ONE_THREAD, ROOT
 
 PROGRAMS = {
     "dspectral": """
@@ -65,14 +55,9 @@ np.save(out, model.projection.u[:, :k].T)
 """,
 }
 MEASURE = """
-import resource
-used = resource.getrusage(resource.RUSAGE_SELF)
-peak = used.ru_maxrss * 1024
-try:  # what getrusage says begins with the parent's memory
-    peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) * 1024
-except OSError:
-    pass
-print(used.ru_utime + used.ru_stime, peak)
+import time
+from workflows._form.resident import peak_bytes
+print(time.process_time(), peak_bytes())
 """
 ENTRIES = (
     ("dspectral", {"n_passes": 1, "sketch_size_over_k": 2}),
@@ -90,15 +75,14 @@ ENTRIES = (
 def main(argv: list[str] | None = None) -> None:
     """Generate, race, compare."""
     arguments = options().parse_args(argv)
-    with form.run(arguments) as run, tempfile.TemporaryDirectory(prefix="dspectral-") as scratch:
-        with run.measure("generate the matrix"):
-            store = prepared(arguments, Path(scratch))
-        run.note(f"{store.n_rows} x {store.n_columns}, {store.nnz} entries, {len(store.blocks)} blocks")
-        with run.measure("optimal residual"):
-            best = store.energy - optimal_energy(Path(scratch), arguments.n_components)
+    with form.run(arguments) as run, form.scratch_folder(None) as scratch:
+        with run.measure("generate the matrix, and its best components"):
+            asked = {"row_length": 100, "seed": arguments.seed, "k": arguments.n_components}
+            sizes = {name: getattr(arguments, name) for name in ("rows", "columns", "topics")}
+            run.note(make_topics(scratch, {**asked, **sizes}))
         for _ in range(arguments.repeats):
             for method, setting in ENTRIES:
-                enter(run, store, Path(scratch), method, setting, best)
+                enter(run, scratch, method, setting)
         compare(run)
 
 
@@ -109,73 +93,31 @@ def options() -> argparse.ArgumentParser:
     add("--rows", type=form.positive, default=200_000, help="of the matrix")
     add("--columns", type=form.positive, default=50_000, help="of the matrix")
     add("--topics", type=form.positive, default=100, help="planted")
-    add("--noise", type=float, default=0.3, help="share of words of no topic: more is harder")
-    add("--row-length", type=form.positive, default=100, help="words of a row on average")
     add("--n-components", type=form.positive, default=100, help="k")
     add("--python", default=sys.executable, help="interpreter that runs the programs")
     add("--repeats", type=form.positive, default=1, help="of the race; each run is a row")
     return parser
 
 
-def prepared(arguments: argparse.Namespace, scratch: Path) -> CountStore:
-    """Write the store, and the same matrix for those who want it in memory."""
-    counts = low_rank_counts(
-        arguments.rows,
-        arguments.columns,
-        arguments.topics,
-        row_length=arguments.row_length,
-        noise=arguments.noise,
-        block_rows=16_384,
-        seed=arguments.seed,
-    )
-    write_counts(counts, str(scratch / "counts.zarr"))
-    store = open_store(str(scratch / "counts.zarr"))
-    sparse.save_npz(scratch / "counts.npz", sparse.csr_matrix(store.counts.compute()), compressed=False)
-    return store
-
-
-def optimal_energy(scratch: Path, k: int) -> float:
-    """Return the energy of the best k components, by ARPACK in double precision."""
-    rows = sparse.load_npz(scratch / "counts.npz").astype(np.float64)
-    return math.fsum(svds(rows, k=k, return_singular_vectors=False, tol=1e-7) ** 2)
-
-
-def enter(
-    run: form.Run, store: CountStore, scratch: Path, method: str, setting: dict[str, int], best: float
-) -> None:
+def enter(run: form.Run, scratch: Path, method: str, setting: dict[str, int]) -> None:
     """Run one program in a process of its own and add its rows."""
     out = scratch / "components.npy"
     places = [str(scratch / "counts.zarr"), str(scratch / "counts.npz"), str(out)]
     numbers = [str(run.arguments.n_components), *map(str, setting.values())]
     program = [run.arguments.python, "-c", PROGRAMS[method] + MEASURE, *places, *numbers]
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "MALLOC_TRIM_THRESHOLD_": "65536",
-        "DASK_SCHEDULER": "sync",
-    }
+    environment = {**os.environ, **ONE_THREAD}
     with run.measure(f"{method} {json.dumps(setting)}"):
-        done = subprocess.run(program, capture_output=True, text=True, check=False, env=environment)  # noqa: S603  our own
+        done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)  # noqa: S603  our own
     if done.returncode:
         run.note(f"{method} did not run: {done.stderr.strip().splitlines()[-1]}")
         return
     cpu_seconds, peak = map(float, done.stdout.split()[-2:])
     values = {
-        "excess": residual(store, np.load(out)) / best - 1.0,
+        "excess": energy_lost(scratch, {}, {"components": np.load(out)})["excess"],
         "cpu_seconds": cpu_seconds,
         "peak_memory_bytes": peak,
     }
-    for metric, value in values.items():
-        run.row(data="topics", method=method, metric=metric, value=value, **setting)
-
-
-def residual(store: CountStore, components: NDArray[Any]) -> float:
-    """Return the energy outside the span of the components."""
-    axes, _ = np.linalg.qr(components.T.astype(np.float64))
-    inside = map_rows(
-        store, lambda rows: sparse_products.times(rows, axes), n_columns=axes.shape[1], name="project"
-    )
-    return store.energy - float((inside**2).sum().compute())
+    run.rows(values, data="topics", method=method, **setting)
 
 
 def compare(run: form.Run) -> None:
@@ -193,14 +135,8 @@ def compare(run: form.Run) -> None:
             for who in ("dspectral", peer)
         )
         ratio = ours / theirs if ours and theirs else None
-        run.row(
-            data="topics",
-            method="dspectral",
-            metric=f"cpu_seconds_over_{peer}",
-            value=ratio,
-            excess=most,
-            goal=goal,
-        )
+        values = {f"cpu_seconds_over_{peer}": ratio}
+        run.rows(values, data="topics", method="dspectral", excess=most, goal=goal)
     figure, axes = new_plot("Truncated SVD", x="CPU seconds", y="excess over the optimal residual", log="xy")
     for (method, setting), of in middle.items():
         colour = COLOURS[list(PROGRAMS).index(method)]

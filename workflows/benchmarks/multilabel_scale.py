@@ -34,10 +34,7 @@ OF_THE_FIGURES: dict[str, Any] = {"smoothing": 0.01, "n_em_iter": 0, "alpha": 0.
 
 
 class Shape(NamedTuple):
-    """Of a corpus.
-
-    `documents, words, labels`: ; `row_length, labels_each`: draws a document.
-    """
+    """Of a corpus: documents, words and labels, and how many words and labels are drawn for a document."""
 
     documents: int
     words: int
@@ -67,7 +64,8 @@ def main(argv: list[str] | None = None) -> None:
             f"{labels:.2f} of {store.n_labels} labels each, in {store.n_blocks} blocks: "
             f"{store.n_bytes / 1e9:.2f} GB not compressed"
         )
-        held_out = drawn_afterwards(arguments, shape)
+        words, true_labels = _documents(arguments, shape, 1000, arguments.seed + 1)
+        held_out = words.compute(), true_labels.compute()
         points = [learn_part(run, store, factor, held_out) for factor in sorted(arguments.parts)]
         if len(points) > 1:
             plot(run, points)
@@ -84,7 +82,6 @@ def options() -> argparse.ArgumentParser:
     add("--parts", type=form.positive, nargs="+", default=[1, 2, 4, 8], metavar="P", help="in eighths")
     add("--n-states", type=form.positive, default=50, metavar="K", help="latent states")
     add("--true-states", type=form.positive, default=100, metavar="S", help="states drawn from")
-    add("--correction-rank", type=int, metavar="R", help="of the linear correction (default: K)")
     add(
         "--settings",
         choices=("figures", "default"),
@@ -100,24 +97,16 @@ def options() -> argparse.ArgumentParser:
         metavar="T",
         help="turns of low-rank runs (default: none)",
     )
-    add("--steps", type=form.positive, default=5, help="steps of conjugate gradients a turn")
     add("--scratch", type=Path, help="folder for the store (default: the system's)")
     return parser
 
 
 def generated(arguments: argparse.Namespace, shape: Shape, path: str) -> CountStore:
     """Write documents and labels."""
-    words, labels = _documents(
-        arguments, shape, max(8, int(shape.documents * arguments.share)), arguments.seed
-    )
+    n_rows = max(8, int(shape.documents * arguments.share))
+    words, labels = _documents(arguments, shape, n_rows, arguments.seed)
     write_counts(words, path, labels=labels)
     return open_store(path)
-
-
-def drawn_afterwards(arguments: argparse.Namespace, shape: Shape) -> tuple[Any, Any]:
-    """Draw a thousand further documents."""
-    words, labels = _documents(arguments, shape, 1000, arguments.seed + 1)
-    return words.compute(), labels.compute()
 
 
 def _documents(arguments: argparse.Namespace, shape: Shape, n_rows: int, seed: int) -> tuple[Any, Any]:
@@ -143,7 +132,6 @@ def learn_part(
     given = dict(OF_THE_FIGURES) if arguments.settings == "figures" else {"alpha": "auto"}
     model = MomentMultiLabelClassifier(
         arguments.n_states,
-        correction_rank=arguments.correction_rank,
         recipe=MultiLabelRecipe(alpha=given.pop("alpha")),
         random_state=arguments.seed,
         **given,
@@ -162,14 +150,12 @@ def learn_part(
 def learn_low_rank(run: form.Run, store: CountStore, turns: int, held_out: tuple[Any, Any]) -> None:
     """Run alternating least squares on all of the documents."""
     arguments = run.arguments
-    model = LowRank(arguments.n_states, iterations=turns, steps=arguments.steps, seed=arguments.seed)
+    model = LowRank(arguments.n_states, iterations=turns, seed=arguments.seed)
     with run.measure(f"low-rank, {turns} turn(s)") as used:
         model.fit(store)
     run.passes += model.n_passes
-    _report(
-        run, f"low-rank, {turns} turn(s)", used, _scores(model, held_out), documents=store.n_rows,
-        passes=model.n_passes,
-    )  # fmt: skip
+    fields = {"documents": store.n_rows, "passes": model.n_passes}
+    _report(run, f"low-rank, {turns} turn(s)", used, _scores(model, held_out), **fields)
 
 
 def _scores(model: Any, held_out: tuple[Any, Any]) -> dict[str, float]:
@@ -199,8 +185,7 @@ def _report(run: form.Run, method: str, used: Any, values: dict[str, float], **f
         "workers_lost": used.workers_lost,
         **values,
     }
-    for metric, value in values.items():
-        run.row(data=run.arguments.shape, method=method, metric=metric, value=value, **fields)
+    run.rows(values, data=run.arguments.shape, method=method, **fields)
 
 
 def plot(run: form.Run, points: list[tuple[int, float, dict[str, float]]]) -> None:

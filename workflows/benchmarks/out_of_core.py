@@ -165,8 +165,7 @@ def report(
         "cpu_seconds": used.cpu_seconds,
         **values,
     }
-    for metric, value in values.items():
-        run.row(data=data, method=method, metric=metric, value=value, blocks=len(part.blocks))
+    run.rows(values, data=data, method=method, blocks=len(part.blocks))
 
 
 def peaks_of_workers(used: Used) -> list[int]:

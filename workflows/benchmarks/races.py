@@ -43,7 +43,8 @@ def main(argv: list[str] | None = None) -> None:
         ):  # processes of their own have nothing to plan here
             with form.scratch_folder(arguments.scratch) as scratch:
                 sections.append(one_race(run, name, scratch))
-        run.attach("races.md", "\n".join([heading(), *sections]))
+        heading = f"# Races\n\n{time.strftime('%Y-%m-%d')}, {os.cpu_count()} processors.\n"
+        run.attach("races.md", "\n".join([heading, *sections]))
 
 
 def options() -> argparse.ArgumentParser:
@@ -99,20 +100,16 @@ def prepared(name: str, race: Race, arguments: argparse.Namespace, scratch: Path
 
 
 def report(run: form.Run, name: str, lanes: dict[str, Lane]) -> None:
-    """Add rows, each repetition as a detail, what was lost, and a plot."""
-    for row in rows_of(lanes):
-        run.row(data=name, **row)
+    """Add rows, each repetition as a detail, and a plot."""
+    for method, values in values_of(lanes).items():
+        run.rows(values, data=name, method=method)
     for method, lane in lanes.items():
         for once in lane.runs:
-            for metric, value in once.items():
-                if metric != "repetition":
-                    run.detail(
-                        data=name, method=method, metric=metric, value=value, repetition=once["repetition"]
-                    )
+            fields = {"data": name, "method": method, "repetition": once["repetition"]}
+            for metric in metrics_of(lane):
+                run.detail(metric=metric, value=once[metric], **fields)
         if lane.out:
             run.note(f"{name}: {method}: {lane.out}")
-    for sentence in lost(lanes):
-        run.note(f"{name}: {sentence}")
     draw(run, name, {method: lane for method, lane in lanes.items() if lane.runs})
 
 
@@ -131,19 +128,18 @@ def draw(run: form.Run, name: str, lanes: dict[str, Lane]) -> None:
     run.plot(name, figure, f"CPU seconds of {name}; beside each bar how many times those of the first.")
 
 
-def rows_of(lanes: Mapping[str, Lane]) -> list[dict[str, Any]]:
-    """Return a row for each contender and metric: medians, and the quartiles of the ratio."""
-    first, rows = next(iter(lanes.values())), []
+def values_of(lanes: Mapping[str, Lane]) -> dict[str, dict[str, Any]]:
+    """Return the metrics of each contender: medians, and the quartiles of the ratio."""
+    first, found = next(iter(lanes.values())), {}
     for name, lane in lanes.items():
-        values: dict[str, Any] = {metric: lane.middle(metric) for metric in metrics_of(lane)}
+        found[name] = values = {metric: lane.middle(metric) for metric in metrics_of(lane)}
         if lane.runs:
             low, middle, high = ratios(lane, first)
             quartiles = {"cpu_ratio_lower_quartile": low, "cpu_ratio_upper_quartile": high}
             values |= {"cpu_ratio": middle, **quartiles, "repetitions": len(lane.runs)}
         if lane.out:
             values["not_run"] = lane.out
-        rows += [{"method": name, "metric": metric, "value": value} for metric, value in values.items()]
-    return rows
+    return found
 
 
 def metrics_of(lane: Lane) -> list[str]:
@@ -177,34 +173,6 @@ def section(name: str, task: str, data: str, lanes: Mapping[str, Lane]) -> str:
 
 def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def lost(lanes: Mapping[str, Lane]) -> list[str]:
-    """Return a sentence for each peer who took fewer CPU seconds than the first contender, with the scores of both.
-
-    >>> taken = (("dspectral", 2.0, 0.75), ("peer", 1.0, 0.5), ("slow", 3.0, 0.5))
-    >>> runs = {who: [{"repetition": 0, "cpu_seconds": s, "auc": auc}] for who, s, auc in taken}
-    >>> lost({who: Lane(own) for who, own in runs.items()})
-    ['peer took 0.5 of the CPU seconds of dspectral; auc 0.5 against 0.75']
-    """
-    (name, first), *others = lanes.items()
-    said = []
-    for peer, lane in others:
-        ratio = float(ratios(lane, first)[1])
-        if peer.startswith("dspectral") or not ratio < 1.0:
-            continue
-        scores = [metric for metric in metrics_of(lane) if metric not in COSTS]
-        both = [
-            f"{score} {quantity(score, lane.middle(score))} against {quantity(score, first.middle(score))}"
-            for score in scores
-        ]
-        said.append("; ".join([f"{peer} took {ratio:.2g} of the CPU seconds of {name}", *both]))
-    return said
-
-
-def heading() -> str:
-    """Return the head of the page."""
-    return f"# Races\n\n{time.strftime('%Y-%m-%d')}, {os.cpu_count()} processors.\n"
 
 
 if __name__ == "__main__":

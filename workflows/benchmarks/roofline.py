@@ -12,7 +12,7 @@ from dspectral.engine import blas_in_one_thread
 
 from .._form import form
 from .._form.options import number
-from .._form.plots import COLOURS, new_plot
+from .._form.plots import new_bars
 from .._form.table import number as shown
 from ._roofline import LOOPS, Loop, Rate, machine, measure
 
@@ -58,15 +58,8 @@ def measure_machine(run: form.Run) -> None:
             with run.measure(f"{name}, {threads} thread(s)"):
                 [found] = measure([[limits[name][1] for limits in made]], arguments.seconds)
             rate = Rate.of(found)
-            spread = {"low": rate.low, "high": rate.high}
-            run.row(
-                data="machine",
-                method=name,
-                metric=f"{unit}s_per_second",
-                value=rate.median,
-                threads=threads,
-                **spread,
-            )
+            fields = {"threads": threads, "low": rate.low, "high": rate.high}
+            run.rows({f"{unit}s_per_second": rate.median}, data="machine", method=name, **fields)
 
 
 def measure_loop(run: form.Run, name: str, loop: Loop) -> dict[int, dict[str, float | str]]:
@@ -122,17 +115,12 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def plot(run: form.Run, gaps: dict[str, dict[int, dict[str, float | str]]]) -> None:
-    """Draw the gaps."""
-    figure, axes = new_plot("Loops beside their limits", x="share of the limit", y="")
-    order = [row["method"] for row in run.report.rows if row["metric"] == GAP]
-    for i, threads in enumerate(sorted(run.arguments.threads)):
-        names = list(dict.fromkeys(order))
-        places = [j + 0.4 * i for j in range(len(names))]
-        values = [float(gaps[name][threads]["value"]) for name in names]
-        axes.barh(places, values, height=0.36, color=COLOURS[i], label=f"{threads} thread(s)")
-        axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.invert_yaxis()
-    axes.legend(frameon=False)
+    """Draw the gaps with the least number of threads."""
+    least = min(run.arguments.threads)
+    values = {name: float(of[least]["value"]) for name, of in gaps.items()}
+    figure, _ = new_bars(
+        f"Loops beside their limits, {least} thread(s)", x="share of the limit", values=values
+    )
     run.plot("gaps", figure, "What each loop reaches of its limit; 1 is the limit.")
 
 

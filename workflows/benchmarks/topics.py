@@ -184,8 +184,8 @@ def race(run: Any, arguments: argparse.Namespace) -> None:
                 "cpu_seconds": found.seconds,
                 "memory_mb": found.memory,
             }
-            for metric, value in figures.items():
-                run.row(data=arguments.file.name, method=name, topics=k, metric=metric, value=float(value))
+            values = {metric: float(value) for metric, value in figures.items()}
+            run.rows(values, data=arguments.file.name, method=name, topics=k)
 
 
 if __name__ == "__main__":

@@ -59,12 +59,7 @@ def learn_rows(model: Any, part: Part) -> Any:
 
 
 class Family(NamedTuple):
-    """A family of methods.
-
-    `sets`: names of all data sets; `read`: one of them, from the folder of all, its name, a folder for files and a
-    seed; `make`: a model from the way, settings and a seed; `ways`: what settings are chosen from, by the name of a
-    way; `score`: of a fitted model by the names of metrics.
-    """
+    """A family of methods: its data sets, how one is read and a model made, what each way chooses from, its scores."""
 
     sets: tuple[str, ...]
     read: Callable[[Path, str, str, int], Data]

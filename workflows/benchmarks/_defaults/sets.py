@@ -21,8 +21,7 @@ from dspectral import build_corpus
 from dspectral.datasets import standard_library_intents
 from dspectral.io import read_conll
 
-from ..._form.tsv import read_tsv
-from ..._parts.labelled_texts import words_of
+from ..._parts.labelled_texts import read_tsv, words_of
 from ..._parts.multilabel_stores import stores
 from ..._parts.sequences import read_recordings, strings
 from ..._parts.word_lists import WordList, name_of, read_lists

@@ -20,7 +20,6 @@ from .racing import Race
 RACES: dict[str, Race] = {
     "svd-topics": matrices.TOPICS,
     "svd-text": matrices.TEXT,
-    "svd-wide-text": matrices.WIDE_TEXT,
     "hashing": words.HASHING,
     "vocabulary": words.VOCABULARY,
     "embeddings": words.EMBEDDINGS,

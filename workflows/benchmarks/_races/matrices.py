@@ -163,25 +163,19 @@ TOPICS = Race(
 )
 
 
-def _of_text(*bits: int) -> Race:
-    """Return the race on text that is hashed to ``2^bits`` columns, at each size."""
-    # Little text is cut into several blocks all the same; at the full size blocks are those that a user gets.
-    documents_and_k = ((300, 5, 1 << 21), (5_000, 20, 1 << 21), (None, 50, 1 << 21), (None, 100, None))
-    sizes = zip(("toy", "small", "middle", "full"), documents_and_k, bits, strict=True)
-    return Race(
-        "Find the leading right singular vectors of tf-idf weights of real text, hashed to columns: a flat spectrum.",
-        {
-            size: {"documents": n, "bits": wide, "k": k, "block_bytes": block}
-            for size, (n, k, block), wide in sizes
-        },
-        make_text,
-        _svd_contenders(tfidf=True),
-        energy_lost,
-    )
-
-
-TEXT = _of_text(10, 16, 18, 18)
-WIDE_TEXT = _of_text(12, 18, 20, 20)
+TEXT = Race(
+    "Find the leading right singular vectors of tf-idf weights of real text, hashed to columns: a flat spectrum.",
+    {
+        # Little text is cut into several blocks all the same; at the full size blocks are those that a user gets.
+        "toy": {"documents": 300, "bits": 10, "k": 5, "block_bytes": 1 << 21},
+        "small": {"documents": 5_000, "bits": 16, "k": 20, "block_bytes": 1 << 21},
+        "middle": {"documents": None, "bits": 18, "k": 50, "block_bytes": 1 << 21},
+        "full": {"documents": None, "bits": 18, "k": 100, "block_bytes": None},
+    },
+    make_text,
+    _svd_contenders(tfidf=True),
+    energy_lost,
+)
 
 MOST_SCORED = 500
 """Further documents whose labels are ranked, as a part of what is measured."""
@@ -216,21 +210,6 @@ def _learned(model: Any, folder: Path) -> Callable[[], Found]:
     return lambda: {"scores": model.fit(store).decision_function(others)}
 
 
-def our_labels(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
-    """Find the states by moments, in three passes over the store."""
-    return _learned(library.MomentMultiLabelClassifier(s["states"]), folder)
-
-
-def one_vs_rest(library: ModuleType, folder: Path, _s: Settings) -> Callable[[], Found]:
-    """Learn scikit-learn's logistic regression for each label, in memory."""
-    return _learned(library.OneVsRest(), folder)
-
-
-def low_rank(library: ModuleType, folder: Path, s: Settings) -> Callable[[], Found]:
-    """Learn a linear model of as many dimensions by alternating least squares."""
-    return _learned(library.LowRank(s["states"], iterations=s["turns"]), folder)
-
-
 LABELS = Race(
     f"Learn to rank labels, and rank those of up to {MOST_SCORED} further documents.",
     {
@@ -241,9 +220,17 @@ LABELS = Race(
     },
     make_labelled,
     {
-        "dspectral": Contender("dspectral", our_labels),
-        "one-vs-rest, scikit-learn": Contender(BASELINES, one_vs_rest),
-        "low rank, least squares": Contender(BASELINES, low_rank),
+        "dspectral": Contender(
+            "dspectral",
+            lambda library, folder, s: _learned(library.MomentMultiLabelClassifier(s["states"]), folder),
+        ),
+        "one-vs-rest, scikit-learn": Contender(
+            BASELINES, lambda library, folder, _s: _learned(library.OneVsRest(), folder)
+        ),
+        "low rank, least squares": Contender(
+            BASELINES,
+            lambda library, folder, s: _learned(library.LowRank(s["states"], iterations=s["turns"]), folder),
+        ),
     },
     label_scores,
 )

@@ -4,7 +4,6 @@ What else runs on a machine slows all who run in the same hour, so a ratio is ta
 of these ratios stands with its quartiles. Every other repetition runs in the reverse order.
 """
 
-import hashlib
 import json
 import os
 import subprocess
@@ -34,8 +33,8 @@ Found = dict[str, np.ndarray]
 class Contender(NamedTuple):
     """One way to do what a race asks for.
 
-    `module`: what its process imports; `prepare`: from the module, the folder of the data and the settings to
-    the function that is measured; `tell`: from what that function returns to arrays, for the score.
+    `prepare` makes the function that is measured of the module that its process imports, the folder of the data and
+    the settings; `tell` makes arrays of what that function returns, for the score.
     """
 
     module: str
@@ -44,12 +43,7 @@ class Contender(NamedTuple):
 
 
 class Race(NamedTuple):
-    """Contenders who do the same.
-
-    `task`: what all of them do, in a sentence; `sizes`: settings by the name of a size; `make`: from a folder
-    and settings; `contenders`: by their names; `accuracy`: from the folder, the settings and what a contender
-    found to numbers, by the names of their metrics.
-    """
+    """Contenders who do the same: their task in a sentence, settings of each size, and how they are scored."""
 
     task: str
     sizes: dict[str, dict[str, Any]]
@@ -60,10 +54,7 @@ class Race(NamedTuple):
 
 @dataclass
 class Lane:
-    """What one contender did.
-
-    `runs`: seconds, memory and accuracy of each repetition; `out`: why it does not run, or runs no more.
-    """
+    """What one contender did in each repetition, and why it does not run, or runs no more."""
 
     runs: list[dict[str, float]] = field(default_factory=list)
     out: str = ""
@@ -79,17 +70,12 @@ class Lane:
 
 @dataclass(frozen=True)
 class Course:
-    """Where a race is run.
-
-    `name`: of the race; `race`: what it is; `stages`: folders and settings; `limit`: seconds after which a
-    contender is stopped; `scored`: accuracy by the digest of what was found.
-    """
+    """Where a race is run: folders and settings of the practice and of the data, and seconds for a contender."""
 
     name: str
     race: Race
     stages: list[tuple[Path, dict[str, Any]]]
     limit: float
-    scored: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def run(self, contender: str) -> dict[str, float] | str:
         """Run one contender once; return what it took and found, or why it did not end."""
@@ -112,28 +98,8 @@ class Course:
         if done.returncode:
             return " ".join((done.stderr.strip() or f"ended with code {done.returncode}").splitlines()[-1:])
         with np.load(out) as found:
-            scores = self.scores(dict(found))
+            scores = self.race.accuracy(*self.stages[-1], dict(found))
         return {**json.loads(done.stdout.splitlines()[-1]), **scores}
-
-    def scores(self, found: dict[str, np.ndarray]) -> dict[str, float]:
-        """Return the accuracy of what was found, measured once for the same bits."""
-        digest = digest_of(found)
-        if digest not in self.scored:
-            self.scored[digest] = self.race.accuracy(*self.stages[-1], found)
-        return self.scored[digest]
-
-
-def digest_of(arrays: dict[str, np.ndarray]) -> str:
-    """Return a digest of names, types, shapes and bytes of arrays.
-
-    >>> digest_of({"a": np.zeros(2)}) == digest_of({"a": np.zeros(2)}), len(digest_of({"a": np.zeros((1, 2))}))
-    (True, 64)
-    """
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape};".encode())
-        digest.update(arrays[name].tobytes())
-    return digest.hexdigest()
 
 
 def line_up(race: Race) -> dict[str, Lane]:

@@ -37,16 +37,25 @@ def _docstrings() -> list[str]:
 
 
 def _lines(patterns: list[str]) -> Iterator[str]:
-    files = fsspec.open_files(patterns, mode="rt", encoding="utf-8", compression="infer")
+    files = fsspec.open_files(patterns, mode="rb", compression="infer")
     if not files:
         raise FileNotFoundError(f"no file matches {' or '.join(patterns)}")
     for opened in files:
         with opened as file:
-            yield from filter(None, map(str.strip, file))
+            for number, line in enumerate(file, start=1):
+                try:
+                    text = line.decode().strip()
+                except UnicodeDecodeError as error:
+                    raise ValueError(f"{opened.path}, line {number}, is not UTF-8: {error.reason}") from error
+                if text:
+                    yield text
 
 
 COLUMNS = 1 << 18
 NGRAMS = (1, 3)
+TEXT_SIZES: dict[str, dict[str, Any]] = {
+    size: {"documents": n} for size, n in {"toy": 200, "small": 5_000, "middle": None, "full": None}.items()
+}
 
 
 def make_documents(folder: Path, s: Settings) -> str:
@@ -90,12 +99,7 @@ def their_hashing(library: ModuleType, folder: Path, _s: Settings) -> Callable[[
 
 HASHING = Race(
     "Count hashed n-grams of one to three words of documents in memory.",
-    {
-        "toy": {"documents": 200},
-        "small": {"documents": 5_000},
-        "middle": {"documents": None},
-        "full": {"documents": None},
-    },
+    TEXT_SIZES,
     make_documents,
     {
         "dspectral": Contender("dspectral", our_hashing, sums),
@@ -153,12 +157,7 @@ def their_vocabulary(library: ModuleType, folder: Path, _s: Settings) -> Callabl
 
 VOCABULARY = Race(
     "Find all words and pairs of words that are in two documents or more, and count them in each document.",
-    {
-        "toy": {"documents": 200},
-        "small": {"documents": 5_000},
-        "middle": {"documents": None},
-        "full": {"documents": None},
-    },
+    TEXT_SIZES,
     make_terms,
     {
         "dspectral, file to store": Contender(
