@@ -106,15 +106,14 @@ def test_axes_of_bars_and_shares_begin_at_zero():
 
 
 def test_every_field_of_every_workflow_is_explained():
-    """Those that are written out as keywords of ``row`` and ``detail``."""
-    named = {
-        keyword.arg: path.name
-        for path in ROOT.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if node.func.attr in ("row", "detail")
-        for keyword in node.keywords
-        if keyword.arg
-    }
+    """Those that are written out as keywords of ``row``, ``rows`` and ``detail``, or in a dict called ``fields``."""
+    named = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("row", "rows", "detail"):
+                named |= dict.fromkeys((one.arg for one in node.keywords if one.arg), path.name)
+            elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "fields":
+                literals = (one for one in ast.walk(node.value) if isinstance(one, ast.Dict))
+                named |= {getattr(key, "value", "data"): path.name for one in literals for key in one.keys}
     assert "unlabeled" in named
     assert {name: path for name, path in named.items() if name not in COLUMNS} == {}

@@ -24,6 +24,8 @@ COLUMNS = {
     "half": "whether defaults were designed on the data set, or are reported on it",
     "intent": "the class",
     "labelled": "labelled examples of each class",
+    "high": "largest value over the repetitions",
+    "low": "least value over the repetitions",
     "level": "level of the merge tree, 0 is that of the blocks",
     "length": "tokens of each text",
     "n": "number of items scored",
