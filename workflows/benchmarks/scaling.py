@@ -1,0 +1,184 @@
+"""Time what users wait for with one worker and with two: threads of one process, or processes.
+
+Each run is a process of its own, which practices on toy data before its clock starts; runs with one worker and with
+more take turns, and every other repetition is in the reverse order. Reported is how many times as fast more workers
+are than the first number of them, by the wall clock and within a repetition: the median and the quartiles. CPU seconds
+stand beside it: where they grow, workers wait for memory or for each other; where they do not, part of the work is for
+one worker alone.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._form import form
+from .._form.plots import COLOURS, new_plot
+from .._form.table import quantity
+from ._timed_work import KINDS, WORKS
+
+ROOT = Path(__file__).parents[2]
+TOY = 320
+"""Rows of the data that a process practices on."""
+Runs = dict[int, list[dict[str, float]]]
+"""What each repetition took, by the number of workers."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Time all work."""
+    arguments = options().parse_args(argv)
+    with form.run(arguments) as run:
+        lines = []
+        for name in (
+            () if arguments.plan else arguments.work
+        ):  # processes of their own have nothing to plan here
+            with form.scratch_folder(arguments.scratch) as scratch:
+                stages = prepared(run, name, scratch)
+                timed = {kind: Runs() for kind in arguments.kinds}
+                for repetition in range(arguments.repetitions):
+                    one_repetition(run, name, timed, stages, repetition)
+            lines += [report(run, name, kind, runs) for kind, runs in timed.items()]
+        run.attach("table.md", "\n".join([*heading(arguments.counts), *lines, ""]))
+        plot(run)
+
+
+def options() -> argparse.ArgumentParser:
+    """Return the parser."""
+    parser = form.parser("benchmarks.scaling", __doc__, fits=False)
+    add = parser.add_argument
+    add("--work", nargs="+", choices=list(WORKS), default=list(WORKS), metavar="NAME", help=", ".join(WORKS))
+    add("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="of workers")
+    add(
+        "--counts",
+        nargs="+",
+        type=form.positive,
+        default=[1, 2],
+        metavar="N",
+        help="of workers; the first is compared to",
+    )
+    add("--repetitions", type=form.positive, default=5, metavar="N", help="of each")
+    add(
+        "--size",
+        type=form.positive,
+        default=200_000,
+        help="rows of counts; the text has five sentences for each",
+    )
+    add("--scratch", type=Path, help="folder for the data (default: the system's)")
+    return parser
+
+
+def prepared(run: form.Run, name: str, scratch: Path) -> list[tuple[Path, int]]:
+    """Write toy data and the data, and return where they are, with their sizes."""
+    stages = []
+    for size in (min(TOY, run.arguments.size), run.arguments.size):
+        folder = scratch / f"data-{len(stages)}"
+        folder.mkdir()
+        with run.measure(f"{name}: make the data, {size} rows"):
+            WORKS[name].data(folder, size, run.arguments.seed)
+        stages.append((folder, size))
+    return stages
+
+
+def one_repetition(
+    run: form.Run, name: str, timed: dict[str, Runs], stages: list[tuple[Path, int]], repetition: int
+) -> None:
+    """Run each kind with each number of workers, every other time in the reverse order."""
+    arguments = run.arguments
+    turns = [(kind, n) for kind in arguments.kinds for n in arguments.counts]
+    for kind, n in turns if repetition % 2 == 0 else reversed(turns):
+        step = f"{name}, {repetition + 1}/{arguments.repetitions}: {n} {kind}"
+        with run.measure(step):
+            took = once(name, kind, n, stages)
+        timed[kind].setdefault(n, []).append(took)
+        print(f"{step}: {took['seconds']:.3g} s, {took['cpu_seconds']:.3g} CPU s", flush=True)
+
+
+def once(name: str, kind: str, n: int, stages: list[tuple[Path, int]]) -> dict[str, float]:
+    """Run one process, and return what it took."""
+    out = stages[-1][0].parent / "out"
+    orders = {"stages": [(str(folder), size) for folder, size in stages], "out": str(out)}
+    command = [
+        sys.executable,
+        "-m",
+        "workflows.benchmarks._timed_work",
+        name,
+        kind,
+        str(n),
+        json.dumps(orders),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)  # noqa: S603  our own
+    shutil.rmtree(out, ignore_errors=True)
+    if done.returncode:
+        why = " ".join(done.stderr.strip().splitlines()[-1:]) or f"ended with code {done.returncode}"
+        raise ChildProcessError(f"{name} with {n} {kind}: {why}")
+    took: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return took
+
+
+def speedup(runs: Runs, n: int) -> np.ndarray:
+    """Return the quartiles, the median in the middle, of how many times as fast n workers are.
+
+    >>> seconds = {1: (8.0, 6.0, 9.0), 2: (4.0, 4.0, 5.0)}
+    >>> speedup({n: [{"seconds": s} for s in of] for n, of in seconds.items()}, 2).tolist()
+    [1.65, 1.8, 1.9]
+    """
+    first = next(iter(runs))
+    of = [base["seconds"] / more["seconds"] for base, more in zip(runs[first], runs[n], strict=True)]
+    return np.quantile(of, [0.25, 0.5, 0.75])
+
+
+def middle(runs: Sequence[dict[str, float]], metric: str) -> float:
+    """Return the median of a metric."""
+    return float(np.median([took[metric] for took in runs]))
+
+
+def report(run: form.Run, name: str, kind: str, runs: Runs) -> str:
+    """Add rows of one kind of workers, and return the line of the table."""
+    runs = {n: runs[n] for n in run.arguments.counts}
+    cells = [name, kind]
+    for i, (n, took) in enumerate(runs.items()):
+        found: dict[str, Any] = {metric: middle(took, metric) for metric in took[0]}
+        low, ratio, high = speedup(runs, n)
+        spread = (
+            {}
+            if i == 0
+            else {"speedup_lower_quartile": low, "speedup": ratio, "speedup_upper_quartile": high}
+        )
+        for metric, value in {**found, **spread}.items():
+            run.row(data=name, method=kind, metric=metric, value=value, workers=n)
+        cells += [f"{found['seconds']:.3g}", f"{found['cpu_seconds']:.3g}"]
+        cells += [f"{ratio:.2f} ({low:.2f} to {high:.2f})"] if i else []
+        cells += [quantity("peak_memory_bytes", found["peak_memory_bytes"])]
+    return f"| {' | '.join(cells)} |"
+
+
+def heading(counts: Sequence[int]) -> list[str]:
+    """Return the first two lines of the table."""
+    heads = ["work", "workers are"]
+    for i, n in enumerate(counts):
+        heads += [f"{n}: seconds", "CPU seconds", *(["times as fast"] if i else []), "largest process"]
+    return [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
+
+
+def plot(run: form.Run) -> None:
+    """Draw how many times as fast more workers are."""
+    rows = [row for row in run.report.rows if row["metric"] == "speedup"]
+    if not rows:
+        return
+    figure, axes = new_plot("More workers", x="times as fast", y="")
+    names = [f"{row['data']}, {row['workers']} {row['method']}" for row in rows]
+    colours = [COLOURS[run.arguments.kinds.index(row["method"])] for row in rows]
+    bars = axes.barh(names, [row["value"] for row in rows], color=colours)
+    axes.bar_label(bars, [f"{row['value']:.2f}" for row in rows], padding=3)
+    axes.invert_yaxis()
+    run.plot("speedup", figure, "How many times as fast more workers are, by the wall clock.")
+
+
+if __name__ == "__main__":
+    main()
