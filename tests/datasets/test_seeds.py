@@ -118,7 +118,7 @@ def test_rows_have_the_length_asked_for_on_average():
     assert abs(lengths.mean() - 50) < 4 * 7 / np.sqrt(1000)
 
 
-@pytest.mark.parametrize("scheduler", ["sync", "threads", "processes"])
+@pytest.mark.parametrize("scheduler", ["sync", "threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_every_scheduler_draws_the_same_bits(scheduler):
     X = small()
     backwards = [X.blocks[i].compute(scheduler="sync") for i in reversed(range(3))]
