@@ -24,6 +24,12 @@ def pytest_collection():
         gc.enable()
 
 
+settings.register_profile(
+    "untimed", deadline=None
+)  # tests are never timed: other processes share the machine
+settings.load_profile("untimed")
+
+
 @settings(database=None, max_examples=1)
 @given(none())
 def nothing(_):

@@ -81,8 +81,8 @@ def build_corpus(
     lowercase : bool, default=False
         Whether the case of the text is lowered first.
     tokens : {"blanks", "words"}, callable or str, default="blanks"
-        Rule by which sentences are cut into tokens (see :func:`dspectral.text.words.cut_words`), or a function from
-        a sentence to a list of tokens: one at the top level of a module, its name ``"module:function"``, or an object
+        Rule by which sentences are cut into tokens: at blanks, or into the words of n-grams; or a function from a
+        sentence to a list of tokens: one at the top level of a module, its name ``"module:function"``, or an object
         with a name and a version, such as a pipeline of spaCy.
     block_bytes : int, default=16777216
         Most bytes of text behind a block (a longer sentence is a block of its own).

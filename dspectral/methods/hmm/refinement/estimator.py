@@ -142,7 +142,7 @@ class RefinementHMM(ChainDecoder):
         Parameters
         ----------
         X : iterable of sequences of hashable tokens, or an object with ``words``, ``labels`` and ``sentences``
-            Sequences; of an object, the blocks of :class:`~dspectral.types.LabelledSentences` are read in each pass.
+            Sequences; of an object, its blocks of labelled sentences are read in each pass.
         y : iterable of sequences of hashable labels, optional
             One label for each token; not needed if X has labels.
 
