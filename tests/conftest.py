@@ -1,6 +1,7 @@
 """What all tests share: the collector passes over what is there before the first of them."""
 
 import gc
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +23,27 @@ def pytest_collection():
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+SLOW = (
+    "cluster",
+    "deployment",
+    "interop",
+    "workflows",
+    "datasets/test_standard_library.py",
+    "engine/test_waits_on_clusters.py",
+    "test_documents.py",
+    "test_installed.py",
+    "text/test_cold_start.py",
+)
+"""Tests that start clusters, processes and whole programs: ``make test-all`` runs them, ``make test`` does not."""
+
+
+def pytest_collection_modifyitems(items):
+    folder = Path(__file__).parent
+    for item in items:
+        if any(item.path.is_relative_to(folder / name) for name in SLOW):
+            item.add_marker(pytest.mark.slow)
 
 
 settings.register_profile(

@@ -28,12 +28,6 @@ def test_a_file_with_one_importer_is_found_through_names_that_packages_offer():
     assert measure_house.single_importers(SOURCES) == {"dspectral.methods.one": "dspectral.methods.two"}
 
 
-def test_the_journeys_run_through_files_of_the_tree_that_is_measured():
-    found = measure_house.journeys(ROOT)
-    assert "decomposition/estimators.py" in found["a fit"]
-    assert "store/from_text/build.py" in found["build_store"]
-
-
 def test_no_mutation_is_stale_and_each_has_tests_that_must_notice_it():
     known = mutants.mutations()
     assert len(known) >= 40
