@@ -4,6 +4,7 @@ import inspect
 import io
 import json
 import re
+import sys
 import uuid
 import zipfile
 import zlib
@@ -240,6 +241,16 @@ def says_keep(method: F) -> F:
     return method
 
 
+def _hints(owner: Any, annotations: Iterable[Any]) -> Iterator[Any]:
+    """Yield what annotations of a function or class mean; sparse ones mean nothing to older versions of SciPy."""
+    names = {**vars(sys.modules[owner.__module__]), **vars(types)}
+    for annotation in annotations:
+        holder = partial(records_of)
+        holder.__annotations__ = {"hint": annotation}
+        with suppress(TypeError):
+            yield get_type_hints(holder, names)["hint"]
+
+
 def records_of(of: Callable[..., Any]) -> dict[str, type]:
     """Return the named tuples that the summaries of a function are made of, by their names.
 
@@ -250,13 +261,16 @@ def records_of(of: Callable[..., Any]) -> dict[str, type]:
     while isinstance(of, partial):
         of = of.func
     found: dict[str, type] = {}
-    left: list[Any] = [getattr(of, "__self__", None), get_type_hints(of, localns=vars(types)).get("return")]
+    left: list[Any] = [
+        getattr(of, "__self__", None),
+        *_hints(of, [getattr(of, "__annotations__", {}).get("return")]),
+    ]
     while left:
         kind = left.pop()
         left += get_args(kind)
         if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
             name = f"{kind.__module__}.{kind.__qualname__}"
-            left += [] if name in found else get_type_hints(kind, localns=vars(types)).values()
+            left += [] if name in found else _hints(kind, kind.__annotations__.values())
             found[name] = kind
     return found
 
