@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral import types
+from dspectral.engine.retrying import refuse_endless
 from dspectral.types import is_sparse
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -109,6 +110,8 @@ class Folder(NamedTuple):
         """Read a summary of some named tuples; raise :class:`PartError` if it is missing or damaged."""
         system, root = self.system()
         try:
+            if "file" in system.protocol:
+                refuse_endless(f"{root}/{path}{SUFFIX}")
             return decoded(path, system.cat_file(f"{root}/{path}{SUFFIX}"), records)
         except OSError as error:
             raise PartError(path, f"it cannot be read ({type(error).__name__}: {error})") from error

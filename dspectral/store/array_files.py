@@ -27,6 +27,8 @@ LENGTH, CHUNK_LENGTH = b"918273645", b"192837465"
 """What stands for lengths in metadata that are the same but for these."""
 BLOSC_HEADER = 16
 """Bytes before the content of a compressed chunk."""
+LARGEST = 8 * CHUNK + BLOSC_HEADER + 4
+"""Bytes of the largest file of an array: a chunk that could not be compressed, and its checksum."""
 
 
 def compressors_of(dtype: np.dtype[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 """Arrays of a store: compressed, each chunk with a checksum, damage named when they are read."""
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +14,8 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 
 from dspectral.engine.retrying import not_seen, retried
-from dspectral.store.array_files import METADATA, Form, absent, files_of
-from dspectral.store.location import Files, Location, StoreError, named_when_full
+from dspectral.store.array_files import LARGEST, METADATA, Form, absent, files_of
+from dspectral.store.location import Files, LocalFiles, Location, StoreError, named_when_full
 
 R = TypeVar("R")
 SMALL = 256 << 10
@@ -105,6 +106,8 @@ def load_array(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.A
 def _load(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[Any]", NDArray[Any]]:
     try:
         array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
+        if isinstance(store, LocalFiles):
+            store.most = LARGEST + 2 * math.prod(array.shards or array.chunks) * array.dtype.itemsize
         return array, np.asarray(array[...])
     except FileNotFoundError as error:
         if (root := getattr(store, "root", None)) is not None and not Path(root).exists():

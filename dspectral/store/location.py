@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +21,8 @@ from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.keeping import UnknownContentError
 from dspectral.engine.kept_parts import Folder
-from dspectral.engine.retrying import retried
-from dspectral.store.array_files import METADATA, group_metadata
+from dspectral.engine.retrying import refuse_endless, retried
+from dspectral.store.array_files import LARGEST, METADATA, group_metadata
 
 GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}
 """What the metadata of a group may hold."""
@@ -63,6 +64,17 @@ class LocalFiles(_Groups, LocalStore):
     Files of arrays are read and written in the thread that asks, as Zarr's one loop would hand each of them to a thread
     of its own and back: most of the time of a small array, and where all threads of a pass would wait.
     """
+
+    most: float = math.inf
+    """Bytes that a chunk has at most which Zarr reads, once metadata have said so."""
+
+    async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
+        """Let Zarr read a file that ends."""
+        try:
+            refuse_endless(f"{self.root}/{key}", LARGEST if key.endswith(METADATA) else self.most)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return await super().get(key, *arguments, **options)
 
     def is_there(self, key: str) -> bool:
         """Report whether there is a file."""
@@ -212,8 +224,8 @@ class Location(NamedTuple):
         store = self.open()
         if not isinstance(store, LocalFiles):
             return None
-        (content,) = store.read_files(f"{path}/{METADATA}" if path else METADATA)
         try:
+            (content,) = store.read_files(f"{path}/{METADATA}" if path else METADATA)
             metadata = {} if content is None else json.loads(content.tobytes())
         except ValueError:
             return None
@@ -360,6 +372,7 @@ def _replace(file: Path, content: bytes) -> None:
 
 def _content(path: str) -> NDArray[np.uint8] | None:
     try:
+        refuse_endless(path, LARGEST)
         return np.fromfile(path, dtype=np.uint8)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None

@@ -1,11 +1,14 @@
 """Arrays are written byte for byte as Zarr writes them, and what is not as it was written is left to Zarr to name."""
 
+import os
+
 import google_crc32c
 import numpy as np
 import pytest
 import zarr
 from zarr.storage import MemoryStore
 
+from dspectral import SketchedPCA, load, save
 from dspectral.store import array_files, arrays
 from dspectral.store.arrays import Location, StoreError, read_array, write_array
 
@@ -129,3 +132,34 @@ def test_metadata_of_no_array_are_damaged(metadata, tmp_path):
     assert array_files.Form.of(metadata) is None
     with pytest.raises(StoreError, match=r"block group: array is (damaged|missing)"):
         read_array(where, where.open(), "group", "array")
+
+
+def endless(file, kind):
+    file.unlink()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        with file.open("wb") as large:
+            large.truncate(1 << 40)  # a hole, which takes no space
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "large"])
+@pytest.mark.parametrize("name", ["array/c/0", "array/zarr.json", "zarr.json"])
+def test_files_without_end_are_named(name, kind, tmp_path):
+    where = Location.of(str(tmp_path))
+    write_array(where.open(read_only=False), "group/array", np.arange(100))
+    endless(tmp_path / "group" / name, kind)
+    said = f"group/{name} (is no regular file|has 1099511627776 bytes)"
+    with pytest.raises(StoreError, match=said):
+        _ = where.attributes("group"), read_array(where, where.open(), "group", "array")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "large"])
+@pytest.mark.parametrize("name", ["c/0/0", "zarr.json"])
+def test_models_with_files_without_end_are_refused(name, kind, tmp_path):
+    save(SketchedPCA(1).fit(np.eye(3)), str(tmp_path / "model"))
+    endless(next(tmp_path.glob(f"model/arrays-0000/*/{name}")), kind)
+    with pytest.raises(StoreError, match=r"(is no regular file|has 1099511627776 bytes)"):
+        load(str(tmp_path / "model"))
