@@ -56,6 +56,8 @@ from .plotting.spectra import plot_spectrum as plot_spectrum
 from .plotting.word_map import plot_words as plot_words
 from .preprocessing.hashing import NgramHashing as NgramHashing
 from .preprocessing.weighting import TfidfWeighting as TfidfWeighting
+from .search import Neighbor as Neighbor
+from .search import nearest as nearest
 from .store.corpus import open_corpus as open_corpus
 from .store.counts import open_store as open_store
 from .store.from_text.build import build_store as build_store

@@ -1,5 +1,6 @@
 """Methods of every opened matrix of counts, wherever its rows are stored."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -16,9 +17,11 @@ from dspectral.engine.row_blocks import say_bytes
 from dspectral.store.anndata_files import as_anndata
 from dspectral.store.vocabulary import Vocabulary
 from dspectral.store.weighted_rows import as_weighting, weigh_rows
-from dspectral.text.hashing import HashingSettings
+from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.packing import Texts, text_blocks
+from dspectral.text.term_index import encode_documents
 from dspectral.text.weighting import HasWeighting, Weighting
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, Documents
 
 T = TypeVar("T")
 ENTRY_BYTES = 8
@@ -91,6 +94,41 @@ class OpenedCounts(ABC):
             was learned here: ``other.weighted(TfidfWeighting().fit(store))``.
         """
         return self.weighted(Weighting.tfidf(self.document_frequency, self.n_rows))
+
+    def count(self, texts: Texts) -> CSRRows:
+        """Count the n-grams of new texts as those of the rows were counted.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            Texts in memory.
+
+        Returns
+        -------
+        csr_array of float32, shape (n_texts, n_columns)
+            Counts over the same columns, not weighted.
+
+        Raises
+        ------
+        ValueError
+            If it is not known how the rows were counted.
+
+        Examples
+        --------
+        >>> from dspectral import VocabularySettings, build_store
+        >>> text = (line for line in ["the cat sat", "the dog"])
+        >>> store = build_store(text, "memory://counted", vocabulary=VocabularySettings())
+        >>> store.count(["the dog barks at the cat"]).toarray()
+        array([[2., 1., 1., 0.]], dtype=float32)
+        """
+        documents = next(text_blocks(texts, block_bytes=sys.maxsize), Documents.of([]))
+        if self.hashing is not None:
+            return hash_documents(documents, self.hashing)
+        vocabulary, settings = self.vocabulary, getattr(self, "provenance", {}).get("vocabulary")
+        if vocabulary is None or not settings:
+            raise ValueError("it is not known how the rows were counted: give counts instead of texts")
+        known = tuple(settings["ngram_range"]), settings["lowercase"], settings.get("tokenizer")
+        return encode_documents(documents, vocabulary.term_index(), *known)
 
     def to_anndata(self, *, lazy: bool = True, weighting: Weighting | HasWeighting | None = None) -> Any:
         """Return the rows as an AnnData object, for scanpy and the other programs of that house.

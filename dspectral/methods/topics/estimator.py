@@ -1,6 +1,6 @@
 """Topics of documents, their words and their most typical documents, out of core."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -233,11 +233,34 @@ class Topics(
         ValueError
             If the number of columns differs, or texts are given to a model that was fitted on other counts.
         """
+        return self._mapped(X, _shares_of, "topic-shares")
+
+    def coordinates(self, X: TextsOrCounts) -> Any:
+        """Return documents along the singular vectors, in which :func:`dspectral.nearest` compares them.
+
+        Parameters
+        ----------
+        X : list of str, store, sparse matrix, Dask array or ndarray
+            Texts or counts, as for :meth:`transform`.
+
+        Returns
+        -------
+        ndarray or Dask array of float64, shape (n_documents, n_topics)
+            Coordinates of the weighted rows; lazy for lazy counts.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`transform` does.
+        """
+        return self._mapped(X, _coordinates_of, "coordinates")
+
+    def _mapped(self, X: TextsOrCounts, function: Callable[..., FloatArray], name: str) -> Any:
         check_is_fitted(self)
         counts = self._counted(as_documents(X)) if _are_texts(X) else checked_rows(self, X, reset=False)
         axes = Axes(self.axes_, self.singular_values_, self.rotation_)
-        of = partial(_shares_of, weighting=self.weighting, axes=axes)
-        return engine.map_rows(counts, of, n_columns=len(self.components_), name="topic-shares")
+        of = partial(function, weighting=self.weighting, axes=axes)
+        return engine.map_rows(counts, of, n_columns=len(self.components_), name=name)
 
     def top_words(self, n: int = 10) -> list[list[str]]:
         """Return the words that tell each topic from the rest: those that add most to its divergence from all text.
@@ -398,6 +421,11 @@ def _weigh(rows: Rows, *, weighting: Weighting) -> CSRRows:
     return weighting.apply(counts_of(rows))
 
 
+def _coordinates_of(rows: Rows, *, weighting: Weighting, axes: Axes) -> FloatArray:
+    """Return the coordinates of one block of counts, shape (n, k)."""
+    return np.asarray(axes.coordinates(_weigh(rows, weighting=weighting)), dtype=np.float64)
+
+
 def _shares_of(rows: Rows, *, weighting: Weighting, axes: Axes) -> FloatArray:
     """Return the topic shares of one block of counts, shape (n, k)."""
-    return shares(axes.cosines(axes.coordinates(_weigh(rows, weighting=weighting))))
+    return shares(axes.cosines(_coordinates_of(rows, weighting=weighting, axes=axes)))

@@ -1,0 +1,193 @@
+"""Search: the rows nearest to a text, a row or a point among the coordinates that a fitted model gives them."""
+
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import get_tags
+
+from dspectral import engine
+from dspectral.inputs.parameters import check_integer
+from dspectral.methods.topics.estimator import Topics
+from dspectral.store.rows import OpenedCounts
+from dspectral.text.weighting import Weighting
+from dspectral.types import FloatArray, is_sparse
+
+SLICE_ROWS = 8_192
+"""Rows whose cosines with all queries are in memory at a time."""
+
+
+class Neighbor(NamedTuple):
+    """A row that is near to a query.
+
+    Attributes
+    ----------
+    row : int
+        Number of the row, from 0.
+    cosine : float
+        Cosine of its coordinates with those of the query, at most 1.
+    """
+
+    row: int
+    cosine: float
+
+
+class Nearest(NamedTuple):
+    """The nearest rows of each of several queries.
+
+    `cosines` (n_queries, n): the largest first; `rows` (n_queries, n): numbers of the rows; `n`: most for each query.
+    """
+
+    cosines: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    n: int
+
+    @classmethod
+    def of(cls, points: FloatArray, numbers: NDArray[np.int64], *, queries: FloatArray, n: int) -> Self:
+        """Return the nearest rows of one block; rows at the origin are near to nothing.
+
+        Shapes: `points` (n_rows, k); `numbers` (n_rows, 1); `queries` (n_queries, k), of length 1.
+        """
+        found = cls(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64), n)
+        for start in range(0, len(points), SLICE_ROWS):
+            some = np.asarray(points[start : start + SLICE_ROWS], dtype=np.float32)
+            lengths = np.linalg.norm(some, axis=1)
+            kept = np.flatnonzero(lengths > 0)
+            # Queries times a slice and never times a block: the product would be larger than the block itself.
+            cosines = queries @ (some[kept] / lengths[kept, None]).T
+            rows = np.broadcast_to(numbers[start + kept, 0], cosines.shape)
+            found = found.merge(cls(cosines, rows, n))
+        return found
+
+    def merge(self, *others: Self) -> Self:
+        """Return the nearest of all rows: of equally near ones the first, however the rows are cut."""
+        parts = (self, *others)
+        cosines, rows = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
+        order = np.lexsort((rows, -cosines), axis=1)[:, : self.n]
+        return type(self)(
+            np.take_along_axis(cosines, order, axis=1), np.take_along_axis(rows, order, axis=1), self.n
+        )
+
+
+def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
+    """Find the rows that are nearest to a text, to one of the rows, or to a point: exactly, in one pass.
+
+    Parameters
+    ----------
+    model : estimator or None
+        Fitted estimator, or pipeline, whose ``transform`` gives rows their coordinates; None where ``rows`` are
+        coordinates already.
+    rows : store, sparse matrix, Dask array or ndarray, shape (n_rows, n_columns)
+        Rows to search, out of core: a store or sparse ones, which the model transforms block by block as they are read;
+        or dense coordinates.
+    query : str, int, ndarray, or list of str or of int
+        A text, counted as those of the store were; the number of a row; a point of shape (n_coordinates,); or several.
+    n : int, default=10
+        Number of rows to find for each query.
+
+    Returns
+    -------
+    list of Neighbor, or list of these lists
+        The nearest rows, the nearest first; one list for each query where there are several. A row that is the query is
+        not among them, nor are rows without coordinates, such as those of empty texts.
+
+    Raises
+    ------
+    ValueError
+        If a row number is out of range, a text cannot be counted as the rows were, or a point has another length.
+
+    Notes
+    -----
+    One pass over the rows, and one over the blocks that hold queries. Memory: a block, and 12 n bytes a query.
+
+    Examples
+    --------
+    >>> from dspectral import Texts, TruncatedSVD, build_store
+    >>> texts = ["cats purr", "cats sleep and purr", "dogs bark", "dogs bark and run"]
+    >>> store = build_store(Texts(texts), "memory://searched")
+    >>> svd = TruncatedSVD(2).fit(store.tfidf())
+    >>> [texts[near.row] for near in nearest(svd, store, "do dogs bark?", n=2)]
+    ['dogs bark', 'dogs bark and run']
+    >>> [near.row for near in nearest(svd, store, 0, n=1)]
+    [1]
+    """
+    n = check_integer("n", n, at_least=1)
+    points = _points(model, rows, rows)
+    several = not isinstance(query, str | int | np.integer) and np.ndim(query) != (
+        1 if isinstance(query, np.ndarray) else 0
+    )
+    asked = list(query) if several else [query]
+    own = [int(one) if isinstance(one, int | np.integer) else -1 for one in asked]
+    queries = _unit(_queries(model, rows, points, asked))
+    of = partial(Nearest.of, queries=queries, n=n + 1)
+    found = engine.summarize(points, engine.row_numbers(points), of=of, name="nearest")
+    lists = [
+        [Neighbor(row, cosine) for row, cosine in zip(*near, strict=True) if row != this][:n]
+        for this, near in zip(own, zip(found.rows.tolist(), found.cosines.tolist(), strict=True), strict=True)
+    ]
+    return lists if several else lists[0]
+
+
+def _queries(model: Any, rows: Any, points: Any, asked: list[Any]) -> FloatArray:
+    """Return the coordinates of queries of one kind.
+
+    Shapes: returns (n_queries, k).
+    """
+    if not asked:
+        raise ValueError("query is empty")
+    if all(isinstance(one, str) for one in asked):
+        if model is None:
+            raise ValueError(
+                f"query is {asked[0]!r:.60}, but without a model coordinates alone can be searched"
+            )
+        return np.asarray(_points(model, rows, asked))
+    if all(isinstance(one, int | np.integer) for one in asked):
+        wrong = [one for one in asked if not 0 <= one < points.shape[0]]
+        if wrong:
+            raise ValueError(f"query is row {wrong[0]}, but there are rows 0 to {points.shape[0] - 1}")
+        # One block after the other, and each once: a lazy array would order the rows of a selection by itself.
+        order = np.unique(np.asarray(asked))
+        chosen = points[order]
+        known = np.asarray(chosen.compute() if hasattr(chosen, "compute") else chosen)
+        return known[np.searchsorted(order, asked)]
+    known = np.asarray(asked, dtype=np.float64)
+    if known.ndim != 2 or known.shape[1] != points.shape[1]:
+        raise ValueError(
+            f"query has shape {known.shape}, but points of {points.shape[1]} coordinates are needed"
+        )
+    return known
+
+
+def _points(model: Any, rows: Any, X: Any) -> Any:
+    """Return the coordinates of the rows, or of texts that are counted as the rows were.
+
+    Shapes: returns (n, k).
+    """
+    are_texts = isinstance(X, list)
+    if not are_texts and (model is None or not (isinstance(X, OpenedCounts) or _is_sparse(X))):
+        return X
+    transform = model.coordinates if isinstance(model, Topics) else model.transform
+    first = model.steps[0][1] if hasattr(model, "steps") else model
+    if are_texts and not get_tags(first).input_tags.string:
+        if not isinstance(rows, OpenedCounts):
+            raise ValueError("query is a text, but rows are no store, which knows how texts are counted")
+        X = rows.count(X)
+    if (digest := getattr(model, "weighting_", None)) is not None and isinstance(rows, OpenedCounts):
+        weighting = Weighting.tfidf(rows.document_frequency, rows.n_rows)
+        if weighting.digest != digest:
+            raise ValueError(
+                "the model was fitted on rows of another weighting than rows.tfidf(): give it in a Pipeline behind its "
+                "TfidfWeighting"
+            )
+        X = X.weighted(weighting) if isinstance(X, OpenedCounts) else weighting.apply(X)
+    return transform(X)
+
+
+def _is_sparse(X: Any) -> bool:
+    return is_sparse(getattr(X, "_meta", X))
+
+
+def _unit(points: FloatArray) -> NDArray[np.float32]:
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    return np.asarray(points / np.where(lengths > 0, lengths, 1), dtype=np.float32)

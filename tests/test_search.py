@@ -1,0 +1,84 @@
+"""Search: exact at any cut, for every model and kind of query."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from dspectral import (
+    NgramHashing,
+    Texts,
+    TfidfWeighting,
+    Topics,
+    TruncatedSVD,
+    VocabularySettings,
+    build_store,
+    nearest,
+)
+
+WORDS = ["cats purr sleep", "dogs bark run", "ships sail far"]
+TEXTS = [f"{WORDS[i % 3]} {WORDS[i % 3].split()[i % 2]} {i % 4}x" for i in range(30)] + [""]
+
+
+@pytest.fixture(scope="module", params=["hashed", "vocabulary"])
+def store(request, tmp_path_factory):
+    settings = VocabularySettings() if request.param == "vocabulary" else None
+    where = str(tmp_path_factory.mktemp("search") / "store.zarr")
+    return build_store(Texts(TEXTS), where, vocabulary=settings, block_bytes=256)
+
+
+def models(store):
+    yield TruncatedSVD(3).fit(store.tfidf())
+    yield TruncatedSVD(3).fit(store)
+    yield make_pipeline(TfidfWeighting(), TruncatedSVD(3)).fit(store)
+    if store.hashing is not None:
+        yield make_pipeline(NgramHashing(), TfidfWeighting(), TruncatedSVD(3)).fit(store)
+    else:
+        yield Topics(3, min_df=1, max_df=0.4).fit(store)
+
+
+def test_a_text_finds_its_like(store):
+    assert store.n_blocks > 1
+    for model in models(store):
+        for number, words in enumerate(WORDS):
+            found = nearest(model, store, words, n=5)
+            assert {near.row % 3 for near in found} == {number}, model
+            assert found == sorted(found, key=lambda near: (-near.cosine, near.row))
+
+
+def test_a_row_is_not_its_own_neighbor_and_an_empty_one_is_none(store):
+    svd = TruncatedSVD(3).fit(store.tfidf())
+    lists = nearest(svd, store, [0, 4, 30], n=40)
+    assert [len(found) for found in lists] == [29, 29, 30]
+    assert all(near.row not in (row, 30) for row, found in zip([0, 4], lists, strict=False) for near in found)
+    assert {near.cosine for near in lists[2]} == {0.0}
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3, 7])
+def test_exact_at_any_cut(n_blocks):
+    points = np.random.default_rng(0).normal(size=(70, 4))
+    points[40] = points[2]
+    query = points[2] + 0.1
+    cosines = points @ query / np.linalg.norm(points, axis=1) / np.linalg.norm(query)
+    found = nearest(None, da.from_array(points, chunks=(-(-70 // n_blocks), 4)), query, n=10)
+    expected = np.lexsort((np.arange(70), -cosines))[:10]
+    assert [near.row for near in found] == expected.tolist()
+    assert np.allclose([near.cosine for near in found], cosines[expected], atol=1e-5)
+    assert nearest(None, points, [2], n=1)[0][0].row == 40
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [([], "empty"), (31, "row 31"), (np.ones(5), "5"), ([-1], "row -1")],
+)
+def test_bad_queries(query, named):
+    with pytest.raises(ValueError, match=named):
+        nearest(None, np.ones((31, 4)), query)
+    with pytest.raises(ValueError, match="cats"):
+        nearest(None, np.ones((31, 4)), "cats")
+
+
+def test_another_weighting_is_refused(store):
+    svd = TruncatedSVD(2).fit(store.weighted(TfidfWeighting(tf="sublinear").fit(store)))
+    with pytest.raises(ValueError, match="Pipeline"):
+        nearest(svd, store, 0)
