@@ -19,6 +19,12 @@ SHARED := -n 3 --dist loadfile --no-loadscope-reorder
 ROOM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
 IN_MEMORY := $(if $(ROOM),folder=$$(mktemp -d $(ROOM)/dspectral-XXXXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM; \
   export TMPDIR="$$folder";)
+# An environment and what is in it: uv needs a fifth of pip's time, and leaves modules to be compiled when imported.
+define environment
+$(PYTHON) -m venv $(1)
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check uv
+$(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2)
+endef
 # Modules and assertions are compiled once for all processes, also in a container that says to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -49,8 +55,7 @@ $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo 'make: $(PYTHON) cannot make environments; on Debian and Ubuntu: apt install python3-venv' >&2; \
 	  exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,notebooks,docs]'
+	$(call environment,$(VENV),--editable '.[test]' --editable '.[notebooks]' --editable '.[docs]')
 	@touch $@
 
 demo: venv
@@ -99,29 +104,27 @@ coverage: venv
 
 # A separate environment: uv picks the lowest versions that pyproject.toml names, pip only the newest.
 $(LOWEST)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --compile-bytecode \
-	  --editable '.[test]'
+	$(call environment,$(LOWEST),--resolution lowest-direct --editable '.[test]')
 	@touch $@
 
 lowest: $(LOWEST)/.installed
-	$(IN_MEMORY) OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(SHARED) -W 'ignore:Liblinear failed to converge' $(TESTS)
+	$(IN_MEMORY) OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(SHARED) -W 'ignore:Liblinear failed to converge' \
+	  $(WHICH) $(TESTS)
 
 # ChemDataExtractor comes without its needs: one of them does not build here, and its reader of Brown paths needs none.
 $(INTEROP)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(INTEROP)
-	$(INTEROP)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(INTEROP)/bin/uv pip install --quiet --python $(INTEROP)/bin/python --editable '.[interop]'
+	$(call environment,$(INTEROP),--editable '.[interop]')
 	$(INTEROP)/bin/uv pip install --quiet --python $(INTEROP)/bin/python --no-deps chemdataextractor==1.3.0 click
 	@touch $@
 
 interop: $(INTEROP)/.installed
 	OMP_NUM_THREADS=1 $(INTEROP)/bin/python -m pytest tests/interop tests/test_documents.py --write-table -rs
 
+# Two at a time, each on one thread.
 notebooks: venv
 	@test -n '$(NOTEBOOKS)' || { echo 'make: there is no notebook in notebooks/' >&2; exit 1; }
-	$(BIN)/python -m nbconvert --to notebook --execute --output-dir out/notebooks $(NOTEBOOKS)
+	printf '%s\n' $(NOTEBOOKS) | OMP_NUM_THREADS=1 xargs -n 1 -P 2 \
+	  $(BIN)/python -m nbconvert --to notebook --execute --output-dir out/notebooks
 
 wheel-check: venv
 	$(BIN)/python tools/empty_environment.py
