@@ -1,8 +1,6 @@
 import subprocess
 import sys
 
-import fsspec
-import numpy as np
 import pytest
 
 import dspectral
@@ -29,35 +27,6 @@ def test_every_public_name_is_there_and_is_imported_when_asked_for():
         assert getattr(dspectral, name).__name__ == name
     assert dspectral.__version__
     assert sorted(dspectral.__all__) == dir(dspectral)
-
-
-def test_packages_are_attributes_of_the_library():
-    for name, package in PACKAGES.items():
-        assert name in dspectral.__all__
-        assert getattr(dspectral, name) is package
-
-
-@pytest.mark.parametrize("package", [io, store])
-def test_every_public_name_of_a_package_is_there(package):
-    for name in package.__all__:
-        assert getattr(package, name).__name__ == name
-        assert getattr(package, name).__doc__
-
-
-def test_objects_that_public_calls_return_have_public_names():
-    matrix = dspectral.write_counts(np.eye(9), "memory://face", block_rows=7)
-    corpus_text = "memory://face.txt"
-    with fsspec.open(corpus_text, "w") as file:
-        file.write("the cat\nthe dog\n")
-    corpus = dspectral.build_corpus(corpus_text, "memory://face-corpus")
-    counted = dspectral.build_store(
-        corpus_text, "memory://face-store", vocabulary=dspectral.VocabularySettings()
-    )
-    returned = [matrix, matrix.where, matrix.blocks[0], corpus, corpus.blocks[0], counted.vocabulary]
-    for value in returned:
-        assert getattr(store, type(value).__name__) is type(value)
-    with pytest.raises(store.StoreError):
-        dspectral.open_store("memory://nowhere")
 
 
 @pytest.mark.parametrize("package", [dspectral, io, store])

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.cluster.rows import FIVE, Row, declared_rows, written_rows
+from tests.cluster.rows import FIVE, declared_rows, written_rows
 
 
 def test_the_table_has_the_rows_that_tests_declare_and_no_others():
@@ -30,7 +30,3 @@ def test_each_fault_of_a_pass_happens_to_five_estimators():
         by_fault.setdefault((row.what, row.phase), []).append(row.of)
     few = {what for what, names in by_fault.items() if len(names) < len(FIVE)}
     assert few == {("a chunk of a corpus is damaged, and comes back from a copy", "in a pass")}
-
-
-def test_a_row_is_read_from_the_test_that_declares_it():
-    assert Row("a worker is killed (SIGKILL)", "in a pass", "SketchedPCA") in declared_rows()

@@ -174,15 +174,6 @@ def test_the_recipe_for_conda_agrees_with_pyproject():
     assert [recipe["about"]["license_file"]] == here["license-files"]
 
 
-def test_the_citation_names_what_pyproject_names():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    here = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert citation["cff-version"] == "1.2.0"
-    assert citation["license"] == here["license"]
-    assert [one["name"] for one in citation["authors"]] == [one["name"] for one in here["authors"]]
-    assert citation["title"].startswith(here["name"])
-
-
 @pytest.mark.slow
 def test_a_users_program_is_checked_against_the_types_of_the_wheel(python, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -19,11 +19,6 @@ SOURCES = {
 }
 
 
-def test_lines_are_counted_by_folder():
-    assert measure_house.n_lines(SOURCES) == 10
-    assert measure_house.n_lines(SOURCES, "dspectral/engine/") == 5
-
-
 def test_a_file_with_one_importer_is_found_through_names_that_packages_offer():
     assert measure_house.single_importers(SOURCES) == {"dspectral.methods.one": "dspectral.methods.two"}
 

@@ -7,7 +7,6 @@ import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.sparse.linalg import svds
 
 from dspectral import datasets
 from dspectral.datasets import (
@@ -90,11 +89,6 @@ def test_parts_that_belong_together_are_of_one_draw():
     np.testing.assert_allclose(rows @ axes.T @ axes, rows, atol=1e-12)
 
 
-def test_each_block_of_one_seed_is_drawn_by_itself():
-    rows = datasets.gaussian_rows(8, 3, block_rows=4, seed=0).compute()
-    assert len(np.unique(rows)) == rows.size
-
-
 def small(**changes):
     settings = {"row_length": 30, "block_rows": 400, "seed": 5} | changes
     return low_rank_counts(1000, 300, 6, **settings)
@@ -112,12 +106,6 @@ def test_blocks_are_counts_in_canonical_csr():
         np.testing.assert_array_equal(rows.data, np.rint(rows.data))
 
 
-def test_rows_have_the_length_asked_for_on_average():
-    lengths = small(row_length=50).compute().sum(axis=1)
-    assert lengths.min() >= 1
-    assert abs(lengths.mean() - 50) < 4 * 7 / np.sqrt(1000)
-
-
 @pytest.mark.parametrize("scheduler", ["sync", "threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_every_scheduler_draws_the_same_bits(scheduler):
     X = small()
@@ -129,13 +117,7 @@ def test_every_scheduler_draws_the_same_bits(scheduler):
         np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
 
 
-def test_a_longer_matrix_begins_with_the_same_blocks():
-    longer = low_rank_counts(1500, 300, 6, row_length=30, block_rows=400, seed=5)
-    assert (longer.blocks[1].compute() != small().blocks[1].compute()).nnz == 0
-
-
-@pytest.mark.parametrize("exponent", [0.0, 0.7, 1.0, 1.3])
-@pytest.mark.parametrize("noise", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize(("exponent", "noise"), [(0.0, 0.4), (1.0, 0.0), (1.3, 1.0)])
 def test_columns_are_as_frequent_as_the_true_parameters_say(exponent, noise):
     X = low_rank_counts(20_000, 40, 4, row_length=20, noise=noise, exponent=exponent, block_rows=5000, seed=1)
     expected = topic_parameters(40, 4, noise=noise, exponent=exponent).expected_columns()
@@ -143,19 +125,6 @@ def test_columns_are_as_frequent_as_the_true_parameters_say(exponent, noise):
     assert abs(expected.sum() - 1) < 1e-12
     # Three topics in a row make neighbouring words alike: at most 20 times a Poisson number's variance.
     assert np.all(np.abs(counts - counts.sum() * expected) <= 5 * np.sqrt(20 * counts.sum() * expected) + 5)
-
-
-def test_without_noise_as_many_directions_stand_out_as_there_are_topics():
-    X = low_rank_counts(3000, 500, 8, row_length=1000, noise=0.0, block_rows=1000, seed=2).compute()
-    values = np.sort(svds(X.astype(float), k=10, return_singular_vectors=False, rng=0))[::-1]
-    assert values[7] > 4 * values[8]
-
-
-def test_topics_share_no_column_and_each_sums_to_one():
-    topics = topic_parameters(103, 10).topics
-    np.testing.assert_allclose(topics.sum(axis=1), 1)
-    assert (topics.T @ topics).nnz == 10 * 10 * 10  # within topics only
-    assert np.count_nonzero(topics.sum(axis=0)) == topics.nnz
 
 
 def test_nothing_is_drawn_before_it_is_computed(monkeypatch):

@@ -77,11 +77,6 @@ def test_every_setting_is_one_that_distributed_reads():
     assert [name for name in unknown if not name.startswith(pre_spawn)] == []
 
 
-def test_memory_thresholds_rise():
-    memory = configuration()["distributed"]["worker"]["memory"]
-    assert 0 < memory["target"] < memory["spill"] < memory["pause"] < memory["terminate"] < 1
-
-
 @pytest.mark.slow
 def test_the_job_for_slurm_runs_a_fit_with_these_settings_and_the_same_bits(tmp_path):
     binaries = tmp_path / "bin"
@@ -136,13 +131,6 @@ def test_the_job_for_slurm_runs_a_fit_with_these_settings_and_the_same_bits(tmp_
     )
     assert np.array_equal(np.load(tmp_path / "components.npy"), alone.components_)
     assert list(tmp_path.glob("dask-scheduler-*.json")) == []
-
-
-def test_workers_of_slurm_leave_room_below_the_memory_of_a_task():
-    script = (FILES / "slurm.sh").read_text(encoding="utf-8")
-    task = re.search(r"--mem-per-cpu=(\d+)G", script)
-    worker = re.search(r"DSPECTRAL_MEMORY:-(\w+)\}", script)
-    assert 0.8 * int(task[1]) * 2**30 < parse_bytes(worker[1]) < int(task[1]) * 2**30
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -106,11 +106,6 @@ def test_the_page_asks_nothing_of_the_network(found, page):
     assert "@import" not in found.html().split("</style>")[0]
 
 
-def test_links_lead_to_what_is_there(page):
-    assert {link[1:] for link in page.links} <= set(page.ids)
-    assert len(page.ids) == len(set(page.ids))
-
-
 def test_text_that_looks_like_a_page_stays_text(tmp_path):
     hostile = [f"{text} {HOSTILE}" for text in two_subjects(60)]
     path = tmp_path / "<b>name.txt"
@@ -144,20 +139,6 @@ def test_the_same_text_and_seed_give_the_same_findings(tmp_path):
     assert other.documents.sample != first["sample"]
 
 
-def test_cuts_into_blocks_change_no_words_and_no_documents(found, tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("\n".join(two_subjects()), encoding="utf-8")
-    made = dspectral.explore(path, sizes=SMALL, block_bytes=2_000)
-    assert made.size["tokens"] == found.size["tokens"]
-    assert made.vocabulary.words == found.vocabulary.words
-    assert made.documents.sample == found.documents.sample
-    shares = [[topic.share for topic in one.topics] for one in (made, found)]
-    np.testing.assert_allclose(*shares, rtol=1e-4)
-    assert {row: text for row, (_, text) in made.documents.texts.items()}.items() <= dict(
-        enumerate(two_subjects())
-    ).items()
-
-
 @pytest.mark.parametrize(
     ("texts", "left_out"),
     [
@@ -174,12 +155,6 @@ def test_a_short_text_gives_a_page_that_says_what_is_left_out(texts, left_out):
     assert made.missing.keys() == left_out
     assert all(f"Left out: {reason}." in page.text for reason in made.missing.values())
     assert {link[1:] for link in page.links} <= set(page.ids)
-
-
-@pytest.mark.parametrize("texts", [[], ["", " "], ["... !"]])
-def test_no_word_at_all_is_one_sentence(texts):
-    with pytest.raises(ValueError, match="no word at all"):
-        dspectral.explore(texts=texts)
 
 
 def test_what_is_no_text_is_refused():
@@ -199,24 +174,12 @@ def test_texts_may_come_from_a_generator_and_hold_line_ends():
     assert repr(made) == "Exploration('60 texts': 60 documents, 660 words)"
 
 
-def test_a_notebook_shows_the_page_in_a_frame_of_its_own(found):
-    frame = Page(found._repr_html_())
-    assert frame.tags == ["iframe"]
-
-
 def test_the_page_is_saved_and_scratch_is_left_empty(tmp_path):
     scratch = tmp_path / "scratch"
     made = dspectral.explore(texts=two_subjects(60), sizes=SMALL, scratch=scratch)
     path = made.save(tmp_path / "page.html")
     assert path.read_text(encoding="utf-8") == made.html() or path.stat().st_size > 500_000
     assert list(scratch.iterdir()) == []
-
-
-def test_documents_in_memory_are_bounded_whatever_the_text(found):
-    # The typical ones of each topic, the sample, and a few neighbors of each: no term with the number of documents.
-    many = dspectral.explore(texts=two_subjects(3_000), sizes=SMALL)
-    assert len(many.documents.texts) <= 4 * 10 + 10 + (4 * 3 + 10) * 10
-    assert len(many.documents.sample) == len(found.documents.sample) == 10
 
 
 def test_records_are_explored_as_the_same_lines_of_text_are(tmp_path):

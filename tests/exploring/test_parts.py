@@ -18,7 +18,7 @@ from dspectral.exploring.documents import (
 from dspectral.exploring.findings import Branch, class_tree, groups_of, leaves
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.pictures import roomy
-from dspectral.exploring.steps import nearest_words, word_map
+from dspectral.exploring.steps import nearest_words
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.store.from_text.planned_text import Reading, plan_text
 from tests.exploring.texts import two_subjects
@@ -62,12 +62,6 @@ def test_rare_words_are_one_type_and_counts_stay_whole(corpus):
     assert words.counts.tolist() == [6, 3, 3]
     rows = sparse.vstack([words.documents().read(block) for block in corpus.blocks]).toarray()
     assert rows.tolist() == [[0, 2, 0], [0, 0, 0], [0, 1, 2], [0, 0, 0], [0, 0, 1]]
-
-
-def test_documents_are_read_again_by_their_numbers(corpus):
-    assert len(corpus.blocks) > 1
-    found = read_documents(corpus, np.array([0, 2, 4]), planned(corpus.provenance["sources"][0]["url"], 30))
-    assert found == [("lines.txt", LINES[i]) for i in (0, 2, 4)]
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -124,13 +118,6 @@ def test_nearest_words_are_never_the_word_itself_nor_the_rare_ones():
     assert ids.shape == cosines.shape == (4, 3)
     for i, row in enumerate(ids.tolist()):
         assert sorted([*row, i + 1]) == [1, 2, 3, 4]
-
-
-def test_the_map_is_the_same_for_the_same_seed():
-    vectors = np.random.default_rng(0).standard_normal((60, 8)).astype(np.float32)
-    first = word_map(vectors, seed=1)
-    np.testing.assert_array_equal(first, word_map(vectors, seed=1))
-    assert np.abs(first).max() == 100
 
 
 def test_names_on_the_map_do_not_overlap():

@@ -60,7 +60,7 @@ VALUES = np.linalg.svd(ROWS.toarray().astype(float), compute_uv=False)[:5]
 @row(
     "scanpy",
     "to",
-    "`sc.pp.pca` on `store.to_anndata()`, lazily: variances and axes of `SketchedPCA`",
+    "`sc.pp.pca` on `store.to_anndata()`, also of tf-idf rows, lazily: those of `SketchedPCA`",
     packages="scanpy anndata dask",
 )
 def test_scanpy_finds_the_principal_components_of_a_store(store):
@@ -72,6 +72,9 @@ def test_scanpy_finds_the_principal_components_of_a_store(store):
     # scanpy divides by the number of rows where it computes with Dask, and by one less elsewhere.
     assert np.allclose(adata.uns["pca"]["variance"] * 240 / 239, ours.explained_variance_, rtol=1e-3)
     assert same_up_to_signs(adata.varm["PCs"], ours.components_.T)
+    weighted = store.to_anndata(weighting=Weighting.tfidf(store.document_frequency, 240))
+    sc.pp.pca(weighted, n_comps=3)
+    assert same_up_to_signs(weighted.varm["PCs"], SketchedPCA(3).fit(store.tfidf()).components_.T)
 
 
 @row(
@@ -91,20 +94,6 @@ def test_scanpy_normalizes_a_store(store):
         sc.pp.highly_variable_genes(adata, n_top_genes=10)
     assert np.allclose(lazy.X.compute().toarray(), near.X.toarray(), rtol=1e-4)
     assert lazy.var["highly_variable"].tolist() == near.var["highly_variable"].tolist()
-
-
-@row(
-    "scanpy",
-    "to",
-    "`sc.pp.pca` on tf-idf rows of a store, `to_anndata(weighting=...)`",
-    packages="scanpy anndata dask",
-)
-def test_scanpy_takes_weighted_rows(store):
-    import scanpy as sc
-
-    adata = store.to_anndata(weighting=Weighting.tfidf(store.document_frequency, 240))
-    sc.pp.pca(adata, n_comps=3)
-    assert same_up_to_signs(adata.varm["PCs"], SketchedPCA(3).fit(store.tfidf()).components_.T)
 
 
 @row(
@@ -133,31 +122,13 @@ def test_matrices_in_memory_are_rows(adata):
     assert np.allclose(values_of(adata[:100].X), values_of(ROWS[:100]), rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(
-            "h5ad",
-            marks=row(
-                "AnnData .h5ad",
-                "from",
-                "`open_store(path, layer=...)`: `X`, layer and `raw`, read in blocks",
-                packages="anndata h5py",
-            ),
-        ),
-        pytest.param(
-            "zarr",
-            marks=row(
-                "AnnData .zarr",
-                "from",
-                "`open_store(path, layer=...)`: `X`, layer and `raw`, read in blocks",
-                packages="anndata zarr",
-            ),
-        ),
-    ],
+@row(
+    "AnnData .h5ad and .zarr",
+    "from",
+    "`open_store(path, layer=...)`: `X`, layer and `raw`, read in blocks",
+    packages="anndata h5py zarr",
 )
-def test_a_file_opens_as_a_store(kind, adata, tmp_path):
-    path = saved(adata, tmp_path / f"cells.{kind}")
+def test_a_file_opens_as_a_store(path):
     for layer, factor in ((None, 1), ("counts", 2), ("raw", 3)):
         assert np.allclose(values_of(open_store(path, layer=layer)), factor * VALUES, rtol=1e-4)
 
@@ -252,31 +223,13 @@ def test_scanpy_works_on_results_in_memory(adata):
     assert adata.obsm["X_umap"].shape == (240, 2)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(
-            "h5ad",
-            marks=row(
-                "scanpy",
-                "to",
-                "`write_embedding` into an .h5ad file where it lies: `obsm`, `varm`, `uns`; `neighbors` on it",
-                packages="scanpy anndata h5py",
-            ),
-        ),
-        pytest.param(
-            "zarr",
-            marks=row(
-                "scanpy",
-                "to",
-                "`write_embedding` into a .zarr file where it lies: `obsm`, `varm`, `uns`; `neighbors` on it",
-                packages="scanpy anndata zarr",
-            ),
-        ),
-    ],
+@row(
+    "scanpy",
+    "to",
+    "`write_embedding` into .h5ad and .zarr where they lie: `obsm`, `varm`, `uns`; `neighbors` on it",
+    packages="scanpy anndata h5py zarr",
 )
-def test_scanpy_works_on_results_in_a_file(kind, adata, tmp_path):
-    path = saved(adata, tmp_path / f"cells.{kind}")
+def test_scanpy_works_on_results_in_a_file(path):
     rows = open_store(path)
     model = TruncatedSVD(5).fit(rows)
     coordinates = model.transform(rows)

@@ -35,7 +35,7 @@ def test_we_read_svmlight_of_scikit_learn(tmp_path):
 @row(
     "scikit-learn",
     "to",
-    "`load_svmlight_file(multilabel=True)` reads the svmlight file that we wrote",
+    "`load_svmlight_file(multilabel=True)` reads our svmlight and, behind its head line, extreme format",
     packages="scikit-learn",
 )
 def test_scikit_learn_reads_our_svmlight(tmp_path):
@@ -45,19 +45,8 @@ def test_scikit_learn_reads_our_svmlight(tmp_path):
     check_labelled(
         load_svmlight_file(str(tmp_path / "rows.svm"), n_features=30, multilabel=True, zero_based=True)
     )
-
-
-@row(
-    "extreme classification",
-    "to",
-    "scikit-learn's reader, behind the head line, reads the file that we wrote",
-    packages="scikit-learn",
-)
-def test_the_extreme_classification_format_is_svmlight_behind_a_head_line(tmp_path):
-    from sklearn.datasets import load_svmlight_file
-
     write_labelled_text(ROWS, str(tmp_path / "rows.txt"), LABELS, format="extreme")
-    with (tmp_path / "rows.txt").open("rb") as file:
+    with (tmp_path / "rows.txt").open("rb") as file:  # extreme classification: svmlight behind a head line
         assert file.readline().split() == [b"40", b"30", b"6"]
         check_labelled(load_svmlight_file(file, n_features=30, multilabel=True, zero_based=True))
 

@@ -1,6 +1,7 @@
 """Collections of texts, tables, tokenizers and tagged sentences of other programs."""
 
 from functools import cache
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,103 +15,54 @@ TEXTS = ["the café isn't open", "Don't panic", "to be or not to be", "", "the e
 EXPECTED = NgramHashing(2**10).transform(TEXTS).toarray()
 
 
-def check_hashed(column):
-    assert np.array_equal(NgramHashing(2**10).transform(column).toarray(), EXPECTED)
-
-
 def check_built(column, tmp_path, **options):
     store = build_store(column, str(tmp_path / "built"), hashing=NgramHashing(2**10), **options)
     assert np.array_equal(store.counts.compute().toarray(), EXPECTED)
 
 
-def dataset():
+def check_frame(frame, tmp_path):
+    assert np.array_equal(NgramHashing(2**10).transform(frame["text"]).toarray(), EXPECTED)
+    check_built(frame["text"], tmp_path / "column")
+    check_built(frame, tmp_path / "frame", field="text")
+
+
+@row(
+    "Hugging Face Datasets",
+    "from",
+    "`NgramHashing` and `build_store` of a column, and of a `Dataset` with `field=`",
+    packages="datasets",
+)
+def test_a_dataset_is_hashed_and_built_into_a_store(tmp_path):
     from datasets import Dataset
 
-    return Dataset.from_dict({"text": TEXTS})
-
-
-def polars_frame():
-    import polars as pl
-
-    return pl.DataFrame({"text": TEXTS})
-
-
-def pandas_frame():
-    import pandas as pd
-
-    return pd.DataFrame({"text": TEXTS})
+    check_frame(Dataset.from_dict({"text": TEXTS}), tmp_path)
 
 
 @pytest.mark.parametrize(
-    "make",
+    "package",
     [
         pytest.param(
-            dataset,
-            marks=row(
-                "Hugging Face Datasets",
-                "from",
-                "`NgramHashing` of a column of a `Dataset`",
-                packages="datasets",
-            ),
-        ),
-        pytest.param(
-            polars_frame, marks=row("polars", "from", "`NgramHashing` of a `Series`", packages="polars")
-        ),
-        pytest.param(
-            pandas_frame, marks=row("pandas", "from", "`NgramHashing` of a `Series`", packages="pandas")
-        ),
-    ],
-)
-def test_a_column_is_hashed(make):
-    check_hashed(make()["text"])
-
-
-@pytest.mark.parametrize("field", [None, "text"])
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(
-            dataset,
-            marks=row(
-                "Hugging Face Datasets",
-                "from",
-                "`build_store` of a column, and of a `Dataset` with `field=`",
-                packages="datasets",
-            ),
-        ),
-        pytest.param(
-            polars_frame,
+            "polars",
             marks=row(
                 "polars",
                 "from",
-                "`build_store` of a `Series`, and of a `DataFrame` with `field=`",
+                "`NgramHashing` and `build_store` of a `Series`, and of a `DataFrame` with `field=`",
                 packages="polars",
             ),
         ),
         pytest.param(
-            pandas_frame,
+            "pandas",
             marks=row(
                 "pandas",
                 "from",
-                "`build_store` of a `Series`, and of a `DataFrame` with `field=`",
+                "`NgramHashing` and `build_store` of a `Series`, and of a `DataFrame` with `field=`",
                 packages="pandas",
             ),
         ),
     ],
 )
-def test_a_column_or_a_frame_is_built_into_a_store(make, field, tmp_path):
-    check_built(make() if field else make()["text"], tmp_path, **({"field": field} if field else {}))
-
-
-class Counter:
-    """A function that makes partitions, and how often it was called."""
-
-    def __init__(self):
-        self.calls = 0
-
-    def __call__(self, part):
-        self.calls += 1
-        return part
+def test_a_frame_is_hashed_and_built_into_a_store(package, tmp_path):
+    check_frame(import_module(package).DataFrame({"text": TEXTS}), tmp_path)
 
 
 @row("Dask Bag", "from", "`build_store` of a `Bag` of strings, each partition computed once", packages="dask")
@@ -118,12 +70,11 @@ def test_a_bag_is_built_into_a_store_by_partitions(tmp_path):
     import dask
     import dask.bag as db
 
-    seen = Counter()
+    seen = []
     with dask.config.set(scheduler="synchronous"):
-        check_built(
-            db.from_sequence(TEXTS, npartitions=3).map_partitions(lambda part: seen(list(part))), tmp_path
-        )
-    assert seen.calls == 3
+        bag = db.from_sequence(TEXTS, npartitions=3)
+        check_built(bag.map_partitions(lambda part: seen.append(1) or list(part)), tmp_path)
+    assert len(seen) == 3
 
 
 @row(

@@ -16,28 +16,12 @@ VECTORS = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
 FORMATS = {True: "vectors.bin", False: "vectors.txt"}
 
 
-@pytest.mark.parametrize(
-    "binary",
-    [
-        pytest.param(
-            False,
-            marks=row(
-                "gensim",
-                "to",
-                "`KeyedVectors.load_word2vec_format` loads our text file, bit for bit",
-                packages="gensim",
-            ),
-        ),
-        pytest.param(
-            True,
-            marks=row(
-                "gensim",
-                "to",
-                "`KeyedVectors.load_word2vec_format(binary=True)` loads our binary file, bit for bit",
-                packages="gensim",
-            ),
-        ),
-    ],
+@pytest.mark.parametrize("binary", [False, True])
+@row(
+    "gensim",
+    "to",
+    "`KeyedVectors.load_word2vec_format` loads our text and binary files, bit for bit",
+    packages="gensim",
 )
 def test_gensim_loads_our_vectors(binary, tmp_path):
     from gensim.models import KeyedVectors
@@ -48,28 +32,12 @@ def test_gensim_loads_our_vectors(binary, tmp_path):
     assert np.array_equal(theirs.vectors, VECTORS)
 
 
-@pytest.mark.parametrize(
-    "binary",
-    [
-        pytest.param(
-            False,
-            marks=row(
-                "gensim",
-                "from",
-                "`read_word2vec` reads what `save_word2vec_format` wrote as text",
-                packages="gensim",
-            ),
-        ),
-        pytest.param(
-            True,
-            marks=row(
-                "gensim",
-                "from",
-                "`read_word2vec` reads what `save_word2vec_format` wrote as binary",
-                packages="gensim",
-            ),
-        ),
-    ],
+@pytest.mark.parametrize("binary", [False, True])
+@row(
+    "gensim",
+    "from",
+    "`read_word2vec` reads what `save_word2vec_format` wrote, text and binary",
+    packages="gensim",
 )
 def test_we_read_the_vectors_of_gensim(binary, tmp_path):
     from gensim.models import KeyedVectors

@@ -1,7 +1,5 @@
 """Hashed n-grams: the same columns and signs as scikit-learn's, entry by entry."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -73,28 +71,6 @@ def test_rows_are_canonical_csr_of_small_types():
     assert rows.has_canonical_format
     assert again.has_canonical_format  # found by looking at the entries
     assert np.all(rows.data != 0)
-
-
-def test_large_counts_are_exact():
-    rows = hash_documents(Documents.of(["word " * 100_000]), HashingSettings(ngram_range=(1, 1)))
-    assert np.abs(rows.data).tolist() == [100_000]
-
-
-def test_threads_do_not_disturb_each_other():
-    documents = [Documents.of([f"{i} {text}" for text in texts.NASTY]) for i in range(8)]
-    expected = [hash_documents(block, HashingSettings()) for block in documents]
-    with ThreadPoolExecutor(4) as pool:
-        for rows, alone in zip(
-            pool.map(hash_documents, documents, [HashingSettings()] * 8), expected, strict=True
-        ):
-            assert_same_rows(rows, alone)
-
-
-def test_numpy_numbers_and_lists_are_settings_as_well():
-    hashing = HashingSettings(np.int64(64), [np.int32(1), 2], np.True_, np.False_)
-    expected = hash_documents(Documents.of(["yes or no"]), HashingSettings(64, (1, 2), True, False))
-    assert_same_rows(hash_documents(Documents.of(["yes or no"]), hashing), expected)
-    assert hashing.checked() == (64, (1, 2), True, False, None)
 
 
 @pytest.mark.parametrize("n_features", [0, 1, -8, 1000, 2**31, 2.5])

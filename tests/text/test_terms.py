@@ -1,7 +1,6 @@
 """Exact n-grams: counted, merged and looked up as scikit-learn's CountVectorizer does."""
 
 import copy
-import pickle
 
 import numpy as np
 import pytest
@@ -98,18 +97,6 @@ def test_documents_are_encoded_as_by_scikit_learn(known, documents, ngram_range,
     np.testing.assert_array_equal(rows.data, expected.data)
 
 
-def test_an_index_travels_to_other_processes():
-    index = pickle.loads(pickle.dumps(TermIndex.of(Documents.of(["be", "to be"]))))  # noqa: S301 (our own bytes)
-    rows = encode_documents(Documents.of(["to be or not to be"]), index, (1, 2))
-    assert rows.toarray().tolist() == [[2, 2]]
-
-
-@pytest.mark.parametrize("terms", [[], [""]])
-def test_an_index_without_words_finds_nothing(terms):
-    rows = encode_documents(Documents.of(["to be", ""]), TermIndex.of(Documents.of(terms)))
-    assert (rows.shape, rows.nnz) == ((2, len(terms)), 0)
-
-
 def test_terms_with_equal_hashes_are_told_apart():
     first_of, twins = {}, []
     terms = Documents.of([f"t{i}" for i in range(200_000)])
@@ -131,14 +118,3 @@ def test_terms_with_equal_hashes_are_told_apart():
 def test_a_term_that_comes_twice_is_refused():
     with pytest.raises(ValueError, match="Terms 0 and 2 are both b'yes', but must be distinct"):
         TermIndex.of(Documents.of(["yes", "no", "yes"]))
-
-
-@pytest.mark.parametrize("n_partitions", [0, 65537])
-def test_numbers_of_partitions_out_of_range_are_refused(n_partitions):
-    with pytest.raises(ValueError, match=f"n_partitions is {n_partitions}, but must be from 1 to 65536"):
-        TermTable.of(Documents.of(["yes"])).partition(n_partitions)
-
-
-def test_a_mask_of_another_length_is_refused():
-    with pytest.raises(ValueError, match="mask has 2 entries, but must have one for each of the 1 terms"):
-        TermTable.of(Documents.of(["yes"])).filter(np.array([True, False]))

@@ -3,7 +3,6 @@
 import contextlib
 import pickle
 import re
-import subprocess
 import sys
 from functools import partial
 
@@ -112,13 +111,6 @@ def test_a_tokenizer_is_kept_by_name_and_compared_by_it(tmp_path):
     np.testing.assert_array_equal(files.compute().toarray(), store.counts.compute().toarray())
 
 
-def test_without_a_tokenizer_stores_hold_what_they_held(tmp_path):
-    hashed = build_store(written(tmp_path), str(tmp_path / "s"), hashing=NgramHashing(64)).provenance
-    assert list(hashed["hashing"]) == ["n_features", "ngram_range", "lowercase", "alternate_sign"]
-    counted = build_store(written(tmp_path), str(tmp_path / "v"), vocabulary=VocabularySettings()).provenance
-    assert list(counted["vocabulary"]) == [name for name in VocabularySettings._fields if name != "tokenizer"]
-
-
 def test_a_store_whose_tokenizer_is_gone_reads_and_says_so_when_appended_to(tmp_path, monkeypatch):
     (tmp_path / "gone_tokenizer.py").write_text("def cut(text):\n    return text.split()\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -167,21 +159,6 @@ def test_no_name_in_any_module_of_the_environment_leads_to_a_function(monkeypatc
     assert found == []
 
 
-@pytest.mark.slow
-def test_a_tokenizer_is_found_where_it_is_given_to_load(tmp_path):
-    dspectral.save(NgramHashing(64, tokenizer=pieces), str(tmp_path / "m"))
-    command = (
-        "import sys, dspectral\nfrom tests.text.test_tokenizers import pieces\n"
-        "loaded = dspectral.load(sys.argv[1])\n"
-        "try:\n    loaded.transform(['a-b'])\nexcept ValueError as error:\n    print('refused')\n"
-        "print(dspectral.load(sys.argv[1], classes=[pieces]).transform(['a-b']).nnz)"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", command, str(tmp_path / "m")], capture_output=True, text=True, check=True
-    )
-    assert run.stdout.split() == ["refused", str(NgramHashing(64, tokenizer=pieces).transform(["a-b"]).nnz)]
-
-
 @pytest.mark.parametrize(
     ("tokenizer", "sentence"),
     [
@@ -205,14 +182,6 @@ def test_what_has_no_name_is_refused(tmp_path, tokenizer, sentence):
         with pytest.raises((ValueError, TypeError), match=f"tokens is .*{sentence}"):
             build_corpus(written(tmp_path), str(tmp_path / "c"), tokens=tokenizer)
     assert not (tmp_path / "s").exists()
-
-
-def test_local_functions_are_refused():
-    def local(text):
-        return text.split()
-
-    with pytest.raises(ValueError, match=r"the function '.*<locals>\.local' without a name to import it by"):
-        as_tokenizer(local)
 
 
 def test_blanks_inside_tokens_become_underscores_and_empty_tokens_go():
@@ -253,26 +222,3 @@ def test_a_tokenizer_travels_to_workers_with_its_function():
     assert travelled.function("a b") == ["a", "b"]
     assert travelled == as_tokenizer(Versioned("3"))
     assert travelled != as_tokenizer(Versioned("4"))
-
-
-def test_the_tokens_of_spacy_become_the_words_of_a_corpus(tmp_path):
-    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
-    english = spacy.blank("en")
-    lines = ["Don't go to N.Y., Al!", "", "It's  $5 (really)."]
-    corpus = build_corpus(written(tmp_path, lines), str(tmp_path / "c"), tokens=english)
-    expected = {token.text for line in lines for token in english(line) if not token.is_space}
-    assert set(corpus.words) == {"<?>", *expected}
-    hashing = NgramHashing(64, (1, 2), lowercase=False, tokenizer=english)
-    assert hashing == NgramHashing(64, (1, 2), lowercase=False, tokenizer=spacy.blank("en"))
-    assert hashing != NgramHashing(64, (1, 2), lowercase=False, tokenizer=spacy.blank("de"))
-    reference = HashingVectorizer(
-        n_features=64,
-        ngram_range=(1, 2),
-        norm=None,
-        lowercase=False,
-        token_pattern=None,
-        tokenizer=lambda text: [token.text for token in english(text) if not token.is_space],
-    )
-    np.testing.assert_array_equal(hashing.transform(lines).toarray(), reference.transform(lines).toarray())
-    store = build_store(written(tmp_path, lines), str(tmp_path / "s"), hashing=hashing)
-    assert "English en_pipeline 0.0.0" in store.provenance["hashing"]["tokenizer"]

@@ -78,18 +78,6 @@ def test_bytes_that_only_look_like_utf8_are_refused(bad):
         tokenize(Documents.of([b"good", b"bad" + bad]))
 
 
-def test_a_character_cut_by_the_end_of_its_document_is_not_taken_from_the_next():
-    whole = "é".encode()
-    with pytest.raises(ValueError, match="Document 0 of the block is not UTF-8 at byte 1 of 2"):
-        tokenize(Documents.of([b"a" + whole[:1], whole[1:] + b"a"]))
-
-
-def test_documents_may_be_a_part_of_their_buffer_and_read_only():
-    data = np.frombuffer(b"skipped one two skipped", dtype=np.uint8)
-    assert words_of(tokenize(Documents(data, np.array([8, 11, 15])))) == [["one"], ["two"]]
-    assert words_of(tokenize(Documents(data.copy(), np.array([8, 15], dtype=np.int32)))) == [["one", "two"]]
-
-
 @pytest.mark.parametrize("offsets", [[0, 5], [-1, 3], [0, 3, 2], []])
 def test_offsets_that_do_not_fit_are_refused(offsets):
     with pytest.raises(ValueError, match="offsets of the documents do not fit their 4 bytes"):

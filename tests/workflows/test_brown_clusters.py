@@ -72,10 +72,3 @@ def test_a_line_that_is_not_a_word_and_a_tag_is_named(tmp_path, line):
     path.write_text(f"a\tO\n{line}\n")
     with pytest.raises(ValueError, match=r"bad\.conll, line 2 is"):
         entities.read_tagged(str(path))
-
-
-def test_a_file_without_sentences_is_named(tmp_path):
-    path = tmp_path / "empty.conll"
-    path.write_text("\n\n")
-    with pytest.raises(ValueError, match="holds no sentence"):
-        entities.read_tagged(str(path))

@@ -54,12 +54,6 @@ def test_a_vocabulary_takes_two_passes(build, text):
     assert {row["method"] for row in report["rows"]} == {"vocabulary"}
 
 
-def test_documents_are_appended_to_a_finished_store(build, text):
-    build("--text", text, "--columns-bits", "8")
-    store, _, value = build("--text", text, "--columns-bits", "8", "--append")
-    assert value["rows"] == store.n_rows == 10
-
-
 def test_a_folder_of_files_in_another_encoding_and_form_is_read(build, tmp_path):
     folder = tmp_path / "exports"
     folder.mkdir()

@@ -56,14 +56,3 @@ def test_a_misspelled_program_is_answered_with_the_nearest(name, hint, capsys):
         main([name, "--out", "x"])
     assert caught.value.code == 2
     assert capsys.readouterr().err == f"dspectral: error: there is no program {name}: {hint}\n"
-
-
-def test_an_interrupt_while_a_program_is_imported_is_one_sentence(monkeypatch, capsys):
-    def interrupted(_name):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("dspectral.__main__.import_module", interrupted)
-    with pytest.raises(SystemExit) as caught:
-        main(["demo"])
-    assert caught.value.code == 130
-    assert capsys.readouterr().err == "dspectral demo: interrupted\n"

@@ -151,11 +151,6 @@ def test_each_family_learns_in_each_way_and_halves_are_told_apart(family, found)
     assert not reported or f"of {len(reported)} data sets" in report["answer"]
 
 
-def test_tuning_finds_the_ridge_that_does_not_blot_out_the_correction(found):
-    rows, _ = found("multilabel")
-    assert "alpha 0.01" in rows["enron", "tuned", "auc"]["settings"]
-
-
 def test_every_other_data_set_by_name_is_designed_on():
     assert designed_on(FAMILIES["multilabel"].sets) == {"bibtex", "goemotions", "ohsumed-f", "reuters21578"}
     halves = FAMILIES["embeddings"].sets
@@ -190,11 +185,3 @@ def test_articles_have_several_classes_and_those_seen_once_do_not_count(tmp_path
         write(tmp_path / "reuters21578" / f"modapte_{side}.jsonl.gz", map(json.dumps, records))
     train, _ = sets.read_documents(tmp_path, "reuters21578", "", 0).final
     assert train.y.toarray().tolist() == [[1, 1, 0]] * 8 + [[0, 0, 1]] * 2
-
-
-def test_a_data_set_that_is_not_there_is_named(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        defaults.main(["--data", str(tmp_path), "--sets", "enron", "--out", str(tmp_path / "out")])
-    assert "enron" in capsys.readouterr().err
-    with pytest.raises(FileNotFoundError, match="de_gsd"):
-        sets.read_tagged(tmp_path, "de_gsd")

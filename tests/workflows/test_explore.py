@@ -29,8 +29,3 @@ def test_a_page_and_a_report_are_written(text, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"page: {tmp_path / 'out' / 'explore.html'}" in printed
     assert "240 documents with 2,640 words" in printed
-
-
-def test_the_title_is_the_name_that_is_given(text, tmp_path):
-    explore.main([text, "--out", str(tmp_path / "out"), "--name", "Sea & garden", *SMALL])
-    assert "<h1>Sea &amp; garden</h1>" in (tmp_path / "out" / "explore.html").read_text(encoding="utf-8")

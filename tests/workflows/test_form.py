@@ -105,11 +105,6 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(tmp_path, capsys, error):
     assert not (tmp_path / "new" / "out").exists()
 
 
-def test_debug_shows_the_error_itself(tmp_path):
-    with pytest.raises(ValueError, match="too deep"), form.run(arguments(tmp_path, "--debug")):
-        raise ValueError("too deep")
-
-
 def test_a_fault_of_ours_keeps_its_traceback_and_leaves_nothing(tmp_path):
     with pytest.raises(ZeroDivisionError):
         run_and_raise(arguments(tmp_path), ZeroDivisionError())
@@ -252,22 +247,6 @@ def test_an_existing_cluster_is_used_and_survives(tmp_path):
     assert len(report["memory"]["processes"]) == 2
     # The worker is a thread of this process: its time is not counted twice.
     assert 0.79 <= report["cpu_seconds"] < own + 0.3
-
-
-def test_a_cluster_without_a_dashboard_does_the_work_and_that_is_said(tmp_path, capsys):
-    with (
-        LocalCluster(
-            n_workers=1,
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-        ) as cluster,
-        form.run(arguments(tmp_path, "--scheduler", cluster.scheduler_address)),
-    ):
-        assert not dask.config.get("dspectral.dashboard", default=False)
-        assert run_tasks(len, ["ab"], name="measure") == [2]
-    assert "no page about fits: the scheduler has no dashboard" in capsys.readouterr().out
 
 
 def test_functions_of_workflows_travel_by_value_to_workers_that_lack_them(tmp_path):

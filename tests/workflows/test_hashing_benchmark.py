@@ -50,23 +50,3 @@ def test_matrices_that_differ_are_a_fault(tmp_path, text, monkeypatch):
     monkeypatch.setattr(hashing, "hash_documents", lambda _documents, _settings: wrong)
     with pytest.raises(RuntimeError, match=r"differ in \d+ entries, first in document \[0\]"):
         run(tmp_path, "--text", text)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"one\n\xff\n", "wrong.txt, line 2, is not UTF-8: invalid start byte"),
-        (b"only one\n", "1 document(s), but two threads need at least 2"),
-    ],
-)
-def test_text_that_cannot_be_read_is_one_sentence(tmp_path, capsys, content, message):
-    (tmp_path / "wrong.txt").write_bytes(content)
-    with pytest.raises(SystemExit):
-        run(tmp_path, "--text", str(tmp_path / "wrong.txt"))
-    assert message in capsys.readouterr().err
-
-
-def test_a_pattern_that_matches_nothing_is_named(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        run(tmp_path, "--text", str(tmp_path / "*.txt"))
-    assert "no file matches" in capsys.readouterr().err

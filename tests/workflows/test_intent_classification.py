@@ -79,23 +79,6 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     assert np.mean(model.predict(sentences(50, 3)[0]) == sentences(50, 3)[1]) > 0.5
 
 
-@pytest.mark.parametrize(
-    ("method", "half", "plus"), [("", "sent", False), ("sent+", "sent", True), ("idf", "idf", False)]
-)
-def test_the_model_of_the_method_that_is_asked_for_is_saved_and_sent_by_default(
-    files, tmp_path, method, half, plus
-):
-    out = tmp_path / "out"
-    options = [f"--{name}={value}" for name, value in files.items() if name != "vectors"]
-    small = ["--n-components", "6", "--columns-bits", "12"]
-    asked = ["--method", method] if method else []
-    intent_classification.main([*options, *small, *asked, "--out", str(out)])
-    report = json.loads((out / "report.json").read_text())
-    assert {row["method"] for row in report["rows"]} == {"none", "sent", "sent+", method or "sent"}
-    model = load(str(out / "model"))
-    assert (model.half_, model.plus) == (half, plus)
-
-
 def test_at_share_zero_only_the_labelled_sentences_are_sketched(files, tmp_path):
     train, text = intent_classification.read_labelled(files["train"]), sentences(300, seed=9)[0]
     lines = tmp_path / "all.txt"

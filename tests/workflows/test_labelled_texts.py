@@ -33,11 +33,3 @@ def test_averages_and_concatenations_are_of_the_words_that_have_a_vector():
     np.testing.assert_allclose(Average(settings).transform(texts), [[0.5, 1.0], [0, 0], [0.25, 1.0]])
     expected = [[1, 0, 0, 2, 0, 0], [0] * 6, [0, 2, 0, 2, 0, 0]]
     np.testing.assert_array_equal(concatenated(texts, settings), expected)
-
-
-def test_words_that_ask_are_no_stop_words_by_default():
-    question = ["who", "was", "the", "first", "man", "on", "the", "moon", "?"]
-    assert content([question], "weak") == [["who", "man", "moon"]]
-    for word in ("how", "what", "when", "where", "which", "who", "whom", "whose", "why"):
-        assert content([[word, "is", "it"]], "weak") == [[word]]
-    assert content([question], "english") == [["man", "moon"]]

@@ -55,9 +55,3 @@ def test_more_text_begins_with_the_same_files(tmp_path, monkeypatch):
     few, more = chain.write(tmp_path, 2000), chain.write(tmp_path, 2500)
     assert more[:2] == few
     assert [len(gzip.decompress(Path(path).read_bytes()).split()) for path in more] == [1000, 1000, 500]
-
-
-def test_memory_is_that_of_workers(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        large_corpus.main(["--tokens", "1000", "--out", str(tmp_path / "out")])
-    assert "--workers" in capsys.readouterr().err

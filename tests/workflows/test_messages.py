@@ -4,7 +4,6 @@ from asyncio import CancelledError
 from importlib import import_module
 
 import pytest
-from distributed import KilledWorker
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
@@ -173,12 +172,6 @@ OPTIONS = {
 )
 def test_parameters_become_options_and_advice_that_cannot_be_taken_is_left_out(text, said):
     assert in_options(text, OPTIONS) == said
-
-
-def test_an_error_without_words_and_a_lost_worker_are_sentences_too():
-    assert sentence(ValueError(), {}) == "ValueError"
-    assert "--memory-limit" in sentence(KilledWorker("task", None, 3), {})
-    assert sentence(OSError(28, "No space left on device", "a.zarr"), {}) == "a.zarr: no space left on device"
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import pytest
 from dspectral import load
 from dspectral.datasets import sample_labelled_documents
 from dspectral.io import build_labelled_store, write_labelled_text
-from tests.workflows.programs import words
 from workflows import multilabel
-from workflows._parts.multilabel_baselines import LowRank, OneVsRest
+from workflows._parts.multilabel_baselines import LowRank
 from workflows._parts.multilabel_stores import parted
 
 METRICS = {"auc", "precision_at_1", "precision_at_3", "precision_at_5", "ndcg_at_5"}
@@ -41,14 +40,6 @@ def test_every_method_ranks_and_the_report_says_how_well(files, tmp_path):
     assert (tmp_path / "auc.png").exists()
 
 
-def test_too_many_states_are_noted_and_the_rest_goes_on(files, tmp_path):
-    arguments = words(f"--train {files / 'train.txt'} --test {files / 'test.txt'} --out {tmp_path}")
-    multilabel.main([*arguments, "--n-states", "80", "4", "--methods", "moments-unbiased"])
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert any("independent direction" in note for note in report["notes"])
-    assert {row["n_states"] for row in report["rows"]} == {4}
-
-
 def test_low_rank_reaches_the_ridge_regression_of_full_rank(files, tmp_path):
     store = build_labelled_store(str(files / "train.txt"), str(tmp_path / "a"))
     X = (store.counts.compute().toarray() > 0).astype(float)
@@ -58,12 +49,6 @@ def test_low_rank_reaches_the_ridge_regression_of_full_rank(files, tmp_path):
     ours = model.decision_function(store.counts.compute())
     assert np.linalg.norm(ours - Y) < 1.05 * np.linalg.norm(best - Y)
     assert model.n_passes == 8 * 22 + 1
-
-
-def test_a_label_that_none_has_is_never_predicted(files, tmp_path):
-    store = build_labelled_store(str(files / "train.txt"), str(tmp_path / "a"), n_labels=13)
-    scores = OneVsRest().fit(store).decision_function(store.counts.compute())
-    assert (scores[:, 12] == -30.0).all()
 
 
 def test_settings_are_chosen_on_training_documents_held_out(files, tmp_path):

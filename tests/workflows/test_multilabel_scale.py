@@ -29,11 +29,3 @@ def test_every_part_is_learned_from_and_each_pass_is_timed(tmp_path):
     assert all(found[method, 800, "scoring_cpu_seconds"] > 0 for method in ("moments", "low-rank, 1 turn(s)"))
     assert ("moments", None, "slope_in_documents") in found
     assert {row["passes"] for row in rows if row["method"] == "moments" and "passes" in row} == {3}
-
-
-def test_a_file_is_no_scratch_folder(tmp_path, capsys):
-    place = tmp_path / "taken"
-    place.write_text("")
-    with pytest.raises(SystemExit):
-        multilabel_scale.main(["--shape", "small", "--scratch", str(place), "--out", str(tmp_path / "out")])
-    assert f"--scratch {place} is a file" in capsys.readouterr().err

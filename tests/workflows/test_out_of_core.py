@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.schedulers import forked_workers
-from tests.workflows.programs import words
 from workflows.benchmarks import out_of_core
 
 
@@ -25,14 +24,3 @@ def test_each_part_is_sketched_and_decomposed_and_told(tmp_path):
             assert 0 < found[data, method, "relative_certificate"] < 1
     assert found["x3", "krylov", "passes"] == 3
     assert found["x1", "frequent_directions", "allowed_memory_bytes_of_all_workers"] > 0
-
-
-@pytest.mark.slow
-def test_the_larger_parts_may_be_decomposed_alone(tmp_path):
-    options = words("--rows 400 --columns 3000 --row-length 10 --block-rows 400 --passes 3")
-    options += ["--sketch-size", "12", "--factors", "1", "2", "--components", "4", "--sketch-up-to", "1"]
-    with forked_workers():
-        out_of_core.main([*options, "--workers", "1", "--out", str(tmp_path / "out"), "--debug"])
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    found = {(row["data"], row["method"]) for row in report["rows"]}
-    assert found == {("x1", "frequent_directions"), ("x1", "krylov"), ("x2", "krylov")}

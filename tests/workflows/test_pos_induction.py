@@ -1,11 +1,9 @@
 import json
 
-import numpy as np
 import pytest
 
 from dspectral import load
 from dspectral.datasets import brown_model_sentences
-from tests.workflows.programs import words
 from workflows import pos_induction
 
 
@@ -45,11 +43,3 @@ def test_methods_are_scored_and_anchors_are_named(tmp_path, corpus):
     assert [row["anchor"] for row in details] == model.anchors_
     assert sum(row["value"] for row in details) == 1500 * 8
     assert all(anchor in " ".join(report["notes"]) for anchor in model.anchors_)
-
-
-def test_files_are_read_as_one_and_the_plain_setting_is_there(tmp_path, corpus):
-    options = words(f"--corpus {corpus} {corpus} --n-states 3 --methods anchor-plain --name twice")
-    _, report = run(tmp_path, *options)
-    assert {row["data"] for row in report["rows"]} == {"twice"}
-    assert "3000 sentences, 24000 tokens, 3 tags" in report["notes"]
-    assert np.isfinite([row["value"] for row in report["rows"]]).all()

@@ -55,13 +55,6 @@ def test_every_contender_does_the_toy_task_well(name, contender, toys):
         assert low <= value <= high, f"{metric}: {value}"
 
 
-def test_every_race_has_every_size_and_ours_first():
-    for race in RACES.values():
-        assert tuple(race.sizes) == races.SIZES
-        assert next(iter(race.contenders)).startswith("dspectral")
-        assert len({frozenset(of) for of in race.sizes.values()}) == 1
-
-
 def report(tmp_path, *options):
     (tmp_path / "lines.txt").write_text(
         "one line of words\nand another line of words\n" * 50, encoding="utf-8"
@@ -100,12 +93,6 @@ def test_a_peer_that_is_not_installed_is_a_row_that_says_so(tmp_path, monkeypatc
     page = (tmp_path / "out" / "races.md").read_text()
     assert "| gensim CBOW, 20 epochs | gensim is not installed |" in page
     assert any("gensim is not installed" in note for note in found["notes"])
-
-
-def test_an_unknown_race_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        races.main(["--races", "chess"])
-    assert "chess" in capsys.readouterr().err
 
 
 def fake_race(*names):

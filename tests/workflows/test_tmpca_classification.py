@@ -9,7 +9,6 @@ from tests.workflows.programs import words
 from workflows import tmpca_classification
 from workflows._parts.labelled_texts import read_texts, splits
 from workflows._parts.text_classifiers import SupportVectors
-from workflows.tmpca_scaling import exponent
 
 GOOD, BAD = ["good", "fine", "lovely", "bright"], ["bad", "dull", "awful", "poor"]
 FILLER = ["film", "story", "cast", "song", "plot", "scene", "end", "role"]
@@ -89,26 +88,6 @@ def test_without_a_test_file_every_text_is_classified_once_by_the_folds_of_the_f
     assert tested == sorted(" ".join(words) for words in texts.words)
 
 
-def test_folds_are_drawn_where_the_file_names_none(tmp_path):
-    texts = read_texts(write_tsv(tmp_path / "all.tsv", 50, 3))
-    parts = list(splits(texts, 5, seed=1))
-    assert [len(part.test.words) for part in parts] == [10] * 5
-    assert all((part.test.labels == "pos").sum() == 5 for part in parts)
-
-
-def test_vectors_are_learned_from_the_training_texts_and_more_text(tmp_path):
-    more = tmp_path / "more.txt"
-    more.write_text("\n".join(reviews(200, 9)[0]) + "\n")
-    train, test = write_tsv(tmp_path / "train.tsv", 100, 1), write_tsv(tmp_path / "test.tsv", 50, 2)
-    options = ["--train", train, "--test", test, "--corpus", str(more), "--dimensions", "4", "--length", "8"]
-    tmpca_classification.main(
-        [*options, "--window", "5", "--methods", "tmpca+svm", "mean+svm", "--out", str(tmp_path / "out")]
-    )
-    _, rows = rows_of(tmp_path / "out")
-    assert rows["mean+svm", "1", "error_rate"]["value"] < 0.1
-    assert rows["tmpca+svm", "1", "error_rate"]["value"] < 0.1
-
-
 def test_scaling_reports_each_length_and_the_exponents(tmp_path, vectors):
     train = write_tsv(tmp_path / "train.tsv", 200, 1)
     options = words(f"--train {train} --vectors {vectors} --scaling --lengths 4 8 --sentences 300")
@@ -122,10 +101,6 @@ def test_scaling_reports_each_length_and_the_exponents(tmp_path, vectors):
                 (method, metric, 8),
                 (method, f"exponent_of_{metric}", None),
             } <= found
-
-
-def test_exponents_are_those_of_a_power_law():
-    assert exponent([8, 16, 64], [2 * 8**1.5, 2 * 16**1.5, 2 * 64**1.5]) == pytest.approx(1.5)
 
 
 def questions(path, n, seed):
@@ -201,24 +176,3 @@ def test_a_question_is_classified_by_its_question_word_unless_stop_words_are_ask
     for method in methods:
         assert errors["default"][method] < 0.1
         assert errors["english"][method] > 0.4
-
-
-def test_the_nodes_of_all_levels_and_the_pooled_ones_are_features_too(tmp_path, vectors):
-    train, test = write_tsv(tmp_path / "train.tsv", 200, 1), write_tsv(tmp_path / "test.tsv", 100, 2)
-    options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "9", "--arity", "3"]
-    methods = ["tmpca-levels+svm", "tmpca-pooled+svm", "tmpca-levels+ridge", "tmpca-sliding+kernel"]
-    tmpca_classification.main([*options, "--whiten", "--methods", *methods, "--out", str(tmp_path / "out")])
-    _, rows = rows_of(tmp_path / "out")
-    for method in methods:
-        assert rows[method, "1", "error_rate"]["value"] <= 0.1
-
-
-def test_the_column_of_the_label_may_have_another_name(tmp_path, vectors):
-    train = write_tsv(tmp_path / "train.tsv", 100, 1)
-    other = tmp_path / "other.tsv"
-    other.write_text((tmp_path / "train.tsv").read_text().replace("text\tlabel", "text\tintent"))
-    for file, more in ((train, []), (str(other), ["--label", "intent"])):
-        options = words(f"--train {file} --vectors {vectors} --length 8 --folds 2 --methods mean+svm")
-        tmpca_classification.main([*options, *more, "--out", str(tmp_path / "out")])
-        _, rows = rows_of(tmp_path / "out")
-        assert rows["mean+svm", "1", "error_rate"]["value"] <= 0.1

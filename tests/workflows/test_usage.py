@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from workflows._form import usage
-from workflows._form.usage import Meter, _difference, peak_bytes, read_usage, reset_peak
+from workflows._form.usage import Meter, _difference, peak_bytes, reset_peak
 
 
 def test_the_peak_holds_what_was_freed_until_it_is_reset():
@@ -57,17 +57,6 @@ def of_workers(monkeypatch, answers):
     return usage._of_workers(SimpleNamespace(run=None))
 
 
-def test_a_worker_that_ends_meanwhile_is_left_out_and_a_fault_is_not(monkeypatch):
-    alive = reading("there", 7, 1.0)
-    assert of_workers(monkeypatch, {"a": alive, "b": OSError("gone")}) == {"a": alive}
-    with pytest.raises(ImportError):
-        of_workers(monkeypatch, {"a": alive, "b": ImportError("psutil")})
-
-
 def test_workers_that_do_not_answer_are_missing_in_the_report_which_is_said(monkeypatch):
     with pytest.warns(UserWarning, match="time and memory of the report lack theirs"):
         assert of_workers(monkeypatch, None) == {}
-
-
-def test_a_reading_names_its_process():
-    assert {"host", "pid", "cpu_seconds", "peak_bytes"} == set(read_usage())

@@ -6,7 +6,6 @@ import pytest
 from dspectral import load
 from tests.methods.embeddings.test_word_embedding import CLASSES, language
 from workflows import word_embeddings
-from workflows._parts import word_lists
 
 
 @pytest.fixture
@@ -56,12 +55,6 @@ def test_halves_and_the_vectors_of_other_tools_are_scored_on_a_kept_corpus(files
     assert [(row["part"], row["n"]) for row in spearman] == [("all", 3), ("second", 1)] * 3
     assert [row.get("power") for row in spearman] == [0.5, 0.5, 1.0, 1.0, None, None]
     assert spearman[4] == {**spearman[4], "method": "vectors", "value": spearman[0]["value"]}
-
-
-def test_halves_make_the_whole():
-    entries = list(range(7))
-    halves = [word_lists.part_of(entries, part, 0) for part in ("first", "second")]
-    assert sorted(halves[0] + halves[1]) == entries == word_lists.part_of(entries, "all", 0)
 
 
 def test_a_transform_is_a_name_or_a_power():
