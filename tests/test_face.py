@@ -38,7 +38,7 @@ def test_an_unknown_name_is_an_attribute_error(package):
 LIGHT = [
     ("dspectral; dspectral.io; dspectral.store", {"sklearn", "numba", "numpy", "dask", "zarr", "scipy"}),
     ("dspectral.engine", {"sklearn", "dask", "zarr"}),
-    ("dspectral.io; dspectral.io.read_conll; dspectral.store.Location", {"sklearn", "numba"}),
+    ("dspectral.io; dspectral.io.read_conll; dspectral.store.StoreError", {"sklearn", "numba"}),
     (
         "dspectral.decomposition.frequent_directions, dspectral.store.from_text.text_files, dspectral.engine",
         {"sklearn", "pandas", "pyarrow", "matplotlib"},

@@ -23,7 +23,7 @@ from dspectral import (
     load,
     save,
 )
-from dspectral.store.arrays import Location, StoreError
+from dspectral.store.location import Location, StoreError
 from dspectral.store.records import read_record, write_record
 from tests.strategies import zipf_counts
 

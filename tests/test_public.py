@@ -25,7 +25,6 @@ FOUNDATIONS = (
     "dspectral.engine",
     "dspectral.inputs",
     "dspectral.linalg",
-    "dspectral.store.arrays",
     "dspectral.types",
 )
 """Rooms whose names serve the other rooms: a sentence and shapes document them, unless another room offers them too."""

@@ -232,8 +232,9 @@ def run_tasks(
     name: str,
     n_rows: int | None = None,
     n_bytes: int | None = None,
+    **options: Any,
 ) -> list[Any]:
-    """Run ``function(item)`` as one task for each item; results come back in the order of the items.
+    """Run ``function(item)`` as one task for each item, with options of ``dask.compute``; results are in their order.
 
     >>> run_tasks(len, ["a", "bc"], name="measure")
     [1, 2]
@@ -250,7 +251,7 @@ def run_tasks(
     work = Work(name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = [Delayed(key, graph, layer=label) for key in keys]
     with _computing(graph, work, run) as how:
-        return list(dask.compute(*results, **how))
+        return list(dask.compute(*results, **options, **how))
 
 
 @contextmanager

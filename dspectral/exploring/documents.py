@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
-from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.planned_text import PlannedText, Reading
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import Span
+from dspectral.store.location import Location
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, FloatArray
 

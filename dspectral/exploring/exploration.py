@@ -29,7 +29,7 @@ from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.store.corpus import Corpus
 from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.corpus_build import build_corpus
-from dspectral.store.from_text.long_documents import MOST_BYTES, Longest
+from dspectral.store.from_text.lines import MOST_BYTES, Longest
 from dspectral.store.from_text.planned_text import PlannedText, Reading, plan_text
 
 LEAST_CLUSTERS = 2

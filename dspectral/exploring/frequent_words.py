@@ -10,8 +10,8 @@ from scipy import sparse
 from dspectral.engine import Blocks, run_tasks
 from dspectral.engine.keeping import Sealed
 from dspectral.inputs.sequences import RARE, TokenCorpus
-from dspectral.store.arrays import Location
 from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
+from dspectral.store.location import Location
 from dspectral.types import CSRRows, Sentences
 
 ENDS = frozenset(".!?;:\u2026\u3002\uff01\uff1f")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, is_lazy
-from dspectral.store.arrays import Location
+from dspectral.store.location import Location
 from dspectral.types import LabelledSentences, Sentences, is_sparse
 
 T = TypeVar("T", bound=Sized)

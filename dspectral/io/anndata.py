@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dspectral.engine import is_lazy, lazy_rows
 from dspectral.store.anndata_files import read_element, shape_of_anndata, write_elements, write_whole
-from dspectral.store.arrays import Location
+from dspectral.store.location import Location
 from dspectral.store.rows import OpenedCounts
 from dspectral.text.weighting import HasWeighting, Weighting
 from dspectral.types import RowsLike

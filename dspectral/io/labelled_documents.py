@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import fsspec
 
-from dspectral.io.text_files import open_text
+from dspectral.store.from_text.readers import numbered_lines
 
 LONGEST_FILE = 64 << 20
 """Most bytes of a post or of a file of articles."""
@@ -71,20 +71,18 @@ def read_labelled_records(
     >>> [document.labels for document in read_labelled_records("memory://two.jsonl")]
     [('tea', 'food'), ('food',)]
     """
-    # The lines are cut at LF alone: str.splitlines would cut at separators that JSON strings may hold.
     path, text = fspath(path), (text,) if isinstance(text, str) else text
     name = re.sub(r"\.(gz|bz2|zst)$", "", path.lower())
     if not name.endswith((".jsonl", ".tsv")):
         raise ValueError(f"{path} ends in neither .jsonl nor .tsv (and .gz, .bz2 or .zst)")
-    with open_text(path, storage_options) as file:
-        lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(file, start=1))
-        header = next(lines, (1, ""))[1].split("\t") if name.endswith(".tsv") else None
-        for number, line in lines:
-            try:
-                record = _parse_json(line) if header is None else _split_row(line, header)
-                yield _document_of(record, text, label)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
+    lines = numbered_lines(path, storage_options)
+    header = next(lines, (1, ""))[1].split("\t") if name.endswith(".tsv") else None
+    for number, line in lines:
+        try:
+            record = _parse_json(line) if header is None else _split_row(line, header)
+            yield _document_of(record, text, label)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}, line {number}: {error}") from error
 
 
 def read_newsgroups(

@@ -11,16 +11,15 @@ from scipy import sparse
 from dspectral.engine import lazy_rows, run_tasks
 from dspectral.inputs.parameters import check_integer
 from dspectral.io.labelled_lines import MOST_COLUMNS, LineError, ParsedLines, parse_lines
-from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, find_block, write_block
-from dspectral.store.checks import check_name, check_size
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
 from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.lines import PIECE_BYTES, Piece, whole_lines
+from dspectral.store.from_text.planned_text import build_spans
 from dspectral.store.from_text.sources import Span, plan_spans, read_steady, refuse_changed, stamps_of
-from dspectral.store.from_text.span_blocks import build_spans
 from dspectral.store.from_text.streams import open_bytes
+from dspectral.store.location import Location, check_name, check_size
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 WIDTHS = ("n_columns", "n_labels")

@@ -8,9 +8,9 @@ import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.io.text_files import open_decompressed
-from dspectral.store.checks import ERRORS, check_name
-from dspectral.store.location import named_when_full
+from dspectral.store.from_text.sources import format_of
+from dspectral.store.from_text.streams import open_bytes
+from dspectral.store.location import ERRORS, check_name, named_when_full
 from dspectral.types import FloatArray
 
 Entry: TypeAlias = tuple[bytes, NDArray[np.float32] | list[float]]
@@ -71,7 +71,7 @@ def read_word2vec(
     check_name("errors", errors, ERRORS)
     path = fspath(path)
     binary = _is_binary(path) if binary is None else binary
-    with open_decompressed(path, storage_options) as file:
+    with open_bytes(path, format_of(path)[1], storage_options or {}) as file:
         head = file.readline(LONGEST_HEAD).split()
         if len(head) != 2 or not all(part.isdigit() for part in head):
             raise ValueError(

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from dspectral.persistence.encoding import Decoder, encoded, import_all, name_of, named
 from dspectral.registry import ESTIMATORS
-from dspectral.store.arrays import Location
+from dspectral.store.location import Location
 from dspectral.store.records import UNFINISHED, read_record, write_record
 from dspectral.text.tokenizers import as_tokenizer
 

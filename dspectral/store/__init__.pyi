@@ -1,15 +1,12 @@
 from .anndata import AnnDataCounts as AnnDataCounts
-from .arrays import Location as Location
-from .arrays import StoreError as StoreError
-from .blocks import BlockInfo as BlockInfo
 from .corpus import Corpus as Corpus
-from .corpus import SentenceBlock as SentenceBlock
 from .corpus import open_corpus as open_corpus
 from .counts import CountStore as CountStore
 from .counts import open_store as open_store
 from .draft import discard_unfinished as discard_unfinished
 from .from_text.build import build_store as build_store
 from .from_text.corpus_build import build_corpus as build_corpus
+from .location import StoreError as StoreError
 from .location import without_secrets as without_secrets
 from .matrix import write_counts as write_counts
 from .vocabulary import Vocabulary as Vocabulary

@@ -14,8 +14,8 @@ from dspectral.engine import summarize
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.panels import cut_runs
 from dspectral.store.anndata_files import element, opened
-from dspectral.store.arrays import Location, StoreError
 from dspectral.store.facts import anndata_card
+from dspectral.store.location import Location, StoreError
 from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, read_lazily
 from dspectral.types import CSRRows
 

@@ -16,7 +16,7 @@ import zarr
 from dask.system import CPU_COUNT
 from scipy import sparse
 
-from dspectral.store.arrays import Location, StoreError
+from dspectral.store.location import Location, StoreError, is_local
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -38,11 +38,6 @@ def optional_module(name: str) -> Any:
 def is_hdf5(where: Location) -> bool:
     """Report whether a place is an HDF5 file, by the ending of its name."""
     return where.url.lower().endswith(HDF5_ENDINGS)
-
-
-def is_local(system: fsspec.AbstractFileSystem) -> bool:
-    """Report whether a file system is this machine's own."""
-    return "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
 
 
 @contextmanager

@@ -11,9 +11,8 @@ from scipy import sparse
 
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.sparse_products import csr_fault
-from dspectral.store.arrays import Location, StoreError, read_array, write_array
-from dspectral.store.digests import digest_of
-from dspectral.store.location import Files
+from dspectral.store.arrays import digest_of, read_array, write_array
+from dspectral.store.location import Files, Location, StoreError
 from dspectral.types import CSRRows
 
 

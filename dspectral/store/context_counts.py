@@ -1,14 +1,11 @@
 """Context counts that outgrow memory: each block's rows go to scratch in parts, then row blocks are added up."""
 
 import json
-import uuid
 from collections.abc import Iterable
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
-import fsspec
 import google_crc32c
 import numpy as np
 from numcodecs import Zstd
@@ -21,11 +18,10 @@ from dspectral.cooccurrence.windows import CSRParts, RowSums, count_runs
 from dspectral.engine import Blocks, numbered, run_tasks
 from dspectral.engine.retrying import retried
 from dspectral.linalg.panels import cut_runs
-from dspectral.store.arrays import Location, StoreError
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished
-from dspectral.store.draft import Draft, begin, finish
-from dspectral.store.location import is_local, named_when_full
+from dspectral.store.draft import Draft, begin, finish, waiting_threads
+from dspectral.store.location import Location, StoreError
 from dspectral.types import CSRRows, FloatArray
 
 # Measured on counts of contexts (bytes an entry, ns an entry written and read): lz4 1.8, 2, 1.3; zstd 1.5, 3, 2.
@@ -53,9 +49,8 @@ def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]
     # The end has no piece to sum up: its checksum is that of the index.
     table[-1, 2] = _checksum(table.reshape(-1)[:-1].tobytes())
     content = b"".join([table.tobytes(), *bodies])
-    what = f"writing {path} of {where.url}"
-    with named_when_full(f"{where.url}/{path}"):
-        retried(_write, where, path, content, what=what)
+    write = where.open(read_only=False).write_files
+    retried(write, {path: content}, what=f"writing {path} of {where.url}")
     return table
 
 
@@ -94,30 +89,9 @@ def _checksum(content: bytes) -> int:
     return int(google_crc32c.extend(0, np.frombuffer(content, np.uint8))) if content else 0
 
 
-def _write(where: Location, path: str, content: bytes) -> None:
-    system, place = _place(where, path)
-    if not is_local(system):
-        system.makedirs(place.rpartition("/")[0], exist_ok=True)
-        system.pipe_file(place, content)  # one put is whole or nothing in a store of objects
-        return
-    file = Path(place)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f"{file.name}.{uuid.uuid4().hex}.partial")
-    try:
-        aside.write_bytes(content)
-        aside.replace(file)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
 def _read(where: Location, path: str, begin: int, end: int) -> bytes:
-    system, place = _place(where, path)
-    return bytes(system.cat_file(place, start=begin, end=end))
-
-
-def _place(where: Location, path: str) -> tuple[Any, str]:
-    system, root = fsspec.url_to_fs(where.url, **dict(where.options))
-    return system, f"{root.rstrip('/')}/{path}"
+    system, root = where.system()
+    return bytes(system.cat_file(f"{root}/{path}", start=begin, end=end))
 
 
 PIECE_BYTES = 8
@@ -162,13 +136,14 @@ def spill_contexts(
         count = partial(_count, sentences=sentences, draft=draft.for_tasks(), parts=parts, settings=settings)
         # First pass: one task for each block of sentences, its rows cut into parts. Second pass: one task for each
         # part.
-        with numbered(is_pass=True):
-            indices = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts")
+        with numbered(is_pass=True), waiting_threads() as threads:
+            indices = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts", **threads)
         bounds = [int(entries[a:b].sum()) for a, b in parts]
         merge = partial(_merge, draft=draft.for_tasks(), weights=near.weights, most=most, dtype=dtype)
         # A task gets the places of its pieces alone: with all of them the graph would grow with the square of the data.
         items = [(i, b - a, bounds[i], _places_of(indices, i)) for i, (a, b) in enumerate(parts)]
-        blocks = run_tasks(merge, items, name="merge-contexts")
+        with waiting_threads() as threads:
+            blocks = run_tasks(merge, items, name="merge-contexts", **threads)
         return finish(draft, blocks)
 
 

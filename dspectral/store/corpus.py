@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from dspectral.engine import Blocks, run_tasks
 from dspectral.engine.keeping import Sealed
 from dspectral.linalg.sparse_products import offset_fault
-from dspectral.store.arrays import Location, StoreError, read_array
+from dspectral.store.arrays import digest_of, read_array
 from dspectral.store.counts import CORPUS_KEY, sealed_head
-from dspectral.store.digests import digest_of
 from dspectral.store.facts import corpus_card
+from dspectral.store.location import Location, StoreError
 from dspectral.store.vocabulary import PATH, read_vocabulary
 from dspectral.types import Sentences
 

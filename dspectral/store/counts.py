@@ -14,10 +14,10 @@ from dspectral.engine import run_tasks
 from dspectral.engine.keeping import Sealed
 from dspectral.store.anndata import AnnDataCounts, open_anndata
 from dspectral.store.anndata_files import is_hdf5
-from dspectral.store.arrays import Location, StoreError, read_array
+from dspectral.store.arrays import digest_of, is_sealed, read_array
 from dspectral.store.blocks import BlockInfo, check_sums, find_block, read_block, read_labels
-from dspectral.store.digests import digest_of, is_sealed
 from dspectral.store.facts import count_store_card
+from dspectral.store.location import Location, StoreError
 from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_kept_terms, read_vocabulary
 from dspectral.text.hashing import HashingSettings

@@ -4,16 +4,20 @@ Nothing that is finished is written again. Until the root is written a new store
 is being appended to opens as it was.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+import dask
+import dask.threaded
 import numpy as np
+from dask.system import CPU_COUNT
 
 from dspectral.engine import scratch_of_plan
-from dspectral.store.arrays import Location, StoreError, read_array, write_array
+from dspectral.store.arrays import digest_of, read_array, sealed, write_array
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.counts import (
     CORPUS_KEY,
@@ -24,10 +28,12 @@ from dspectral.store.counts import (
     open_finished,
     totals_path,
 )
-from dspectral.store.digests import digest_of, sealed
-from dspectral.store.location import without_secrets
+from dspectral.store.location import Location, StoreError, without_secrets
 from dspectral.store.lock import locked, unlock
-from dspectral.store.plans import as_json, check_same_settings, write_plan
+from dspectral.types import JSON
+
+STAMPS = "stamps"
+"""Group in the scratch of a store, and its attribute, that keeps the stamps of the files that it is built of."""
 
 
 class Draft(NamedTuple):
@@ -70,6 +76,19 @@ class Draft(NamedTuple):
         _discard(self.where)
         self.where.mark(path, plan)
         return self._replace(resumed=False)
+
+
+@contextmanager
+def waiting_threads(*, always: bool = False) -> Iterator[dict[str, Any]]:
+    """Give options of ``dask.compute`` under which tasks in threads have ended before an error leaves the context.
+
+    Whoever then discards what was written, or begins anew, must not meet their writes.
+    """
+    if not always and dask.base.get_scheduler() not in (None, dask.threaded.get):
+        yield {}  # one thread, processes, or a cluster
+        return
+    with ThreadPoolExecutor(dask.config.get("num_workers", None) or CPU_COUNT) as pool:
+        yield {"pool": pool, **({"scheduler": "threads"} if always else {})}
 
 
 @contextmanager
@@ -137,6 +156,71 @@ def _planned(
     resumed = write_plan(where, generation, provenance, stamps)
     history = {**finished.provenance, "appended": [*finished.provenance.get("appended", []), made]}
     return Draft(where, generation, finished.n_columns, history, finished.blocks, resumed)
+
+
+def write_plan(
+    where: Location, generation: int, provenance: dict[str, Any], stamps: dict[str, str] | None = None
+) -> bool:
+    """Write the plan, unless the same one is there."""
+    path, plan = f"plans/{generation:04d}", as_json({"format": FORMAT, **provenance})
+    found = where.attributes(path)
+    if not found:  # no group, or one without attributes, whose writing was cut short
+        if stamps:
+            where.mark(f"scratch/{generation:04d}/{STAMPS}", {STAMPS: stamps})
+        where.mark(path, plan)
+        return False
+    known = (where.attributes(f"scratch/{generation:04d}/{STAMPS}") or {}).get(STAMPS, {}) if stamps else {}
+    # Either side may have fields that the other lacks, as those of a later version do.
+    different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
+    changed = [url for url, stamp in (stamps or {}).items() if known.get(url, stamp) != stamp]
+    if changed and different in ([], ["sources"]):  # files that grew are cut otherwise
+        raise changed_text(where, changed)
+    if different:
+        verb = "differs" if len(different) == 1 else "differ"
+        raise StoreError(
+            f"an unfinished write of another plan is at {where.url} (its {', '.join(different)} {verb}): "
+            "finish it with the same call, or remove it with dspectral.store.discard_unfinished"
+        )
+    return True
+
+
+def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
+    """Refuse rows that were made otherwise than those of a store."""
+    url = store.where.url
+    for key in ("hashing", "vocabulary", "labels", "weighting"):
+        ours, theirs = as_json(provenance.get(key)), store.provenance.get(key)
+        if ours != theirs:
+            ours, theirs = _what_differs(ours, theirs)
+            raise StoreError(f"the {key} to append with is {ours}, but store {url} was built with {theirs}")
+    if n_columns is not None and n_columns != store.n_columns:
+        raise StoreError(
+            f"the rows to append have {n_columns} columns, but store {url} has {store.n_columns}"
+        )
+
+
+def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
+    """Return the error that names files whose text is no longer the one that a build began with."""
+    named = ", ".join(urls[:3]) + (f" and {len(urls) - 3} more" if len(urls) > 3 else "")
+    return StoreError(
+        f"{named} changed since the build at {where.url} began: remove what it has written with "
+        "dspectral.store.discard_unfinished, and call again"
+    )
+
+
+def as_json(value: "JSON | tuple[Any, ...]") -> Any:
+    """Return a value as JSON gives it back."""
+    if isinstance(value, dict):
+        return {key: as_json(entry) for key, entry in value.items()}
+    return [as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _what_differs(ours: JSON, theirs: JSON) -> tuple[Any, Any]:
+    """Return the differing fields of two settings as text; where one side has none, both as they are."""
+    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
+        return ours, theirs
+    names = [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
+    mine, other = (", ".join(f"{name} = {of.get(name)!r}" for name in names) for of in (ours, theirs))
+    return mine, other
 
 
 def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:

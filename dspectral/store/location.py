@@ -1,4 +1,4 @@
-"""Where a store is: its groups, their attributes and listings, its files, and its address without secrets."""
+"""Where a store is: its groups, attributes, listings and files; addresses without secrets, and checks of arguments."""
 
 import asyncio
 import errno
@@ -28,6 +28,10 @@ GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}
 """What the metadata of a group may hold."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of the system: no space left, a quota used up, a file as long as it may be."""
+MOST = 2**62
+"""Largest size: sums of such still fit 64 bits."""
+ERRORS = ("strict", "replace")
+"""Names of the ways to treat bytes that are not UTF-8."""
 _USER = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _QUERY = re.compile(
     r"(?i)([?&;](?:[\w.-]*(?:key|secret|token|password|passwd|pwd|credential|signature)[\w.-]*|sig|sas|auth)=)[^&;#\s]+"
@@ -121,39 +125,14 @@ Files: TypeAlias = LocalFiles | RemoteFiles
 
 
 class Location(NamedTuple):
-    """The place of a Zarr store: all that a task needs to open it.
-
-    Attributes
-    ----------
-    url : str
-        A local path, or any URL that fsspec knows.
-    options : tuple of (str, object), default=()
-        Storage options of the file system, as pairs.
-
-    Notes
-    -----
-    Listings, attributes and arrays are each tried again after an error that may pass, not the requests of them.
-    """
+    """The place of a Zarr store: a local path or a URL that fsspec knows, and storage options as pairs."""
 
     url: str
     options: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
     def of(cls, url: str, storage_options: dict[str, Any] | None = None) -> "Location":
-        """Return the place that a user named.
-
-        Parameters
-        ----------
-        url : str
-            A local path, which is made absolute because workers have directories of their own, or a URL.
-        storage_options : dict, optional
-            Options of the file system.
-
-        Returns
-        -------
-        Location
-            The place, which pickles.
-        """
+        """Return the place that a user named; a local path is made absolute, as workers have folders of their own."""
         return cls(*Folder.of(url, storage_options))
 
     def known_content(self) -> object:
@@ -162,56 +141,34 @@ class Location(NamedTuple):
             f"they are read from {without_secrets(self.url)}, which keeps no digests of what it holds"
         )
 
+    def system(self) -> tuple[Any, str]:
+        """Return the file system, and the path of the store in it."""
+        system, root = fsspec.url_to_fs(self.url, **dict(self.options))
+        return system, root.rstrip("/")
+
     def open(self, *, read_only: bool = True) -> Files:
-        """Open the Zarr store.
-
-        Parameters
-        ----------
-        read_only : bool, default=True
-            Whether writing is refused.
-
-        Returns
-        -------
-        LocalFiles or RemoteFiles
-            The store; nothing is read yet.
-        """
+        """Open the Zarr store; nothing is read yet."""
         if "://" in self.url or "::" in self.url:
             options = dict(self.options)
             opened = RemoteFiles.from_url(self.url, storage_options=options, read_only=read_only)
             return cast(RemoteFiles, opened)  # Zarr says that it is one of its own
         return LocalFiles(self.url, read_only=read_only)
 
-    def attributes(self, path: str = "", *, zarr_format: Literal[2, 3] | None = 3) -> dict[str, Any] | None:
-        """Return the attributes of a group.
-
-        Parameters
-        ----------
-        path : str, default=""
-            The group's path inside the store; the root by default.
-        zarr_format : {2, 3, None}, default=3
-            The format that the group must have; None takes both.
-
-        Returns
-        -------
-        dict or None
-            The attributes; None where there is no group.
-
-        Raises
-        ------
-        StoreError
-            If there is something else, or the group's metadata is damaged.
-        """
+    def attributes(self, path: str = "", *, zarr_format: Literal[3] | None = 3) -> dict[str, Any] | None:
+        """Return the attributes of a group, of any format if that is None; None where there is no group."""
         at = f"{self.url}, {path}" if path else self.url
         return retried(self._attributes, path, zarr_format, at, what=f"reading the metadata of {at}")
 
-    def _attributes(self, path: str, zarr_format: Literal[2, 3] | None, at: str) -> dict[str, Any] | None:
-        if zarr_format != 2 and (written := self._written_attributes(path)) is not None:
+    def _attributes(self, path: str, zarr_format: Literal[3] | None, at: str) -> dict[str, Any] | None:
+        store = self.open()
+        written = _plain_attributes(store, f"{path}/{METADATA}" if path else METADATA)
+        if written is not None:
             return written
         # Zarr says what is wrong, and reads what other programs have written.
         try:
             # Consolidated metadata is a copy of an earlier moment, in which a mark that was written since is missing.
             group = zarr.open_group(
-                self.open(), path=path, mode="r", zarr_format=zarr_format, use_consolidated=False
+                store, path=path, mode="r", zarr_format=zarr_format, use_consolidated=False
             )
         except FileNotFoundError:
             return None
@@ -219,31 +176,8 @@ class Location(NamedTuple):
             raise StoreError(f"{at} is not a group of Zarr with readable metadata: {error}") from error
         return dict(group.attrs.asdict())
 
-    def _written_attributes(self, path: str) -> dict[str, Any] | None:
-        """Return the attributes of a group of format 3 in a folder of this machine, None for everything else."""
-        store = self.open()
-        if not isinstance(store, LocalFiles):
-            return None
-        try:
-            (content,) = store.read_files(f"{path}/{METADATA}" if path else METADATA)
-            metadata = {} if content is None else json.loads(content.tobytes())
-        except ValueError:
-            return None
-        if not isinstance(metadata, dict) or not {"attributes", "node_type"} <= metadata.keys() <= GROUP_KEYS:
-            return None
-        of_group = metadata["node_type"] == "group" and metadata.get("zarr_format") == 3
-        return metadata["attributes"] if of_group and isinstance(metadata["attributes"], dict) else None
-
     def mark(self, path: str, attributes: dict[str, Any]) -> None:
-        """Add attributes to a group in one write; the group is made if need be.
-
-        Parameters
-        ----------
-        path : str
-            The group's path inside the store.
-        attributes : dict
-            Names and values that JSON knows.
-        """
+        """Add attributes, as JSON knows them, to a group in one write; the group is made if need be."""
 
         def write() -> None:
             with named_when_full(f"{self.url}/{path}"):
@@ -253,50 +187,43 @@ class Location(NamedTuple):
         retried(write, what=f"writing the metadata of {self.url}, {path}")
 
     def names(self, path: str = "") -> list[str]:
-        """List what lies directly under a path, in alphabetical order.
-
-        Zarr's own listing opens every member and warns of whatever is none, such as the ``.partial`` files that
-        its writers leave when they are killed.
-
-        Parameters
-        ----------
-        path : str, default=""
-            The path inside the store; the root by default.
-
-        Returns
-        -------
-        list of str
-            Names of files and folders, metadata files among them; none if there is nothing at the path.
-        """
+        """List the files and folders directly under a path in alphabetical order; none where there is nothing."""
+        # Zarr's own listing opens every member and warns of whatever is none, such as the ".partial" files that its
+        # writers leave when they are killed.
         return retried(self._names, path, what=f"listing {self.url}/{path}")
 
     def _names(self, path: str) -> list[str]:
-        system, root = fsspec.url_to_fs(self.url, **dict(self.options))
+        system, root = self.system()
         system.invalidate_cache()  # Zarr writes through another instance
-        folder = f"{root.rstrip('/')}/{path}".rstrip("/")
         try:
-            found = system.ls(folder, detail=False)
+            found = system.ls(f"{root}/{path}".rstrip("/"), detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(one.rstrip("/").rsplit("/", 1)[-1] for one in found)
 
     def remove(self, *paths: str) -> None:
-        """Remove groups or arrays, one after the other, with all that is in them.
-
-        Parameters
-        ----------
-        *paths : str
-            Paths inside the store; where there is nothing, nothing is done.
-        """
+        """Remove groups or arrays, one after the other, with all that is in them; what is not there is left out."""
         for path in paths:
-            retried(self._remove, path, what=f"removing {self.url}/{path}")
-
-    def _remove(self, path: str) -> None:
-        del self._group()[path]
+            retried(lambda path=path: self._group().__delitem__(path), what=f"removing {self.url}/{path}")
 
     def _group(self, path: str = "") -> zarr.Group:
         """Open a group to write to it; it is made if need be."""
         return zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
+
+
+def _plain_attributes(store: Files, key: str) -> dict[str, Any] | None:
+    """Return the attributes of a group of format 3 in a folder of this machine, None for everything else."""
+    if not isinstance(store, LocalFiles):
+        return None
+    try:
+        (content,) = store.read_files(key)
+        metadata = {} if content is None else json.loads(content.tobytes())
+    except ValueError:
+        return None
+    if not isinstance(metadata, dict) or not {"attributes", "node_type"} <= metadata.keys() <= GROUP_KEYS:
+        return None
+    of_group = metadata["node_type"] == "group" and metadata.get("zarr_format") == 3
+    return metadata["attributes"] if of_group and isinstance(metadata["attributes"], dict) else None
 
 
 def is_local(system: Any) -> bool:
@@ -376,3 +303,26 @@ def _content(path: str) -> NDArray[np.uint8] | None:
         return np.fromfile(path, dtype=np.uint8)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
+
+
+def check_size(name: str, value: int) -> int:
+    """Return a number of bytes, rows or occurrences as an int.
+
+    >>> check_size("block_rows", 0)
+    Traceback (most recent call last):
+    ...
+    ValueError: block_rows is 0, but it must be 1 or more
+    """
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r:.60}, but it must be an integer of 1 or more")
+    if not 1 <= value <= MOST:
+        most = "" if value < 1 else f", and at most {MOST}"
+        raise ValueError(f"{name} is {value}, but it must be 1 or more{most}")
+    return int(value)
+
+
+def check_name(name: str, value: str, options: tuple[str, ...]) -> None:
+    """Refuse a name that is none of a few."""
+    if value not in options:
+        *first, last = map(repr, options)
+        raise ValueError(f"{name} is {value!r:.60}, but it must be {', '.join(first)} or {last}")

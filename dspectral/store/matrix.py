@@ -1,7 +1,5 @@
 """A matrix of counts to a store."""
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -11,16 +9,15 @@ import dask
 import dask.array as da
 import numpy as np
 from dask.base import tokenize
-from dask.system import CPU_COUNT
 from scipy import sparse
 
 from dspectral.engine import emits_events, expect_passes, is_lazy, lazy_rows, run_tasks, scratch_of_plan
 from dspectral.engine.fits import FirstPass
 from dspectral.engine.pass_events import Work
 from dspectral.store.blocks import BlockInfo, find_block, write_block
-from dspectral.store.checks import check_size
 from dspectral.store.counts import CountStore
-from dspectral.store.draft import Draft, begin, finish
+from dspectral.store.draft import Draft, begin, finish, waiting_threads
+from dspectral.store.location import check_size
 from dspectral.store.weighted_rows import KEY, weightings_of
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
@@ -147,11 +144,7 @@ def _labels_of(rows: da.Array, labels: RowsLike) -> da.Array:
 
 
 def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memory: bool) -> list[BlockInfo]:
-    """Write the blocks that are not finished, and return the marks of all.
-
-    Rows in memory are written by threads of this process. An error is raised once the writes under way have
-    ended: whoever then begins anew must not meet them.
-    """
+    """Write the blocks that are not finished, those of rows in memory in threads; return the marks of all."""
     n_blocks = parts[0].numblocks[0]
     there = _find_blocks(draft, n_blocks)
     # One block of each part goes into a task, which returns an array of one object: the block's mark.
@@ -167,14 +160,7 @@ def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memor
         expect_passes(1)
         raise FirstPass(Work("write-block", str(written.name), n_blocks), None, written.dask)
     tasks = [row[0] for row, info in zip(written.to_delayed(), there, strict=True) if info is None]
-    with ExitStack() as stack:
-        threads: dict[str, Any] = {}
-        if in_memory:
-            n_threads = dask.config.get("num_workers", None) or CPU_COUNT
-            threads = {
-                "scheduler": "threads",
-                "pool": stack.enter_context(ThreadPoolExecutor(n_threads)),
-            }
+    with waiting_threads(always=in_memory) as threads:
         new = iter(dask.compute(*tasks, **threads))
     return [next(new) if info is None else info for info in there]
 

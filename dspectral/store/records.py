@@ -9,9 +9,8 @@ from zarr.abc.store import Store
 
 from dspectral.engine.retrying import retried
 from dspectral.store.array_files import CHUNK, compressors_of
-from dspectral.store.arrays import Location, StoreError, load_array
-from dspectral.store.digests import digest_of, is_sealed, sealed
-from dspectral.store.location import named_when_full
+from dspectral.store.arrays import digest_of, is_sealed, load_array, sealed
+from dspectral.store.location import Location, StoreError, named_when_full
 
 FOLDER = "arrays-"
 """Beginning of the name of the group with a record's arrays; its generation follows."""

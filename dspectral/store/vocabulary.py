@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from dspectral.linalg.sparse_products import offset_fault
 from dspectral.registry import saved
-from dspectral.store.arrays import Location, StoreError, read_array, write_array
-from dspectral.store.digests import digest_of
+from dspectral.store.arrays import digest_of, read_array, write_array
 from dspectral.store.facts import vocabulary_card
+from dspectral.store.location import Location, StoreError
 from dspectral.text.hashing import with_tokenizer_name
 from dspectral.text.term_bytes import take
 from dspectral.text.term_index import TermIndex

@@ -17,10 +17,9 @@ from dspectral.io import (
     read_labelled_records,
     read_newsgroups,
     read_reuters,
-    text_files,
     word2vec,
 )
-from dspectral.store.from_text import lines, long_documents, sources
+from dspectral.store.from_text import lines, sources
 from tests.bad_inputs.judging import outcome
 from tests.bad_inputs.readers import FORMATS, mutated
 
@@ -76,10 +75,9 @@ BOMBS = {
 @pytest.mark.parametrize("kind", BOMBS)
 @pytest.mark.parametrize("ending", BOMB_BYTES)
 def test_a_bomb_is_refused_within_a_bound_of_memory(kind, ending, tmp_path, monkeypatch):
-    monkeypatch.setattr(long_documents, "RECORD_BYTES", LIMIT)
+    monkeypatch.setattr(lines, "RECORD_BYTES", LIMIT)
     monkeypatch.setattr(lines.whole_lines, "__kwdefaults__", short_lines())
     monkeypatch.setattr(sources, "LONGEST_HEADER", sources.LONGEST_HEADER._replace(n_bytes=LIMIT))
-    monkeypatch.setattr(text_files, "LONGEST_LINE", LIMIT)
     monkeypatch.setattr(word2vec, "LONGEST_WORD", LIMIT)
     file, head, part, read = BOMBS[kind]
     path = tmp_path / f"{file}{ending}"

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from dspectral.engine import summarize
 from dspectral.store.anndata import ColumnTotals, open_anndata
-from dspectral.store.arrays import Location, StoreError
 from dspectral.store.counts import open_store
+from dspectral.store.location import Location, StoreError
 from tests.strategies import n_tasks, zipf_counts
 
 anndata = pytest.importorskip("anndata")

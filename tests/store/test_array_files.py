@@ -10,7 +10,8 @@ from zarr.storage import MemoryStore
 
 from dspectral import SketchedPCA, load, save
 from dspectral.store import array_files, arrays
-from dspectral.store.arrays import Location, StoreError, read_array, write_array
+from dspectral.store.arrays import read_array, write_array
+from dspectral.store.location import Location, StoreError
 
 
 def as_zarr_writes(values, chunk):
@@ -115,13 +116,6 @@ def test_a_length_below_zero_is_no_array_of_ours():
     metadata = array_files.files_of(np.arange(1))["zarr.json"]
     assert array_files.Form.of(metadata) == (np.dtype("<i8"), 1)
     assert array_files.Form.of(array_files._metadata(np.dtype("<i8"), -5)) is None
-
-
-def test_attributes_of_one_format_are_not_those_of_another(tmp_path):
-    zarr.create_group(str(tmp_path), attributes={"a": 1}, zarr_format=3)
-    where = Location.of(str(tmp_path))
-    assert where.attributes() == where.attributes(zarr_format=None) == {"a": 1}
-    assert where.attributes(zarr_format=2) is None
 
 
 @pytest.mark.parametrize("metadata", [b"", b"{", b"[]", b"{}", b'{"data_type": "int64", "shape": []}'])

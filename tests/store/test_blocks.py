@@ -10,10 +10,9 @@ import zarr
 from scipy import sparse
 from zarr.storage import LocalStore
 
-from dspectral.store.arrays import Location, StoreError
 from dspectral.store.blocks import find_block, read_block, write_block
 from dspectral.store.counts import open_store
-from dspectral.store.location import LocalFiles
+from dspectral.store.location import LocalFiles, Location, StoreError
 from dspectral.store.matrix import write_counts
 from tests.strategies import zipf_counts
 
@@ -36,13 +35,6 @@ def test_a_block_is_read_as_it_was_written(tmp_path):
     assert isinstance(rows, sparse.csr_array)
     assert (rows.dtype, rows.indices.dtype) == (np.float32, np.int32)
     assert np.array_equal(rows.toarray(), ROWS.toarray())
-
-
-@pytest.mark.parametrize("shape", [(0, 5), (3, 5), (1, 1)])
-def test_a_block_without_entries_is_read_back(tmp_path, shape):
-    where = Location(str(tmp_path))
-    info = write_block(where, "empty", sparse.csr_array(shape, dtype=np.float32))
-    assert read_block(where, info).shape == shape
 
 
 def test_a_block_counts_only_once_it_has_its_mark(tmp_path):

@@ -10,8 +10,9 @@ import pytest
 from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
 from dspectral.cooccurrence.scaling import most_entries
 from dspectral.engine import Blocks
-from dspectral.store import Location, StoreError, context_counts
+from dspectral.store import context_counts
 from dspectral.store.context_counts import spill_contexts
+from dspectral.store.location import Location
 from dspectral.types import Sentences
 
 N_TYPES = 30
@@ -102,17 +103,3 @@ def test_a_run_goes_on_after_scratch_was_partly_removed(tmp_path, monkeypatch):
     assert sorted(counted) == [files[3].name, files[5].name]
     whole = spilled(tmp_path / "whole", 7, 300)
     assert [block.digest for block in store.blocks] == [block.digest for block in whole.blocks]
-
-
-def test_damaged_scratch_is_named(tmp_path, monkeypatch):
-    def damaging(where, path, pieces):
-        index = write_pieces(where, path, pieces)
-        file = Path(where.url, path)
-        content = file.read_bytes()
-        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-        return index
-
-    write_pieces = context_counts.write_pieces
-    monkeypatch.setattr(context_counts, "write_pieces", damaging)
-    with pytest.raises(StoreError, match=r"000000\.counts is damaged; remove this file"):
-        spilled(tmp_path, 2, 300)

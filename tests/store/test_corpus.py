@@ -5,19 +5,18 @@ from collections import Counter
 from functools import partial
 
 import dask
-import numpy as np
 import pytest
 
 from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.engine import summarize
-from dspectral.inputs.sequences import as_corpus, encode
-from dspectral.store.arrays import StoreError
+from dspectral.inputs.sequences import as_corpus
 from dspectral.store.corpus import open_corpus
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
 from dspectral.store.from_text import corpus_build
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
+from dspectral.store.location import StoreError
 from tests.cooccurrence.test_contexts import as_dictionary
 
 TEXT = "the cat sat on the mat\n\nthe dog saw the cat\n<?> the end of it\n" * 7
@@ -90,19 +89,6 @@ def test_text_without_a_word_is_refused(text, tmp_path):
         build_corpus(str(tmp_path / "a.txt"), str(tmp_path / "corpus"))
 
 
-def test_what_is_wrong_is_named(path, tmp_path):
-    with pytest.raises(ValueError, match="min_count is 0"):
-        build_corpus(path, str(tmp_path / "corpus"), min_count=0)
-    with pytest.raises(StoreError, match=r"no finished corpus at .*nothing.*build_corpus makes one"):
-        open_corpus(str(tmp_path / "nothing"))
-    build_corpus(path, str(tmp_path / "corpus"))
-    chunk = next((tmp_path / "corpus" / "blocks").glob("*/ids/c/0"))
-    chunk.unlink()
-    corpus = open_corpus(str(tmp_path / "corpus"))
-    with pytest.raises(StoreError, match="ids lacks a chunk"):
-        corpus.sentences.read(corpus.blocks[0])
-
-
 def test_a_build_that_was_stopped_goes_on(path, tmp_path, monkeypatch):
     store = str(tmp_path / "corpus")
     written = []
@@ -123,28 +109,3 @@ def test_a_build_that_was_stopped_goes_on(path, tmp_path, monkeypatch):
     finished = build_corpus(path, store, block_bytes=60)
     whole = build_corpus(path, str(tmp_path / "other"), block_bytes=60)
     assert sentences_of(finished) == sentences_of(whole)
-
-
-def test_lists_of_tokens_and_a_corpus_are_taken_alike(path, tmp_path):
-    lists = [line.split() for line in TEXT.split("\n")]
-    corpus = build_corpus(path, str(tmp_path / "corpus"))
-    for min_count in (1, 8, 1000):
-        a, b = as_corpus(corpus, min_count=min_count), as_corpus(lists, min_count=min_count)
-        assert a.words == b.words
-        np.testing.assert_array_equal(a.counts, b.counts)
-        ids = np.concatenate([a.sentences.read(item).ids for item in a.sentences.items])
-        np.testing.assert_array_equal(ids, encode(lists, a.words).ids)
-
-
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        ([], "no word in the 0 sentence"),
-        ([[], []], "no word in the 2 sentence"),
-        (["the cat"], "sentence 0 is 'the cat'"),
-        ([["a"], [1]], r"sentence 1 is \[1\]"),
-    ],
-)
-def test_lists_that_are_no_sentences_are_refused(X, message):
-    with pytest.raises(ValueError, match=message):
-        as_corpus(X)

@@ -10,7 +10,7 @@ from scipy import sparse
 from dspectral import build_corpus, load, open_corpus, open_store, save, write_counts
 from dspectral.decomposition.estimators import TruncatedSVD
 from dspectral.store import StoreError
-from dspectral.store.digests import SEAL, digest_of, sealed
+from dspectral.store.arrays import SEAL, digest_of, sealed
 
 
 @pytest.fixture

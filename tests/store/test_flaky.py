@@ -9,11 +9,10 @@ import pytest
 
 from dspectral.engine import listening, retrying
 from dspectral.engine.events import Retried
-from dspectral.store.arrays import Location, StoreError
 from dspectral.store.counts import open_store
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
-from dspectral.store.from_text.streams import open_bytes
+from dspectral.store.location import Location, StoreError
 from dspectral.store.matrix import write_counts
 from dspectral.text.hashing import HashingSettings
 from tests.store.flaky import FlakyFileSystem
@@ -84,41 +83,6 @@ def test_storage_that_fails_for_good_is_given_up_with_its_own_error():
     with pytest.raises(OSError, match="injected") as raised:
         store.counts.compute()
     assert raised.value.__notes__ == ["the same on each of 10 attempts"]
-
-
-class Breaking:
-    """A file of which every third read fails; then it is of no use any more."""
-
-    def __init__(self, file):
-        self.file, self.reads = file, 0
-
-    def read(self, size=-1):
-        self.reads += 1
-        if self.reads == 3:
-            self.file.close()
-            raise ConnectionResetError("cut")
-        return self.file.read(size)
-
-    def __getattr__(self, name):
-        return getattr(self.file, name)
-
-
-def test_a_file_whose_connection_is_cut_goes_on_where_it_was(tmp_path, monkeypatch):
-    content = bytes(range(256)) * 9
-    (tmp_path / "a.bin").write_bytes(content)
-    opened, original = [], fsspec.core.OpenFile.open
-    monkeypatch.setattr(
-        fsspec.core.OpenFile, "open", lambda self: opened.append(Breaking(original(self))) or opened[-1]
-    )
-    with open_bytes(str(tmp_path / "a.bin"), None, {}) as file:
-        parts = []
-        while part := file.read(300):
-            parts.append(part)
-        assert b"".join(parts) == content
-        file.seek(100)
-        assert file.read(3) == content[100:103]
-        assert file.tell() == 103
-    assert len(opened) > 3
 
 
 def test_a_listing_that_fails_is_asked_again():

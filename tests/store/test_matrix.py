@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dspectral.store import matrix
-from dspectral.store.arrays import StoreError
 from dspectral.store.counts import open_store
+from dspectral.store.location import StoreError
 from dspectral.store.matrix import write_counts
 from dspectral.text.weighting import Weighting
 from tests.store.contents import contents, with_entry
@@ -55,17 +55,6 @@ def test_a_matrix_comes_back_for_any_block_size(n, d, density, block_rows, numbe
     assert store.block_rows == [min(block_rows, n - start) for start in range(0, n, block_rows)]
     opened = open_store(store.where.url)
     assert (opened.shape, opened.nnz) == (X.shape, X.nnz)
-
-
-def test_sums_are_those_of_the_matrix(url):
-    store = write_counts(ROWS, url, block_rows=7)
-    dense = ROWS.toarray().astype(float)
-    assert np.array_equal(store.column_sums, dense.sum(axis=0))
-    assert np.array_equal(store.document_frequency, (dense != 0).sum(axis=0))
-    assert store.energy == (dense**2).sum()
-    assert (store.nnz, store.n_blocks, store.n_rows, store.dtype) == (ROWS.nnz, 9, 60, np.float32)
-    assert store.provenance["matrix"]["shape"] == [60, 40]
-    assert "60 x 40" in repr(store)
 
 
 def test_one_task_reads_a_block_and_what_follows(url):

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspectral.store.arrays import Location, StoreError
 from dspectral.store.context_counts import find_pieces, read_piece, write_pieces
+from dspectral.store.location import Location, StoreError
 
 PIECES = [np.arange(8 * n, dtype=np.uint8) for n in (3, 0, 30, 1)]
 PATH = "scratch/0000/000007.counts"

@@ -1,6 +1,5 @@
 """Writes that are cut short: killed, or on a full disk. What was finished stays, and is not made again."""
 
-import errno
 import multiprocessing
 import os
 import signal
@@ -11,12 +10,11 @@ import dask
 import numpy as np
 import pytest
 
-from dspectral.store import location
-from dspectral.store.arrays import Location, StoreError
 from dspectral.store.blocks import find_block, read_block
 from dspectral.store.counts import open_store
 from dspectral.store.from_text import planned_text
 from dspectral.store.from_text.build import build_store
+from dspectral.store.location import Location, StoreError
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings
@@ -121,42 +119,6 @@ def test_a_killed_count_of_a_vocabulary_goes_on_where_it_was(tmp_path, text, spa
     write("vocabulary", tmp_path / "expected", text)
     assert contents(store) == contents(tmp_path / "expected")
     assert not (store / "scratch").exists()
-
-
-def test_a_full_disk_is_reported_and_costs_no_finished_block(tmp_path, monkeypatch):
-    store, log = tmp_path / "store", tmp_path / "log"
-    original, left = location._replace, [35]
-
-    def full(path, content):
-        left[0] -= 1
-        if left[0] < 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        original(path, content)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(location, "_replace", full)
-        with pytest.raises(OSError, match="No space left"):
-            write("matrix", store, log)
-    done = finished_blocks(store)
-    assert 0 < len(done) < N_BLOCKS
-    for info in done:
-        assert read_block(Location(str(store)), info).shape == (30, 50)
-    log.unlink()
-    write("matrix", store, log)
-    assert len(log.read_text(encoding="utf-8").split()) == N_BLOCKS - len(done)
-    write("matrix", tmp_path / "expected", log)
-    assert contents(store) == contents(tmp_path / "expected")
-
-
-def test_a_write_whose_last_step_is_missing_computes_nothing(tmp_path, monkeypatch):
-    store, log = tmp_path / "store", tmp_path / "log"
-    with monkeypatch.context() as patch:
-        patch.setattr("dspectral.store.matrix.finish", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            write("matrix", store, log)
-    log.unlink()
-    assert write("matrix", store, log).n_blocks == N_BLOCKS
-    assert not log.exists()
 
 
 def make_stores(folder, text, matrix):

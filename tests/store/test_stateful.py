@@ -18,9 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scipy import sparse
 
 from dspectral.store import arrays, blocks, draft
-from dspectral.store.arrays import Location, StoreError
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
+from dspectral.store.location import Location, StoreError
 from dspectral.store.lock import locked
 from dspectral.store.matrix import write_counts
 
@@ -130,20 +130,6 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def keep_it_open(self):
         self.opened = open_store(self.url), self.expected
-
-    @rule(data=st.data())
-    def damage_a_file(self, data):
-        store = open_store(self.url)
-        store.check()
-        block = data.draw(st.sampled_from(store.blocks)).name
-        part = data.draw(st.sampled_from(["data", "indices", "indptr", "column_sums", "document_frequency"]))
-        path = Path(self.url) / block / part / "c" / "0"
-        content = path.read_bytes()
-        at, bit = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(0, 7))
-        path.write_bytes(content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :])
-        with pytest.raises(StoreError, match=f"{block}"):
-            store.check()
-        path.write_bytes(content)
 
     @invariant()
     def it_holds_what_was_finished(self):

@@ -1,20 +1,17 @@
 """Which n-grams are columns, and in which order."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dspectral.store.arrays import Location, StoreError
 from dspectral.store.from_text.counting import _merge_and_filter
+from dspectral.store.location import Location
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,
     find_vocabulary,
     pack_terms,
-    read_vocabulary,
     unpack_terms,
     write_vocabulary,
 )
@@ -75,29 +72,6 @@ def test_a_term_has_its_column_and_a_stranger_none():
 def test_bounds_are_numbers_of_documents_or_shares(bounds, expected):
     settings = VocabularySettings(min_document_frequency=bounds[0], max_document_frequency=bounds[1])
     assert settings.limits(20) == expected
-
-
-def test_a_vocabulary_is_read_as_it_was_written(tmp_path):
-    where = Location(str(tmp_path))
-    assert find_vocabulary(where) is None
-    vocabulary = Vocabulary.of([table_of(["zoo ab", "zoo", "éa zz"])])
-    write_vocabulary(where, vocabulary)
-    for read in (read_vocabulary, find_vocabulary):
-        assert read(where).terms == vocabulary.terms
-        assert np.array_equal(read(where).counts, vocabulary.counts)
-        assert np.array_equal(read(where).document_frequency, vocabulary.document_frequency)
-
-
-def test_a_damaged_vocabulary_is_named(tmp_path):
-    where = Location(str(tmp_path))
-    write_vocabulary(where, Vocabulary.of([table_of(["zoo ab"])]))
-    chunk = Path(tmp_path) / "vocabulary" / "terms" / "c" / "0"
-    chunk.write_bytes(chunk.read_bytes()[::-1])
-    with pytest.raises(StoreError, match="block vocabulary: terms is damaged"):
-        read_vocabulary(where)
-    chunk.unlink()
-    with pytest.raises(StoreError, match="block vocabulary: terms lacks a chunk"):
-        read_vocabulary(where)
 
 
 def test_a_vocabulary_without_its_mark_does_not_count(tmp_path, monkeypatch):

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from dspectral.store import lock
-from dspectral.store.arrays import Location, StoreError
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
 from dspectral.store.from_text.build import build_store
+from dspectral.store.location import Location, StoreError
 from dspectral.store.lock import locked
 from dspectral.store.matrix import write_counts
 from dspectral.text.hashing import HashingSettings
@@ -27,7 +27,7 @@ from tests.store.flaky import FlakyFileSystem
 SMALL = HashingSettings(n_features=64)
 WRITING = """
 import sys, time
-from dspectral.store.arrays import Location
+from dspectral.store.location import Location
 from dspectral.store.lock import locked
 with locked(Location.of(sys.argv[1])):
     print("held", flush=True)

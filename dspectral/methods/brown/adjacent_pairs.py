@@ -11,9 +11,9 @@ from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
 from dspectral.cooccurrence.scaling import most_entries
 from dspectral.engine import Blocks, asked_memory_limit, memory_limit, summarize
 from dspectral.methods.brown.pair_counts import PairBlock, PairCounts
-from dspectral.store.arrays import Location
 from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.context_counts import spill_contexts
+from dspectral.store.location import Location
 
 PAIR_BYTES = 260
 """Peak memory of a fit for each distinct pair: its counts from both sides, scaled, and in merges."""

@@ -6,16 +6,15 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from dspectral.engine import emits_events
-from dspectral.store.arrays import Location, StoreError, write_array
+from dspectral.store.arrays import write_array
 from dspectral.store.blocks import BlockInfo, find_block, write_block
-from dspectral.store.checks import check_size
 from dspectral.store.counts import CountStore, open_finished, totals_path
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.from_text.counting import count_vocabulary
-from dspectral.store.from_text.long_documents import MOST_BYTES, Longest
-from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_text
-from dspectral.store.from_text.span_blocks import build_spans
+from dspectral.store.from_text.lines import MOST_BYTES, Longest
+from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, build_spans, plan_text
 from dspectral.store.from_text.texts import TextSources
+from dspectral.store.location import Location, StoreError, check_size
 from dspectral.store.vocabulary import (
     KEEP_TERMS,
     VocabularySettings,

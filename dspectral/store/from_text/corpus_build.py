@@ -8,18 +8,16 @@ from uuid import uuid4
 import numpy as np
 
 from dspectral.engine import emits_events, run_tasks
-from dspectral.store.arrays import Location, write_array
-from dspectral.store.checks import check_name, check_size
+from dspectral.store.arrays import digest_of, sealed, write_array
 from dspectral.store.corpus import Corpus, SentenceBlock
 from dspectral.store.counts import CORPUS_KEY, FORMAT
-from dspectral.store.digests import digest_of, sealed
 from dspectral.store.draft import Draft, begin
 from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.counting import count_spans, merge_part
-from dspectral.store.from_text.long_documents import MOST_BYTES, Longest
-from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, plan_text
-from dspectral.store.from_text.span_blocks import build_spans
+from dspectral.store.from_text.lines import MOST_BYTES, Longest
+from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, build_spans, plan_text
 from dspectral.store.from_text.texts import TextSources
+from dspectral.store.location import Location, check_name, check_size
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
 from dspectral.text.term_bytes import take
 from dspectral.text.terms import TermTable

@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any
 
 from dspectral.engine import expect_passes, numbered, run_tasks
-from dspectral.store.arrays import Location, read_array, write_array
-from dspectral.store.draft import Draft
-from dspectral.store.from_text.planned_text import Read
+from dspectral.store.arrays import read_array, write_array
+from dspectral.store.draft import Draft, waiting_threads
+from dspectral.store.from_text.planned_text import Read, give_back
 from dspectral.store.from_text.sources import size_of
-from dspectral.store.from_text.span_blocks import give_back
+from dspectral.store.location import Location
 from dspectral.store.vocabulary import (
     Vocabulary,
     VocabularySettings,
@@ -73,8 +73,10 @@ def count_spans(
         n_partitions=n_partitions,
     )
     expect_passes(2)  # this one, and one that writes what was counted
-    with numbered(is_pass=True):
-        counted = run_tasks(count, list(enumerate(spans)), name="count-terms", n_bytes=size_of(spans))
+    with numbered(is_pass=True), waiting_threads() as threads:
+        counted = run_tasks(
+            count, list(enumerate(spans)), name="count-terms", n_bytes=size_of(spans), **threads
+        )
     # What comes back are numbers of documents; the tables stay in the store, where each part is merged by one task.
     names = [
         f"{scratch}/{number:06d}/{part}"

@@ -1,22 +1,134 @@
-"""Whole lines of a file in UTF-8, piece by piece; a line that is too long is never held whole."""
+"""Whole lines of a file in UTF-8, piece by piece; what is too long is never held whole, and treated as asked."""
 
 import codecs
-import io
-from collections.abc import Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from dspectral.store.from_text.long_documents import LongDocuments, Longest
+from dspectral.store.from_text.streams import is_wide, not_decoded
+from dspectral.store.location import check_name, check_size
 from dspectral.types import Documents
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PIECE_BYTES = 1 << 20
 """Bytes that are read and checked at once."""
+_FEW = 1 << 14
+MOST_BYTES = 16 << 20
+"""Bytes of the longest document, unless a caller says otherwise."""
+RECORD_BYTES = 4 << 20
+"""A record, with its quotes, escapes and other fields, may have as many bytes, or twice those of its text if more."""
+SHOWN = 3
+"""Places of too long documents that are shown."""
+
+
+class LongDocuments:
+    """The documents that were too long in a piece of text: how many, and where the first of them are.
+
+    `count`: number of documents that were skipped or truncated; `places`: file and line (or byte, or row) of
+    the first ones.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.places: list[str] = []
+
+    def add(self, place: str) -> None:
+        """Count a document."""
+        self.count += 1
+        if len(self.places) < SHOWN:
+            self.places.append(place)
+
+
+class Longest(NamedTuple):
+    """How long a document may be.
+
+    `n_bytes`: most bytes of a document; `treatment`: treatment of a longer one; `remedy`: end of the sentence
+    of the error.
+    """
+
+    n_bytes: int = MOST_BYTES
+    treatment: str = "error"
+    remedy: str = "max_document_bytes allows more, and long_documents='skip' or 'truncate' reads on"
+
+    @classmethod
+    def checked(cls, max_document_bytes: int, long_documents: str) -> "Longest":
+        """Return the limit that two parameters ask for."""
+        check_name("long_documents", long_documents, ("error", "skip", "truncate"))
+        return cls(check_size("max_document_bytes", max_document_bytes), long_documents)
+
+    @property
+    def of_records(self) -> "Longest":
+        """The limit of whole records: more than that of a text, and a record that is cut cannot be read."""
+        n_bytes = max(2 * self.n_bytes, RECORD_BYTES)
+        if self.treatment != "truncate":
+            return self._replace(n_bytes=n_bytes)
+        remedy = "max_document_bytes allows more, and long_documents='skip' reads on"
+        return Longest(n_bytes, "error", remedy)
+
+    def record(self) -> dict[str, Any]:
+        """Return what a store records of it: nothing where it is the default."""
+        if self == Longest():
+            return {}
+        return {"max_document_bytes": self.n_bytes, "long_documents": self.treatment}
+
+    def error(self, place: str, what: str) -> ValueError:
+        """Return the error of a document that is too long."""
+        return ValueError(f"{place}: {what} of more than {self.n_bytes:,} bytes is not read; {self.remedy}")
+
+    def treated(
+        self,
+        text: bytes,
+        place: str,
+        what: str,
+        found: LongDocuments | None,
+        encoding: str | None = None,
+        empty: bytes = b"",
+    ) -> bytes:
+        """Return what becomes of a text that is too long: its beginning, of whole characters, or ``empty``."""
+        if self.treatment == "error":
+            raise self.error(place, what)
+        if found is not None:
+            found.add(place)
+        if self.treatment == "skip":
+            return empty
+        head = text[: self.n_bytes]
+        decoder = codecs.getincrementaldecoder(encoding or "utf-8")("replace")
+        decoder.decode(head)
+        return head[: len(head) - len(decoder.getstate()[0])]  # what it waits with is a part of a character
+
+    def apply(
+        self, documents: Documents, place: Callable[[int], str], found: LongDocuments | None
+    ) -> Documents:
+        """Return documents of which none is too long.
+
+        >>> short = Longest(4, "truncate").apply(Documents.of(["to be", "or"]), str, None)
+        >>> [short.text(i) for i in range(2)]
+        [b'to b', b'or']
+        """
+        long = np.flatnonzero(np.diff(documents.offsets) > self.n_bytes).tolist()
+        if not long:
+            return documents
+        texts = [documents.text(i) for i in range(documents.n_documents)]
+        for i in long:
+            texts[i] = self.treated(texts[i], place(i), "a text", found)
+        return Documents.of(texts)
+
+
+def warn_of(longest: Longest, count: int, places: list[str], *, stacklevel: int) -> None:
+    """Warn of documents that were skipped or truncated."""
+    done = "read as empty" if longest.treatment == "skip" else "truncated"
+    at = "; ".join(places) + ("; ..." if count > len(places) else "")
+    warnings.warn(
+        f"{count} document(s) of more than {longest.n_bytes:,} bytes were {done}: {at}", stacklevel=stacklevel
+    )
+
+
+LONGEST = Longest()
+"""The limit unless a caller says otherwise."""
 LONGEST_LINE = Longest(64 << 20, remedy="is a line end missing?")
 """How long a line may be of which the caller says nothing."""
-_FEW = 1 << 14
 
 
 class Piece(NamedTuple):
@@ -235,41 +347,6 @@ def lines_of(documents: Documents) -> Documents:
     return Documents.of([line for text in texts for line in text.removesuffix(b"\n").split(b"\n")])
 
 
-_WIDE = ("utf-16", "utf-32")
-"""Beginnings of the names of encodings in which a line end is more than one byte."""
-_READ = 1 << 18
-
-
-def known_encoding(encoding: str | None) -> str | None:
-    """Return the name of an encoding, None for UTF-8.
-
-    >>> known_encoding("latin1"), known_encoding("UTF8")
-    ('iso8859-1', None)
-    """
-    if encoding is None:
-        return None
-    try:
-        name = codecs.lookup(encoding).name
-        line_end = "\n".encode(name)
-    except (LookupError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"encoding is {encoding!r:.60}, but it must be one that Python knows, such as 'utf-8', 'latin-1', 'cp1252' "
-            "or 'utf-16'"
-        ) from error
-    if name in ("utf-8", "utf-8-sig"):
-        return None
-    if line_end != b"\n" and not name.startswith(_WIDE):
-        raise ValueError(
-            f"encoding is {encoding!r}, but its lines do not end in one known way: convert the files"
-        )
-    return name
-
-
-def is_wide(encoding: str | None) -> bool:
-    """Report whether files of an encoding cannot be cut at bytes that are line ends."""
-    return encoding is not None and encoding.startswith(_WIDE)
-
-
 def as_utf8(piece: Piece, encoding: str | None, errors: str) -> Piece:
     r"""Return whole lines in UTF-8, checked.
 
@@ -283,57 +360,3 @@ def as_utf8(piece: Piece, encoding: str | None, errors: str) -> Piece:
         return piece._replace(data=piece.data.decode(encoding, errors).encode())
     except UnicodeDecodeError as error:
         raise piece.error(error.start, not_decoded(encoding, error)) from error
-
-
-def not_decoded(encoding: str, error: UnicodeDecodeError) -> str:
-    """Return the sentence of an undecodable byte, and which options help."""
-    byte = error.object[error.start : error.start + 1].hex()
-    return (
-        f"byte 0x{byte} is not {encoding} ({error.reason}); errors='replace' reads on, and encoding= names another "
-        "encoding"
-    )
-
-
-@contextmanager
-def in_utf8(file: IO[bytes], url: str, encoding: str | None, errors: str) -> Iterator[IO[bytes]]:
-    """Turn a file of a wide encoding into one of UTF-8 as it is read; others stay."""
-    if encoding is None or not is_wide(encoding):
-        yield file
-    else:
-        yield io.BufferedReader(_Transcoded(file, url, encoding, errors))
-
-
-class _Transcoded(io.RawIOBase):
-    """A file of another encoding as UTF-8: `_text` is decoded and not handed out yet, `_at` the bytes read before."""
-
-    def __init__(self, file: IO[bytes], url: str, encoding: str, errors: str) -> None:
-        self._file, self._url, self._encoding = file, url, encoding
-        self._decoder = codecs.getincrementaldecoder(encoding)(errors)
-        self._text = memoryview(b"")
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        # A read may end within a letter, which leaves no text: the decoder keeps its bytes for the next one. Only
-        # where nothing is read and nothing decoded is the end of the file.
-        while not self._text:
-            data = self._file.read(_READ)
-            waiting = len(self._decoder.getstate()[0])  # bytes of a letter that is cut
-            try:
-                self._text = memoryview(self._decoder.decode(data, final=not data).encode("utf-8", "replace"))
-            except UnicodeDecodeError as error:
-                place = self._at - waiting + error.start
-                raise ValueError(
-                    f"{self._url}, byte {place}: {not_decoded(self._encoding, error)}"
-                ) from error
-            except UnicodeError as error:  # UTF-16 without a byte order mark, as some Pythons say it
-                raise ValueError(f"{self._url} is not {self._encoding}: {error}") from error
-            self._at += len(data)
-            if not data and not self._text:
-                return 0
-        size = min(len(buffer), len(self._text))
-        buffer[:size] = self._text[:size]
-        self._text = self._text[size:]
-        return size

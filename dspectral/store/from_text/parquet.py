@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dspectral.store.from_text.long_documents import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.lines import LONGEST, LongDocuments, Longest
 from dspectral.store.from_text.streams import open_raw
 from dspectral.types import Documents
 

@@ -1,20 +1,15 @@
-"""The text that stores and corpora are built of: files or texts, in the same words for both."""
+"""The text that stores and corpora are built of, files or texts, and their blocks, written span by span."""
 
-from collections.abc import Callable, Iterable, Iterator
+import ctypes
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from hashlib import sha256
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from dspectral.engine import scratch_of_plan
-from dspectral.store.checks import ERRORS, check_name, check_size
-from dspectral.store.draft import Draft
-from dspectral.store.from_text.lines import lines_of
-from dspectral.store.from_text.long_documents import (
-    LONGEST,
-    LongDocuments,
-    Longest,
-    note,
-    with_long_documents,
-)
+from dspectral.engine import expect_passes, numbered, run_tasks, scratch_of_plan
+from dspectral.store.draft import Draft, waiting_threads
+from dspectral.store.from_text.lines import LONGEST, SHOWN, LongDocuments, Longest, lines_of, warn_of
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import (
     UNITS,
@@ -22,6 +17,7 @@ from dspectral.store.from_text.sources import (
     plan_spans,
     read_steady,
     refuse_changed,
+    size_of,
     stamps_of,
 )
 from dspectral.store.from_text.texts import (
@@ -33,9 +29,22 @@ from dspectral.store.from_text.texts import (
     read_kept,
     texts_in,
 )
+from dspectral.store.location import ERRORS, check_name, check_size
 from dspectral.types import Documents
 
 Read = Callable[[Any], Iterable[Documents]]
+S = TypeVar("S")
+C = TypeVar("C")
+B = TypeVar("B", bound="Marked")
+
+
+class Marked(Protocol):
+    """The content of a block's finished mark; ``last`` says whether it is the last block of its span of text."""
+
+    @property
+    def last(self) -> bool:
+        """Whether it is the last."""
+        ...
 
 
 class Reading(NamedTuple):
@@ -167,3 +176,102 @@ def _read_counted(
 def _read_lines(piece: Span | KeptBlock, *, read: Read) -> Iterator[Documents]:
     for documents in read(piece):
         yield lines_of(documents)
+
+
+def note(draft: Draft, piece: object, found: LongDocuments) -> None:
+    """Write into the scratch of a store which documents of a piece of text were too long."""
+    if found.count:
+        name = sha256(repr(piece).encode()).hexdigest()[:32]
+        mark = {"count": found.count, "places": found.places}
+        draft.where.mark(f"{draft.scratch}/long/{name}", mark)
+
+
+def with_long_documents(draft: Draft, longest: Longest) -> Draft:
+    """Return the draft with the number of documents that were too long in its provenance, and warn of them."""
+    if longest.treatment == "error":
+        return draft
+    path = f"{draft.scratch}/long"
+    marks = [draft.where.attributes(f"{path}/{name}") for name in draft.where.names(path)]
+    count = sum(mark["count"] for mark in marks if mark)
+    if not count:
+        return draft
+    places = sorted(place for mark in marks if mark for place in mark["places"])[:SHOWN]
+    warn_of(longest, count, places, stacklevel=4)
+    # What an append skipped belongs to that append, and not to the store as it was.
+    of_call = {"n_long_documents": count, "long_documents_at": places}
+    if draft.generation:
+        *earlier, made = draft.provenance["appended"]
+        return draft._replace(provenance={**draft.provenance, "appended": [*earlier, {**made, **of_call}]})
+    return draft._replace(provenance={**draft.provenance, **of_call})
+
+
+def build_spans(
+    spans: Sequence[S],
+    draft: Draft,
+    read: Callable[[S], Iterable[C]],
+    write: Callable[..., B],
+    find: Callable[[str], B | None],
+    *,
+    name: str,
+) -> list[B]:
+    """Write the blocks of all spans of text, one task a span, but for those that are finished."""
+    work = partial(_build_span, draft=draft.for_tasks(), read=read, write=write, find=find)
+    expect_passes(1)
+    with numbered(is_pass=True), waiting_threads() as threads:
+        done = run_tasks(work, list(enumerate(spans)), name=name, n_bytes=size_of(spans), **threads)
+    return [block for of_span in done for block in of_span]
+
+
+def _build_span(
+    item: tuple[int, S],
+    *,
+    draft: Draft,
+    read: Callable[[S], Iterable[C]],
+    write: Callable[..., B],
+    find: Callable[[str], B | None],
+) -> list[B]:
+    """Write the blocks of one numbered span that are not finished; return the marks of all."""
+    number, span = item
+    # Blocks of a span are written in order, so that the finished ones are the first ones.
+    done = _finished_parts(draft, number, find)
+    if done and done[-1].last:
+        return done
+    blocks: list[B] = []
+    # Invariant: `blocks` holds the marks of parts 0 to len(blocks) - 1, whoever wrote them.
+    for content, last in _with_last(read(span)):
+        part = len(blocks)  # finished blocks are read again, as text has no index, but not written again
+        known = done[part] if part < len(done) else None
+        if known is None:
+            # Reading has freed many small pieces, and so have earlier tasks. The large arrays of what follows do not
+            # fit in their room, which would be resident beside them, and grow from block to block.
+            give_back()
+            known = write(draft.name(number, part), content, last=last)
+        blocks.append(known)
+    return blocks
+
+
+def _with_last(contents: Iterable[C]) -> Iterator[tuple[C, bool]]:
+    """Yield contents one behind, and whether each is the last."""
+    waiting: list[C] = []
+    for content in contents:
+        if waiting:
+            yield waiting.pop(), False
+        waiting.append(content)
+    if waiting:
+        yield waiting.pop(), True
+
+
+def _finished_parts(draft: Draft, number: int, find: Callable[[str], B | None]) -> list[B]:
+    parts: list[B] = []
+    while (block := find(draft.name(number, len(parts)))) is not None:
+        parts.append(block)
+    return parts
+
+
+def give_back() -> None:
+    """Give memory that was freed back to the system, where the C library can.
+
+    Otherwise it is kept as it was cut: it would hide what grows next, and add to arrays too large for what is kept.
+    """
+    if sys.platform.startswith("linux") and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)

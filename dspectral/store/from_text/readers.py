@@ -2,26 +2,27 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 
-from dspectral.store.checks import ERRORS, check_name, check_size
 from dspectral.store.from_text.lines import (
+    LONGEST,
     PIECE_BYTES,
+    LongDocuments,
+    Longest,
     Piece,
     as_utf8,
-    in_utf8,
-    is_wide,
     split_lines,
     whole_file,
     whole_lines,
 )
-from dspectral.store.from_text.long_documents import LONGEST, LongDocuments, Longest
 from dspectral.store.from_text.parquet import read_row_group
 from dspectral.store.from_text.records import csv_texts, json_texts, tsv_texts
-from dspectral.store.from_text.sources import Span
-from dspectral.store.from_text.streams import open_bytes
+from dspectral.store.from_text.sources import Span, format_of
+from dspectral.store.from_text.streams import in_utf8, is_wide, open_bytes
+from dspectral.store.location import ERRORS, check_name, check_size
 from dspectral.types import Documents
 
 OFFSET_BYTES = 8
@@ -117,6 +118,24 @@ def _of_lines(piece: Piece, span: Span, errors: str, limit: tuple[Longest, LongD
         texts = tsv_texts(piece, span.column, span.n_columns, with_header=bool(first))
     longest, found = limit
     return longest.apply(texts, lambda i: piece.place_of_line(i + first), found)
+
+
+def numbered_lines(
+    path: str | PathLike[str], storage_options: dict[str, Any] | None
+) -> Iterator[tuple[int, str]]:
+    """Yield numbers and lines, without their ends, of a text file in UTF-8 that may be compressed."""
+    path = fspath(path)
+    with open_bytes(path, format_of(path)[1], storage_options or {}) as file:
+        number = 1
+        for piece in whole_lines(file, path):
+            try:
+                text = piece.data.decode()
+            except UnicodeDecodeError as error:
+                what = f"not UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
+                raise piece.error(error.start, what) from error
+            for line in text.removesuffix("\n").split("\n"):
+                yield number, line.rstrip("\r")
+                number += 1
 
 
 def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.store.from_text.lines import PIECE_BYTES, Piece, split_lines
-from dspectral.store.from_text.long_documents import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.lines import LONGEST, PIECE_BYTES, LongDocuments, Longest, Piece, split_lines
 from dspectral.types import Documents, IntArray
 
 _SHOWN = 60

@@ -9,22 +9,27 @@ from typing import Any, NamedTuple
 import fsspec
 
 from dspectral.engine.retrying import retried
-from dspectral.store.checks import check_name, check_size
+from dspectral.store.draft import changed_text
 from dspectral.store.from_text.lines import (
     PIECE_BYTES,
+    RECORD_BYTES,
+    Longest,
     as_utf8,
-    in_utf8,
-    is_wide,
-    known_encoding,
     split_lines,
     whole_lines,
 )
-from dspectral.store.from_text.long_documents import RECORD_BYTES, Longest
 from dspectral.store.from_text.parquet import row_groups
 from dspectral.store.from_text.records import csv_records
-from dspectral.store.from_text.streams import fresh_stamp, open_bytes, refuse_if_there, stamp_of
-from dspectral.store.location import Location, StoreError, without_secrets
-from dspectral.store.plans import changed_text
+from dspectral.store.from_text.streams import (
+    fresh_stamp,
+    in_utf8,
+    is_wide,
+    known_encoding,
+    open_bytes,
+    refuse_if_there,
+    stamp_of,
+)
+from dspectral.store.location import Location, StoreError, check_name, check_size, is_local, without_secrets
 
 COMPRESSIONS = ("gz", "bz2", "zst")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
@@ -105,8 +110,7 @@ def _url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
     """Return what opens a file from any directory."""
     if "::" in source:
         return source
-    local = "file" in ([system.protocol] if isinstance(system.protocol, str) else system.protocol)
-    return str(path if local else system.unstrip_protocol(path))
+    return str(path if is_local(system) else system.unstrip_protocol(path))
 
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -183,7 +187,8 @@ def read_steady(
     for url, stamp in begun:
         if fresh_stamp(url, options) != stamp:
             raise StoreError(
-                f"{url} has changed while it was read: call again when nothing writes to it any more"
+                f"{without_secrets(url)} has changed while it was read: when nothing writes to it any more, remove "
+                "what was written with dspectral.store.discard_unfinished, and call again"
             )
 
 
@@ -222,7 +227,8 @@ def plan_spans(
     for source in [sources] if isinstance(sources, str | PathLike) else sources:
         for url, path, size, stamp in _found(sources, fspath(source), options, records=field is not None):
             whole = _whole(url, path, unit, field, delimiter)._replace(encoding=coded, stamps=(stamp,))
-            spans += _spans(whole, size, span_bytes, delimiter, options)
+            cut = partial(_spans, whole, size, span_bytes, delimiter, options)
+            spans += retried(cut, what=f"reading the header of {without_secrets(url)}")
     return list(_together(spans, span_bytes))
 
 

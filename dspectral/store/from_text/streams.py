@@ -1,6 +1,7 @@
-"""Bytes of local, remote and compressed files, stamps that tell a changed file, and sentences for damaged ones."""
+"""Bytes of local, remote and compressed files in whatever encoding, and stamps that tell a changed file."""
 
 import bz2
+import codecs
 import gzip
 import io
 import os
@@ -10,9 +11,10 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 import fsspec
+from fsspec.implementations.memory import MemoryFileSystem
 
 from dspectral.engine.retrying import retried
-from dspectral.store.location import without_secrets
+from dspectral.store.location import is_local, without_secrets
 
 # The first that is there: what follows may change without the content, as the ETag of Google's storage does.
 _ETAGS = ("generation", "ETag", "etag", "md5Hash", "Content-MD5", "CRC")
@@ -36,8 +38,7 @@ def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] 
     >>> stamp_of(*fsspec.url_to_fs("memory://stamped.txt")).split()[:2]
     ['time', '3']
     """
-    protocols = (system.protocol,) if isinstance(system.protocol, str) else tuple(system.protocol)
-    if "file" in protocols:
+    if is_local(system):
         # The time of any change (ctime) cannot be set by programs: tools that keep the time of the content (mtime)
         # are seen. Listings have it on some systems only, and of a link they say what the link is.
         found = os.stat(path)  # noqa: PTH116  a path of fsspec
@@ -48,7 +49,9 @@ def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] 
     if etag is not None:
         return f"etag {size} {etag}"
     times = [str(info[key]).replace(" ", "T") for key in _TIMES if info.get(key)]
-    if "memory" in protocols:  # its listing knows when a file was made, and not when it was written in place
+    if isinstance(
+        system, MemoryFileSystem
+    ):  # its listing knows when a file was made, and not when it was written in place
         times.append(str(system.modified(path)).replace(" ", "T"))
     return f"time {size} {' '.join(times)}" if times else f"size {size}"
 
@@ -108,8 +111,18 @@ def name_damage(url: str, compression: str | None) -> Iterator[None]:
 @contextmanager
 def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
     """Open a file for reading, as it is stored."""
-    raw: Any = _Reopened(url, options)
-    with raw:
+    holder = fsspec.open(
+        url, "rb", **options
+    )  # an archive closes what is open in it when nobody holds it any more
+    try:
+        file: Any = holder.open()
+    except FileNotFoundError as error:
+        # It was there when it was planned: a storage over a network says at times that it is not.
+        system, path = fsspec.url_to_fs(url, **options)
+        refuse_if_there(system, path, error)
+        raise
+    # All who open a file in memory get one object, with one position: spans that are read at once would mix.
+    with io.BytesIO(file.getvalue()) if isinstance(file, io.BytesIO) else file as raw:
         yield raw
 
 
@@ -119,76 +132,6 @@ def _decompress(raw: IO[bytes], compression: str | None) -> Any:
     if compression == "bz2":
         return bz2.BZ2File(raw)
     return io.BufferedReader(_Zstandard(raw)) if compression == "zst" else raw
-
-
-class _Reopened(io.RawIOBase):
-    """A file as it is stored, which is opened again at its place where a read fails for a moment."""
-
-    def __init__(self, url: str, options: dict[str, Any]) -> None:
-        self._url = url
-        self._options = options
-        self._holder: Any = None
-        self._file: Any = None
-        # Invariant: what is read next begins at this byte, in whichever file.
-        self._at = 0
-        self._named = without_secrets(url)
-        retried(self._open, what=f"opening {self._named}")
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return bool(self._file is not None and self._file.seekable())
-
-    def read(self, size: int = -1, /) -> bytes:
-        data: bytes = retried(self._read, size, what=f"reading {self._named}")
-        self._at += len(data)
-        return data
-
-    def readinto(self, buffer: Any, /) -> int:
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        self._at = int(self._file.seek(offset, whence))
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def close(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
-        super().close()
-
-    def _open(self) -> None:
-        try:
-            # Kept as well: an archive closes what is open in it when nobody holds it any more.
-            self._holder = fsspec.open(self._url, "rb", **self._options)
-            file = self._holder.open()
-        except FileNotFoundError as error:
-            # It was there when it was planned: a storage over a network says at times that it is not.
-            system, path = fsspec.url_to_fs(self._url, **self._options)
-            refuse_if_there(system, path, error)
-            raise
-        # All who open a file in memory get one object, with one position: spans that are read at once would mix.
-        self._file = io.BytesIO(file.getvalue()) if isinstance(file, io.BytesIO) else file
-
-    def _read(self, size: int) -> bytes:
-        try:
-            if self._file is None:
-                self._open()
-                self.seek(self._at)
-            data: bytes = self._file.read(size)
-        except Exception:
-            file, self._file = self._file, None
-            if file is not None:
-                with suppress(Exception):  # it has failed already
-                    file.close()
-            raise
-        return data
 
 
 class _Zstandard(io.RawIOBase):
@@ -245,3 +188,92 @@ def _zstd_error() -> type[Exception]:
     except ImportError:
         return zlib.error
     return error
+
+
+_WIDE = ("utf-16", "utf-32")
+"""Beginnings of the names of encodings in which a line end is more than one byte."""
+_READ = 1 << 18
+
+
+def known_encoding(encoding: str | None) -> str | None:
+    """Return the name of an encoding, None for UTF-8.
+
+    >>> known_encoding("latin1"), known_encoding("UTF8")
+    ('iso8859-1', None)
+    """
+    if encoding is None:
+        return None
+    try:
+        name = codecs.lookup(encoding).name
+        line_end = "\n".encode(name)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"encoding is {encoding!r:.60}, but it must be one that Python knows, such as 'utf-8', 'latin-1', 'cp1252' "
+            "or 'utf-16'"
+        ) from error
+    if name in ("utf-8", "utf-8-sig"):
+        return None
+    if line_end != b"\n" and not name.startswith(_WIDE):
+        raise ValueError(
+            f"encoding is {encoding!r}, but its lines do not end in one known way: convert the files"
+        )
+    return name
+
+
+def is_wide(encoding: str | None) -> bool:
+    """Report whether files of an encoding cannot be cut at bytes that are line ends."""
+    return encoding is not None and encoding.startswith(_WIDE)
+
+
+def not_decoded(encoding: str, error: UnicodeDecodeError) -> str:
+    """Return the sentence of an undecodable byte, and which options help."""
+    byte = error.object[error.start : error.start + 1].hex()
+    return (
+        f"byte 0x{byte} is not {encoding} ({error.reason}); errors='replace' reads on, and encoding= names another "
+        "encoding"
+    )
+
+
+@contextmanager
+def in_utf8(file: IO[bytes], url: str, encoding: str | None, errors: str) -> Iterator[IO[bytes]]:
+    """Turn a file of a wide encoding into one of UTF-8 as it is read; others stay."""
+    if encoding is None or not is_wide(encoding):
+        yield file
+    else:
+        yield io.BufferedReader(_Transcoded(file, url, encoding, errors))
+
+
+class _Transcoded(io.RawIOBase):
+    """A file of another encoding as UTF-8: `_text` is decoded and not handed out yet, `_at` the bytes read before."""
+
+    def __init__(self, file: IO[bytes], url: str, encoding: str, errors: str) -> None:
+        self._file, self._url, self._encoding = file, url, encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors)
+        self._text = memoryview(b"")
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        # A read may end within a letter, which leaves no text: the decoder keeps its bytes for the next one. Only
+        # where nothing is read and nothing decoded is the end of the file.
+        while not self._text:
+            data = self._file.read(_READ)
+            waiting = len(self._decoder.getstate()[0])  # bytes of a letter that is cut
+            try:
+                self._text = memoryview(self._decoder.decode(data, final=not data).encode("utf-8", "replace"))
+            except UnicodeDecodeError as error:
+                place = self._at - waiting + error.start
+                raise ValueError(
+                    f"{self._url}, byte {place}: {not_decoded(self._encoding, error)}"
+                ) from error
+            except UnicodeError as error:  # UTF-16 without a byte order mark, as some Pythons say it
+                raise ValueError(f"{self._url} is not {self._encoding}: {error}") from error
+            self._at += len(data)
+            if not data and not self._text:
+                return 0
+        size = min(len(buffer), len(self._text))
+        buffer[:size] = self._text[:size]
+        self._text = self._text[size:]
+        return size

@@ -10,12 +10,12 @@ import dask.array as da
 from scipy import sparse
 
 from dspectral.engine import run_tasks
-from dspectral.store.checks import check_size
-from dspectral.store.digests import digest_of
+from dspectral.store.arrays import digest_of
 from dspectral.store.facts import text_files_card
-from dspectral.store.from_text.long_documents import MOST_BYTES, SHOWN, LongDocuments, Longest, warn_of
+from dspectral.store.from_text.lines import MOST_BYTES, SHOWN, LongDocuments, Longest, warn_of
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import SPAN_BYTES, Span, plan_spans
+from dspectral.store.location import check_size
 from dspectral.store.rows import read_lazily
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples

@@ -14,12 +14,11 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.engine import summarize
-from dspectral.store.arrays import Location, StoreError, read_array, write_array
-from dspectral.store.draft import Draft
-from dspectral.store.from_text.lines import PIECE_BYTES
-from dspectral.store.from_text.long_documents import LONGEST, LongDocuments, Longest
+from dspectral.store.arrays import read_array, write_array
+from dspectral.store.draft import Draft, as_json
+from dspectral.store.from_text.lines import LONGEST, PIECE_BYTES, LongDocuments, Longest
 from dspectral.store.from_text.readers import pack
-from dspectral.store.plans import as_json
+from dspectral.store.location import Location, StoreError
 from dspectral.text.packing import encoded_texts, text_blocks
 from dspectral.types import Documents
 

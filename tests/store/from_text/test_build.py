@@ -1,13 +1,17 @@
 """Text becomes a store: the same matrix that scikit-learn counts, wherever the blocks are cut."""
 
+import time
+
+import dask
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
-from dspectral.store.arrays import StoreError
 from dspectral.store.counts import open_store
+from dspectral.store.from_text import build, counting
 from dspectral.store.from_text.build import build_store
+from dspectral.store.location import StoreError
 from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings
@@ -112,11 +116,6 @@ def test_a_vocabulary_that_nothing_is_in_is_refused(text, url):
         build_store(text, url, vocabulary=VocabularySettings(min_document_frequency=1000))
 
 
-def test_columns_are_numbered_in_one_way(text, url):
-    with pytest.raises(ValueError, match="give one of them"):
-        build_store(text, url, hashing=HASHING, vocabulary=VocabularySettings())
-
-
 def test_a_finished_or_another_unfinished_store_is_in_the_way(text, url, tmp_path):
     build_store(text, url, hashing=HASHING)
     with pytest.raises(StoreError, match="append=True adds to it"):
@@ -128,3 +127,25 @@ def test_a_finished_or_another_unfinished_store_is_in_the_way(text, url, tmp_pat
         build_store(str(tmp_path / "bad.txt"), f"{url}-2", hashing=HASHING, errors="replace")
     with pytest.raises(StoreError, match=r"its .*sources.* differ"):
         write_counts(sparse.eye_array(3), f"{url}-2")
+
+
+@pytest.mark.parametrize("settings", [{"hashing": HASHING}, {"vocabulary": VocabularySettings()}])
+def test_an_error_is_raised_once_the_tasks_under_way_have_ended(tmp_path, url, settings, monkeypatch):
+    (tmp_path / "a.txt").write_bytes(b"the cat sat\n" * 20 + b"\xff" * 240)
+    begun, ended = [], []
+
+    def slowly(function):
+        def call(*args, **how):
+            begun.append(args)
+            time.sleep(0.2)
+            found = function(*args, **how)
+            ended.append(args)
+            return found
+
+        return call
+
+    monkeypatch.setattr(build, "write_block", slowly(build.write_block))
+    monkeypatch.setattr(counting, "write_array", slowly(counting.write_array))
+    with dask.config.set(num_workers=2), pytest.raises(ValueError, match="not UTF-8"):
+        build_store(str(tmp_path / "a.txt"), url, block_bytes=240, **settings)
+    assert len(begun) == len(ended) > 0

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dspectral.store import arrays, blocks, draft
-from dspectral.store.arrays import StoreError
 from dspectral.store.corpus import open_corpus, read_sentences
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
@@ -18,6 +17,7 @@ from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
 from dspectral.store.from_text.streams import stamp_of
 from dspectral.store.from_text.text_files import TextFiles
+from dspectral.store.location import StoreError
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from dspectral import NgramHashing, TextFiles, VocabularySettings
-from dspectral.store import StoreError, build_store, open_store
-from dspectral.store.draft import discard_unfinished
+from dspectral.store import StoreError, build_store
 from dspectral.store.from_text import build
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_sample import TermSample
@@ -110,17 +109,6 @@ def test_a_build_that_goes_on_keeps_the_same_terms(text, tmp_path, monkeypatch):
     assert not (tmp_path / "store" / "scratch").exists()
 
 
-def test_a_store_that_keeps_no_terms_is_what_it_was(text, tmp_path):
-    plain, named = built(text, tmp_path / "plain"), built(text, tmp_path / "named", keep_terms=5)
-    assert plain.kept_terms is None
-    assert "keep_terms" not in plain.provenance
-    ours, theirs = contents(tmp_path / "plain"), contents(tmp_path / "named")
-    assert {key for key in theirs if key not in ours and "totals/0000/term" not in key} == set()
-    assert not any("term" in key for key in ours)
-    assert plain.counts.compute().sum() == named.counts.compute().sum()
-    assert "up to 5 with names" in named._repr_html_()
-
-
 def test_rows_that_are_appended_add_their_terms(text, tmp_path):
     more = tmp_path / "more.txt"
     more.write_text("zebra zebra\n" * 500, encoding="utf-8")
@@ -136,16 +124,6 @@ def test_rows_that_are_appended_add_their_terms(text, tmp_path):
     with pytest.raises(StoreError, match="was built with None"):
         built(more, tmp_path / "plain", append=True, keep_terms=9)
     assert built(more, tmp_path / "plain", append=True).kept_terms is None
-
-
-def test_a_discarded_append_leaves_the_terms_as_they_were(text, tmp_path, monkeypatch):
-    store = built(text, tmp_path / "store", keep_terms=50)
-    monkeypatch.setattr(build, "finish", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        built(text, tmp_path / "store", append=True)
-    assert open_store(str(tmp_path / "store")).kept_terms.names() == store.kept_terms.names()
-    discard_unfinished(str(tmp_path / "store"))
-    assert open_store(str(tmp_path / "store")).kept_terms.names() == store.kept_terms.names()
 
 
 def test_a_vocabulary_and_numbers_out_of_range_are_refused(text, tmp_path):

@@ -16,9 +16,9 @@ import pytest
 import zstandard
 
 from dspectral import NgramHashing, TextFiles, Texts, VocabularySettings, build_corpus, build_store
-from dspectral.store import discard_unfinished, open_store
-from dspectral.store.arrays import StoreError
+from dspectral.store import open_store
 from dspectral.store.from_text import build
+from dspectral.store.location import StoreError
 
 HASHING = NgramHashing(128, (1, 2))
 LINES = [f'The caf\xe9 word{i % 7} sat; on "mat" {i}' if i % 9 else "" for i in range(60)]
@@ -184,16 +184,6 @@ def test_every_kind_of_text_becomes_the_same_rows_and_the_same_corpus(tmp_path, 
     assert not list(tmp_path.glob("*/scratch"))
 
 
-@pytest.mark.parametrize("kind", ["a generator", "a Dask Bag", "a pandas column"])
-def test_texts_are_appended_to_a_store(tmp_path, kind, of_file):
-    path = put(tmp_path / "lines.txt", TXT)
-    build_store(path, str(tmp_path / "s"), hashing=HASHING)
-    store = build_store(
-        IN_MEMORY[kind]()[0], str(tmp_path / "s"), hashing=HASHING, append=True, block_bytes=SMALL
-    )
-    np.testing.assert_array_equal(rows_of(store), np.vstack([of_file["rows"]] * 2))
-
-
 def test_a_generator_is_never_held_whole(tmp_path, monkeypatch):
     alive, most = set(), [0]
 
@@ -318,11 +308,3 @@ def test_a_build_that_was_stopped_goes_on_with_the_same_texts_alone(tmp_path, mo
     built = build_store(iter(LINES[::-1]), store, hashing=HASHING, block_bytes=SMALL)
     np.testing.assert_array_equal(rows_of(built), of_file["rows"][::-1])
     assert open_store(store).n_rows == len(LINES)
-
-
-def test_an_unfinished_build_of_texts_is_discarded(tmp_path):
-    store = str(tmp_path / "s")
-    with pytest.raises(KeyboardInterrupt):
-        build_corpus(stops_at(40), store, block_bytes=SMALL)
-    discard_unfinished(store)
-    assert build_corpus(iter(["a b"]), store).words == ["<?>", "a", "b"]

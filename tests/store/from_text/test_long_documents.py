@@ -14,9 +14,8 @@ import pytest
 
 from dspectral import TextFiles, Texts, build_corpus, build_store, explore
 from dspectral.preprocessing.hashing import NgramHashing
-from dspectral.store.from_text import long_documents as limits
-from dspectral.store.from_text.lines import whole_lines
-from dspectral.store.from_text.long_documents import LongDocuments, Longest
+from dspectral.store.from_text import lines as limits
+from dspectral.store.from_text.lines import LongDocuments, Longest, whole_lines
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import plan_spans
 from dspectral.text.ngrams import sorted_words
@@ -206,15 +205,6 @@ def test_text_files_and_explorations_have_the_same_limit(tmp_path):
     assert files.n_long_documents == 2
     with pytest.raises(ValueError, match="line 2: a line of more than 20 bytes"):
         explore(str(tmp_path / "a.txt"), max_document_bytes=20)
-
-
-def test_the_limit_and_its_treatment_are_checked():
-    with pytest.raises(ValueError, match="max_document_bytes is 0"):
-        build_store(Texts(["a"]), "memory://x", max_document_bytes=0)
-    with pytest.raises(
-        ValueError, match="long_documents is 'drop', but it must be 'error', 'skip' or 'truncate'"
-    ):
-        build_corpus(Texts(["a"]), "memory://x", long_documents="drop")
 
 
 def test_spans_inside_one_long_line_do_not_read_on(tmp_path):

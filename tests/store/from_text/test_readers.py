@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from dspectral.store.from_text.lines import Piece, split_lines, whole_lines
 from dspectral.store.from_text.parquet import _documents
-from dspectral.store.from_text.readers import pack, read_span
+from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.records import csv_texts
 from dspectral.store.from_text.sources import plan_spans
-from dspectral.types import Documents
 from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, texts
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t"), max_size=12)
@@ -135,17 +134,6 @@ def test_each_line_is_in_the_span_where_it_begins(content, cuts, piece_bytes):
         joined = b"".join(piece.data for piece in pieces)
         assert joined == (expected if start else expected.removeprefix(b"\xef\xbb\xbf"))
         assert all(content[piece.byte :].startswith(piece.data) for piece in pieces)
-
-
-@PROPERTY
-@given(parts=st.lists(LINES), block_bytes=SIZES)
-def test_the_cut_into_blocks_does_not_depend_on_the_parts(parts, block_bytes):
-    together = [text for part in parts for text in part]
-    packed = list(pack([Documents.of(part) for part in parts], block_bytes))
-    expected = list(pack([Documents.of(together)], block_bytes))
-    assert texts([packed]) == texts([expected]) == together
-    assert [len(block.offsets) for block in packed] == [len(block.offsets) for block in expected]
-    assert_packed(packed, block_bytes)
 
 
 def test_blank_lines_are_documents_and_the_last_line_needs_no_end():

@@ -1,21 +1,16 @@
 """What is planned: which files, in which order, cut where; what does not fit is refused before it is read."""
 
-import bz2
 import gzip
-import json
-import pickle
 import sys
 import zipfile
 from pathlib import Path
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 
 from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import Span, plan_spans
+from dspectral.store.from_text.sources import plan_spans
 
 TABLE = "id\ttext\n1\ta b\n2\tc\n"
 
@@ -39,17 +34,6 @@ def test_a_file_is_cut_by_its_size_alone(tmp_path):
     path = written(tmp_path / "a.txt", b"\xff" * 25)
     assert [(s.start, s.stop) for s in plan_spans(path, span_bytes=10)] == [(0, 10), (10, 20), (20, 25)]
     assert [(s.start, s.stop) for s in plan_spans(path, span_bytes=25)] == [(0, -1)]
-
-
-def test_streams_are_one_span(tmp_path):
-    files = {"a.txt.gz": gzip.compress(b"a b\nc\n"), "a.txt.bz2": bz2.compress(b"a b\nc\n")}
-    files |= {"a.txt.zst": zstandard.compress(b"a b\nc\n"), "b.csv": TABLE.replace("\t", ",").encode()}
-    for name, content in files.items():
-        path = written(tmp_path / name, content)
-        field = "text" if name == "b.csv" else None
-        spans = plan_spans(path, span_bytes=1, field=field)
-        assert [(s.start, s.stop, s.url) for s in spans] == [(0, -1, path)]
-        assert documents(path, span_bytes=1, field=field) == ["a b", "c"]
 
 
 def test_a_parquet_file_has_a_span_for_each_row_group(tmp_path):
@@ -78,15 +62,6 @@ def test_paths_of_the_working_directory_become_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert [span.url for span in plan_spans("a.txt")] == [str(tmp_path / "a.txt")]
     assert [span.url for span in plan_spans(Path("a.txt"))] == [str(tmp_path / "a.txt")]
-
-
-def test_a_url_is_read_where_it_is():
-    for name in ("b", "a"):
-        with fsspec.open(f"memory://sources/{name}.txt", "wb") as file:
-            file.write(name.encode() * 3 + b"\n" + name.encode())
-    assert documents("memory://sources/*.txt", span_bytes=2) == ["aaa", "a", "bbb", "b"]
-    (span,) = plan_spans("memory://sources/a.txt")
-    assert span.url == "memory:///sources/a.txt"
 
 
 def test_a_file_url_and_storage_options_reach_the_file_system(tmp_path):
@@ -143,14 +118,6 @@ def test_text_has_no_fields(tmp_path, options):
         plan_spans(written(tmp_path / "a.txt", "a"), **options)
 
 
-def test_an_unknown_unit_or_span_size_is_refused(tmp_path):
-    path = written(tmp_path / "a.txt", "a")
-    with pytest.raises(ValueError, match="unit is 'lines', but it must be 'line', 'file' or 'field'"):
-        plan_spans(path, unit="lines")
-    with pytest.raises(ValueError, match="span_bytes is 0, but it must be 1 or more"):
-        plan_spans(path, span_bytes=0)
-
-
 def test_what_is_missing_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file .*nowhere\.txt"):
         plan_spans(str(tmp_path / "nowhere.txt"))
@@ -205,11 +172,3 @@ def test_a_missing_extra_is_named_with_what_installs_it(tmp_path, monkeypatch, n
 def test_empty_files_have_no_documents(tmp_path, name):
     path = written(tmp_path / name, gzip.compress(b"") if name.endswith("gz") else b"")
     assert documents(path, field=None if "txt" in name else "text") == []
-
-
-def test_a_span_pickles_and_is_json(tmp_path):
-    (span,) = plan_spans(written(tmp_path / "a.tsv", TABLE), field="text")
-    assert pickle.loads(pickle.dumps(span)) == span  # noqa: S301  our own bytes
-    described = json.loads(json.dumps(span.describe()))
-    assert Span(**{**described, "also": tuple(described["also"])}) == span._replace(stamps=())
-    assert (span.format, span.unit, span.field, span.column, span.n_columns) == ("tsv", "field", "text", 1, 2)

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import Span, plan_spans
+from dspectral.store.from_text.sources import plan_spans
 from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, texts
 
 
@@ -123,12 +123,6 @@ def test_a_damaged_parquet_file_is_named():
         blocks(put("a.parquet", bytes(content)), field="text")
 
 
-def test_a_null_in_a_parquet_column_is_named():
-    url = parquet_of(pa.array(["a", "b", "c", None]), row_group_size=2)
-    with pytest.raises(ValueError, match=r"a\.parquet, row group 1, row 1: column 'text' holds a null"):
-        blocks(url, field="text")
-
-
 @pytest.mark.parametrize(
     ("values", "row"), [([b"a", b"b\xff"], 1), ([b"\xe2\x82", b"\xac"], 0), ([b"", b"\x80"], 1)]
 )
@@ -148,11 +142,3 @@ def test_a_file_removed_after_planning_is_missed(tmp_path):
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.txt"):
         next(read_span(span, block_bytes=64))
-
-
-def test_wrong_settings_are_refused_before_reading():
-    span = Span("memory://nowhere.txt", "txt", None, "line", None)
-    with pytest.raises(ValueError, match="errors is 'ignore', but it must be 'strict' or 'replace'"):
-        read_span(span, block_bytes=64, errors="ignore")
-    with pytest.raises(ValueError, match="block_bytes is 0, but it must be 1 or more"):
-        read_span(span, block_bytes=0)

@@ -1,0 +1,181 @@
+"""Text files of a token or a word a line: sentences with tags, and the paths of Brown clusters."""
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from typing import Any, NamedTuple
+
+import fsspec
+
+from dspectral.store.from_text.readers import numbered_lines
+
+
+class TaggedSentences(NamedTuple):
+    """Sentences of words, and a tag for each word.
+
+    Attributes
+    ----------
+    words : list of list of str
+        The words of each sentence.
+    tags : list of list of str
+        Their tags, in the same order.
+    """
+
+    words: list[list[str]]
+    tags: list[list[str]]
+
+
+def read_conll(
+    path: str | PathLike[str],
+    *,
+    word_column: int = 1,
+    tag_column: int = 2,
+    storage_options: dict[str, Any] | None = None,
+) -> TaggedSentences:
+    r"""Read words and tags from two of the columns between tabs; sentences end at empty lines.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Local path or any fsspec URL, also .gz or .bz2; UTF-8.
+    word_column, tag_column : int, default=1 and 2
+        Numbers of the two columns, from 1 on: 2 and 4 in the files of Universal Dependencies, whose comments
+        (lines that begin with ``#`` and hold no tab) and words of several tokens (``1-2``) are left out.
+    storage_options : dict, optional
+        Options of the file system.
+
+    Returns
+    -------
+    TaggedSentences
+        Words and tags, in the order of the file.
+
+    Raises
+    ------
+    ValueError
+        If a line has too few columns, a word is empty or the file is not UTF-8 (the line is named), or there is no
+        sentence.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> with fsspec.open("memory://two.conll", "w") as file:
+    ...     _ = file.write("the\tDET\ncat\tNOUN\n\nyes\tX\n")
+    >>> read_conll("memory://two.conll")
+    TaggedSentences(words=[['the', 'cat'], ['yes']], tags=[['DET', 'NOUN'], ['X']])
+    """
+    if word_column < 1 or tag_column < 1:
+        raise ValueError(f"word_column is {word_column} and tag_column {tag_column}, but columns begin at 1")
+    least = max(word_column, tag_column)
+    found = TaggedSentences([], [])
+    words: list[str] = []
+    tags: list[str] = []
+    # `words` and `tags` are those of the sentence that is being read; an empty line closes it.
+    for number, line in numbered_lines(path, storage_options):
+        fields = line.split("\t")
+        if len(fields) == 1 and not fields[0].strip():
+            _close(found, words, tags)
+            words, tags = [], []
+        elif len(fields) >= least and fields[word_column - 1]:
+            if word_column == 1 or fields[0].isdigit():  # else a token of no word of its own: 1-2, 2.1
+                words.append(fields[word_column - 1])
+                tags.append(fields[tag_column - 1])
+        elif len(fields) > 1 or not line.startswith("#"):
+            raise ValueError(
+                f"{path}, line {number} is {line!r:.60}, but it must have {least} columns, with a word in "
+                f"column {word_column}"
+            )
+    # The last sentence may end with the file instead of an empty line.
+    _close(found, words, tags)
+    if not found.words:
+        raise ValueError(f"{path} holds no sentence")
+    return found
+
+
+def _close(found: TaggedSentences, words: list[str], tags: list[str]) -> None:
+    if words:
+        found.words.append(words)
+        found.tags.append(tags)
+
+
+def write_brown_paths(
+    path: str | PathLike[str],
+    codes: Sequence[str],
+    words: Sequence[str],
+    counts: Iterable[int],
+    *,
+    storage_options: dict[str, Any] | None = None,
+) -> None:
+    """Write bit string, word and count with tabs between them, in the order of bit strings, frequent words first.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Local path or any fsspec URL; an ending such as .gz compresses.
+    codes : sequence of str
+        Bit string of each word: the way from the root of the tree to its cluster.
+    words : sequence of str
+        The words, without tabs and line breaks.
+    counts : iterable of int
+        Number of times that each word occurs.
+    storage_options : dict, optional
+        Options of the file system.
+
+    Raises
+    ------
+    ValueError
+        If a word holds a tab or a line break, or there are not as many codes and counts as words.
+
+    Examples
+    --------
+    >>> write_brown_paths("memory://paths", ["1", "0"], ["cat", "a"], [2, 5])
+    >>> read_brown_paths("memory://paths")
+    [('0', 'a', 5), ('1', 'cat', 2)]
+    """
+    lines = sorted(
+        zip(codes, words, map(int, counts), strict=True), key=lambda line: (line[0], -line[2], line[1])
+    )
+    for _, word, _ in lines:
+        if any(blank in word for blank in "\t\n\r"):
+            raise ValueError(f"the word {word!r} holds a tab or a line break, but a paths file cannot")
+    with fsspec.open(
+        path, "wt", encoding="utf-8", newline="\n", compression="infer", **(storage_options or {})
+    ) as file:
+        file.writelines(f"{code}\t{word}\t{count}\n" for code, word, count in lines)
+
+
+def read_brown_paths(
+    path: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
+) -> list[tuple[str, str, int]]:
+    """Read bit strings, words and counts.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Local path or any fsspec URL, also .gz or .bz2; UTF-8.
+    storage_options : dict, optional
+        Options of the file system.
+
+    Returns
+    -------
+    list of (str, str, int)
+        Bit string, word and count of each line, in the order of the file.
+
+    Raises
+    ------
+    ValueError
+        If a line is not a bit string, a word and a count, or the file is not UTF-8; the line is named.
+
+    Examples
+    --------
+    >>> with fsspec.open("memory://one-path", "w") as file:
+    ...     _ = file.write("0110 cat 7".replace(" ", chr(9)))
+    >>> read_brown_paths("memory://one-path")
+    [('0110', 'cat', 7)]
+    """
+    lines = []
+    for number, line in numbered_lines(path, storage_options):
+        fields = line.split("\t")
+        # The bit string may be empty: the only cluster of a tree of one.
+        if len(fields) != 3 or set(fields[0]) - set("01") or not fields[2].isdecimal():
+            raise ValueError(f"{path}, line {number} is {line!r:.60}, but must be bit string, word and count")
+        lines.append((fields[0], fields[1], int(fields[2])))
+    return lines
