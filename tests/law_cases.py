@@ -18,9 +18,8 @@ from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoment
 from dspectral.methods.lsi.document_products import ClassGramProduct, CrossProduct
 from dspectral.methods.lsi.linear_svm import Relevancy, SquaredHinge, TopScores
 from dspectral.methods.lsi.local_regions import LocalSpaces
-from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
-from dspectral.methods.multilabel.moments import FirstMoments, SecondMoments, ThirdMoment
-from dspectral.methods.multilabel.state_statistics import Regression, StateStatistics
+from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds
+from dspectral.methods.multilabel.summaries import FirstMoments, SecondMoments, StateStatistics
 from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
 from dspectral.methods.topics.rotation import Axes, Sample, TopicSums
 from dspectral.store.anndata import ColumnTotals
@@ -194,7 +193,6 @@ CASES = [
         lambda n: 16 * 40 + 24 * 7,
         bounds=SampleBounds(7, 40, 0.7),
     ),
-    case(ThirdMoment, (csr,), lambda n: 8 * (K * K + K * K * (K + 1) // 2), **THIRD),
     case(
         SecondMoments,
         (csr,),
@@ -203,7 +201,6 @@ CASES = [
         column_weights=np.ones(D),
         **THIRD,
     ),
-    case(Regression, (features, posterior, labels), lambda n: 8 * (K + 1) * (K + 1 + K + L)),
     case(StateStatistics, (csr, labels), lambda n: 8 * (K + K * L + K * D + 3 * (3 + K + L)), **STATES),
     case(SquaredHinge, (rows, labels), lambda n: 8 * (D * L + 2 * L), **HINGE),
     case(TopScores, (rows,), lambda n: 16 * 5 * L + 8 * L, relevancy=RELEVANCY, limits=np.array([5, 2, 0])),

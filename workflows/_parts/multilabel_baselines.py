@@ -16,7 +16,7 @@ from sklearn.preprocessing import normalize
 
 from dspectral.engine import add_fields, summarize
 from dspectral.linalg import sparse_products
-from dspectral.methods.multilabel import label_rows, word_rows
+from dspectral.methods.multilabel import word_rows
 from dspectral.store import CountStore
 from dspectral.types import FloatArray, Rows
 
@@ -31,8 +31,8 @@ class LabelProducts(NamedTuple):
     def of(cls, rows: Rows, labels: Rows, *, W: FloatArray) -> Self:
         """Summarise one block."""
         F = sparse_products.times(word_rows(rows, counts=False, dtype=W.dtype), W)
-        wide = F.astype(np.float64)
-        return cls(wide.T @ wide, sparse_products.transpose_times(label_rows(labels, len(F)), F))
+        Y, wide = word_rows(labels, counts=False, dtype=np.float32), F.astype(np.float64)
+        return cls(wide.T @ wide, sparse_products.transpose_times(Y, F))
 
     def merge(self, *others: Self) -> Self:
         """Return the sums of all rows."""
@@ -52,7 +52,7 @@ class Gradient(NamedTuple):
         words = word_rows(rows, counts=False, dtype=W.dtype)
         F = sparse_products.times(words, W) @ G
         if H is not None:
-            F = sparse_products.times(label_rows(labels, len(F)), H) - F
+            F = sparse_products.times(word_rows(labels, counts=False, dtype=np.float32), H) - F
         return cls(sparse_products.transpose_times(words, F))
 
     def merge(self, *others: Self) -> Self:

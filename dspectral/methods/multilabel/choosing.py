@@ -1,7 +1,7 @@
 """Settings that are chosen on documents held out, before the pass that needs them, from a sample in memory."""
 
-from itertools import product
-from typing import Any, NamedTuple, Self
+from itertools import groupby, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,21 +9,19 @@ from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
 from dspectral.linalg import sparse_products
-from dspectral.methods.multilabel.document_rows import linear_features, word_rows
-from dspectral.methods.multilabel.latent_states import penalized_inverse
-from dspectral.methods.multilabel.moments import label_range, reached_from
+from dspectral.linalg.dense import orthonormal_columns
+from dspectral.methods.multilabel.documents import unit_rows, word_rows
+from dspectral.methods.multilabel.latent_states import LabelModel, penalized_inverse
 from dspectral.methods.multilabel.passes import (
     DocumentsInMemory,
     Leading,
     States,
-    directions_of,
-    em_pass,
-    third_pass,
+    label_pass,
     wider_directions,
 )
 from dspectral.methods.multilabel.recipe import ALPHAS, EM_PASSES, SMOOTHINGS, Settings
-from dspectral.methods.multilabel.state_statistics import LabelModel, Regression, posteriors
-from dspectral.types import CSRRows, FloatArray, IntArray
+from dspectral.methods.multilabel.summaries import label_range, posteriors
+from dspectral.types import FloatArray, IntArray
 
 FEWEST = 30
 """Fewer documents held out than that say nothing."""
@@ -105,113 +103,83 @@ def _tried(
     fitted, held_out = fold
     settings, dtype = candidates[0], states.whitening.forward.dtype
     # No label of a document held out may speak: directions that had heard them would ask for too small a penalty.
-    rank = min(settings.rank, len(leading.column_weights))
+    rank, column_weights = min(settings.rank, len(leading.column_weights)), leading.column_weights
     found = label_range(fitted.words, fitted.labels, rank, settings.seed)
-    directions = directions_of(found, leading.column_weights, dtype)
-    reached = reached_from(fitted.words, leading.column_weights, directions)
+    scaled = found * column_weights[:, None].astype(np.float32)
+    directions = orthonormal_columns(scaled.astype(dtype, copy=False))
+    unit = unit_rows(word_rows(fitted.words, counts=False, dtype=np.float32), column_weights)
+    reached = sparse_products.gram_times(unit, directions.astype(np.float32, copy=False))
     leading = leading._replace(
         directions=wider_directions(directions, reached),
         label_totals=np.bincount(fitted.labels.indices, minlength=fitted.labels.shape[1]),
     )
     # The same for all candidates.
     known, features = (
-        linear_features(
-            word_rows(part.words, counts=False, dtype=dtype), leading.column_weights, leading.directions
+        sparse_products.times(
+            unit_rows(word_rows(part.words, counts=False, dtype=dtype), column_weights), leading.directions
         )
         for part in fold
     )
+    features = np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
     fitted = fitted._replace(features=known)
-    words = word_rows(held_out.words, counts=settings.counts, dtype=dtype)
+    words, truth = word_rows(held_out.words, counts=settings.counts, dtype=dtype), held_out.labels
     gains = np.zeros((len(candidates), words.shape[0]))
     for smoothing in dict.fromkeys(one.smoothing for one in candidates):
         alike = [number for number, one in enumerate(candidates) if one.smoothing == smoothing]
-        model = third_pass(fitted, leading, states, candidates[alike[0]])
-        n_done, scores = 0, HeldOutScores.of(model, words, features)
-        for number in alike:
-            one = candidates[number]
-            # Candidates come with growing numbers of passes of EM: each goes on where the last one was.
-            for _ in range(n_done, one.n_em_iter):
-                model = em_pass(fitted, leading, model, one)
-            if one.n_em_iter > n_done:
-                n_done, scores = one.n_em_iter, HeldOutScores.of(model, words, features)
-            gains[number] = gains_of(scores.with_penalty(one.alpha if one.rank else None), held_out.labels)
+        model, n_done = label_pass(fitted, leading, states, candidates[alike[0]]), 0
+        # Candidates come with growing numbers of passes of EM: each goes on where the last one was.
+        for n_em_iter, group in groupby(alike, key=lambda number: candidates[number].n_em_iter):
+            for _ in range(n_done, n_em_iter):
+                model = label_pass(fitted, leading, states, candidates[alike[0]], model)
+            n_done = n_em_iter
+            joint = sparse_products.times(words, model.log_words) + np.log(model.weights)
+            probabilities = posteriors(joint)[0].astype(features.dtype)
+            for number in group:
+                alpha = candidates[number].alpha if settings.rank else None
+                scores = held_out_scores(model, probabilities, features, alpha)
+                add_gains(read_only(scores), read_only(truth.indices), read_only(truth.indptr), gains[number])
     return gains
 
 
-class HeldOutScores(NamedTuple):
-    """All that scores the labels of some documents by one model, for any penalty of its linear correction.
+def held_out_scores(
+    model: LabelModel, states: FloatArray, features: FloatArray, alpha: float | None
+) -> FloatArray:
+    """Return the score of every label for a penalty of the linear correction, without one by the states alone.
 
-    `states` (n, k): probabilities of the states given the words; `features` (n, r + 1): features of the
-    linear correction, with a last column of ones; `labels` (L, r + 1 + k): sums of the labels with the
-    features, beside their probabilities in each state; `regression`: cross products that the linear
-    correction is solved from.
+    Shapes: `states` (n, k), `features` (n, r + 1), with a last column of ones; returns (n, L).
     """
-
-    states: FloatArray
-    features: FloatArray
-    labels: FloatArray
-    regression: Regression
-
-    @classmethod
-    def of(cls, model: LabelModel, words: CSRRows, features: FloatArray) -> Self:
-        """Take what does not hang on the penalty.
-
-        Shapes: `words` (n, d), `features` (n, r).
-        """
-        states = posteriors(sparse_products.times(words, model.log_words) + np.log(model.weights))[0]
-        ones = np.ones((len(features), 1), dtype=features.dtype)
-        return cls(
-            states.astype(features.dtype),
-            np.concatenate([features, ones], axis=1),
-            np.concatenate([model.regression.labels, model.labels.columns], axis=1),
-            model.regression,
-        )
-
-    def with_penalty(self, alpha: float | None) -> FloatArray:
-        """Return the score of every label, shape (n, L); without an alpha by the states alone."""
-        n_features = self.features.shape[1]
-        if alpha is None:
-            return np.asarray(self.states @ self.labels[:, n_features:].T)
-        # P gamma' + F B' for B = (Y'F - gamma P'F) G^-1 is [F G^-1, P - F G^-1 F'P] [Y'F, gamma]': one product with
-        # all labels, and none of these with r^2 numbers.
-        solved = self.features.astype(np.float64) @ penalized_inverse(self.regression.gram, alpha)
-        rest = self.states - solved @ self.regression.states
-        left = np.concatenate([solved, rest], axis=1).astype(self.labels.dtype)
-        return np.asarray(left @ self.labels.T)
-
-
-def gains_of(scores: FloatArray, truth: CSRRows) -> FloatArray:
-    """Return the area under the curve and the precision of the first label, added, for each document.
-
-    Shapes: `scores` (n, L), `truth` (n, L); returns (n,).
-
-    >>> from scipy import sparse
-    >>> gains_of(np.array([[0.9, 0.1], [0.2, 0.3]]), sparse.csr_array([[1.0, 0.0], [1.0, 1.0]]))
-    array([2. , 1.5])
-    """
-    # A true label's place among all scores takes one comparison with each; ranks of all would take a sort of each row.
-    n, n_labels = scores.shape
-    n_true, total = np.diff(truth.indptr), np.zeros(n)
-    _count_pairs_won(read_only(scores), read_only(truth.indices), read_only(truth.indptr), total)
-    # Two labels of one document are compared once each way: that is one won pair, which does not count.
-    total -= n_true * (n_true - 1) / 2
-    pairs = n_true * (n_labels - n_true)
-    area = np.where(pairs > 0, total / np.maximum(pairs, 1), 0.5)
-    row = np.repeat(np.arange(n), n_true)
-    first = np.bincount(row, weights=truth.indices == scores.argmax(axis=1)[row], minlength=n)
-    return np.asarray(area + first)
+    if alpha is None:
+        return np.asarray(states @ model.labels.columns.T)
+    # P gamma' + F B' for B = (Y'F - gamma P'F) G^-1 is [F G^-1, P - F G^-1 F'P] [Y'F, gamma]': one product with all
+    # labels, and none of these with r^2 numbers.
+    labels = np.concatenate([model.regression.labels, model.labels.columns], axis=1)
+    solved = features.astype(np.float64) @ penalized_inverse(model.regression.gram, alpha)
+    left = np.concatenate([solved, states - solved @ model.regression.states], axis=1)
+    return np.asarray(left.astype(labels.dtype) @ labels.T)
 
 
 @compiled
-def _count_pairs_won(
-    scores: FloatArray, indices: IntArray, indptr: IntArray, won: NDArray[np.float64]
-) -> None:
-    """Add to each document's number how many labels each of its own is above; an equal one counts half."""
+def add_gains(scores: FloatArray, indices: IntArray, indptr: IntArray, gains: NDArray[np.float64]) -> None:
+    """Add the area under the curve and the precision of the first label to the number of each document.
+
+    Shapes: `scores` (n, L), `indices, indptr`: CSR places of the true labels, `gains` (n,).
+
+    >>> gains = np.zeros(2)
+    >>> add_gains(np.array([[0.9, 0.1], [0.2, 0.3]]), np.array([0, 0, 1]), np.array([0, 1, 3]), gains)
+    >>> gains
+    array([2. , 1.5])
+    """
+    # A true label's place among all scores takes one comparison with each; ranks of all would take a sort of each row.
+    # An equal score counts half, and so does each pair of two true labels, which is then taken off.
     for i in range(indptr.size - 1):
-        row = scores[i]
+        row, n_true = scores[i], indptr[i + 1] - indptr[i]
+        first, won = np.argmax(row), -n_true * (n_true - 1) / 2
         for entry in range(indptr[i], indptr[i + 1]):
             own, below, equal = row[indices[entry]], 0, 0
             for other in range(row.size):
                 below += row[other] < own
                 equal += row[other] == own
-            won[i] += below + 0.5 * (equal - 1)
+            won += below + 0.5 * (equal - 1)
+            gains[i] += indices[entry] == first
+        pairs = n_true * (row.size - n_true)
+        gains[i] += won / pairs if pairs > 0 else 0.5

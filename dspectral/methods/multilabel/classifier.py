@@ -9,7 +9,7 @@ from dspectral.inputs.labels import checked_documents, label_names, labelled_str
 from dspectral.inputs.parameters import RandomState
 from dspectral.methods.multilabel.choosing import chosen
 from dspectral.methods.multilabel.latent_states import residual_regression
-from dspectral.methods.multilabel.passes import em_pass, first_pass, second_pass, third_pass
+from dspectral.methods.multilabel.passes import first_pass, label_pass, second_pass
 from dspectral.methods.multilabel.prediction import LabelPrediction
 from dspectral.methods.multilabel.recipe import EM_PASSES, MultiLabelRecipe, Settings
 from dspectral.registry import saved
@@ -222,9 +222,9 @@ class MomentMultiLabelClassifier(LabelPrediction):
         leading, states = second_pass(data, leading, settings)
         settings, self.n_held_out_ = chosen(leading, states, settings, data.n_rows)
         expect_passes(1 + settings.n_em_iter, anew=True)
-        model = third_pass(data, leading, states, settings)
+        model = label_pass(data, leading, states, settings)
         for _ in range(settings.n_em_iter):
-            model = em_pass(data, leading, model, settings)
+            model = label_pass(data, leading, states, settings, model)
         # The tensor's order of states is an accident of its decomposition; the most probable state comes first.
         order = np.argsort(-model.weights, kind="stable")
         self.state_weights_ = model.weights[order]
@@ -233,7 +233,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.log_words_ = model.log_words[:, order]
         self.directions_, self.linear_, self.alpha_ = leading.directions, None, None
         if settings.rank:
-            self.linear_ = residual_regression(*model.regression, model.labels.columns, settings.alpha)
+            self.linear_ = residual_regression(model.regression, model.labels.columns, settings.alpha)
             self.alpha_ = settings.alpha
         self.document_frequency_, self.label_totals_ = leading.document_frequency, leading.label_totals
         self.certificate_, self.solver_ = leading.certificate, leading.solver

@@ -1,4 +1,4 @@
-"""From moments to the latent states of documents: their weights, words and labels."""
+"""Latent states of documents: their words and labels as distributions, and the linear correction beside them."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from dspectral.linalg.dense import eigh_descending
-from dspectral.linalg.tensors import OrthogonalCP
+from dspectral.methods.multilabel.summaries import Regression
 from dspectral.types import FloatArray
 
 
@@ -19,48 +18,6 @@ class Whitening(NamedTuple):
 
     forward: FloatArray
     back: FloatArray
-
-    @classmethod
-    def of(cls, axes: FloatArray, values: NDArray[np.float64]) -> "Whitening":
-        """Return the whitening of a matrix with these eigenvectors (rows) and positive eigenvalues.
-
-        Shapes: `axes` (k, d), `values` (k,).
-
-        >>> whitening = Whitening.of(np.eye(2), np.array([4.0, 1.0]))
-        >>> whitening.forward.T @ np.diag([4.0, 1.0]) @ whitening.forward
-        array([[1., 0.],
-               [0., 1.]])
-        """
-        # With M2 = V S V' the whitening is W = V S^(-1/2), and V S^(1/2) is the transpose of its pseudo-inverse, which
-        # takes whitened vectors back to words.
-        roots = np.sqrt(values).astype(axes.dtype)
-        return cls(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots))
-
-    def corrected(
-        self, second: NDArray[np.float64], *, fewer: bool = False
-    ) -> tuple["Whitening", NDArray[np.float64]]:
-        """Return a whitening for which the second moment is the identity, within the same directions.
-
-        Shapes: `second` (k, k); returns `rotation` (k, k).
-        """
-        values, vectors = eigh_descending(second)
-        # Whitening divides by the roots of these values: a direction with less than a thousandth of the largest would
-        # blow noise up to unit size.
-        usable = int(np.sum(values > 1e-3 * values[0])) if values[0] > 0 else 0
-        if 0 < usable < len(values) and fewer:
-            values, vectors = values[:usable], vectors[:, :usable]
-            R, inverse = vectors / np.sqrt(values), vectors * np.sqrt(values)
-        elif usable < len(values):
-            raise ValueError(
-                f"n_states is {len(values)}, but the words have only {usable} independent direction(s): "
-                f"ask for at most {usable} states"
-            )
-        else:
-            # The symmetric root turns the directions least; any R with R' second R = I would whiten.
-            R = (vectors / np.sqrt(values)) @ vectors.T
-            inverse = (vectors * np.sqrt(values)) @ vectors.T
-        dtype = self.forward.dtype
-        return Whitening(self.forward @ R.astype(dtype), self.back @ inverse.astype(dtype)), R
 
 
 class Simplex(NamedTuple):
@@ -75,17 +32,21 @@ class Simplex(NamedTuple):
     negative_mass: float
 
 
-def words_and_weights(back: FloatArray, cubes: OrthogonalCP) -> tuple[Simplex, NDArray[np.float64]]:
-    """Return the words' probabilities in each state (section 2.3) and those of the states, from the whitened tensor.
+class LabelModel(NamedTuple):
+    """States, and the sums that the linear correction is solved from.
 
-    Shapes: `back` (d, k); returns `weights` (k,).
+    `log_words` (d, k): logarithms of the words' smoothed probabilities in each state; `weights` (k,):
+    probability of each state; `words, labels` (d, k): distributions over the words, shape (d, k), and over
+    the labels, shape (L, k); `regression`: cross products for the linear correction; `log_likelihood`: mean
+    log-likelihood of a training document's words under the states that the pass began with.
     """
-    # Whitening took mu_j to a multiple of the j-th vector; its sign is lost, and a distribution sums to above 0.
-    columns = back @ cubes.vectors.astype(back.dtype)
-    words = on_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(back.dtype))
-    # The values are 1 / sqrt(pi). No probability is above 1, so a value below 1 is noise.
-    weights = 1.0 / np.maximum(cubes.values, 1.0) ** 2
-    return words, np.asarray(weights / weights.sum())
+
+    log_words: FloatArray
+    weights: NDArray[np.float64]
+    words: Simplex
+    labels: Simplex
+    regression: Regression
+    log_likelihood: float
 
 
 def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
@@ -126,26 +87,18 @@ def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], sh
     return mixed
 
 
-def residual_regression(
-    gram: NDArray[np.float64],
-    cross_states: NDArray[np.float64],
-    cross_labels: FloatArray,
-    label_distributions: FloatArray,
-    alpha: float,
-) -> FloatArray:
+def residual_regression(regression: Regression, labels: FloatArray, alpha: float) -> FloatArray:
     """Return the ridge regression of ``Y - P gamma'`` on features, from cross products alone.
 
-    Shapes: `gram` (r, r), `cross_states` (r, k), `cross_labels` (L, r), `label_distributions` (L, k); returns
-    (L, r).
+    Shapes: `labels` (L, k); returns (L, r + 1).
     """
     # Two products of L r^2 and L k r operations: the r x r inverse is taken once, since L may be hundreds of thousands.
     # The solution is (Y'F - gamma P'F) (F'F + penalty)^-1. The penalty is in units of the mean of the diagonal of F'F,
     # so that one alpha serves any number of documents.
-    inverse = penalized_inverse(gram, alpha)
-    dtype = cross_labels.dtype
+    inverse, dtype = penalized_inverse(regression.gram, alpha), regression.labels.dtype
     return np.asarray(
-        cross_labels @ inverse.astype(dtype)
-        - label_distributions @ (cross_states.T @ inverse).astype(label_distributions.dtype),
+        regression.labels @ inverse.astype(dtype)
+        - labels @ (regression.states.T @ inverse).astype(labels.dtype),
         dtype=dtype,
     )
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.random_range import RandomRange
@@ -22,17 +22,21 @@ from dspectral.linalg.tensors import (
     simultaneous_diagonalization,
     unfolded_symmetric,
 )
-from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds
+from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds
 from dspectral.methods.multilabel.latent_states import (
+    LabelModel,
     Simplex,
     Whitening,
     on_simplex,
     smoothed_logarithms,
-    words_and_weights,
 )
-from dspectral.methods.multilabel.moments import NO_SAMPLE, FirstMoments, SecondMoments
 from dspectral.methods.multilabel.recipe import Settings, TensorMethod
-from dspectral.methods.multilabel.state_statistics import LabelModel, StateStatistics
+from dspectral.methods.multilabel.summaries import (
+    NO_SAMPLE,
+    FirstMoments,
+    SecondMoments,
+    StateStatistics,
+)
 from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import CSRRows, FloatArray
 
@@ -142,13 +146,18 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
     if found.pairs <= 0:
         raise ValueError("no document has two words, so words have no second moment")
     axes, values, certificate = _leading(found, plan, settings)
+    # With M2 = V S V' the whitening is W = V S^(-1/2), and V S^(1/2) is the transpose of its pseudo-inverse, which
+    # takes whitened vectors back to words.
+    roots = np.sqrt(values / found.pairs).astype(axes.dtype)
     weights = inverse_document_frequency(found.document_frequency, data.n_rows)
+    # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
+    scaled = found.label_range * weights[:, None].astype(np.float32)
     return Leading(
-        Whitening.of(axes, values / found.pairs),
+        Whitening(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots)),
         found.document_frequency,
         found.label_totals,
         weights,
-        directions_of(found.label_range, weights, data.dtype),
+        orthonormal_columns(scaled.astype(data.dtype, copy=False)),
         certificate,
         solver,
         found.sample,
@@ -192,16 +201,6 @@ def _leading(
     return axes[:k], values[:k], certificate
 
 
-def directions_of(label_range: FloatArray, weights: NDArray[np.float64], dtype: DTypeLike) -> FloatArray:
-    """Return the directions of the linear correction's features.
-
-    Shapes: `label_range` (d, r), `weights` (d,); returns (d, r).
-    """
-    # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
-    scaled = label_range * weights[:, None].astype(np.float32)
-    return orthonormal_columns(scaled.astype(dtype, copy=False))
-
-
 def wider_directions(directions: FloatArray, reached: FloatArray) -> FloatArray:
     """Return directions, and beside them those of the words that they lead to.
 
@@ -234,72 +233,72 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
         directions=leading.directions,
         column_weights=leading.column_weights,
     )
-    moments, reached = summarize(data.words, of=of, name="third-moment")
+    moments = summarize(data.words, of=of, name="third-moment")
     if moments.triples <= 0:
         raise ValueError("no document has three words, so words have no third moment")
     # The sketch of the first pass errs in the size of its directions; the exact second moment within them, from the
     # same pass as the third, mends the whitening, and the tensor is turned along with it.
-    whitening, rotation = leading.whitening.corrected(moments.second / moments.pairs, fewer=settings.fewer)
-    T = contract(unfolded_symmetric(moments.third / moments.triples), rotation)
-    tensor = DECOMPOSITIONS[settings.tensor](T, seed=settings.seed)
-    words, weights = words_and_weights(whitening.back, tensor)
-    leading = leading._replace(directions=wider_directions(leading.directions, reached))
-    return leading, States(whitening, tensor, words, weights)
-
-
-def third_pass(
-    data: LabelledStreams | DocumentsInMemory, leading: Leading, states: States, settings: Settings
-) -> LabelModel:
-    """Estimate the labels of each state from the cross moment, and sum what the linear correction is solved from."""
-    # For w_j = W u_j, E[y (w_j'x)^2] is a multiple of gamma_j: the moment of labels with pairs of words, contracted
-    # document by document, so nothing of size L d^2 is formed. Cost: 2 (nnz of words + nnz of labels) k.
-    directions = states.whitening.forward @ states.tensor.vectors.astype(data.dtype)
-    log_words = smoothed_logarithms(
-        states.words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
+    values, vectors = eigh_descending(moments.second / moments.pairs)
+    # Whitening divides by the roots of these values: a direction with less than a thousandth of the largest would
+    # blow noise up to unit size.
+    usable = int(np.sum(values > 1e-3 * values[0])) if values[0] > 0 else 0
+    if 0 < usable < len(values) and settings.fewer:
+        values, vectors = values[:usable], vectors[:, :usable]
+        R, inverse = vectors / np.sqrt(values), vectors * np.sqrt(values)
+    elif usable < len(values):
+        raise ValueError(
+            f"n_states is {len(values)}, but the words have only {usable} independent direction(s): "
+            f"ask for at most {usable} states"
+        )
+    else:
+        # The symmetric root turns the directions least; any R with R' second R = I would whiten.
+        R = (vectors / np.sqrt(values)) @ vectors.T
+        inverse = (vectors * np.sqrt(values)) @ vectors.T
+    forward, back = (
+        side @ turn.astype(side.dtype) for side, turn in zip(leading.whitening, (R, inverse), strict=True)
     )
-    found = _state_statistics(data, log_words, states.weights, leading, settings, squares=directions)
-    labels = on_simplex(found.labels)
-    likelihood = found.log_likelihood / max(1, found.n_rows)
-    return LabelModel(log_words, states.weights, states.words, labels, found.regression, likelihood)
+    T = contract(unfolded_symmetric(moments.third / moments.triples), R)
+    tensor = DECOMPOSITIONS[settings.tensor](T, seed=settings.seed)
+    # Whitening took mu_j to a multiple of the j-th vector; its sign is lost, and a distribution sums to above 0.
+    columns = back @ tensor.vectors.astype(back.dtype)
+    words = on_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(back.dtype))
+    # The values are 1 / sqrt(pi) (section 2.3). No probability is above 1, so a value below 1 is noise.
+    weights = 1.0 / np.maximum(tensor.values, 1.0) ** 2
+    leading = leading._replace(directions=wider_directions(leading.directions, moments.reached))
+    return leading, States(Whitening(forward, back), tensor, words, weights / weights.sum())
 
 
-def em_pass(
-    data: LabelledStreams | DocumentsInMemory, leading: Leading, model: LabelModel, settings: Settings
+def label_pass(
+    data: LabelledStreams | DocumentsInMemory,
+    leading: Leading,
+    states: States,
+    settings: Settings,
+    before: LabelModel | None = None,
 ) -> LabelModel:
-    """Take one step of EM on words and weighted labels, and sum anew what the linear correction is solved from."""
+    """Estimate the labels of each state, or take one step of EM from the model of the pass before.
+
+    Both sum anew what the linear correction is solved from.
+    """
+    # Third pass: for w_j = W u_j, E[y (w_j'x)^2] is a multiple of gamma_j: the moment of labels with pairs of words,
+    # contracted document by document, so nothing of size L d^2 is formed. Cost: 2 (nnz of words + nnz of labels) k.
     # E-step: p(j | x, y) proportional to pi_j prod_v mu_vj^(x_v) prod_l gamma_lj^(label_weight y_l), with mu and gamma
     # smoothed. M-step: pi, mu and gamma are the sums of the posteriors, of the words and of the labels under them,
     # divided by their totals; gamma with half a count more in every entry. Invariant: without smoothing, label_weight
     # and prior the likelihood never falls. One pass.
-    log_labels = None
-    if settings.label_weight:
-        log_labels = np.float32(settings.label_weight) * smoothed_logarithms(
-            model.labels.columns.astype(np.float32),
-            leading.label_totals.astype(np.float64),
-            settings.smoothing,
-        )
-    found = _state_statistics(data, model.log_words, model.weights, leading, settings, log_labels=log_labels)
-    words = on_simplex(found.words)
-    labels = on_simplex(found.labels, LABEL_PRIOR)
-    log_words = smoothed_logarithms(
-        words.columns, leading.document_frequency.astype(np.float64), settings.smoothing
-    )
-    # A state that no document is in keeps a weight whose logarithm is finite.
-    weights = np.maximum(found.weights / found.weights.sum(), 1e-300)
-    likelihood = found.log_likelihood / max(1, found.n_rows)
-    return LabelModel(log_words, weights, words, labels, found.regression, likelihood)
-
-
-def _state_statistics(
-    data: LabelledStreams | DocumentsInMemory,
-    log_words: FloatArray,
-    weights: NDArray[np.float64],
-    leading: Leading,
-    settings: Settings,
-    squares: FloatArray | None = None,
-    log_labels: FloatArray | None = None,
-) -> StateStatistics:
-    """Weight labels and words by the states in one pass: by ``squares`` in the third, else by posteriors."""
+    squares = log_labels = None
+    background = leading.document_frequency.astype(np.float64)
+    if before is None:
+        squares = states.whitening.forward @ states.tensor.vectors.astype(data.dtype)
+        log_words = smoothed_logarithms(states.words.columns, background, settings.smoothing)
+        weights = states.weights
+    else:
+        log_words, weights = before.log_words, before.weights
+        if settings.label_weight:
+            log_labels = np.float32(settings.label_weight) * smoothed_logarithms(
+                before.labels.columns.astype(np.float32),
+                leading.label_totals.astype(np.float64),
+                settings.smoothing,
+            )
     of = partial(
         StateStatistics.of,
         log_words=log_words,
@@ -312,6 +311,16 @@ def _state_statistics(
         distinct=settings.distinct,
     )
     if isinstance(data, DocumentsInMemory):
-        return of(data.words, data.labels, features=data.features)
-    name = "state-labels" if squares is not None else "expectation"
-    return summarize(data.words, data.labels, of=of, name=name)
+        found = of(data.words, data.labels, features=data.features)
+    else:
+        name = "state-labels" if before is None else "expectation"
+        found = summarize(data.words, data.labels, of=of, name=name)
+    likelihood = found.log_likelihood / max(1, found.n_rows)
+    if before is None:
+        labels = on_simplex(found.labels)
+        return LabelModel(log_words, weights, states.words, labels, found.regression, likelihood)
+    words, labels = on_simplex(found.words), on_simplex(found.labels, LABEL_PRIOR)
+    log_words = smoothed_logarithms(words.columns, background, settings.smoothing)
+    # A state that no document is in keeps a weight whose logarithm is finite.
+    weights = np.maximum(found.weights / found.weights.sum(), 1e-300)
+    return LabelModel(log_words, weights, words, labels, found.regression, likelihood)

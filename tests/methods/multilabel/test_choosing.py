@@ -10,14 +10,12 @@ from scipy import sparse
 from dspectral import MomentMultiLabelClassifier, write_counts
 from dspectral.datasets import sample_labelled_documents
 from dspectral.methods.multilabel import MultiLabelRecipe
-from dspectral.methods.multilabel.choosing import HeldOutScores, first_of_the_best, gains_of
-from dspectral.methods.multilabel.document_rows import linear_features, unit_rows, word_rows
-from dspectral.methods.multilabel.document_sample import DocumentSample, SampleBounds, hashes_of
-from dspectral.methods.multilabel.latent_states import Simplex, residual_regression
-from dspectral.methods.multilabel.moments import label_range, reached_from
-from dspectral.methods.multilabel.passes import directions_of, wider_directions
-from dspectral.methods.multilabel.ranking import LabelScorer
-from dspectral.methods.multilabel.state_statistics import LabelModel, StateStatistics
+from dspectral.methods.multilabel.choosing import add_gains, first_of_the_best, held_out_scores
+from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds, unit_rows, word_rows
+from dspectral.methods.multilabel.latent_states import LabelModel, Simplex, residual_regression
+from dspectral.methods.multilabel.passes import wider_directions
+from dspectral.methods.multilabel.prediction import LabelScorer
+from dspectral.methods.multilabel.summaries import StateStatistics, label_range
 from dspectral.metrics import document_auc, precision_at
 from dspectral.text.weighting import Weighting
 
@@ -45,7 +43,7 @@ def sampled(words, labels, order, borders, bounds):
 
 
 def test_the_sample_is_the_same_in_every_order_and_whatever_the_cuts_and_counts(dependent):
-    _, different = np.unique(hashes_of(dependent[0]), return_index=True)
+    _, different = np.unique(dependent[0].toarray() > 0, axis=0, return_index=True)
     words, labels = (part[different] for part in dependent)
     n = len(different)
     bounds = SampleBounds(100, 2500, 0.5)
@@ -66,7 +64,7 @@ def test_copies_of_a_document_are_in_one_quarter_and_the_quarters_hold_all(depen
     assert all(400 < quarter.sum() < 800 for quarter in quarters)
     for quarter in quarters:
         assert not set(sample.hashes[quarter]) & set(sample.hashes[~quarter])
-    assert len(set(hashes_of(words))) == len(np.unique((words.toarray() > 0), axis=0))
+    assert len(set(sample.hashes)) == len(np.unique((words.toarray() > 0), axis=0))
 
 
 def test_what_is_chosen_does_not_depend_on_how_the_documents_lie(dependent, tmp_path):
@@ -136,7 +134,9 @@ def test_gains_are_the_area_and_the_precision_of_the_first_label():
     scores[np.arange(50), rng.integers(7, size=50)] = 2.0  # one label is first
     area = np.nan_to_num(document_auc(scores, truth), nan=0.5)
     expected = area + np.nan_to_num(precision_at(scores, truth, 1))  # NaN where there is no label
-    np.testing.assert_allclose(gains_of(scores, sparse.csr_array(truth.astype(float))), expected)
+    gains, labels = np.zeros(50), sparse.csr_array(truth.astype(float))
+    add_gains(scores, labels.indices, labels.indptr, gains)
+    np.testing.assert_allclose(gains, expected)
 
 
 def test_a_candidate_must_win_by_more_than_chance():
@@ -172,23 +172,12 @@ def test_scores_for_a_penalty_are_those_of_the_fitted_classifier_with_it(documen
     sums = StateStatistics.of(words, labels, column_weights=weights, counts=False, **given).regression
     model = LabelModel(np.log(mu), pi, Simplex(mu, 0, 0.0), Simplex(gamma, 0, 0.0), sums, 0.0)
     held_out = words[:40]
-    found = HeldOutScores.of(model, held_out, linear_features(held_out, weights, directions))
+    features = np.column_stack([unit_rows(held_out, weights) @ directions, np.ones(40)])
     for alpha in (0.001, 0.1, None):
-        linear = residual_regression(*sums, gamma, alpha) if alpha else None
+        linear = residual_regression(sums, gamma, alpha) if alpha else None
         scorer = LabelScorer(np.log(mu), np.log(pi), gamma, weights, directions, linear, counts=False)
-        np.testing.assert_allclose(found.with_penalty(alpha), scorer.scores(held_out), atol=1e-10)
-
-
-def test_features_that_are_known_are_not_made_again_and_change_nothing(documents):
-    words, labels = documents
-    mu, _, pi, directions, weights = parts(np.random.default_rng(1))
-    given = {"log_words": np.log(mu), "log_weights": np.log(pi), "column_weights": weights, "counts": False}
-    made = StateStatistics.of(words, labels, directions=directions, **given)
-    features = linear_features(words, weights, directions)
-    # Directions that would give other features are not looked at.
-    known = StateStatistics.of(words, labels, directions=0.0 * directions, features=features, **given)
-    for ours, expected in zip(known.regression, made.regression, strict=True):
-        np.testing.assert_array_equal(ours, expected)
+        found = held_out_scores(model, scorer.states(held_out), features, alpha)
+        np.testing.assert_allclose(found, scorer.scores(held_out), atol=1e-10)
 
 
 def test_rows_of_weights_have_length_one_whatever_the_counts_are_and_empty_ones_stay():
@@ -207,10 +196,10 @@ def test_rows_of_weights_have_length_one_whatever_the_counts_are_and_empty_ones_
 def test_what_a_linear_model_leaves_of_the_labels_has_its_gradient_among_the_directions(documents):
     words, labels = documents
     weights = np.ones(N_WORDS)  # others make directions of labels those of rows of nearly the same length
-    first = directions_of(label_range(words, labels, N_LABELS, seed=0), weights, np.float64)
-    both = wider_directions(first, reached_from(words, weights, first))
-    np.testing.assert_allclose(both.T @ both, np.eye(2 * N_LABELS), atol=1e-5)
+    first = np.linalg.qr(label_range(words, labels, N_LABELS, seed=0).astype(np.float64))[0]
     rows = unit_rows(words, weights)
+    both = wider_directions(first, rows.T @ (rows @ first))
+    np.testing.assert_allclose(both.T @ both, np.eye(2 * N_LABELS), atol=1e-5)
     features = rows @ first
     left = labels - features @ np.linalg.solve(features.T @ features + np.eye(N_LABELS), features.T @ labels)
     gradient = rows.T @ left
@@ -222,7 +211,8 @@ def test_what_a_linear_model_leaves_of_the_labels_has_its_gradient_among_the_dir
 def test_directions_that_hold_all_words_get_none_of_rounding_beside_them(documents):
     words, _ = documents
     every = np.linalg.qr(np.random.default_rng(0).standard_normal((N_WORDS, N_WORDS)))[0].astype(np.float32)
-    reached = reached_from(words, np.ones(N_WORDS), every)
+    rows = unit_rows(words, np.ones(N_WORDS)).astype(np.float32)
+    reached = rows.T @ (rows @ every)
     np.testing.assert_array_equal(wider_directions(every, reached), every)
 
 

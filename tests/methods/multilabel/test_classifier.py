@@ -7,15 +7,12 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 from dspectral import MomentMultiLabelClassifier, write_counts
 from dspectral.datasets import sample_labelled_documents, state_parameters
 from dspectral.inputs.labels import labelled_streams
-from dspectral.linalg.tensors import contract, from_cubes, power_method, simultaneous_diagonalization
 from dspectral.methods.multilabel import MultiLabelRecipe, passes
-from dspectral.methods.multilabel.latent_states import Whitening, on_simplex, words_and_weights
-from dspectral.methods.multilabel.passes import em_pass, first_pass, second_pass, third_pass
+from dspectral.methods.multilabel.passes import first_pass, label_pass, second_pass
 from dspectral.methods.multilabel.recipe import Settings
 from dspectral.metrics import document_auc
 
@@ -56,36 +53,6 @@ def small():
     return sampled(600)
 
 
-@pytest.mark.parametrize("decompose", [power_method, simultaneous_diagonalization])
-def test_population_moments_in_exact_parameters_out(decompose):
-    second = (TRUTH.words * TRUTH.weights) @ TRUTH.words.T
-    values, vectors = np.linalg.eigh(second)
-    whitening = Whitening.of(vectors[:, : -K - 1 : -1].T, values[: -K - 1 : -1])
-    T = from_cubes(TRUTH.weights, whitening.forward.T @ TRUTH.words)
-    cubes = decompose(T)
-    words, weights = words_and_weights(whitening.back, cubes)
-    order = matched(words.columns, TRUTH.words)
-    np.testing.assert_allclose(words.columns[:, order], TRUTH.words, atol=1e-7)
-    np.testing.assert_allclose(weights[order], TRUTH.weights, atol=1e-7)
-    projected = (whitening.forward @ cubes.vectors).T @ TRUTH.words  # state by true state
-    labels = (TRUTH.labels * TRUTH.weights) @ (projected**2).T
-    gamma = on_simplex(labels).columns[:, order]
-    np.testing.assert_allclose(gamma, TRUTH.labels, atol=1e-7)
-    assert words.negative_mass < 1e-8
-
-
-def test_whitening_that_was_not_exact_is_corrected_within_its_directions():
-    rng = np.random.default_rng(0)
-    second = (TRUTH.words * TRUTH.weights) @ TRUTH.words.T
-    values, vectors = np.linalg.eigh(second)
-    rough = Whitening.of(vectors[:, : -K - 1 : -1].T, values[: -K - 1 : -1] * rng.uniform(0.5, 2.0, K))
-    exact, rotation = rough.corrected(rough.forward.T @ second @ rough.forward)
-    np.testing.assert_allclose(exact.forward.T @ second @ exact.forward, np.eye(K), atol=1e-9)
-    np.testing.assert_allclose(exact.back.T @ exact.forward, np.eye(K), atol=1e-9)
-    T = from_cubes(TRUTH.weights, rough.forward.T @ TRUTH.words)
-    assert power_method(contract(T, rotation)).residual < 1e-7
-
-
 def test_the_unbiased_error_falls_as_one_over_the_root_of_documents_and_the_printed_one_stops():
     sizes = [2000, 8000, 32000]
     found = {}
@@ -99,14 +66,6 @@ def test_the_unbiased_error_falls_as_one_over_the_root_of_documents_and_the_prin
     words = found["paper"][:, 0]
     assert words[-1] > 3 * found["unbiased"][-1, 0]
     assert words[-1] > 0.8 * words[1]  # more documents no longer help
-
-
-def test_longer_documents_make_the_printed_bias_smaller():
-    bias = []
-    for length in (10.0, 80.0):
-        model = MomentMultiLabelClassifier.as_published(K, recipe=COUNTS)
-        bias.append(errors(model.fit(*sampled(16000, length=length)))[0])
-    assert bias[1] < 0.6 * bias[0]
 
 
 def test_states_predict_the_labels_that_they_were_drawn_with(small):
@@ -156,11 +115,11 @@ def test_steps_of_em_are_those_of_the_formula(small, label_weight):
 def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
     settings = Settings.of(MomentMultiLabelClassifier(K, smoothing=0.01, n_em_iter=0, correction_rank=0))
     data = labelled_streams(*small)
-    leading = first_pass(data, settings)
-    model = third_pass(data, *second_pass(data, leading, settings), settings)
+    leading, states = second_pass(data, first_pass(data, settings), settings)
+    model = label_pass(data, leading, states, settings)
     log_words = model.log_words.copy()
     log_words[:, 1] = -30.0  # whatever a document says, it is in another state
-    polished = em_pass(data, leading, model._replace(log_words=log_words), settings)
+    polished = label_pass(data, leading, states, settings, model._replace(log_words=log_words))
     # else its words, which are uniform now, would draw documents in the next pass
     assert 0 < polished.weights[1] < 1e-30
     assert np.isfinite(polished.log_words).all()
@@ -211,26 +170,6 @@ def test_dense_sparse_lazy_and_stored_documents_give_one_answer(small, tmp_path,
         again = found.decision_function(words)
         again = again.compute() if isinstance(again, da.Array) else again
         np.testing.assert_allclose(again, scores, atol=1e-4)
-
-
-def test_each_block_is_read_as_often_as_is_said(small):
-    words, labels = small
-    reads = {"words": 0, "labels": 0}
-
-    def counted(block, name, block_info=None):
-        reads[name] += 1
-        return sparse.csr_array(block)
-
-    meta = sparse.csr_array((0, 0), dtype=np.float32)
-    lazy = [
-        da.map_blocks(
-            counted, da.from_array(part.toarray(), chunks=(200, -1)), name, meta=meta, dtype=np.float32
-        )
-        for name, part in (("words", words), ("labels", labels))
-    ]
-    model = MomentMultiLabelClassifier(K, n_em_iter=2).fit(*lazy)
-    assert model.n_passes_ == 5
-    assert reads == {"words": 3 * 5, "labels": 3 * 4}  # the second pass is of words alone
 
 
 @pytest.mark.parametrize("solver", ["frequent_directions", "range"])
@@ -392,21 +331,6 @@ def test_a_store_scores_itself_and_its_shares_stay_lazy(small, tmp_path):
     for lazy in (model.predict_proba(store), model.top_labels(store), model.predict(store)):
         assert isinstance(lazy, da.Array)
         assert lazy.shape == (600, L)
-
-
-@pytest.mark.parametrize("scoring", ["average_precision", "roc_auc", "neg_log_loss", None])
-def test_grids_are_searched_by_scores_of_scikit_learn(small, scoring):
-    words, labels = small[0], small[1].toarray()
-    if scoring == "neg_log_loss":  # of one label a document, each as probable as its share
-        words, labels = words[(chosen := labels.sum(axis=1) == 1)], labels[chosen]
-    labels = labels[:, labels.any(axis=0)]
-    grid = {"n_states": [1, K]}
-    # States give probabilities; scores that are corrected may be 0 for a true label, which this loss does not forgive.
-    rank = 0 if scoring == "neg_log_loss" else None
-    model = MomentMultiLabelClassifier(correction_rank=rank, random_state=np.random.default_rng(1))
-    found = GridSearchCV(model, grid, cv=2, scoring=scoring, error_score="raise").fit(words, labels)
-    assert found.best_params_["n_states"] == K
-    assert isinstance(found.best_estimator_.random_state_, int)
 
 
 def test_the_published_settings_can_be_replaced_one_by_one():

@@ -9,17 +9,21 @@ from scipy import sparse
 
 from dspectral import summarize, write_counts
 from dspectral.datasets import labelled_counts
-from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine import listening
 from dspectral.engine.events import PassBegan
 from dspectral.engine.summary import BlockSize, need_of
 from dspectral.linalg.tensors import unfolded_symmetric
-from dspectral.methods.multilabel.moments import FirstMoments, ThirdMoment
+from dspectral.methods.multilabel.summaries import FirstMoments, SecondMoments
 
 
 def documents(rng, n, d=7, n_labels=4):
     return rng.poisson(0.7, size=(n, d)).astype(float), (rng.random((n, n_labels)) < 0.4).astype(float)
+
+
+def beside(d):
+    """Directions of a linear correction, of which there are none here, and weights of columns."""
+    return {"directions": np.zeros((d, 0)), "column_weights": np.ones(d)}
 
 
 def brute_force(X, W):
@@ -41,7 +45,7 @@ def test_the_unbiased_moments_are_sums_over_distinct_positions(kind):
     rng = np.random.default_rng(0)
     X, _ = documents(rng, 12)
     W = rng.standard_normal((7, 3))
-    found = ThirdMoment.of(kind(X), whitening=W, counts=True, distinct=True)
+    found = SecondMoments.of(kind(X), whitening=W, counts=True, distinct=True, **beside(7))
     second, third = brute_force(X, W)
     np.testing.assert_allclose(found.second, second, atol=1e-9)
     np.testing.assert_allclose(unfolded_symmetric(found.third), third, atol=1e-9)
@@ -54,19 +58,11 @@ def test_the_printed_moments_pair_each_word_with_itself():
     rng = np.random.default_rng(1)
     X, _ = documents(rng, 20)
     W, A = rng.standard_normal((7, 3)), (X > 0).astype(float)
-    found = ThirdMoment.of(X, whitening=W, counts=False, distinct=False)
+    found = SecondMoments.of(X, whitening=W, counts=False, distinct=False, **beside(7))
     np.testing.assert_allclose(found.second, W.T @ A.T @ A @ W)
     Y = A @ W
     np.testing.assert_allclose(unfolded_symmetric(found.third), np.einsum("na,nb,nc->abc", Y, Y, Y))
     assert found.triples == (A.sum(axis=1) ** 3).sum()
-
-
-def test_labels_of_other_documents_and_negative_counts_are_errors():
-    of = partial(FirstMoments.of, sketch=Moments.of, counts=False, distinct=True, rank=2)
-    with pytest.raises(ValueError, match="2 rows of labels for 3"):
-        of(np.ones((3, 7)), np.ones((2, 4)))
-    with pytest.raises(ValueError, match=r"row 1, column 2 is -1.0"):
-        of(np.array([[1.0, 0, 0], [0, 0, -1.0]]), np.ones((2, 4)))
 
 
 def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
@@ -91,9 +87,11 @@ def test_a_third_moment_of_single_words_is_that_of_double_ones_up_to_their_round
     # More rows than are multiplied at a time: sums over these pieces are in double precision.
     rng = np.random.default_rng(4)
     rows, W = sparse.csr_array(rng.random((3000, 8)) < 0.4), rng.standard_normal((8, 3))
-    wide = ThirdMoment.of(rows.astype(np.float64), whitening=W, counts=False, distinct=False)
-    narrow = ThirdMoment.of(
-        rows.astype(np.float32), whitening=W.astype(np.float32), counts=False, distinct=False
+    wide, narrow = (
+        SecondMoments.of(
+            rows.astype(dtype), whitening=W.astype(dtype), counts=False, distinct=False, **beside(8)
+        )
+        for dtype in (np.float64, np.float32)
     )
     T = unfolded_symmetric(wide.third)
     assert narrow.third.dtype == np.float64

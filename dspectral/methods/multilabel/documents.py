@@ -1,0 +1,136 @@
+"""Rows of counts as the moment methods read them, and a bounded sample of documents with their labels."""
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
+
+from dspectral._compiled import compiled, read_only
+from dspectral.linalg import sparse_products
+from dspectral.linalg.block_sums import energy_of
+from dspectral.types import CSRRows, FloatArray, IntArray, Rows
+
+ODD = np.uint64(0x9E3779B97F4A7C15)
+"""The golden ratio in 64 bits, by which numbers in a row are sent far from each other."""
+
+
+def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CSRRows:
+    """Return rows as CSR with ones for what occurs, or with its counts; by default float32 rows stay float32.
+
+    Shapes: `rows` (n, d); returns (n, d), without stored zeros, and with entries that are stored twice summed.
+
+    >>> word_rows(np.array([[0.0, 3.0]]), counts=False).toarray()
+    array([[0., 1.]])
+    """
+    energy_of(rows)  # names an entry that is not finite
+    if rows.dtype == np.float16:  # which SciPy's sparse arrays do not know
+        rows = rows.astype(np.float64)
+    csr = sparse_products.canonical_rows(
+        sparse.csr_array(rows)
+    )  # two entries in one place would be two words
+    if csr.nnz and csr.data.min() < 0:
+        entry = int(np.argmax(csr.data < 0))
+        row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
+        raise ValueError(
+            f"Negative values in data: row {row}, column {csr.indices[entry]} is {csr.data[entry]}, but a word "
+            "occurs 0 times or more"
+        )
+    if dtype is None:
+        dtype = np.float32 if csr.dtype == np.float32 else np.float64
+    data = csr.data.astype(dtype) if counts else np.ones(csr.nnz, dtype=dtype)
+    out = sparse.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
+    if csr.nnz and not csr.data.all():
+        # A stored zero is no word. The copy keeps the caller's matrix whole: its index arrays are shared until here,
+        # and eliminate_zeros writes to them.
+        data *= csr.data != 0
+        out = out.copy()
+        out.eliminate_zeros()
+    return out
+
+
+def unit_rows(words: CSRRows, column_weights: NDArray[np.float64]) -> CSRRows:
+    """Return rows of the weights of the words that occur, scaled to unit length.
+
+    Shapes: `words` (n, d), `column_weights` (d,); returns (n, d).
+    """
+    data = np.empty(words.nnz, dtype=words.dtype)
+    _weigh(read_only(column_weights), read_only(words.indices), read_only(words.indptr), data)
+    return sparse.csr_array((data, words.indices, words.indptr), shape=words.shape)
+
+
+@compiled
+def _weigh(column_weights: NDArray[np.float64], indices: IntArray, indptr: IntArray, out: FloatArray) -> None:
+    """Write the weight of each entry's column, divided by the length of its row of weights."""
+    for i in range(indptr.size - 1):
+        total = 0.0
+        for entry in range(indptr[i], indptr[i + 1]):
+            weight = column_weights[indices[entry]]
+            total += weight * weight
+        # Weights may be 0, and a row of zeros stays as it is.
+        scale = 1.0 / np.sqrt(total) if total > 0 else 1.0
+        for entry in range(indptr[i], indptr[i + 1]):
+            out[entry] = column_weights[indices[entry]] * scale
+
+
+class SampleBounds(NamedTuple):
+    """The most that a sample may hold: documents, entries of words and labels, and share of all hashes (0 to 1)."""
+
+    n_documents: int
+    n_entries: int
+    share: float
+
+
+class DocumentSample(NamedTuple):
+    """The documents with the smallest hashes of their words, as many as the bounds allow, in that order.
+
+    Which documents they are depends neither on the order of the blocks nor on where these are cut; documents with the
+    same words have one hash and stay together, in their own order.
+
+    `hashes` (m,): hash of the set of words of each document, in ascending order; `words` (m, d): counts of
+    the words; `labels` (m, L): ones where a document has a label; `bounds`: the :class:`SampleBounds`.
+    """
+
+    hashes: NDArray[np.uint64]
+    words: CSRRows
+    labels: CSRRows
+    bounds: SampleBounds
+
+    @classmethod
+    def of(cls, words: CSRRows, labels: CSRRows, *, bounds: SampleBounds) -> Self:
+        """Take the sample of one block: words of shape (n, d), labels of shape (n, L)."""
+        # A sum modulo 2^64 of mixed columns knows no order; sums of rows are differences of one running sum.
+        running = np.zeros(len(words.indices) + 1, dtype=np.uint64)
+        of_column = mixed(np.arange(words.shape[1], dtype=np.uint64))
+        np.cumsum(of_column[words.indices], out=running[1:])
+        hashes = mixed(running[words.indptr[1:]] - running[words.indptr[:-1]])
+        order = np.argsort(hashes, kind="stable")
+        # Hashes spread over all of the 64 bits; a share of 1 lets the largest through as well.
+        order = order[hashes[order].astype(np.float64) <= bounds.share * 2.0**64]
+        entries = np.diff(words.indptr)[order] + np.diff(labels.indptr)[order].astype(np.int64)
+        # What is cut off one part here has a place no earlier in the order of all: the bounds cut it off there too.
+        fits = int(np.searchsorted(np.cumsum(entries), bounds.n_entries, side="right"))
+        kept = order[: min(fits, bounds.n_documents)]
+        return cls(hashes[kept], words[kept], labels[kept], bounds)
+
+    def merge(self, *others: Self) -> Self:
+        """Return the sample of all documents."""
+        parts = [part for part in (self, *others) if len(part.hashes)] or [self]
+        if len(parts) == 1:
+            return parts[0]
+        words = sparse.csr_array(sparse.vstack([part.words for part in parts], format="csr"))
+        labels = sparse.csr_array(sparse.vstack([part.labels for part in parts], format="csr"))
+        return self.of(words, labels, bounds=self.bounds)
+
+    def quarters(self) -> list[NDArray[np.bool_]]:
+        """Return which documents are in each of four parts, by the hash, so that copies are in the same one."""
+        part = mixed(self.hashes + ODD) >> np.uint64(62)
+        return [np.asarray(part == number) for number in range(4)]
+
+
+def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the numbers as splitmix64 mixes them: each bit of the answer hangs on each bit given."""
+    mixed = numbers + ODD
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

@@ -1,0 +1,280 @@
+"""Summaries of the passes over words and labels: moments of the first two, and sums weighted by the states after them.
+
+Every moment of words is taken in whitened coordinates, every moment of labels against them: nothing of size
+d x d, d x d x d or k^2 x L is ever formed.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.decomposition.moments import Moments
+from dspectral.decomposition.random_range import RandomRange
+from dspectral.engine.summary import BlockSize, Need, add_fields, need_of
+from dspectral.linalg import sparse_products
+from dspectral.linalg.block_sums import total_of
+from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds, unit_rows, word_rows
+from dspectral.types import CSRRows, FloatArray, Rows
+
+WordSketch: TypeAlias = FrequentDirections | Moments | RandomRange
+STEP = 1024
+"""Rows whose pairwise products are held at a time."""
+NO_SAMPLE = SampleBounds(0, 0, 0.0)
+"""Bounds of a sample that nothing is to be chosen by."""
+
+
+class FirstMoments(NamedTuple):
+    """Summary of the first pass: a sketch of the words' second moment, and the range of words' moment with labels.
+
+    `sketch`: sketch of the rows of words; `pairs`: number of pairs of positions in one document, summed over
+    all documents; `document_frequency` (d,): number of documents that have each word; `label_totals` (L,):
+    number of documents that have each label; `label_range` (d, r): ``A_u' (Y Omega)``; `sample`: documents to
+    choose settings by.
+    """
+
+    sketch: WordSketch
+    pairs: float
+    document_frequency: NDArray[np.int64]
+    label_totals: NDArray[np.int64]
+    label_range: FloatArray
+    sample: DocumentSample
+
+    @classmethod
+    def needs(
+        cls, block: BlockSize, *, sketch: Callable[[Rows], WordSketch], rank: int, **_settings: object
+    ) -> Need:
+        """Return how much of rows is worth the summary of a block."""
+        return Need(0, 0, need_of(sketch, block).block + 2 * 4 * rank * block.n_columns)
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        labels: Rows,
+        *,
+        sketch: Callable[[Rows], WordSketch],
+        counts: bool,
+        distinct: bool,
+        rank: int,
+        seed: int = 0,
+        bounds: SampleBounds = NO_SAMPLE,
+    ) -> Self:
+        """Summarize one block.
+
+        Shapes: `rows` (n, d), `labels` (n, L).
+        """
+        words = word_rows(rows, counts=counts)
+        Y = word_rows(labels, counts=False, dtype=np.float32)
+        length = words.astype(np.float64) @ np.ones(words.shape[1])
+        taken = slice(None) if bounds.n_documents else slice(0)
+        return cls(
+            sketch(words),
+            float(np.sum(length * (length - 1.0 if distinct else length))),
+            np.bincount(words.indices, minlength=words.shape[1]),
+            np.bincount(Y.indices, minlength=Y.shape[1]),
+            label_range(words, Y, rank, seed),
+            DocumentSample.of(words[taken], Y[taken], bounds=bounds),
+        )
+
+    def merge(self, *others: Self) -> Self:
+        """Return the summary of all rows."""
+        return add_fields(self, *others)
+
+
+class SecondMoments(NamedTuple):
+    """Summary of the second pass: moments of the words in whitened coordinates, and a product with the directions.
+
+    `second` (k, k): second moment; `third` (k, k (k + 1) / 2): entries ``(i, j <= l)`` of the third; `pairs, triples`:
+    numbers of pairs and triples of positions in one document, summed over all documents; `reached` (d, r): ``A_u' A_u
+    D``, for A_u the weighted rows at unit length and D the directions of the linear correction: the words of the
+    documents that these lead to.
+    """
+
+    second: NDArray[np.float64]
+    third: NDArray[np.float64]
+    pairs: float
+    triples: float
+    reached: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        *,
+        whitening: FloatArray,
+        counts: bool,
+        distinct: bool,
+        directions: FloatArray,
+        column_weights: NDArray[np.float64],
+    ) -> Self:
+        """Summarize one block: ``n k^3 / 3`` operations in products; ``distinct`` adds ``k^3`` for each word.
+
+        Shapes: `rows` (n, d), `whitening` (d, k), `directions` (d, r), `column_weights` (d,).
+        """
+        words = word_rows(rows, counts=counts)
+        # Coordinates are multiplied and summed over all documents: sums of more than STEP are in double precision
+        # whatever the words are.
+        Y = np.asarray(sparse_products.times(words, whitening), dtype=np.float64)
+        length = words.astype(np.float64) @ np.ones(words.shape[1])
+        # What is to come off cancels most of the unbiased moment: its products are in double precision.
+        factors = Y if distinct else Y.astype(whitening.dtype)
+        second, third = Y.T @ Y, _cubes(factors, factors)
+        n, m = (length, length) if not distinct else (length - 1.0, length - 2.0)
+        if distinct:
+            # Inclusion and exclusion over coinciding positions: pairs of a word with itself come off the second
+            # moment; off the third the three kinds of coinciding pairs, less twice the triples taken off too often.
+            total = total_of(words)
+            present = np.flatnonzero(total)
+            W, s = np.asarray(whitening[present], dtype=np.float64), total[present][:, None]
+            second -= (W * s).T @ W
+            seen = sparse_products.transpose_times(words, Y)[present]
+            third -= 3.0 * _cubes(seen - (2.0 / 3.0) * s * W, W)
+        unit = unit_rows(word_rows(words, counts=False, dtype=np.float32), column_weights)
+        reached = sparse_products.gram_times(unit, directions.astype(np.float32, copy=False))
+        return cls(second, third, float(np.sum(length * n)), float(np.sum(length * n * m)), reached)
+
+    def merge(self, *others: Self) -> Self:
+        """Return the moments and products of all rows."""
+        return add_fields(self, *others)
+
+
+def label_range(words: CSRRows, Y: CSRRows, rank: int, seed: int) -> FloatArray:
+    """Return ``A_u' (Y Omega)``, the range of words' moment with labels, shape (d, r) or (d, L).
+
+    Shapes: `words` (n, d), `Y` (n, L).
+    """
+    # For rows of unit length: dividing the labels' rows by the lengths is dividing the words' rows, and Y Omega is far
+    # narrower.
+    present = word_rows(words, counts=False, dtype=np.float32)
+    sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
+    if Y.shape[1] <= rank:
+        mixed = np.asarray(Y.toarray(), dtype=np.float32)
+    else:  # the same Omega in every block, drawn from the seed: it is not part of any message
+        Omega = np.random.default_rng(seed).standard_normal((Y.shape[1], rank), dtype=np.float32)
+        mixed = sparse_products.times(Y, Omega)
+    return sparse_products.transpose_times(present, np.divide(mixed, sizes, dtype=np.float32))
+
+
+def _cubes(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
+    """Return ``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
+    # For each j one matrix product of left with the columns right_j right_l, l from j on: n k^3 operations as k
+    # products in place of n outer products, and STEP (k + 1) numbers held for them. Where both are the same, rows up
+    # to j say all: a third of the operations. Single precision, if that is given, sums no more than STEP rows.
+    k, same = left.shape[1], left is right
+    starts = np.concatenate([[0], np.cumsum(np.arange(k, 0, -1))])  # of the pairs (j, j), (j, j + 1), ...
+    out = np.zeros((k, starts[-1]))
+    for start in range(0, len(left), STEP):
+        rows, piece = np.ascontiguousarray(left[start : start + STEP].T), right[start : start + STEP]
+        for j in range(k):
+            used = slice(j + 1 if same else k)
+            out[used, starts[j] : starts[j + 1]] += rows[used] @ (piece[:, j:] * piece[:, j : j + 1])
+    if same:  # entries with i above j are those of the same three numbers in ascending order
+        first, second = np.triu_indices(k)
+        for i in range(1, k):
+            later = np.arange(starts[i])  # the pairs whose j is below i
+            low, high = np.minimum(second[later], i), np.maximum(second[later], i)
+            out[i, later] = out[first[later], starts[low] + high - low]
+    return out
+
+
+class Regression(NamedTuple):
+    """Cross products for a linear model of what the states leave of the labels.
+
+    `gram` (r + 1, r + 1): ``F'F``, for F the features with a last column of ones; `states` (r + 1, k):
+    ``F'P``, for P the posteriors of the states; `labels` (L, r + 1): ``Y'F``, for Y the labels.
+    """
+
+    gram: NDArray[np.float64]
+    states: NDArray[np.float64]
+    labels: FloatArray
+
+    def merge(self, *others: Self) -> Self:
+        """Return the cross products of all rows."""
+        return add_fields(self, *others)
+
+
+class StateStatistics(NamedTuple):
+    """Labels and words weighted by how likely each state is, from a pass that knows the states.
+
+    `n_rows`: number of rows; `weights` (k,): sum of the posteriors; `log_likelihood`: log-likelihood of the
+    words, without the multinomial coefficient; `labels` (L, k): sum of the labels' rows, weighted by the
+    posteriors, or by the squares ``(w_j' x)^2`` of the third pass; `words` (d, k): sum of the words' rows,
+    weighted by the posteriors; `regression`: cross products of the linear correction.
+    """
+
+    n_rows: int
+    weights: NDArray[np.float64]
+    log_likelihood: float
+    labels: FloatArray
+    words: FloatArray
+    regression: Regression
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        labels: Rows,
+        *,
+        log_words: FloatArray,
+        log_weights: NDArray[np.float64],
+        directions: FloatArray,
+        column_weights: NDArray[np.float64],
+        counts: bool,
+        log_labels: FloatArray | None = None,
+        squares: FloatArray | None = None,
+        distinct: bool = False,
+        features: FloatArray | None = None,
+    ) -> Self:
+        """Summarize one block.
+
+        Shapes: `rows` (n, d), `labels` (n, L), `log_words` (d, k), `log_weights` (k,), `directions` (d, r),
+        `column_weights` (d,), `log_labels` (L, k), `squares` (d, k), `features` (n, r).
+        """
+        # E-step: p(j | x) is proportional to pi_j prod_v mu_vj^(x_v), in logarithms one product of the rows with
+        # log_words; with labels, times prod_l gamma_lj^(label_weight y_l). P is the posterior given words alone, as
+        # in prediction; `posterior` may have heard the labels. The sums over documents of posterior times rows are
+        # what the M-step divides. Cost: 2 (nnz of words + nnz of labels) (k + r) operations and some n k numbers.
+        words = word_rows(rows, counts=counts)
+        Y = word_rows(labels, counts=False, dtype=np.float32)
+        scores = sparse_products.times(words, log_words) + log_weights
+        P, log_likelihood = posteriors(scores)
+        P = P.astype(log_words.dtype)
+        posterior = P
+        if log_labels is not None:
+            posterior = posteriors(scores + sparse_products.times(Y, log_labels))[0].astype(P.dtype)
+        weights: FloatArray = posterior
+        if squares is not None:
+            weights = sparse_products.times(words, squares) ** 2  # (w_j' x)^2
+            if distinct:  # less sum_v x_v w_vj^2, a word paired with itself
+                weights -= sparse_products.times(words, squares**2)
+        if features is None:
+            features = sparse_products.times(unit_rows(words, column_weights), directions)
+        # Products of features in double: the correction inverts F'F, whose condition single precision would not stand.
+        F = np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
+        wide = F.astype(np.float64)
+        none = np.zeros((0, P.shape[1]), dtype=P.dtype)
+        return cls(
+            words.shape[0],
+            posterior.sum(axis=0, dtype=np.float64),
+            log_likelihood,
+            sparse_products.transpose_times(Y, weights),
+            sparse_products.transpose_times(words, posterior) if squares is None else none,
+            Regression(wide.T @ wide, wide.T @ P, sparse_products.transpose_times(Y, F)),
+        )
+
+    def merge(self, *others: Self) -> Self:
+        """Return the sums of all rows."""
+        return add_fields(self, *others)
+
+
+def posteriors(scores: FloatArray) -> tuple[NDArray[np.float64], float]:
+    """Return the states' probabilities from joint log-probabilities of shape (n, k), and the log-likelihood."""
+    scores = np.asarray(scores, dtype=np.float64)
+    # Exponentials of differences from the largest neither overflow nor all vanish.
+    peak = scores.max(axis=1, keepdims=True)
+    P = np.exp(scores - peak)
+    total = P.sum(axis=1, keepdims=True)
+    return P / total, float(np.sum(peak) + np.sum(np.log(total)))
